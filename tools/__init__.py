@@ -1,0 +1,1 @@
+"""What is measured: the kernel judge, usable alone. Imports nothing of ours outside tools."""

@@ -1,0 +1,273 @@
+"""The words of Astra as values: case, device, outcome, evaluation. Imports nothing of ours."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+DTypeName = Literal["float32", "float16", "bfloat16"]
+ValueFamily = Literal["normal", "large", "tiny", "ramp", "one_hot", "special"]
+DeviceKind = Literal["cuda", "virtual"]
+Basis = Literal["measured", "estimated"]
+
+ITEM_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
+DTYPE_CODES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2}
+"""The `dtype` argument of every launcher."""
+
+
+class Value(BaseModel):
+    """A frozen value; non-finite floats are written as the strings "NaN", "Infinity"."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
+    )
+
+
+def sha256_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def candidate_id(source: str) -> str:
+    """A candidate's name: the first 12 hex digits of its source's sha256."""
+    return sha256_of(source)[:12]
+
+
+class Case(Value):
+    """One call of a task: dims, dtype, value family and seed."""
+
+    dims: dict[str, int]
+    """Extent of every dim of the task, in the order of its contract."""
+    dtype: DTypeName
+    values: ValueFamily = "normal"
+    seed: int = 0
+
+    @property
+    def label(self) -> str:
+        extents = "x".join(str(extent) for extent in self.dims.values())
+        family = "" if self.values == "normal" else f" {self.values}"
+        return f"{extents} {self.dtype}{family}"
+
+
+class Device(Value):
+    """Where a kernel ran."""
+
+    kind: DeviceKind
+    index: int = 0
+    name: str
+    """ "NVIDIA H200" as the driver names it, or "virtual GPU"."""
+    arch: str
+    """Real architecture of the built code: "sm_90"."""
+    spec: str
+    """Key of the constants used for limits and estimates: "h200" (virtual_gpu/specs.py)."""
+
+
+class Finding(Value):
+    """One place in a source that the policy forbids."""
+
+    line: int
+    what: str
+
+
+class Resources(Value):
+    """What ptxas reports for one kernel of a build."""
+
+    kernel: str
+    """Mangled name."""
+    registers: int
+    static_shared_bytes: int
+    spill_bytes: int
+    """Spill stores plus loads."""
+    stack_bytes: int
+
+
+class Metric(Value):
+    """One profiled figure."""
+
+    name: str
+    """Nsight Compute's name on `cuda`, the counter's name on `virtual`."""
+    value: float
+    unit: str
+    words: str
+    """What it says, for a reader who does not know the name."""
+
+
+class Profile(Value):
+    """Why a kernel takes the time it takes, on one case."""
+
+    basis: Basis
+    case: Case
+    metrics: tuple[Metric, ...]
+    bottleneck: str
+    """One of: dram, l2, issue, special_functions, lsu, shared, latency, launch."""
+    why: str
+    limit_us: float
+    """Physical limit: least bytes over bandwidth, flops over peak, launch floor; the largest."""
+    percent_of_limit: float
+
+    def metric(self, name: str) -> Metric | None:
+        return next((m for m in self.metrics if m.name == name), None)
+
+
+class CaseTime(Value):
+    """Baseline and candidate on one case, L2-cold device time per call."""
+
+    case: Case
+    weight: float
+    baseline_us: float
+    median_us: float
+    ratio: float
+    """Baseline over candidate: above 1 is faster."""
+    ratio_low: float
+    ratio_high: float
+    """95 % interval if measured, the model's error bar if estimated."""
+    limit_us: float
+    percent_of_limit: float
+
+
+class MeasuredTime(CaseTime):
+    """By CUDA-graph replay over buffers rotated past L2, beside event pairs round single launches."""
+
+    basis: Literal["measured"] = "measured"
+    baseline_event_us: float
+    event_us: float
+    """Median of one torch.cuda.Event pair per launch: launch overhead included."""
+    sm_clock_mhz: int
+
+
+class EstimatedTime(CaseTime):
+    """By the virtual GPU's counters and performance model."""
+
+    basis: Literal["estimated"] = "estimated"
+    limiter: str
+    """The model's largest term; same words as Profile.bottleneck."""
+    note: str = ""
+    """For example the stated sample of blocks that ran."""
+
+
+AnyTime = Annotated[MeasuredTime | EstimatedTime, Field(discriminator="basis")]
+
+
+class Refused(Value):
+    """The source, or the built object, breaks the policy."""
+
+    kind: Literal["refused"] = "refused"
+    gate: Literal["guard", "audit"]
+    findings: tuple[Finding, ...]
+
+
+class BuildFailed(Value):
+    """nvcc or the linker refused it."""
+
+    kind: Literal["build_failed"] = "build_failed"
+    log: str
+    """The errors, cut, each with its source line."""
+
+
+class Unsupported(Value):
+    """The virtual GPU lacks it: no statement about the kernel."""
+
+    kind: Literal["unsupported"] = "unsupported"
+    what: str
+    kernel: str
+    opcode: str
+    line: int
+    """PTX line."""
+
+
+class Wrong(Value):
+    """It ran and a written argument is not what the oracle says, or a read one changed."""
+
+    kind: Literal["wrong"] = "wrong"
+    case: Case
+    argument: str
+    reason: Literal[
+        "value", "nan_pattern", "unwritten", "input_changed", "write_outside", "launch_error"
+    ]
+    index: tuple[int, ...]
+    """First bad element."""
+    expected: float
+    got: float
+    bad: int
+    total: int
+    """Elements that differ, of all that were compared."""
+    note: str = ""
+
+
+class Unsafe(Value):
+    """A sanitizer's finding: out of bounds, misaligned, race, divergent barrier."""
+
+    kind: Literal["unsafe"] = "unsafe"
+    case: Case
+    what: str
+    where: str
+    """Kernel, source line, block and thread."""
+
+
+class Crashed(Value):
+    """The runner process died, or the launcher returned a CUDA error."""
+
+    kind: Literal["crashed"] = "crashed"
+    case: Case
+    message: str
+
+
+class TimedOut(Value):
+    """A step ran past its limit; the message of a hang, not a score."""
+
+    kind: Literal["timed_out"] = "timed_out"
+    step: Literal["build", "check", "time", "profile"]
+    limit_s: float
+
+
+class Correct(Value):
+    """Right on all cases; not timed."""
+
+    kind: Literal["correct"] = "correct"
+    cases: int
+    sampled: tuple[str, ...] = ()
+    """Cases of which the virtual GPU ran a stated sample of blocks only, in words."""
+    worst: float
+    """Largest |got - expected| / (atol + rtol |expected|) over all cases; at most 1."""
+
+
+class Timed(Value):
+    """Right on all cases, and timed against the baseline."""
+
+    kind: Literal["timed"] = "timed"
+    correct: Correct
+    cases: tuple[AnyTime, ...]
+    ratio: float
+    """Weighted geometric mean over the cases."""
+    verdict: Literal["accepted", "tie", "slower"]
+    why: str
+    profile: Profile
+
+    @property
+    def basis(self) -> Basis:
+        return self.cases[0].basis
+
+
+Outcome = Annotated[
+    Refused | BuildFailed | Unsupported | Wrong | Unsafe | Crashed | TimedOut | Correct | Timed,
+    Field(discriminator="kind"),
+]
+
+
+class Step(Value):
+    """One step of an evaluation, as it went."""
+
+    name: Literal["guard", "build", "check", "time", "profile"]
+    seconds: float
+    note: str = ""
+
+
+class Evaluation(Value):
+    """What the judge found about one candidate."""
+
+    candidate: str
+    device: Device
+    outcome: Outcome
+    resources: tuple[Resources, ...] = ()
+    steps: tuple[Step, ...] = ()
