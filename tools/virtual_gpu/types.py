@@ -1,0 +1,98 @@
+"""What the parts of the virtual GPU say to each other. Plain values; imports nothing of ours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+WARP_LANES = 32
+SECTOR_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Dim3:
+    x: int
+    y: int = 1
+    z: int = 1
+
+    @property
+    def count(self) -> int:
+        return self.x * self.y * self.z
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One kernel launch as the host code made it."""
+
+    kernel: str
+    """Mangled entry name in the PTX."""
+    grid: Dim3
+    block: Dim3
+    dynamic_shared_bytes: int
+    params: bytes
+    """Kernel parameters, laid out as the PTX entry declares them."""
+
+
+@dataclass
+class Counters:
+    """Exact counts of the blocks that ran. Warp instructions count once a warp, not once a lane."""
+
+    warp_instructions: Counter[str] = field(default_factory=Counter)
+    """By class: int, float, half, special, convert, global, shared, shuffle, atomic, barrier,
+    control, move."""
+    lane_instructions: int = 0
+    """Active lanes summed over warp instructions: over 32 x warp instructions = efficiency."""
+    global_load_requests: int = 0
+    global_load_sectors: int = 0
+    """32-byte sectors over all requests."""
+    global_load_bytes: int = 0
+    """Bytes that lanes asked for."""
+    global_store_requests: int = 0
+    global_store_sectors: int = 0
+    global_store_bytes: int = 0
+    unique_load_sectors: int = 0
+    """Different sectors read by the launch: what a cold L2 must fetch from DRAM."""
+    unique_store_sectors: int = 0
+    shared_requests: int = 0
+    shared_wavefronts: int = 0
+    """One a request without bank conflicts."""
+    barriers: int = 0
+    """Block barriers, counted once a warp."""
+    divergent_branches: int = 0
+    critical_path_instructions: int = 0
+    """Most warp instructions that any one warp ran."""
+    critical_path_loads: int = 0
+    """Most global load instructions that any one warp ran."""
+    dependent_load_rounds: int = 0
+    """Longest chain, in one warp, of global loads each followed by a use before the next is issued:
+    how often memory latency is paid one after the other."""
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """What one launch did."""
+
+    launch: Launch
+    blocks_run: int
+    """All of them, or the stated sample."""
+    counters: Counters
+
+    @property
+    def sampled(self) -> bool:
+        return self.blocks_run < self.launch.grid.count
+
+
+class PtxUnsupported(Exception):
+    """The virtual GPU lacks an instruction or a form of it; raised before anything ran."""
+
+    def __init__(self, what: str, *, kernel: str, opcode: str, line: int) -> None:
+        super().__init__(f"kernel {kernel}: PTX line {line}: {what} is not supported ({opcode})")
+        self.what, self.kernel, self.opcode, self.line = what, kernel, opcode, line
+
+
+class Fault(Exception):
+    """The kernel did what a GPU or its sanitizer would stop: carries the CUDA error it maps to."""
+
+    def __init__(self, kind: str, message: str, *, cuda_error: int, where: str) -> None:
+        super().__init__(f"{kind}: {message} ({where})")
+        self.kind, self.message, self.cuda_error, self.where = kind, message, cuda_error, where
