@@ -263,6 +263,30 @@ class Step(Value):
     note: str = ""
 
 
+class Built(Value):
+    """The build succeeded."""
+
+    kind: Literal["built"] = "built"
+    resources: tuple[Resources, ...]
+
+
+class BuildReport(Value):
+    """What guard and build said; nothing of the candidate has been executed yet."""
+
+    candidate: str
+    result: Annotated[Built | Refused | BuildFailed | TimedOut, Field(discriminator="kind")]
+    steps: tuple[Step, ...]
+
+
+class Progress(Value):
+    """Sent while the judge works, for the live view; never part of a verdict."""
+
+    step: Literal["guard", "build", "check", "time", "profile"]
+    done: int
+    total: int
+    text: str
+
+
 class Evaluation(Value):
     """What the judge found about one candidate."""
 
