@@ -1,0 +1,19 @@
+"""The truth of silu_and_mul, in float64: gate first, up second, one row a token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+
+def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Draw input [tokens, 2 * d] in the case's dtype and value family."""
+    tokens, d = case.dims["tokens"], case.dims["d"]
+    return {"input": case.draw(generator, (tokens, 2 * d))}
+
+
+def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """out [tokens, d], float64. The formula as it stands: silu(-inf) is NaN, as upstream's is."""
+    gate, up = inputs["input"].double().chunk(2, dim=-1)
+    return {"out": gate / (1 + torch.exp(-gate)) * up}
