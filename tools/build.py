@@ -1,0 +1,195 @@
+"""Candidates built by nvcc: one ninja graph, one nvcc call a candidate, a content-hash cache.
+
+One call yields the .so, the PTX, the cubin, the object and ptxas' report: internal names carry a
+hash of the call, so PTX and .so of two calls would not fit together.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.tools.cache import cache_folder, new_entry
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.process import StepTimeout, Stop, run_limited
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.toolkit import Toolkit, find_toolkit
+from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
+
+BUILD_TIMEOUT_S = 180.0
+BUILD_MEMORY_BYTES = 12 * 2**30
+LOG_LINES = 40
+KEPT = ("kernel.cu", "kernel.so", "kernel.ptx", "kernel.cubin", "kernel.o", "nvcc.log")
+
+
+@dataclass(frozen=True)
+class Build:
+    """A built candidate: a folder of the cache."""
+
+    folder: Path
+    resources: tuple[Resources, ...]
+    cached: bool
+    seconds: float
+
+    @property
+    def library(self) -> Path:
+        return self.folder / "kernel.so"
+
+    @property
+    def ptx(self) -> Path:
+        return self.folder / "kernel.ptx"
+
+    @property
+    def object(self) -> Path:
+        return self.folder / "kernel.o"
+
+
+def build(
+    task: Task, source: str, device: Device, stop: Stop | None = None
+) -> Build | BuildFailed | TimedOut:
+    """Build one candidate. Raises EnvironmentLack without nvcc, a host compiler or ninja."""
+    return build_all(task, [source], device, stop)[0]
+
+
+def build_all(
+    task: Task, sources: Sequence[str], device: Device, stop: Stop | None = None
+) -> list[Build | BuildFailed | TimedOut]:
+    """Build candidates in parallel, in one ninja graph; what the cache holds is not built again."""
+    start = time.monotonic()
+    toolkit = find_toolkit()
+    command = nvcc_command(task, device, toolkit)
+    folder = cache_folder("builds")
+    finals = [folder / sha256_of("\0".join([toolkit.version, *command, s]))[:32] for s in sources]
+    known = [final.is_dir() for final in finals]
+    missing = {f: s for f, s, k in zip(finals, sources, known, strict=True) if not k}
+    failures: dict[Path, BuildFailed | TimedOut] = {}
+    if missing:
+        with tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch:
+            failures = _build_missing(missing, command, Path(scratch), stop or Stop())
+    seconds = time.monotonic() - start
+    return [
+        failures[final] if final in failures else _read(final, cached, seconds)
+        for final, cached in zip(finals, known, strict=True)
+    ]
+
+
+def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
+    """nvcc and all its flags; the same for baseline and candidates."""
+    number = device.arch.removeprefix("sm_")
+    command = [
+        str(toolkit.nvcc), *task.flags,
+        f"-gencode=arch=compute_{number},code=[{device.arch},compute_{number}]",
+        "-lineinfo", "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
+        f"-I{toolkit.include_dir}",
+    ]  # fmt: skip
+    if device.kind == "virtual":
+        from astra_chat.tools.virtual_gpu.runtime import ensure_runtime
+
+        fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
+        return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]
+    return [*command, "-cudart=static", f"-L{toolkit.lib_dir}"]
+
+
+def _build_missing(
+    missing: dict[Path, str], command: list[str], scratch: Path, stop: Stop
+) -> dict[Path, BuildFailed | TimedOut]:
+    """One graph for all; the good ones move into the cache, the others are returned."""
+    call = " ".join(shlex.quote(word) for word in command).replace("$", "$$")
+    graph = [
+        "rule nvcc",
+        f"  command = cd $dir && {call} -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1",
+    ]
+    for index, source in enumerate(missing.values()):
+        entry = scratch / str(index)
+        entry.mkdir()
+        (entry / "kernel.cu").write_text(source)
+        graph += [f"build {index}/kernel.so: nvcc {index}/kernel.cu", f"  dir = {index}"]
+    (scratch / "build.ninja").write_text("\n".join([*graph, ""]))
+    timed_out = False
+    try:
+        done = run_limited(
+            [_ninja(), "-k", "0", "--quiet"],
+            timeout_s=BUILD_TIMEOUT_S, memory_bytes=BUILD_MEMORY_BYTES, cwd=scratch, stop=stop,
+        )  # fmt: skip
+    except StepTimeout:
+        timed_out = True
+    failures: dict[Path, BuildFailed | TimedOut] = {}
+    for index, (final, source) in enumerate(missing.items()):
+        entry = scratch / str(index)
+        if (entry / "kernel.so").is_file():
+            _publish(entry, final)
+        elif timed_out:
+            failures[final] = TimedOut(step="build", limit_s=BUILD_TIMEOUT_S)
+        else:
+            log = entry / "nvcc.log"
+            text = log.read_text(errors="replace") if log.is_file() else done.output
+            failures[final] = BuildFailed(log=readable_log(text, source))
+    return failures
+
+
+def _publish(entry: Path, final: Path) -> None:
+    for cubin in entry.glob("kernel.sm_*.cubin"):
+        cubin.rename(entry / "kernel.cubin")
+    with new_entry(final) as scratch:
+        for name in KEPT:
+            if (entry / name).is_file():
+                (entry / name).rename(scratch / name)
+
+
+def _read(folder: Path, cached: bool, seconds: float) -> Build:
+    resources = parse_ptxas((folder / "nvcc.log").read_text(errors="replace"))
+    return Build(folder, resources, cached, seconds)
+
+
+def readable_log(log: str, source: str) -> str:
+    """nvcc's errors with the source line each one names; warnings and noise cut away."""
+    lines = source.splitlines()
+    shown: list[str] = []
+    for line in log.splitlines():
+        if re.match(r"^(ptxas info|nvcc info|\d+ errors? detected|Remark)", line.strip()):
+            continue
+        named = re.match(r"^kernel\.cu\((\d+)\): (.*)", line)
+        shown.append(f"line {named[1]}: {named[2]}" if named else line)
+        if named and 0 < int(named[1]) <= len(lines):
+            shown.append(f"    {lines[int(named[1]) - 1].strip()}")
+    first = next((i for i, text in enumerate(shown) if "error" in text.lower()), 0)
+    cut = [text for text in shown[first:] if text.strip()][:LOG_LINES]
+    return "\n".join(cut) or "nvcc failed without a message"
+
+
+_PTXAS = re.compile(
+    r"Compiling entry function '(?P<kernel>\S+)'.*?"
+    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
+    r"(?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
+    re.DOTALL,
+)
+
+
+def parse_ptxas(log: str) -> tuple[Resources, ...]:
+    """Registers, shared memory and spills of every kernel, from `ptxas -v`."""
+    found = []
+    for match in _PTXAS.finditer(log):
+        shared = re.search(r"(\d+) bytes smem", match["rest"])
+        found.append(
+            Resources(
+                kernel=match["kernel"],
+                registers=int(match["registers"]),
+                static_shared_bytes=int(shared[1]) if shared else 0,
+                spill_bytes=int(match["stores"]) + int(match["loads"]),
+                stack_bytes=int(match["stack"]),
+            )
+        )
+    return tuple(found)
+
+
+def _ninja() -> str:
+    try:
+        from ninja import BIN_DIR
+    except ImportError:
+        raise EnvironmentLack("ninja is missing: pip install ninja") from None
+    return str(Path(BIN_DIR) / "ninja")

@@ -1,0 +1,69 @@
+"""The oracle process: a task's reference.py in float64, never together with a candidate."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from astra_chat.tools.children.values import DrawnCase
+from astra_chat.tools.process import Reporter
+from astra_chat.tools.tasks import Task, load_task
+from astra_chat.tools.types import Case
+
+
+def main() -> None:
+    """Write <arg>.in (bytes of the case's dtype) and <arg>.expected (float64) for each case."""
+    reporter = Reporter()
+    task = load_task(Path(reporter.request["task"]))
+    reference = _load(task.folder / "reference.py")
+    for index, item in enumerate(reporter.request["cases"]):
+        case = Case.model_validate(item["case"])
+        try:
+            _write_case(task, reference, case, Path(item["folder"]))
+        except Exception as error:  # the reference is the user's code: the judge words the failure
+            reporter.send("failed", index=index, message=f"{type(error).__name__}: {error}")
+            return
+        reporter.send("case", index=index)
+
+
+def _write_case(task: Task, reference: ModuleType, case: Case, folder: Path) -> None:
+    generator = torch.Generator().manual_seed(case.seed)
+    drawn = DrawnCase(case.dims, getattr(torch, case.dtype), case.values)
+    inputs: dict[str, torch.Tensor] = reference.make_inputs(drawn, generator)
+    for arg in task.args:
+        if arg.read:
+            _require(arg.name, inputs, arg.shape_of(case), getattr(torch, arg.dtype_of(case)))
+    expected: dict[str, torch.Tensor] = reference.reference(inputs)
+    for arg in task.args:
+        if arg.read:
+            inputs[arg.name].contiguous().view(torch.uint8).numpy().tofile(folder / f"{arg.name}.in")
+        if arg.written:
+            _require(arg.name, expected, arg.shape_of(case), torch.float64)
+            expected[arg.name].contiguous().numpy().tofile(folder / f"{arg.name}.expected")
+
+
+def _require(name: str, tensors: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    if name not in tensors:
+        raise KeyError(f"reference.py gives no '{name}'")
+    found = tensors[name]
+    if tuple(found.shape) != shape or found.dtype != dtype:
+        raise ValueError(
+            f"'{name}' of reference.py is {found.dtype} {tuple(found.shape)}, "
+            f"the contract says {dtype} {shape}"
+        )
+
+
+def _load(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("astra_task_reference", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+if __name__ == "__main__":
+    main()

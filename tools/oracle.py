@@ -1,0 +1,94 @@
+"""The truth about cases: inputs and float64 results, made once by the oracle process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.process import Stop, Worker, signal_name
+from astra_chat.tools.tasks import Arg, Task
+from astra_chat.tools.types import Case, sha256_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+ORACLE_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One case's inputs and expected outputs, as files."""
+
+    case: Case
+    folder: Path
+
+    def input_path(self, arg: Arg) -> Path:
+        return self.folder / f"{arg.name}.in"
+
+    def expected(self, arg: Arg) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """float64, flat, in row-major order."""
+        import numpy as np
+
+        return np.memmap(self.folder / f"{arg.name}.expected", dtype=np.float64, mode="r")
+
+
+class Oracle:
+    """Keeps what it made until `close`: candidates of one run share inputs and results."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._root = tempfile.TemporaryDirectory(prefix="astra-oracle-")
+
+    def close(self) -> None:
+        self._root.cleanup()
+
+    def truths(
+        self,
+        cases: Sequence[Case],
+        stop: Stop,
+        on_case: Callable[[int], None] = lambda _: None,
+    ) -> list[Truth]:
+        """Inputs and results of these cases. Raises BadInput where reference.py fails."""
+        found = [Truth(case, self._folder(case)) for case in cases]
+        missing = [t for t in {t.folder: t for t in found}.values() if not t.folder.is_dir()]
+        if missing:
+            self._make(missing, stop, on_case)
+        return found
+
+    def _folder(self, case: Case) -> Path:
+        return Path(self._root.name) / sha256_of(case.model_dump_json())[:16]
+
+    def _make(
+        self, missing: list[Truth], stop: Stop, on_case: Callable[[int], None]
+    ) -> None:
+        scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
+        request = {
+            "task": str(self._task.folder),
+            "cases": [
+                {"case": t.case.model_dump(), "folder": str(s)}
+                for t, s in zip(missing, scratch, strict=True)
+            ],
+        }
+        module = "astra_chat.tools.children.oracle"
+        made = 0
+        with Worker(module, request, timeout_s=ORACLE_TIMEOUT_S, stop=stop) as worker:
+            for report in worker.reports():
+                if report["kind"] == "failed":
+                    label = missing[report["index"]].case.label
+                    raise BadInput(
+                        f"{self._task.folder / 'reference.py'} failed on {label}: "
+                        f"{report['message']}"
+                    )
+                scratch[report["index"]].rename(missing[report["index"]].folder)
+                made += 1
+                on_case(made)
+            end = worker.finish()
+        if made < len(missing):
+            raise AstraError(
+                f"the oracle process of {self._task.name} ended early "
+                f"({signal_name(end.returncode)}): {end.output.strip()[-600:]}"
+            )
