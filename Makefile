@@ -1,0 +1,32 @@
+# make demo, test, check or gpu; each first sets up .venv, once. PYTHON=python3.12 picks another Python.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test check gpu setup clean
+
+demo: $(READY)
+	$(BIN)/astra-chat run silu_and_mul
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+gpu: $(READY)
+	$(BIN)/python -m pytest -m gpu
+
+setup: $(READY)
+
+$(READY): pyproject.toml tools/setup_env.py tools/toolkit.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo 'Astra needs Python 3.11 or newer: make PYTHON=python3.12' >&2; exit 3; }
+	$(PYTHON) -m astra_chat.tools.setup_env
+	@touch $@
+
+clean:
+	rm -rf .venv build dist *.egg-info

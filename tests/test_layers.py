@@ -1,0 +1,116 @@
+"""The floors of the design hold: imports go down only, without cycles, and files stay small."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FLOORS = {"tools": 0, "agents": 1, "astra_chat": 2}
+AUTOGEN = ("autogen_core", "autogen_agentchat", "autogen_ext", "autogen", "pyautogen")
+AUTOGEN_PLACES = ("agents/", "astra_chat/team.py", "astra_chat/session.py", "astra_chat/models/")
+CHILD_PROCESSES = "tools/children/"
+"""Programs of processes of their own: the only files that may load torch."""
+LINES = 380
+
+
+def sources() -> dict[str, ast.Module]:
+    """Every source file by its path in the repository; the links are not followed."""
+    paths = [p for floor in FLOORS for p in sorted((ROOT / floor).rglob("*.py"))]
+    named = {p.relative_to(ROOT).as_posix(): p for p in paths}
+    linked = ("astra_chat/agents/", "astra_chat/tools/", "astra_chat/sglang_kernels/")
+    return {n: ast.parse(p.read_text()) for n, p in named.items() if not n.startswith(linked)}
+
+
+SOURCES = sources()
+
+
+def module_name(path: str) -> str:
+    """ "tools/check.py" as it is imported: "astra_chat.tools.check"."""
+    dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return dotted if path.startswith("astra_chat") else f"astra_chat.{dotted}"
+
+
+MODULES = {module_name(path): path for path in SOURCES}
+
+
+def imports(tree: ast.AST) -> set[str]:
+    """Every module a file imports anywhere; `from a import b` counts a.b where that is a module."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "relative imports are banned"
+            base = node.module or ""
+            subs = {f"{base}.{a.name}" for a in node.names if f"{base}.{a.name}" in MODULES}
+            found |= subs or {base}
+    return found
+
+
+def floor_of(path: str) -> int:
+    return FLOORS[path.split("/", maxsplit=1)[0]]
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_imports_go_down_only(path: str) -> None:
+    for name in imports(SOURCES[path]):
+        assert name.split(".", maxsplit=1)[0] not in ("agents", "tools", "sglang_kernels"), name
+        assert not name.startswith("astra_chat.sglang_kernels"), "tasks are read, not imported"
+        if name in MODULES:
+            assert floor_of(MODULES[name]) <= floor_of(path), f"{path} imports {name}"
+
+
+def test_there_are_no_cycles() -> None:
+    graph = {m: {i for i in imports(SOURCES[p]) if i in MODULES} - {m} for m, p in MODULES.items()}
+    assert len(tuple(TopologicalSorter(graph).static_order())) == len(MODULES)
+
+
+def test_the_ground_floor_imports_nothing_of_ours() -> None:
+    ours = {i for i in imports(SOURCES["tools/types.py"]) if i.startswith("astra_chat")}
+    assert not ours
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_autogen_and_torch_stay_in_their_places(path: str) -> None:
+    roots = {name.split(".", maxsplit=1)[0] for name in imports(SOURCES[path])}
+    if not path.startswith(AUTOGEN_PLACES):
+        assert roots.isdisjoint(AUTOGEN), f"{path} names AutoGen"
+    if not path.startswith(CHILD_PROCESSES):
+        assert "torch" not in roots, f"{path} loads torch"
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_children_are_started_never_imported(path: str) -> None:
+    if not path.startswith(CHILD_PROCESSES):
+        children = {i for i in imports(SOURCES[path]) if i.startswith("astra_chat.tools.children")}
+        assert not children
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_the_virtual_gpu_stands_alone(path: str) -> None:
+    if not path.startswith("tools/virtual_gpu/"):
+        return
+    allowed = (
+        "astra_chat.tools.virtual_gpu",
+        "astra_chat.tools.toolkit",
+        "astra_chat.tools.errors",
+    )
+    for name in imports(SOURCES[path]):
+        assert not name.startswith("astra_chat") or name.startswith(allowed), f"{path}: {name}"
+
+
+@pytest.mark.parametrize("path", SOURCES)
+def test_files_are_small_and_say_what_they_are(path: str) -> None:
+    assert len((ROOT / path).read_text().splitlines()) <= LINES
+    assert ast.get_docstring(SOURCES[path]), f"{path} has no module docstring"
+
+
+def test_the_links_that_make_it_one_package_are_there() -> None:
+    for name in ("agents", "tools", "sglang_kernels"):
+        link = ROOT / "astra_chat" / name
+        assert link.is_symlink()
+        assert link.resolve() == ROOT / name
