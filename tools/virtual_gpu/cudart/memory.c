@@ -1,0 +1,183 @@
+/* Device memory. Its addresses are host addresses that Python allocated or was given. */
+#include "vcudart.h"
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t number(const void *pointer) { return (uint64_t)(uintptr_t)pointer; }
+
+EXPORT cudaError_t cudaMalloc(void **out, size_t bytes) {
+    uint64_t address = 0;
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    int error = bytes ? vcudart_host.allocate(bytes, &address) : cudaSuccess;
+    *out = (void *)(uintptr_t)address;
+    return vcudart_result(error);
+}
+
+EXPORT cudaError_t cudaFree(void *pointer) {
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    return vcudart_result(pointer ? vcudart_host.release(number(pointer)) : cudaSuccess);
+}
+
+EXPORT cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream) {
+    (void)stream;
+    return cudaMalloc(out, bytes);
+}
+PER_THREAD(cudaMallocAsync, _ptsz)
+
+EXPORT cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
+    (void)stream;
+    return cudaFree(pointer);
+}
+PER_THREAD(cudaFreeAsync, _ptsz)
+
+EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
+    (void)flags;
+    *out = NULL;
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    int failed = bytes && posix_memalign(out, 4096, bytes);
+    return vcudart_result(failed ? cudaErrorMemoryAllocation : cudaSuccess);
+}
+
+EXPORT cudaError_t cudaMallocHost(void **out, size_t bytes) { return cudaHostAlloc(out, bytes, 0); }
+
+EXPORT cudaError_t cudaFreeHost(void *pointer) {
+    free(pointer);
+    return vcudart_result(cudaSuccess);
+}
+
+static int is_device(const void *pointer) {
+    return vcudart_host.touch(number(pointer), 0, 0) == cudaSuccess;
+}
+
+static int copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
+    if (!bytes)
+        return cudaSuccess;
+    int automatic = kind == cudaMemcpyDefault;
+    int to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    int from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    int error = cudaSuccess;
+    if (from_device || (automatic && is_device(from)))
+        error = vcudart_host.touch(number(from), bytes, 0);
+    if (!error && (to_device || (automatic && is_device(to))))
+        error = vcudart_host.touch(number(to), bytes, 1);
+    if (!error)
+        memmove(to, from, bytes);
+    return error;
+}
+
+EXPORT cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    return vcudart_result(copy(to, from, bytes, kind));
+}
+PER_THREAD(cudaMemcpy, _ptds)
+
+EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
+                                   enum cudaMemcpyKind kind, cudaStream_t stream) {
+    (void)stream;
+    return cudaMemcpy(to, from, bytes, kind);
+}
+PER_THREAD(cudaMemcpyAsync, _ptsz)
+
+EXPORT cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    int error = bytes ? vcudart_host.touch(number(pointer), bytes, 1) : cudaSuccess;
+    if (!error && bytes)
+        memset(pointer, value, bytes);
+    return vcudart_result(error);
+}
+PER_THREAD(cudaMemset, _ptds)
+
+EXPORT cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream) {
+    (void)stream;
+    return cudaMemset(pointer, value, bytes);
+}
+PER_THREAD(cudaMemsetAsync, _ptsz)
+
+/* The address `offset` bytes into a variable, if `bytes` more fit. */
+static int inside_symbol(const void *symbol, size_t offset, size_t bytes, void **address) {
+    uint64_t start = 0, extent = 0;
+    int error = vcudart_find_symbol(symbol, &start, &extent);
+    if (error)
+        return error;
+    if (offset > extent || bytes > extent - offset)
+        return cudaErrorInvalidValue;
+    *address = (void *)(uintptr_t)(start + offset);
+    return cudaSuccess;
+}
+
+EXPORT cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes,
+                                      size_t offset, enum cudaMemcpyKind kind) {
+    void *to = NULL;
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    if (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToDevice &&
+        kind != cudaMemcpyDefault)
+        return vcudart_result(cudaErrorInvalidMemcpyDirection);
+    int error = inside_symbol(symbol, offset, bytes, &to);
+    return vcudart_result(error ? error : copy(to, from, bytes, kind));
+}
+PER_THREAD(cudaMemcpyToSymbol, _ptds)
+
+EXPORT cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
+                                        enum cudaMemcpyKind kind) {
+    void *from = NULL;
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    if (kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDeviceToDevice &&
+        kind != cudaMemcpyDefault)
+        return vcudart_result(cudaErrorInvalidMemcpyDirection);
+    int error = inside_symbol(symbol, offset, bytes, &from);
+    return vcudart_result(error ? error : copy(to, from, bytes, kind));
+}
+PER_THREAD(cudaMemcpyFromSymbol, _ptds)
+
+EXPORT cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes,
+                                           size_t offset, enum cudaMemcpyKind kind,
+                                           cudaStream_t stream) {
+    (void)stream;
+    return cudaMemcpyToSymbol(symbol, from, bytes, offset, kind);
+}
+PER_THREAD(cudaMemcpyToSymbolAsync, _ptsz)
+
+EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_t bytes,
+                                             size_t offset, enum cudaMemcpyKind kind,
+                                             cudaStream_t stream) {
+    (void)stream;
+    return cudaMemcpyFromSymbol(to, symbol, bytes, offset, kind);
+}
+PER_THREAD(cudaMemcpyFromSymbolAsync, _ptsz)
+
+EXPORT cudaError_t cudaGetSymbolAddress(void **out, const void *symbol) {
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    return vcudart_result(inside_symbol(symbol, 0, 0, out));
+}
+
+EXPORT cudaError_t cudaGetSymbolSize(size_t *out, const void *symbol) {
+    uint64_t address = 0, bytes = 0;
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    int error = vcudart_find_symbol(symbol, &address, &bytes);
+    if (!error)
+        *out = bytes;
+    return vcudart_result(error);
+}
+
+EXPORT cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *pointer) {
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    memset(out, 0, sizeof *out);
+    int device = is_device(pointer);
+    out->type = device ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+    out->device = device ? 0 : -2;
+    out->devicePointer = device ? (void *)(uintptr_t)pointer : NULL;
+    out->hostPointer = device ? NULL : (void *)(uintptr_t)pointer;
+    return vcudart_result(cudaSuccess);
+}

@@ -1,0 +1,123 @@
+/* Streams and events. All work is done when the call that asked for it returns, so a stream is a
+ * name, and an event is the host's clock at its recording. */
+#include "vcudart.h"
+#include <stdlib.h>
+#include <time.h>
+
+struct stream {
+    unsigned flags;
+};
+
+struct event {
+    int recorded, untimed;
+    struct timespec at;
+};
+
+EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    struct stream *stream = malloc(sizeof *stream);
+    if (!stream)
+        return vcudart_result(cudaErrorMemoryAllocation);
+    stream->flags = flags;
+    *out = (cudaStream_t)stream;
+    return vcudart_result(cudaSuccess);
+}
+
+EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
+    (void)priority;
+    return cudaStreamCreateWithFlags(out, flags);
+}
+
+EXPORT cudaError_t cudaStreamCreate(cudaStream_t *out) {
+    return cudaStreamCreateWithFlags(out, cudaStreamDefault);
+}
+
+EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    if (stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
+        return vcudart_result(cudaErrorInvalidResourceHandle);
+    free((struct stream *)stream);
+    return vcudart_result(vcudart_blocked());
+}
+
+EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    (void)stream;
+    return vcudart_result(vcudart_blocked());
+}
+PER_THREAD(cudaStreamSynchronize, _ptsz)
+
+EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
+    (void)stream;
+    return vcudart_result(vcudart_blocked());
+}
+PER_THREAD(cudaStreamQuery, _ptsz)
+
+EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
+    (void)stream, (void)event, (void)flags;
+    return vcudart_result(vcudart_blocked());
+}
+PER_THREAD(cudaStreamWaitEvent, _ptsz)
+
+EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *out) {
+    (void)stream;
+    *out = cudaStreamCaptureStatusNone;
+    return vcudart_result(vcudart_blocked());
+}
+PER_THREAD(cudaStreamIsCapturing, _ptsz)
+
+EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    struct event *event = calloc(1, sizeof *event);
+    if (!event)
+        return vcudart_result(cudaErrorMemoryAllocation);
+    event->untimed = (flags & cudaEventDisableTiming) != 0;
+    *out = (cudaEvent_t)event;
+    return vcudart_result(cudaSuccess);
+}
+
+EXPORT cudaError_t cudaEventCreate(cudaEvent_t *out) {
+    return cudaEventCreateWithFlags(out, cudaEventDefault);
+}
+
+EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    free((struct event *)event);
+    return vcudart_result(vcudart_blocked());
+}
+
+EXPORT cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
+    struct event *event = (struct event *)handle;
+    (void)stream;
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    if (!event)
+        return vcudart_result(cudaErrorInvalidResourceHandle);
+    clock_gettime(CLOCK_MONOTONIC, &event->at);
+    event->recorded = 1;
+    return vcudart_result(cudaSuccess);
+}
+PER_THREAD(cudaEventRecord, _ptsz)
+
+EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    (void)event;
+    return vcudart_result(vcudart_blocked());
+}
+
+EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
+    (void)event;
+    return vcudart_result(vcudart_blocked());
+}
+
+/* Milliseconds of this machine's clock: how long the virtual GPU took, not what a GPU would take. */
+EXPORT cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start_handle,
+                                        cudaEvent_t end_handle) {
+    const struct event *start = (const struct event *)start_handle;
+    const struct event *end = (const struct event *)end_handle;
+    if (vcudart_blocked())
+        return vcudart_blocked();
+    if (!start || !end || !start->recorded || !end->recorded || start->untimed || end->untimed)
+        return vcudart_result(cudaErrorInvalidResourceHandle);
+    *ms = (float)((double)(end->at.tv_sec - start->at.tv_sec) * 1e3 +
+                  (double)(end->at.tv_nsec - start->at.tv_nsec) * 1e-6);
+    return vcudart_result(cudaSuccess);
+}

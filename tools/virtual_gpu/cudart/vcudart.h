@@ -1,0 +1,70 @@
+/* Shared by the files of the fake CUDA runtime. Compiled against the user's own toolkit headers, so
+ * every structure has the layout that the kernel file's host code was compiled with.
+ *
+ * This side knows only the ABI: symbols, handles, the error state. What a call means is decided in
+ * Python (runtime.py), which fills `struct vcudart_host` with callbacks. Every callback that
+ * returns an int returns a cudaError_t. */
+#ifndef VCUDART_H
+#define VCUDART_H
+
+#include <cuda_runtime_api.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Field order and widths are repeated in runtime.py. */
+struct vcudart_device {
+    char name[256];
+    uint64_t memory_bytes, l2_bytes;
+    int32_t major, minor, sms;
+    int32_t threads_per_sm, blocks_per_sm, registers_per_sm;
+    int32_t shared_per_block, shared_per_block_optin, shared_per_sm, shared_reserved_per_block;
+    int32_t sm_clock_khz, memory_clock_khz, memory_bus_bits;
+};
+
+struct vcudart_function {
+    int32_t registers, static_shared_bytes, max_threads, max_dynamic_shared_bytes;
+    int32_t binary_version;
+};
+
+struct vcudart_host {
+    int (*launch)(int module, const char *kernel, const uint32_t *grid, const uint32_t *block,
+                  uint64_t dynamic_shared_bytes, void **args);
+    int (*allocate)(uint64_t bytes, uint64_t *address);
+    int (*release)(uint64_t address);
+    /* May a copy touch these bytes of device memory? A write counts as coverage. */
+    int (*touch)(uint64_t address, uint64_t bytes, int write);
+    int (*symbol)(int module, const char *name, uint64_t *address, uint64_t *bytes);
+    int (*function)(int module, const char *kernel, struct vcudart_function *out);
+    int (*set_attribute)(int module, const char *kernel, int attribute, int value);
+    int (*occupancy)(int module, const char *kernel, int threads, uint64_t dynamic_shared_bytes,
+                     int *blocks);
+    /* Note that the host code asked for something the virtual GPU lacks. */
+    int (*refuse)(const char *what);
+};
+
+struct vcudart_kernel {
+    const void *stub;
+    int module;
+    char *name;
+    void **fatbin;
+    struct vcudart_kernel *next;
+};
+
+#define EXPORT __attribute__((visibility("default")))
+/* The forms that code compiled with --default-stream per-thread calls; here all streams are one. */
+#define PER_THREAD(name, suffix) \
+    extern __typeof__(name) name##suffix __attribute__((alias(#name), visibility("default")));
+
+extern struct vcudart_host vcudart_host;
+extern struct vcudart_device vcudart_device;
+
+/* Passes a call's result on as CUDA does: remembers it for cudaGetLastError, makes the errors that
+ * break a context stick, and returns the stuck error if there is one. */
+cudaError_t vcudart_result(int error);
+/* The stuck error, or cudaErrorCudartUnloading while Python is not attached, or cudaSuccess. */
+cudaError_t vcudart_blocked(void);
+
+const struct vcudart_kernel *vcudart_find_kernel(const void *stub);
+cudaError_t vcudart_find_symbol(const void *variable, uint64_t *address, uint64_t *bytes);
+
+#endif

@@ -1,0 +1,171 @@
+"""Constants of real GPUs, each with its source. "measured" = on an H200, by scripts of this project.
+
+Sources: [H100] NVIDIA H100 Tensor Core GPU Architecture whitepaper; [H200] NVIDIA H200 datasheet;
+[A100] NVIDIA A100 Tensor Core GPU Architecture whitepaper; [L40S] NVIDIA L40S datasheet;
+[Ada] NVIDIA Ada GPU Architecture whitepaper; [CUDA] CUDA C++ Programming Guide, tables "Technical
+Specifications per Compute Capability" and "Throughput of Native Arithmetic Instructions".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from astra_chat.tools.errors import BadInput
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True)
+class GpuSpec:
+    """One GPU: what limits a kernel there."""
+
+    key: str
+    name: str
+    """As the driver gives it."""
+    compute: tuple[int, int]
+    """Compute capability."""
+    sms: int
+    sm_clock_hz: float
+    """Highest boost clock."""
+    memory_bytes: int
+    memory_bus_bits: int
+    dram_bytes_per_s: float
+    """Theoretical."""
+    dram_reachable: float
+    """Share of it that a streaming kernel reaches."""
+    l2_bytes: int
+    l2_bytes_per_s: float
+    """What all SMs together read from L2."""
+    fp32_flops: float
+    """Peak outside tensor cores, a fused multiply-add counted as two."""
+    fp32_lanes: int
+    """Results a clock and SM; so for the lanes below."""
+    launch_floor_us: float
+    """An empty kernel inside a CUDA graph."""
+    dram_latency_ns: float
+    """Load to use, from DRAM."""
+    threads_per_sm: int = 2048
+    blocks_per_sm: int = 32
+    shared_per_sm: int = 228 * KIB
+    shared_per_block_optin: int = 227 * KIB
+    shared_per_block: int = 48 * KIB
+    """Without opt-in."""
+    shared_reserved_per_block: int = 1 * KIB
+    """The driver's own, from compute capability 8.0 on."""
+    registers_per_sm: int = 65536
+    schedulers_per_sm: int = 4
+    """Warp instructions issued a clock."""
+    int_lanes: int = 64
+    half_lanes: int = 256
+    special_lanes: int = 16
+    convert_lanes: int = 64
+    l1_bytes_per_clock: int = 128
+    """What an SM's load/store unit moves a clock; shared memory too."""
+    l2_bytes_per_clock: int = 64
+    """What an SM takes from L2 a clock."""
+
+    @property
+    def clocks_per_us(self) -> float:
+        return self.sm_clock_hz * 1e-6
+
+
+_H200 = GpuSpec(
+    key="h200",
+    name="NVIDIA H200",
+    compute=(9, 0),
+    sms=132,  # [H200]
+    sm_clock_hz=1.98e9,  # [H100] SXM: 66.9 Tflop/s over 132 SMs x 256
+    memory_bytes=141 * 10**9,  # [H200]
+    memory_bus_bits=6144,  # [H200] six stacks of HBM3e
+    dram_bytes_per_s=4.8e12,  # [H200]
+    dram_reachable=0.91,  # measured: 4.37 TB/s, two bytes read for each written
+    l2_bytes=60 * MIB,  # measured: cudaDeviceProp.l2CacheSize
+    l2_bytes_per_s=7.0e12,
+    fp32_flops=66.9e12,  # [H200]
+    fp32_lanes=128,  # [CUDA] 9.0
+    launch_floor_us=0.54,  # measured
+    dram_latency_ns=600.0,
+)
+
+# What no whitepaper gives (latency, launch floor, share of DRAM's rate) is H200's below: unchecked.
+_H100 = replace(
+    _H200,
+    key="h100",
+    name="NVIDIA H100 80GB HBM3",
+    memory_bytes=80 * GIB,  # [H100] SXM5
+    memory_bus_bits=5120,
+    dram_bytes_per_s=3.35e12,
+    l2_bytes=50 * MIB,
+)
+
+_A100 = replace(
+    _H200,
+    key="a100",
+    name="NVIDIA A100-SXM4-80GB",
+    compute=(8, 0),
+    sms=108,  # [A100]
+    sm_clock_hz=1.41e9,
+    memory_bytes=80 * GIB,
+    memory_bus_bits=5120,
+    dram_bytes_per_s=2.039e12,  # [A100] 80 GB SXM
+    l2_bytes=40 * MIB,
+    l2_bytes_per_s=5120 * 1.41e9,  # [A100] 5120 bytes a clock
+    fp32_flops=19.5e12,
+    fp32_lanes=64,  # [CUDA] 8.0
+    shared_per_sm=164 * KIB,  # [CUDA] 8.0
+    shared_per_block_optin=163 * KIB,
+)
+
+_RTX4090 = replace(
+    _H200,
+    key="rtx4090",
+    name="NVIDIA GeForce RTX 4090",
+    compute=(8, 9),
+    sms=128,  # [Ada] table of the GeForce RTX 4090, as the lines below
+    sm_clock_hz=2.52e9,
+    memory_bytes=24 * GIB,
+    memory_bus_bits=384,
+    dram_bytes_per_s=1.008e12,
+    l2_bytes=72 * MIB,
+    fp32_flops=82.6e12,
+    half_lanes=128,  # [CUDA] 8.9
+    threads_per_sm=1536,  # [CUDA] 8.9, as the lines below
+    blocks_per_sm=24,
+    shared_per_sm=100 * KIB,
+    shared_per_block_optin=99 * KIB,
+)
+
+_L40S = replace(
+    _RTX4090,
+    key="l40s",
+    name="NVIDIA L40S",
+    sms=142,  # [L40S], as the lines below
+    memory_bytes=48 * GIB,
+    dram_bytes_per_s=864e9,
+    l2_bytes=96 * MIB,  # [Ada] AD102
+    fp32_flops=91.6e12,
+)
+
+SPECS = {s.key: s for s in (_H200, _H100, _A100, _L40S, _RTX4090)}
+
+_DEVICE_WORDS = {"H200": "h200", "H100": "h100", "A100": "a100", "L40S": "l40s", "4090": "rtx4090"}
+_OTHER_CHIPS = frozenset({"NVL", "PCIE", "GH200", "4090D", "LAPTOP"})
+"""Words of a name that stand for other memory or clocks than the constants above."""
+
+
+def spec(key: str) -> GpuSpec:
+    """Constants of the GPU of that key. Raises BadInput with the list of keys."""
+    found = SPECS.get(key.lower())
+    if found is None:
+        raise BadInput(f"no constants for a GPU named '{key}': known are {', '.join(SPECS)}")
+    return found
+
+
+def spec_for_device_name(name: str) -> str | None:
+    """Key for a driver's device name, "NVIDIA H200" -> "h200"; None if we have no constants."""
+    words = name.upper().replace("-", " ").split()
+    if _OTHER_CHIPS.intersection(words):
+        return None
+    return next((key for word, key in _DEVICE_WORDS.items() if word in words), None)
