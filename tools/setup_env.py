@@ -38,8 +38,8 @@ def make_environment() -> None:
 
 def cuda_packages() -> list[str]:
     """What PyPI must give: nvcc if this machine has none, and the tools that read its objects."""
-    done = subprocess.run([str(PYTHON), "-m", "astra_chat.tools.toolkit"], check=False)
-    if done.returncode == 0:
+    if found := _output([str(PYTHON), "-m", "astra_chat.tools.toolkit"]):
+        say(f"using {found}")
         return [*PYPI_INSPECTORS]
     say("no nvcc on this machine: taking it from PyPI into the environment")
     return [PYPI_TOOLKIT, *PYPI_INSPECTORS]
