@@ -62,9 +62,7 @@ class Oracle:
     def _folder(self, case: Case) -> Path:
         return Path(self._root.name) / sha256_of(case.model_dump_json())[:16]
 
-    def _make(
-        self, missing: list[Truth], stop: Stop, on_case: Callable[[int], None]
-    ) -> None:
+    def _make(self, missing: list[Truth], stop: Stop, on_case: Callable[[int], None]) -> None:
         scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
         request = {
             "task": str(self._task.folder),

@@ -1,6 +1,6 @@
 """A task folder read into values: the contract of a kernel, its cases and its tolerances.
 
-The folder holds task.toml, baseline.cu, reference.py and, where there are any, paper.cu and script/.
+The folder holds task.toml, baseline.cu, reference.py and, where there are any, paper.cu, script/.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class CaseTime(Value):
 
 
 class MeasuredTime(CaseTime):
-    """By CUDA-graph replay over buffers rotated past L2, beside event pairs round single launches."""
+    """By CUDA-graph replay over buffers rotated past L2, and event pairs round single launches."""
 
     basis: Literal["measured"] = "measured"
     baseline_event_us: float

@@ -40,7 +40,9 @@ def _write_case(task: Task, reference: ModuleType, case: Case, folder: Path) -> 
     expected: dict[str, torch.Tensor] = reference.reference(inputs)
     for arg in task.args:
         if arg.read:
-            inputs[arg.name].contiguous().view(torch.uint8).numpy().tofile(folder / f"{arg.name}.in")
+            inputs[arg.name].contiguous().view(torch.uint8).numpy().tofile(
+                folder / f"{arg.name}.in"
+            )
         if arg.written:
             _require(arg.name, expected, arg.shape_of(case), torch.float64)
             expected[arg.name].contiguous().numpy().tofile(folder / f"{arg.name}.expected")

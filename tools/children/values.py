@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from astra_chat.tools.types import ValueFamily
 
+Shape = tuple[int, ...]
+Draw = Callable[[torch.Generator, Shape, torch.dtype], torch.Tensor]
 SPECIAL_SHARE = 32
 """One element in this many is special in the family `special`."""
 
@@ -26,43 +28,43 @@ class DrawnCase:
         return _FAMILIES[self.values](generator, shape, self.dtype)
 
 
-def _normal(generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    return torch.randn(shape, generator=generator).to(dtype)
+def _normal(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
+    return torch.randn(shape, generator=g).to(dtype)
 
 
-def _scaled(scale: float) -> Any:
-    def draw(g: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def _scaled(scale: float) -> Draw:
+    def draw(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
         return (torch.randn(shape, generator=g) * scale).to(dtype)
 
     return draw
 
 
-def _ramp(generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def _ramp(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
     """-8 to 8, in a period that is no power of two: a shifted index shows."""
     count = int(torch.Size(shape).numel())
     return (torch.arange(count) % 1009 / 1008 * 16 - 8).reshape(shape).to(dtype)
 
 
-def _one_hot(generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def _one_hot(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
     """A single one in every row: subsampling and broken tails lose it."""
     rows = torch.zeros(shape).reshape(-1, shape[-1])
-    at = torch.randint(shape[-1], (rows.shape[0], 1), generator=generator)
+    at = torch.randint(shape[-1], (rows.shape[0], 1), generator=g)
     return rows.scatter_(1, at, 1.0).reshape(shape).to(dtype)
 
 
-def _special(generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+def _special(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
     info = torch.finfo(dtype)
     palette = torch.tensor(
         [float("inf"), -float("inf"), float("nan"), 0.0, -0.0, info.max, info.min, info.tiny]
     )
-    drawn = torch.randn(shape, generator=generator)
-    chosen = torch.randint(len(palette) * SPECIAL_SHARE, shape, generator=generator)
+    drawn = torch.randn(shape, generator=g)
+    chosen = torch.randint(len(palette) * SPECIAL_SHARE, shape, generator=g)
     return torch.where(
         chosen < len(palette), palette[chosen.clamp(max=len(palette) - 1)], drawn
     ).to(dtype)
 
 
-_FAMILIES = {
+_FAMILIES: dict[ValueFamily, Draw] = {
     "normal": _normal,
     "large": _scaled(64.0),
     "tiny": _scaled(1e-4),

@@ -1,0 +1,57 @@
+"""What both runners share: poison, files of a case, and the candidate's library."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from astra_chat.tools.contract import call_values
+from astra_chat.tools.tasks import Task, load_task
+from astra_chat.tools.types import Case
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One case to run: where its inputs lie and where the bytes after the call go."""
+
+    case: Case
+    truth: Path
+    after: Path
+
+    @staticmethod
+    def of(item: dict[str, str]) -> Call:
+        case = Case.model_validate_json(item["case"])
+        return Call(case, Path(item["truth"]), Path(item["after"]))
+
+
+def poison(task: Task, call: Call, arg_index: int, pattern: int) -> Bytes:
+    """The bytes that an argument holds before the call: its input, or NaNs of this run's pattern.
+
+    The 16-bit pattern is a NaN in half, bfloat16 and, repeated, in float.
+    """
+    arg = task.args[arg_index]
+    if arg.read:
+        return np.fromfile(call.truth / f"{arg.name}.in", dtype=np.uint8)
+    return np.full(arg.bytes_of(call.case) // 2, pattern, dtype=np.uint16).view(np.uint8)
+
+
+def launch(library: ctypes.CDLL, task: Task, case: Case, addresses: list[int], stream: int) -> int:
+    """Call the launcher; its cudaError_t."""
+    return int(getattr(library, task.entry)(*call_values(task, case, addresses, stream)))
+
+
+def limit_files_and_cores() -> None:
+    """No core dumps; a runner writes results, not disks full."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 2**30, 64 * 2**30))
+
+
+def task_of(request: dict[str, Any]) -> Task:
+    return load_task(Path(request["task"]))

@@ -1,0 +1,83 @@
+"""The runner process of device `cuda`: runs a candidate on a real GPU and hands back bytes."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+import torch
+
+from astra_chat.tools.children.arguments import (
+    Bytes,
+    Call,
+    launch,
+    limit_files_and_cores,
+    poison,
+    task_of,
+)
+from astra_chat.tools.children.cuda_timing import time_call
+from astra_chat.tools.process import Reporter
+from astra_chat.tools.tasks import Task
+
+GUARD_BYTES = 4096
+"""Poisoned bytes on both sides of every argument: a write outside shows."""
+
+
+def main() -> None:
+    reporter = Reporter()
+    limit_files_and_cores()
+    request = reporter.request
+    task, calls = task_of(request), [Call.of(item) for item in request["calls"]]
+    torch.cuda.set_device(request["index"])
+    library = ctypes.CDLL(request["library"])
+    if request["mode"] == "time":
+        baseline = ctypes.CDLL(request["baseline"])
+        for index, call in enumerate(calls):
+            reporter.send("start", index=index)
+            reporter.send("case", index=index, **time_call(task, call, baseline, library, request))
+    elif request["mode"] == "profile":
+        _profile(task, calls[0], library, request["pattern"])
+    else:
+        for index, call in enumerate(calls):
+            reporter.send("start", index=index)
+            reporter.send("case", index=index, **_check(task, call, library, request["pattern"]))
+
+
+def _check(task: Task, call: Call, library: ctypes.CDLL, pattern: int) -> dict[str, Any]:
+    """Run once on a stream of its own; write every argument's bytes, guards included."""
+    tensors = [_guarded(poison(task, call, i, pattern), pattern) for i in range(len(task.args))]
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    addresses = [t.data_ptr() + GUARD_BYTES for t in tensors]
+    status = launch(library, task, call.case, addresses, stream.cuda_stream)
+    if status:
+        return {"status": status}
+    torch.cuda.synchronize()
+    for arg, tensor in zip(task.args, tensors, strict=True):
+        tensor.cpu().numpy().tofile(call.after / f"{arg.name}.after")
+    return {"status": 0, "guard_bytes": GUARD_BYTES}
+
+
+def _guarded(content: Bytes, pattern: int) -> torch.Tensor:
+    guard = np.full(GUARD_BYTES // 2, pattern, dtype=np.uint16).view(np.uint8)
+    return torch.from_numpy(np.concatenate([guard, content, guard])).cuda()
+
+
+def _profile(task: Task, call: Call, library: ctypes.CDLL, pattern: int) -> None:
+    """One call between profiler marks, after one outside: Nsight Compute records the second."""
+    tensors = [
+        torch.from_numpy(poison(task, call, i, pattern)).cuda() for i in range(len(task.args))
+    ]
+    addresses = [t.data_ptr() for t in tensors]
+    stream = torch.cuda.current_stream().cuda_stream
+    launch(library, task, call.case, addresses, stream)
+    torch.cuda.synchronize()
+    torch.cuda.profiler.start()
+    launch(library, task, call.case, addresses, stream)
+    torch.cuda.synchronize()
+    torch.cuda.profiler.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""The runner process of device `virtual`: a candidate on the virtual GPU. Never loads torch."""
+
+from __future__ import annotations
+
+import ctypes
+import resource
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from astra_chat.tools.virtual_gpu.estimate import estimate
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+
+from astra_chat.tools.children.arguments import (
+    Bytes,
+    Call,
+    launch,
+    limit_files_and_cores,
+    poison,
+    task_of,
+)
+from astra_chat.tools.process import Reporter
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
+
+ALIGNMENT_BYTES = 256
+MEMORY_BYTES = 16 * 2**30
+
+
+def main() -> None:
+    reporter = Reporter()
+    limit_files_and_cores()
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    request = reporter.request
+    task = task_of(request)
+    gpu = VirtualGpu(spec(request["spec"]), counters=request["counters"])
+    resources = {name: tuple(pair) for name, pair in request["resources"].items()}
+    library = gpu.load(Path(request["library"]), Path(request["ptx"]), resources)
+    for index, item in enumerate(request["calls"]):
+        reporter.send("start", index=index)
+        reporter.send("case", index=index, **_run(gpu, library, task, Call.of(item), request))
+
+
+def _run(
+    gpu: VirtualGpu, library: ctypes.CDLL, task: Task, call: Call, request: dict[str, Any]
+) -> dict[str, Any]:
+    """Run one case; write every argument's bytes and, if sampled, which of them were written."""
+    start = time.monotonic()
+    arrays = [_aligned(poison(task, call, i, request["pattern"])) for i in range(len(task.args))]
+    names = [arg.name for arg in task.args]
+    addresses = [gpu.register(a, n) for a, n in zip(arrays, names, strict=True)]
+    gpu.reset()
+    try:
+        status = launch(library, task, call.case, addresses, 0)
+        if gpu.fault is not None:
+            return _fault(gpu.fault)
+        if status:
+            return {"status": status}
+        sampled = [r for r in gpu.reports() if r.sampled]
+        for arg, array, address in zip(task.args, arrays, addresses, strict=True):
+            array.tofile(call.after / f"{arg.name}.after")
+            if sampled and arg.written:
+                gpu.written(address).tofile(call.after / f"{arg.name}.written")
+    finally:
+        for address in addresses:
+            gpu.unregister(address)
+    done: dict[str, Any] = {"status": 0, "guard_bytes": 0, "seconds": time.monotonic() - start}
+    if sampled:
+        ran, blocks = sampled[0].blocks_run, sampled[0].launch.grid.count
+        done["sampled"] = f"{ran} of {blocks} blocks"
+    if request["counters"]:
+        found = estimate(gpu.reports(), request["resources"], spec(request["spec"]))
+        done["estimate"] = asdict(found)
+    return done
+
+
+def _fault(fault: Fault | PtxUnsupported) -> dict[str, Any]:
+    if isinstance(fault, PtxUnsupported):
+        unsupported = {
+            "what": fault.what, "kernel": fault.kernel, "opcode": fault.opcode, "line": fault.line
+        }  # fmt: skip
+        return {"status": 801, "unsupported": unsupported}
+    what = f"{fault.kind}: {fault.message}"
+    return {"status": fault.cuda_error, "unsafe": {"what": what, "where": fault.where}}
+
+
+def _aligned(content: Bytes) -> Bytes:
+    """The content at an address that is a multiple of 256, as cudaMalloc gives it."""
+    room = np.empty(len(content) + ALIGNMENT_BYTES, dtype=np.uint8)
+    offset = -room.ctypes.data % ALIGNMENT_BYTES
+    aligned = room[offset : offset + len(content)]
+    aligned[:] = content
+    return aligned
+
+
+if __name__ == "__main__":
+    main()

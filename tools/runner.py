@@ -1,0 +1,174 @@
+"""Runs a built candidate in a runner process and hands back what it left behind, case by case."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from astra_chat.tools.build import Build
+from astra_chat.tools.errors import AstraError
+from astra_chat.tools.oracle import Truth
+from astra_chat.tools.process import StepTimeout, Stop, Worker, signal_name
+from astra_chat.tools.tasks import Arg, Task
+from astra_chat.tools.types import Crashed, Device, TimedOut, Unsafe, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+
+RUN_TIMEOUT_S = {"check": 120.0, "time": 300.0}
+Mode = Literal["check", "time"]
+Failure = Crashed | TimedOut | Unsafe | Unsupported
+
+
+@dataclass(frozen=True)
+class CaseRun:
+    """What a call left behind: files with the bytes of every argument, and the runner's report."""
+
+    truth: Truth
+    folder: Path
+    report: dict[str, Any]
+    pattern: int
+    """The 16-bit NaN that outputs held before the call."""
+
+    def after(self, arg: Arg) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Bytes of an argument after the call, and the guard bytes on both sides together."""
+        import numpy as np
+
+        raw = np.fromfile(self.folder / f"{arg.name}.after", dtype=np.uint8)
+        guard = int(self.report.get("guard_bytes", 0))
+        content = raw[guard : len(raw) - guard]
+        return content, np.concatenate([raw[:guard], raw[len(raw) - guard :]])
+
+    def coverage(self, arg: Arg) -> np.ndarray[Any, Any] | None:
+        """Which bytes the sampled blocks wrote; None where all blocks ran."""
+        import numpy as np
+
+        path = self.folder / f"{arg.name}.written"
+        return np.fromfile(path, dtype=np.bool_) if path.is_file() else None
+
+
+@dataclass
+class Runner:
+    """Runs candidates of one task on one device."""
+
+    task: Task
+    device: Device
+    stop: Stop = field(default_factory=Stop)
+
+    def run(
+        self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None = None
+    ) -> Iterator[CaseRun | Failure]:
+        """Yield each case's run, or the failure that ended the process."""
+        with self._calls(build, truths, mode, baseline) as (request, folders):
+            module = f"astra_chat.tools.children.{self.device.kind}"
+            limit_s = RUN_TIMEOUT_S[mode]
+            started, finished = 0, 0
+            try:
+                with Worker(module, request, timeout_s=limit_s, stop=self.stop) as worker:
+                    for report in worker.reports():
+                        if report["kind"] == "start":
+                            started = report["index"]
+                            continue
+                        index = report["index"]
+                        failure = _failure(report, truths[index])
+                        yield failure or CaseRun(
+                            truths[index], folders[index], report, request["pattern"]
+                        )
+                        finished += 1
+                        if failure:
+                            return
+                    end = worker.finish()
+            except StepTimeout:
+                yield TimedOut(step=mode, limit_s=limit_s)
+                return
+            if finished < len(truths):
+                self._require_candidate_ran(end.output, started, finished)
+                message = f"the runner was {signal_name(end.returncode)}; {_last_line(end.output)}"
+                yield Crashed(case=truths[started].case, message=message)
+
+    @contextmanager
+    def _calls(
+        self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None
+    ) -> Iterator[tuple[dict[str, Any], list[Path]]]:
+        """The request, and a scratch folder for each case's results."""
+        with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
+            folders = [Path(scratch) / str(i) for i in range(len(truths))]
+            for folder in folders:
+                folder.mkdir()
+            request: dict[str, Any] = {
+                "task": str(self.task.folder),
+                "mode": mode,
+                "library": str(build.library),
+                "index": self.device.index,
+                "pattern": nan_pattern(),
+                "calls": [
+                    {"case": t.case.model_dump_json(), "truth": str(t.folder), "after": str(f)}
+                    for t, f in zip(truths, folders, strict=True)
+                ],
+            }
+            if baseline:
+                request["baseline"] = str(baseline.library)
+            if self.device.kind == "virtual":
+                request |= {
+                    "ptx": str(build.ptx),
+                    "spec": self.device.spec,
+                    "counters": mode == "time",
+                    "resources": {
+                        r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources
+                    },
+                }
+            yield request, folders
+
+    def _require_candidate_ran(self, output: str, started: int, finished: int) -> None:
+        """A traceback before or between cases is our fault, not the kernel's."""
+        if "Traceback (most recent call last)" in output and "astra_chat" in output:
+            raise AstraError(
+                f"the {self.device.kind} runner failed after {finished} case(s) "
+                f"(at case {started}): {output.strip()[-800:]}"
+            )
+
+
+def nan_pattern() -> int:
+    """A random 16-bit pattern that is a NaN as half and bfloat16, and repeated as float."""
+    return secrets.choice((0, 0x8000)) | 0x7F80 | secrets.choice(range(1, 0x80))
+
+
+def _failure(report: dict[str, Any], truth: Truth) -> Failure | None:
+    if "unsupported" in report:
+        return Unsupported(**report["unsupported"])
+    if "unsafe" in report:
+        return Unsafe(case=truth.case, **report["unsafe"])
+    if report["status"]:
+        message = f"the launcher returned CUDA error {report['status']}"
+        if name := cuda_error_name(report["status"]):
+            message += f" ({name})"
+        return Crashed(case=truth.case, message=message)
+    return None
+
+
+def cuda_error_name(status: int) -> str:
+    """Names of the errors that kernels meet in practice; the numbers are CUDA's."""
+    return {
+        1: "invalid value",
+        2: "out of memory",
+        9: "invalid configuration",
+        98: "invalid device function",
+        209: "no kernel image for this device",
+        700: "illegal address",
+        701: "launch out of resources",
+        702: "launch timeout",
+        710: "assert",
+        716: "misaligned address",
+        719: "launch failure",
+        801: "not supported",
+    }.get(status, "")
+
+
+def _last_line(output: str) -> str:
+    lines = [line for line in output.strip().splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it printed nothing"
