@@ -1,0 +1,215 @@
+"""The prompt of a turn: rebuilt from the whole history by a pure function, and bounded.
+
+The stable part (task, contract, baseline) comes first, so that model servers can cache it; what
+changes comes last, the place in the chat at the very end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.payloads import Plan, RoleName
+from astra_chat.agents.roles import example
+from astra_chat.agents.thread import Limits, Position, Round, Thread
+from astra_chat.agents.words import (
+    describe,
+    describe_build,
+    describe_evaluation,
+    metric_text,
+    ratio_text,
+    resources_in_words,
+    speed,
+    verdict,
+)
+from astra_chat.tools.contract import prototype
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Evaluation, Timed
+
+MOST_CHARACTERS = 64_000
+"""A prompt stays below this unless a single source is longer by itself."""
+LOG_ROUNDS = 12
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What does not change during a chat."""
+
+    task: Task
+    baseline: str
+    """Source of the baseline tier that is to be beaten."""
+    tier: str
+    device: str
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a prompt; the one with the highest `spare` is left out first, 0 never."""
+
+    title: str
+    text: str
+    spare: int = 0
+
+    def __str__(self) -> str:
+        return f"## {self.title}\n{self.text.rstrip()}\n"
+
+
+def brief(role: RoleName, setting: Setting, thread: Thread) -> str:
+    """What a role is told in this turn, besides its standing instructions."""
+    sections = [s for make in SECTIONS[role] if (s := make(setting, thread)) is not None]
+    place = stamp(facts.position(role, thread))
+    while len(text := "\n".join([*map(str, sections), place])) > MOST_CHARACTERS:
+        spare = max(sections, key=lambda section: section.spare)
+        if spare.spare == 0:
+            break
+        sections.remove(spare)
+    return text
+
+
+def stamp(position: Position) -> str:
+    """The last line of every prompt: where in the chat it is asked."""
+    return f"Turn: round {position.round}, attempt {position.attempt}."
+
+
+def read_stamp(prompt: str) -> Position | None:
+    """The place in the chat that a prompt names; None if it names none."""
+    found = re.findall(r"^Turn: round (\d+), attempt (\d+)\.$", prompt, re.MULTILINE)
+    return Position(round=int(found[-1][0]), attempt=int(found[-1][1])) if found else None
+
+
+def _task(setting: Setting, thread: Thread) -> Section:
+    task = setting.task
+    dims = "\n".join(
+        f"- {name}: {dim.min} to {dim.max}"
+        + (f", whole units of {dim.multiple_of_bytes} bytes" if dim.multiple_of_bytes > 1 else "")
+        for name, dim in task.dims.items()
+    )
+    args = "\n".join(
+        f"- {arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {arg.access}" for arg in task.args
+    )
+    tolerance = ", ".join(
+        f"{dtype} rtol {t.rtol} atol {t.atol}" for dtype, t in task.tolerance.items()
+    )
+    return Section(
+        f"Task {task.name}",
+        f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\nLegal dims:\n{dims}\n"
+        f"dtypes: {', '.join(task.dtypes)}; tolerance: {tolerance}\n"
+        f"nvcc flags: {' '.join(task.flags)}\nJudged on: {setting.device}",
+    )
+
+
+def _contract(setting: Setting, thread: Thread) -> Section:
+    return Section(
+        "The launcher you export",
+        f"```cuda\n{prototype(setting.task)};\n```\ndtype: 0 float32, 1 float16, 2 bfloat16.\n"
+        f"A complete example of the form, for another operation:\n```cuda\n{example()}```",
+    )
+
+
+def _baseline(setting: Setting, thread: Thread) -> Section:
+    spare = 0 if facts.best(thread) is None else 2
+    title = f"The baseline to beat ({setting.tier})"
+    return Section(title, f"```cuda\n{setting.baseline}```", spare)
+
+
+def _tests(setting: Setting, thread: Thread) -> Section | None:
+    cases = [*setting.task.check, *facts.extra_cases(thread)]
+    return Section("Cases that every candidate must pass", _bullets([c.label for c in cases]), 3)
+
+
+def _log(setting: Setting, thread: Thread) -> Section | None:
+    found = facts.rounds(thread)
+    if not found:
+        return None
+    lines = [_round_line(one) for one in found[-LOG_ROUNDS:]]
+    if len(found) > LOG_ROUNDS:
+        lines.insert(0, f"({len(found) - LOG_ROUNDS} earlier rounds left out)")
+    return Section("What was tried", _bullets(lines), 1)
+
+
+def _round_line(one: Round) -> str:
+    results = []
+    for attempt in one.attempts:
+        if attempt.evaluation:
+            outcome = attempt.evaluation.outcome
+            timed = f" {ratio_text(outcome.ratio)}" if isinstance(outcome, Timed) else ""
+            results.append(f"{attempt.speaker}: {verdict(outcome)}{timed}")
+        elif attempt.build:
+            results.append(f"{attempt.speaker}: {verdict(attempt.build.result)}")
+    return f"round {one.number}, {one.plan.title}: {'; '.join(results) or 'no candidate'}"
+
+
+def _best(setting: Setting, thread: Thread) -> Section | None:
+    found = facts.best(thread)
+    if found is None:
+        return Section("The source to change", "No candidate was accepted yet: the baseline.")
+    evaluation, timed = found
+    source = facts.source_of(thread, evaluation.candidate)
+    return Section(
+        f"The source to change: the best so far, {speed(timed)}", f"```cuda\n{source}```"
+    )
+
+
+def _plan(setting: Setting, thread: Thread) -> Section | None:
+    plans = facts.turns_of(thread, Plan)
+    if not plans:
+        return None
+    plan = plans[-1]
+    return Section(
+        f"The plan: {plan.title}",
+        f"{plan.change}\nWhy: {plan.why}\nWhere: {plan.anchor}\nShould move: {plan.metric}",
+    )
+
+
+def _failing(setting: Setting, thread: Thread) -> Section | None:
+    round_now = facts.rounds(thread)[-1:]
+    if not round_now or not round_now[0].attempts:
+        return None
+    attempt = round_now[0].attempts[-1]
+    report = describe_build(attempt.build) if attempt.build else "not built yet"
+    if attempt.evaluation:
+        report = describe_evaluation(attempt.evaluation)
+    return Section(
+        "The candidate to repair", f"```cuda\n{attempt.kernel.source}```\nThe judge: {report}"
+    )
+
+
+def _profile(setting: Setting, thread: Thread) -> Section | None:
+    evaluation = facts.parent(thread)
+    return _report("Profile of the source to change", evaluation) if evaluation else None
+
+
+def _last_report(setting: Setting, thread: Thread) -> Section | None:
+    evaluation = facts.last_evaluation(thread)
+    return _report("The judge on the last candidate", evaluation) if evaluation else None
+
+
+def _report(title: str, evaluation: Evaluation) -> Section:
+    outcome = evaluation.outcome
+    lines = [describe(outcome), f"resources: {resources_in_words(evaluation.resources)}"]
+    if isinstance(outcome, Timed):
+        lines += [
+            f"- {t.case.label}: {t.basis} {t.median_us:.3g} us, {ratio_text(t.ratio)}"
+            f" ({t.ratio_low:.2f} to {t.ratio_high:.2f}), {t.percent_of_limit:.0f} % of the limit"
+            for t in outcome.cases
+        ]
+        profile = outcome.profile
+        lines.append(f"bottleneck on {profile.case.label}: {profile.bottleneck}: {profile.why}")
+        lines += [f"- {metric_text(m)}: {m.words}" for m in profile.metrics]
+    return Section(title, "\n".join(lines))
+
+
+def _bullets(lines: list[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+SECTIONS: dict[RoleName, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
+    "tester": (_task, _baseline, _tests, _log),
+    "planner": (_task, _baseline, _log, _best, _profile),
+    "coder": (_task, _contract, _baseline, _best, _plan),
+    "fixer": (_task, _contract, _plan, _failing),
+    "profiler": (_task, _log, _plan, _last_report),
+}

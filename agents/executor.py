@@ -1,0 +1,101 @@
+"""The executor: takes candidates to the judge and says what the judge found."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Protocol, TypeVar
+
+from autogen_agentchat.agents import UserProxyAgent
+from autogen_agentchat.base import Response
+from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage
+from autogen_core import CancellationToken
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.messages import (
+    BuildMessage,
+    ExecutionMessage,
+    History,
+    PassMessage,
+    message,
+)
+from astra_chat.agents.payloads import Kernel, Pass
+from astra_chat.agents.thread import Thread, extra_cases
+from astra_chat.tools.types import BuildReport, Case, Evaluation
+
+T = TypeVar("T")
+
+
+class Judging(Protocol):
+    """What the executor needs of tools.judge.Judge."""
+
+    def build(self, source: str) -> BuildReport: ...
+    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation: ...
+    def cancel(self) -> None: ...
+
+
+class Executor(UserProxyAgent):
+    """Speaks for the machine instead of for a human.
+
+    First turn of a chat: the baseline's evaluation. Later, for every kernel, two turns: the build,
+    then, if it builds, the evaluation. Between the two nothing of the candidate has run.
+    """
+
+    def __init__(
+        self, judge: Judging, baseline: str, on_failure: Callable[[Exception], None]
+    ) -> None:
+        super().__init__("executor", description="builds, checks, times and profiles candidates")
+        self._judge, self._baseline, self._on_failure = judge, baseline, on_failure
+        self._history = History()
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        return (BuildMessage, ExecutionMessage, PassMessage)
+
+    async def on_messages(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> Response:
+        async for item in self.on_messages_stream(messages, cancellation_token):
+            if isinstance(item, Response):
+                return item
+        raise RuntimeError("the executor ended its turn without a response")
+
+    async def on_messages_stream(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[BaseAgentEvent | BaseChatMessage | Response, None]:
+        self._history.add(messages)
+        try:
+            payload = await self._work(self._history.thread, cancellation_token)
+        except Exception as error:
+            self._on_failure(error)
+            raise
+        said = message("executor", payload)
+        self._history.add([said])
+        yield Response(chat_message=said)
+
+    async def _work(
+        self, thread: Thread, token: CancellationToken
+    ) -> BuildReport | Evaluation | Pass:
+        judge, cases = self._judge, extra_cases(thread)
+        if facts.baseline(thread) is None:
+            source = self._baseline
+            return await self._in_thread(lambda: judge.evaluate(source, cases), token)
+        last = thread[-1].payload
+        kernel = facts.last_kernel(thread)
+        if isinstance(last, Kernel):
+            source = last.source
+            return await self._in_thread(lambda: judge.build(source), token)
+        if isinstance(last, BuildReport) and kernel is not None and not facts.failed(last):
+            source = kernel.source
+            return await self._in_thread(lambda: judge.evaluate(source, cases), token)
+        return Pass(words="there is no kernel to run")
+
+    async def _in_thread(self, work: Callable[[], T], token: CancellationToken) -> T:
+        """Run the judge beside the event loop; a cancelled turn stops it."""
+        running = asyncio.ensure_future(asyncio.to_thread(work))
+        token.link_future(running)
+        try:
+            return await running
+        except asyncio.CancelledError:
+            self._judge.cancel()
+            raise

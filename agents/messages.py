@@ -1,0 +1,114 @@
+"""The chat's payloads as AutoGen messages, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, cast
+
+from autogen_agentchat.messages import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    StructuredMessage,
+)
+
+from astra_chat.agents.payloads import (
+    Analysis,
+    Commission,
+    Kernel,
+    Pass,
+    Payload,
+    Plan,
+    Speaker,
+    TestSuite,
+)
+from astra_chat.agents.thread import Turn
+from astra_chat.tools.types import BuildReport, Evaluation
+
+
+# One subclass for each payload: its name is stable, and teams register it by itself.
+class CommissionMessage(StructuredMessage[Commission]):
+    pass
+
+
+class TestSuiteMessage(StructuredMessage[TestSuite]):
+    __test__ = False
+
+
+class PlanMessage(StructuredMessage[Plan]):
+    pass
+
+
+class KernelMessage(StructuredMessage[Kernel]):
+    pass
+
+
+class BuildMessage(StructuredMessage[BuildReport]):
+    pass
+
+
+class ExecutionMessage(StructuredMessage[Evaluation]):
+    pass
+
+
+class AnalysisMessage(StructuredMessage[Analysis]):
+    pass
+
+
+class PassMessage(StructuredMessage[Pass]):
+    pass
+
+
+class RepairEvent(BaseAgentEvent):
+    """A model's reply could not be used and was sent back in words."""
+
+    type: Literal["RepairEvent"] = "RepairEvent"
+    content: str
+    """What was wrong with the reply."""
+
+    def to_text(self) -> str:
+        return self.content
+
+
+MESSAGE_TYPES: dict[type[Payload], type[StructuredMessage[Any]]] = {
+    Commission: CommissionMessage,
+    TestSuite: TestSuiteMessage,
+    Plan: PlanMessage,
+    Kernel: KernelMessage,
+    BuildReport: BuildMessage,
+    Evaluation: ExecutionMessage,
+    Analysis: AnalysisMessage,
+    Pass: PassMessage,
+}
+
+
+def message(speaker: Speaker, payload: Payload) -> BaseChatMessage:
+    """The payload as the chat message of its class."""
+    return MESSAGE_TYPES[type(payload)](content=payload, source=speaker)
+
+
+def turn(said: BaseChatMessage) -> Turn:
+    """The typed turn of one of our messages."""
+    if type(said) not in MESSAGE_TYPES.values():
+        raise TypeError(f"{type(said).__name__} is no message of this chat")
+    content = cast(StructuredMessage[Any], said).content
+    return Turn(cast(Speaker, said.source), content)
+
+
+def thread(messages: Iterable[BaseAgentEvent | BaseChatMessage]) -> list[Turn]:
+    """The turns among AutoGen's messages and events."""
+    return [turn(m) for m in messages if isinstance(m, BaseChatMessage)]
+
+
+class History:
+    """An agent's own copy of the chat, each message once however often AutoGen delivers it."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, Turn] = {}
+
+    def add(self, messages: Sequence[BaseChatMessage]) -> None:
+        for said in messages:
+            self._turns.setdefault(said.id, turn(said))
+
+    @property
+    def thread(self) -> list[Turn]:
+        return list(self._turns.values())

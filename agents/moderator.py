@@ -1,0 +1,98 @@
+"""Chooses the next speaker: by rule where one is legal, by asking a model where two are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage
+from autogen_core.models import AssistantMessage, ChatCompletionClient, LLMMessage, UserMessage
+from pydantic import ValidationError
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.brief import stamp
+from astra_chat.agents.messages import thread as typed
+from astra_chat.agents.payloads import Analysis, NextSpeaker, Speaker
+from astra_chat.agents.policy import Decision, Next, next_speakers
+from astra_chat.agents.replies import ask_again, malformed
+from astra_chat.agents.thread import Limits, Thread
+from astra_chat.tools.types import Value
+
+ATTEMPTS = 3
+
+
+class Moderator:
+    """The selector function of the team.
+
+    AutoGen's own fallback takes any participant that the model names, legal or not; so the model is
+    asked here, its answer is held to the legal speakers, and the decision is kept for the record.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        client: ChatCompletionClient,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self._limits, self._client, self._on_failure = limits, client, on_failure
+        self.decisions: deque[Decision] = deque()
+        """Decisions that nobody has recorded yet, oldest first."""
+
+    async def next_speaker(self, messages: Sequence[BaseAgentEvent | BaseChatMessage]) -> str:
+        """Name of the next speaker. Called by the team after every turn that does not end it."""
+        try:
+            thread = typed(messages)
+            decision = await self._decide(thread, next_speakers(thread, self._limits))
+        except Exception as error:
+            self._on_failure(error)
+            raise
+        self.decisions.append(decision)
+        return decision.speaker
+
+    async def _decide(self, thread: Thread, following: Next) -> Decision:
+        legal = following.speakers
+        if not legal:
+            raise RuntimeError(f"asked for a speaker after the end: {following.stop}")
+        if len(legal) == 1:
+            return Decision(speaker=legal[0], by="rule", legal=legal)
+        prompt: list[LLMMessage] = [UserMessage(content=question(thread, legal), source="user")]
+        rejected: list[str] = []
+        for _ in range(ATTEMPTS):
+            answer = await self._client.create(prompt, json_output=NextSpeaker)
+            said = str(answer.content)
+            choice = _read(said, legal)
+            if not isinstance(choice, _Refusal):
+                return Decision(speaker=choice, by="model", legal=legal, rejected=tuple(rejected))
+            rejected.append(choice.words)
+            prompt += [
+                AssistantMessage(content=said, source="selector"),
+                UserMessage(content=ask_again(choice.words), source="user"),
+            ]
+        return Decision(speaker=legal[0], by="rule", legal=legal, rejected=tuple(rejected))
+
+
+class _Refusal(Value):
+    words: str
+
+
+def question(thread: Thread, legal: Sequence[Speaker]) -> str:
+    """What the selector's model is asked: the last analysis, and between whom it may choose."""
+    analyses = facts.turns_of(thread, Analysis)
+    said = f"The profiler said: {analyses[-1].words}\n" if analyses else ""
+    return (
+        "You choose who speaks next in a team that makes a CUDA kernel faster.\n"
+        f"{said}The planner would choose the next change; the tester would first write further "
+        f"test cases. Answer with one JSON object whose 'choose' is one of: {', '.join(legal)}.\n"
+        f"{stamp(facts.position('selector', thread))}"
+    )
+
+
+def _read(said: str, legal: Sequence[Speaker]) -> Speaker | _Refusal:
+    try:
+        name = NextSpeaker.model_validate_json(said).choose
+    except ValidationError as error:
+        return _Refusal(words=malformed(error))
+    for speaker in legal:
+        if name == speaker:
+            return speaker
+    return _Refusal(words=f"'{name}' may not speak now, only {' or '.join(legal)}")

@@ -1,0 +1,154 @@
+"""What is said in the chat, as plain values: one class for each kind of turn. No AutoGen here."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pydantic import Field
+
+from astra_chat.tools.types import (
+    BuildReport,
+    Case,
+    DTypeName,
+    Evaluation,
+    Value,
+    ValueFamily,
+    candidate_id,
+)
+
+RoleName = Literal["tester", "planner", "coder", "fixer", "profiler"]
+"""Roles that a model plays."""
+Speaker = Literal["user", "tester", "planner", "coder", "fixer", "executor", "profiler"]
+MODEL_ROLES: tuple[RoleName, ...] = ("tester", "planner", "coder", "fixer", "profiler")
+
+
+class Commission(Value):
+    """The user's request, which opens the chat."""
+
+    kind: Literal["commission"] = "commission"
+    task: str
+    summary: str
+    device: str
+    tier: str
+    """The baseline to beat: "sglang" or "paper"."""
+    rounds: int
+    """Rounds of plan, candidates and analysis that the run may take."""
+
+
+class Extent(Value):
+    """One dim of a case."""
+
+    name: str
+    value: int
+
+
+class TestCase(Value):
+    """A call that the tester wants run. Lists only: strict model servers want that."""
+
+    __test__ = False  # not a pytest class
+
+    dims: tuple[Extent, ...]
+    dtype: DTypeName
+    values: ValueFamily
+    why: str
+    """What could break here."""
+
+    def case(self) -> Case:
+        return Case(
+            dims={dim.name: dim.value for dim in self.dims}, dtype=self.dtype, values=self.values
+        )
+
+
+class TestSuite(Value):
+    """The tester's turn: cases that every later candidate has to pass besides the task's own."""
+
+    __test__ = False
+
+    kind: Literal["tests"] = "tests"
+    words: str
+    cases: tuple[TestCase, ...]
+
+
+class Plan(Value):
+    """The planner's turn: one change to the best source, and what it should do."""
+
+    kind: Literal["plan"] = "plan"
+    title: str
+    change: str
+    why: str
+    anchor: str
+    """A line or fragment of the parent's source where the change bites."""
+    metric: str
+    """The profiled metric that should move."""
+    predicted_ratio: float = Field(gt=0)
+    """Predicted speed over the parent: above 1 is faster."""
+
+
+class Kernel(Value):
+    """The coder's or the fixer's turn: a whole source file."""
+
+    kind: Literal["kernel"] = "kernel"
+    words: str
+    source: str
+
+    @property
+    def candidate(self) -> str:
+        return candidate_id(self.source)
+
+
+class Analysis(Value):
+    """The profiler's turn: why the candidate takes the time it takes, and what to do next."""
+
+    kind: Literal["analysis"] = "analysis"
+    words: str
+    bottleneck: str
+    evidence: tuple[str, ...]
+    """Names of metrics of the last profile; the values are looked up, never typed."""
+    next: Literal["plan", "unsure", "stop"]
+    """unsure: a model chooses whether planner or tester speaks next."""
+
+
+class Pass(Value):
+    """A role that has nothing to add says so, and why."""
+
+    kind: Literal["pass"] = "pass"
+    words: str
+
+
+Said: TypeAlias = Commission | TestSuite | Plan | Analysis | Pass
+"""Turns that are words only."""
+Payload: TypeAlias = Said | Kernel | BuildReport | Evaluation
+
+
+class TesterReply(Value):
+    reply: TestSuite | Pass
+
+
+class PlannerReply(Value):
+    reply: Plan | Pass
+
+
+class KernelReply(Value):
+    reply: Kernel | Pass
+
+
+class ProfilerReply(Value):
+    reply: Analysis | Pass
+
+
+AnyReply: TypeAlias = TesterReply | PlannerReply | KernelReply | ProfilerReply
+
+REPLY_TYPES: dict[RoleName, type[AnyReply]] = {
+    "tester": TesterReply,
+    "planner": PlannerReply,
+    "coder": KernelReply,
+    "fixer": KernelReply,
+    "profiler": ProfilerReply,
+}
+"""What a role's model answers with: its own payload, or Pass."""
+
+
+class NextSpeaker(Value):
+    """The selector model's answer."""
+
+    choose: str

@@ -1,0 +1,52 @@
+"""What is wrong with a model's reply, in words that go back to the model."""
+
+from __future__ import annotations
+
+from pydantic import ValidationError
+
+from astra_chat.agents.payloads import AnyReply, Kernel, TestSuite
+from astra_chat.tools.tasks import Task
+
+MOST_CASES = 8
+"""Cases of one tester's turn: each is run with every later candidate."""
+MOST_PROBLEMS = 4
+
+
+def malformed(error: ValidationError) -> str:
+    """Why a reply did not fit its schema."""
+    problems = [
+        f"{'.'.join(str(part) for part in problem['loc']) or 'reply'}: {problem['msg']}"
+        for problem in error.errors()[:MOST_PROBLEMS]
+    ]
+    return "it does not fit the schema: " + "; ".join(problems)
+
+
+def objection(answer: AnyReply, task: Task) -> str | None:
+    """Why a well-formed reply cannot be used; None if it can."""
+    match answer.reply:
+        case TestSuite() as suite:
+            return _illegal_cases(suite, task)
+        case Kernel(source=source) if not source.strip():
+            return "the source is empty"
+        case _:
+            return None
+
+
+def ask_again(reason: str) -> str:
+    return f"Your reply could not be used: {reason}. Answer again with the whole JSON object."
+
+
+def _illegal_cases(suite: TestSuite, task: Task) -> str | None:
+    if len(suite.cases) > MOST_CASES:
+        return f"{len(suite.cases)} cases are too many: give at most {MOST_CASES}"
+    problems = []
+    for number, test in enumerate(suite.cases, 1):
+        names = [dim.name for dim in test.dims]
+        if sorted(names) != sorted(task.dims):
+            problems.append(f"case {number}: its dims are {names}, not {list(task.dims)}")
+            continue
+        try:
+            task.require_legal(test.case())
+        except ValueError as error:
+            problems.append(f"case {number}: {error}")
+    return "; ".join(problems[:MOST_PROBLEMS]) or None

@@ -1,0 +1,109 @@
+"""A role that a model plays: a bounded prompt, a typed reply, and repair of replies in words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Any, cast
+
+from autogen_agentchat.agents import AssistantAgent
+from autogen_agentchat.base import Response
+from autogen_agentchat.messages import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    StructuredMessage,
+    TextMessage,
+)
+from autogen_core import CancellationToken
+from autogen_core.models import ChatCompletionClient
+from pydantic import ValidationError
+
+from astra_chat.agents.brief import Setting, brief
+from astra_chat.agents.messages import MESSAGE_TYPES, History, RepairEvent, message
+from astra_chat.agents.payloads import REPLY_TYPES, AnyReply, Pass, RoleName
+from astra_chat.agents.replies import ask_again, malformed, objection
+from astra_chat.agents.roles import instructions
+
+REPAIRS = 2
+"""Malformed replies in a row that are sent back; the next one counts as a pass."""
+
+DESCRIPTIONS: dict[RoleName, str] = {
+    "tester": "writes further test cases",
+    "planner": "chooses the next change",
+    "coder": "writes the candidate that the plan asks for",
+    "fixer": "repairs a candidate that failed",
+    "profiler": "says why a candidate takes the time it takes",
+}
+
+
+class RoleAgent(AssistantAgent):
+    """An AssistantAgent whose prompt is `brief(role, setting, thread)` and nothing else.
+
+    Exceptions go to `on_failure` before they reach AutoGen, which would keep only their text.
+    """
+
+    def __init__(
+        self,
+        role: RoleName,
+        setting: Setting,
+        client: ChatCompletionClient,
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        super().__init__(
+            role,
+            client,
+            description=DESCRIPTIONS[role],
+            system_message=instructions(role),
+            output_content_type=REPLY_TYPES[role],
+        )
+        self._role, self._setting, self._on_failure = role, setting, on_failure
+        self._history = History()
+
+    @property
+    def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
+        return (*MESSAGE_TYPES.values(), TextMessage)
+
+    async def on_messages_stream(
+        self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
+    ) -> AsyncGenerator[BaseAgentEvent | BaseChatMessage | Response, None]:
+        try:
+            self._history.add(messages)
+            await self.model_context.clear()
+            words = brief(self._role, self._setting, self._history.thread)
+            for _ in range(REPAIRS + 1):
+                asked = TextMessage(content=words, source="user")
+                found, reason = await self._ask(asked, cancellation_token)
+                if found is not None:
+                    yield self._respond(found)
+                    return
+                yield RepairEvent(content=reason, source=self.name)
+                words = ask_again(reason)
+            passed = Pass(words=f"no usable reply in {REPAIRS + 1} tries; the last: {reason}")
+            yield Response(chat_message=self._said(passed))
+        except Exception as error:
+            self._on_failure(error)
+            raise
+
+    async def _ask(
+        self, asked: TextMessage, cancellation_token: CancellationToken
+    ) -> tuple[StructuredMessage[Any] | None, str]:
+        """One call of the model: its reply, or what is wrong with it."""
+        try:
+            async for item in super().on_messages_stream([asked], cancellation_token):
+                if isinstance(item, Response):
+                    said = cast(StructuredMessage[Any], item.chat_message)
+                    reason = objection(cast(AnyReply, said.content), self._setting.task)
+                    return (said, "") if reason is None else (None, reason)
+        except ValidationError as error:
+            return None, malformed(error)
+        raise RuntimeError("AutoGen's AssistantAgent ended its turn without a response")
+
+    def _respond(self, said: StructuredMessage[Any]) -> Response:
+        """The reply in the message class of its payload."""
+        chosen = self._said(said.content.reply)
+        chosen.models_usage = said.models_usage
+        return Response(chat_message=chosen)
+
+    def _said(self, payload: Any) -> BaseChatMessage:
+        said = message(self._role, payload)
+        self._history.add([said])
+        return said

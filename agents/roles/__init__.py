@@ -1,0 +1,24 @@
+"""The roles' standing instructions, as Markdown files beside this one, and the coder's example."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from astra_chat.agents.payloads import RoleName
+
+
+@cache
+def instructions(role: RoleName) -> str:
+    """What a role is told in every turn, the shared part first."""
+    return f"{_read('everyone.md')}\n{_read(f'{role}.md')}"
+
+
+@cache
+def example() -> str:
+    """A small launcher of another operation, compiled by a test: how candidates look."""
+    return _read("example.cu")
+
+
+def _read(name: str) -> str:
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,143 @@
+"""Findings of the judge in words: the same sentences go to the models and to the reader."""
+
+from __future__ import annotations
+
+import math
+
+from astra_chat.tools.types import (
+    BuildFailed,
+    BuildReport,
+    Built,
+    Correct,
+    Crashed,
+    Evaluation,
+    Metric,
+    Outcome,
+    Refused,
+    Resources,
+    Timed,
+    TimedOut,
+    Unsafe,
+    Unsupported,
+    Wrong,
+)
+
+LOG_LINES = 12
+
+
+def verdict(outcome: Outcome | Built) -> str:
+    """One word: the outcome's kind, or for a timed candidate what the timing said."""
+    return outcome.verdict if isinstance(outcome, Timed) else outcome.kind
+
+
+def describe_build(report: BuildReport) -> str:
+    """What guard and build found."""
+    if isinstance(report.result, Built):
+        return f"builds: {resources_in_words(report.result.resources)}"
+    return describe(report.result)
+
+
+def describe_evaluation(evaluation: Evaluation) -> str:
+    return describe(evaluation.outcome)
+
+
+def describe(outcome: Outcome) -> str:
+    """An outcome in one sentence; a build log or a list of findings follows on further lines."""
+    match outcome:
+        case Refused(gate=gate, findings=findings):
+            places = "\n".join(f"  line {f.line}: {f.what}" for f in findings)
+            return f"refused by the {gate}:\n{places}"
+        case BuildFailed(log=log):
+            return f"does not build:\n{cut_lines(log, LOG_LINES)}"
+        case Unsupported(what=what, kernel=kernel, opcode=opcode, line=line):
+            return (
+                f"not judged: the virtual GPU lacks {what} ({opcode}, PTX line {line} of {kernel})"
+            )
+        case Wrong():
+            return _wrong(outcome)
+        case Unsafe(case=case, what=what, where=where):
+            return f"unsafe on {case.label}: {what}, {where}"
+        case Crashed(case=case, message=message):
+            return f"crashed on {case.label}: {message}"
+        case TimedOut(step=step, limit_s=limit_s):
+            return f"stopped: the step '{step}' ran past its limit of {number(limit_s)} s"
+        case Correct():
+            return f"{_right(outcome)}; not timed"
+        case Timed():
+            return f"{_right(outcome.correct)}; {speed(outcome)}: {outcome.verdict}, {outcome.why}"
+
+
+def speed(timed: Timed) -> str:
+    """ "estimated 1.31x the baseline's speed"."""
+    return f"{timed.basis} {ratio_text(timed.ratio)} the baseline's speed"
+
+
+def prediction(predicted_ratio: float, timed: Timed, parent_ratio: float) -> str:
+    """What the plan foretold beside what came, both over the plan's parent."""
+    came = timed.ratio / parent_ratio
+    return (
+        f"the plan predicted {ratio_text(predicted_ratio)} over its parent,"
+        f" {timed.basis} {ratio_text(came)}"
+    )
+
+
+def metric_text(metric: Metric) -> str:
+    unit = f" {metric.unit}" if metric.unit else ""
+    return f"{metric.name} {number(metric.value)}{unit}"
+
+
+def resources_in_words(resources: tuple[Resources, ...]) -> str:
+    """What ptxas said, kernel by kernel."""
+    parts = []
+    for used in resources:
+        spills = f", {used.spill_bytes} B spilled" if used.spill_bytes else ""
+        shared = f", {used.static_shared_bytes} B shared" if used.static_shared_bytes else ""
+        parts.append(f"{used.registers} registers{shared}{spills}")
+    return "; ".join(dict.fromkeys(parts)) or "no kernel in it"
+
+
+def ratio_text(ratio: float) -> str:
+    return f"{ratio:.2f}x"
+
+
+def number(value: float) -> str:
+    """A figure for reading: whole numbers with separators, others with four digits."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.4g}"
+
+
+def cut_lines(text: str, most: int) -> str:
+    """The first `most` lines, and how many were left out."""
+    lines = text.rstrip().splitlines()
+    kept = [f"  {line}" for line in lines[:most]]
+    if len(lines) > most:
+        kept.append(f"  ... {len(lines) - most} more lines")
+    return "\n".join(kept)
+
+
+def _right(correct: Correct) -> str:
+    sampled = f" ({len(correct.sampled)} by a sample of blocks)" if correct.sampled else ""
+    return f"right on {correct.cases} cases{sampled}"
+
+
+def _wrong(wrong: Wrong) -> str:
+    place = (
+        f"{wrong.argument}[{', '.join(map(str, wrong.index))}]" if wrong.index else wrong.argument
+    )
+    reasons = {
+        "value": "values differ from the oracle's",
+        "nan_pattern": "NaN or infinity stands where the oracle has none, or is missing",
+        "unwritten": "elements were never written",
+        "input_changed": "an argument that is only read was changed",
+        "write_outside": "memory outside the argument was written",
+        "launch_error": "the launcher returned an error",
+    }
+    note = f"; {wrong.note}" if wrong.note else ""
+    return (
+        f"wrong on {wrong.case.label}: {reasons[wrong.reason]}: {place} expected"
+        f" {number(wrong.expected)}, got {number(wrong.got)}"
+        f" ({wrong.bad:,} of {wrong.total:,} elements){note}"
+    )

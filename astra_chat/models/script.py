@@ -1,0 +1,178 @@
+"""A task's scripted run, script/script.toml, read into values. Its kernels lie beside it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from astra_chat.agents.payloads import Analysis, Extent, Kernel, Plan, TestCase, TestSuite
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Value
+
+Expected = Literal[
+    "refused",
+    "build_failed",
+    "unsupported",
+    "wrong",
+    "unsafe",
+    "crashed",
+    "timed_out",
+    "accepted",
+    "tie",
+    "slower",
+]
+"""What a scripted kernel is expected to come to: an outcome's kind or a timing's verdict."""
+
+
+class ScriptedKernel(Value):
+    """A turn of the coder or the fixer."""
+
+    file: str
+    words: str
+    expects: Expected
+
+
+class ScriptedPlan(Value):
+    title: str
+    change: str
+    why: str
+    anchor: str
+    metric: str
+    predicted_ratio: float = Field(gt=0)
+
+
+class ScriptedAnalysis(Value):
+    words: str
+    evidence: tuple[str, ...] = ()
+    bottleneck: str
+    next: Literal["plan", "unsure", "stop"] = "plan"
+
+
+class ScriptedRound(Value):
+    plan: ScriptedPlan
+    coder: ScriptedKernel
+    fixer: tuple[ScriptedKernel, ...] = ()
+    profiler: ScriptedAnalysis | None = None
+
+
+class ScriptedTester(Value):
+    words: str
+    cases: tuple[dict[str, int | str], ...] = ()
+    """Flat: the task's dims, dtype, values, why."""
+
+
+class ScriptedChoice(Value):
+    choose: str
+
+
+class ScriptFile(Value):
+    """script.toml as it stands."""
+
+    tester: tuple[ScriptedTester, ...] = ()
+    round: tuple[ScriptedRound, ...] = Field(min_length=1)
+    selector: tuple[ScriptedChoice, ...] = ()
+
+    @model_validator(mode="after")
+    def _files_are_names(self) -> ScriptFile:
+        for kernel in self.kernels():
+            if Path(kernel.file).name != kernel.file:
+                raise ValueError(f"file '{kernel.file}' is not a name in the script's folder")
+        return self
+
+    def kernels(self) -> list[ScriptedKernel]:
+        return [kernel for one in self.round for kernel in (one.coder, *one.fixer)]
+
+
+class Script(Value):
+    """The turns of a scripted run, ready to be said."""
+
+    testers: tuple[TestSuite, ...]
+    rounds: tuple[ScriptedRound, ...]
+    choices: tuple[str, ...]
+    sources: dict[str, str]
+    """Text of every kernel file, by name."""
+
+    def plan(self, number: int) -> Plan | None:
+        """Plan of a round, counted from 1; None where the script holds none."""
+        one = self._round(number)
+        return Plan(**one.plan.model_dump()) if one else None
+
+    def scripted_kernel(self, number: int, repair: int) -> ScriptedKernel | None:
+        """The coder's turn (repair 0) or the fixer's n-th of a round."""
+        one = self._round(number)
+        if one is None:
+            return None
+        turns = (one.coder, *one.fixer)
+        return turns[repair] if repair < len(turns) else None
+
+    def kernel(self, number: int, repair: int) -> Kernel | None:
+        scripted = self.scripted_kernel(number, repair)
+        if scripted is None:
+            return None
+        return Kernel(words=scripted.words, source=self.sources[scripted.file])
+
+    def analysis(self, number: int) -> Analysis | None:
+        one = self._round(number)
+        return Analysis(**one.profiler.model_dump()) if one and one.profiler else None
+
+    def tests(self, number: int) -> TestSuite | None:
+        """The tester's n-th turn."""
+        return self.testers[number - 1] if 0 < number <= len(self.testers) else None
+
+    def choice(self, number: int) -> str | None:
+        """The selector's n-th choice."""
+        return self.choices[number - 1] if 0 < number <= len(self.choices) else None
+
+    def _round(self, number: int) -> ScriptedRound | None:
+        return self.rounds[number - 1] if 0 < number <= len(self.rounds) else None
+
+
+def load_script(task: Task) -> Script:
+    """The scripted run of a task. Raises BadInput naming file and field of what is wrong."""
+    folder = task.folder / "script"
+    path = folder / "script.toml"
+    if not path.is_file():
+        raise BadInput(
+            f"task {task.name} has no scripted run: {path} is missing,"
+            " so '--models scripted' has nothing to say"
+        )
+    try:
+        script = ScriptFile.model_validate(tomllib.loads(path.read_text()))
+        testers = tuple(_suite(turn, task) for turn in script.tester)
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path}: {error}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "script"
+        raise BadInput(f"{path}: {field}: {first['msg']}") from None
+    except ValueError as error:
+        raise BadInput(f"{path}: {error}") from None
+    return Script(
+        testers=testers,
+        rounds=script.round,
+        choices=tuple(choice.choose for choice in script.selector),
+        sources=_sources(folder, script),
+    )
+
+
+def _sources(folder: Path, script: ScriptFile) -> dict[str, str]:
+    for kernel in script.kernels():
+        if not (folder / kernel.file).is_file():
+            raise BadInput(f"{folder / 'script.toml'} names {kernel.file}, which is not there")
+    return {kernel.file: (folder / kernel.file).read_text() for kernel in script.kernels()}
+
+
+def _suite(turn: ScriptedTester, task: Task) -> TestSuite:
+    return TestSuite(
+        words=turn.words, cases=tuple(_test_case(dict(row), task) for row in turn.cases)
+    )
+
+
+def _test_case(row: dict[str, Any], task: Task) -> TestCase:
+    """A flat row, {tokens, d, dtype, ...}; legality is judged in the chat, as for any model."""
+    dims = tuple(Extent(name=name, value=row.pop(name)) for name in task.dims if name in row)
+    return TestCase.model_validate({"values": "normal", "why": "", **row, "dims": dims})
