@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
-from astra_chat.tools.tasks import Task
-from astra_chat.tools.types import BuildReport, Case, Device, Evaluation, Progress
+from astra_chat.tools.guard import guard
 
-Tier = Literal["sglang", "paper"]
+from astra_chat.tools.build import Build, build_all
+from astra_chat.tools.check import check
+from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.oracle import Oracle, Truth
+from astra_chat.tools.process import Stop
+from astra_chat.tools.profile import profile_cuda, profile_virtual, unprofiled
+from astra_chat.tools.runner import Failure, Runner
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.time import TimedCase, judge_times, time_cases
+from astra_chat.tools.types import (
+    BuildFailed,
+    BuildReport,
+    Built,
+    Case,
+    Correct,
+    Device,
+    Evaluation,
+    Outcome,
+    Profile,
+    Progress,
+    Refused,
+    Step,
+    Timed,
+    TimedOut,
+    Wrong,
+    candidate_id,
+)
+
+TIER_FILES = {"sglang": "baseline.cu", "paper": "paper.cu"}
+"""Tiers of baseline, always named: SGLang's own algorithm, the paper's weaker start."""
+CASE_LISTS = ("demo", "bench")
 
 
 class Judge:
     """Guards, builds, checks, times and profiles candidates of one task on one device.
 
-    All methods block; call them from a thread of their own and stop them with `cancel`.
-    The kernel's faults are values; EnvironmentLack and other exceptions are ours or the machine's.
+    All methods block; call them from a thread of their own and stop them with `cancel`, after which
+    they raise Cancelled. The kernel's faults are values; EnvironmentLack and other exceptions are
+    the machine's or ours.
     """
 
     def __init__(
@@ -23,18 +55,188 @@ class Judge:
         task: Task,
         device: Device,
         *,
-        tier: Tier = "sglang",
+        tier: str = "sglang",
+        cases: str | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
+        """`tier` names the baseline, one of TIER_FILES; `cases` the list to time, one of CASE_LISTS:
+        demo on the virtual GPU and bench on a real one if None. Raises BadInput."""
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
+        self.baseline = baseline_source(task, tier)
+        self.weighted = getattr(task, cases or ("bench" if device.kind == "cuda" else "demo"))
+        self._stop = Stop()
+        self._oracle = Oracle(task)
+        self._runner = Runner(task, device, self._stop)
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Delete the inputs and expected outputs that this judge made."""
+        self._oracle.close()
+
+    def cancel(self) -> None:
+        """Stop the running step from another thread."""
+        self._stop.set()
 
     def build(self, source: str) -> BuildReport:
         """Guard and build; executes nothing of the candidate."""
-        raise RuntimeError("lands with the build step")
+        steps = _Steps()
+        built = self._built(source, steps)
+        result = Built(resources=built.resources) if isinstance(built, Build) else built
+        return BuildReport(candidate=candidate_id(source), result=result, steps=steps.done())
 
     def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
         """All steps, on the task's check cases and the extra ones; builds come from the cache."""
-        raise RuntimeError("lands with the check step")
+        steps = _Steps()
+        built = self._built(source, steps)
+        if not isinstance(built, Build):
+            return self._evaluation(source, built, steps)
+        correct = self._checked(built, extra_cases, steps)
+        if not isinstance(correct, Correct):
+            return self._evaluation(source, correct, steps, built)
+        timed = self._timed(built, steps)
+        if not isinstance(timed, list):
+            return self._evaluation(source, timed, steps, built)
+        profile = self._profiled(built, timed, steps)
+        if not isinstance(profile, Profile):
+            return self._evaluation(source, profile, steps, built)
+        ratio, verdict, why = judge_times([t.time for t in timed])
+        outcome = Timed(
+            correct=correct, cases=tuple(t.time for t in timed),
+            ratio=ratio, verdict=verdict, why=why, profile=profile,
+        )  # fmt: skip
+        return self._evaluation(source, outcome, steps, built)
 
-    def cancel(self) -> None:
-        """Stop the running step from another thread; `evaluate` then raises Cancelled."""
+    def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
+        """Guard, build and check only."""
+        steps = _Steps()
+        built = self._built(source, steps)
+        if not isinstance(built, Build):
+            return self._evaluation(source, built, steps)
+        return self._evaluation(source, self._checked(built, extra_cases, steps), steps, built)
+
+    def profile(self, source: str) -> Profile | Evaluation:
+        """Guard, build and profile only; an Evaluation where the kernel did not get that far."""
+        steps = _Steps()
+        built = self._built(source, steps)
+        if not isinstance(built, Build):
+            return self._evaluation(source, built, steps)
+        timed: list[TimedCase] = []
+        if self.device.kind == "virtual":
+            found = self._timed(built, steps)
+            if not isinstance(found, list):
+                return self._evaluation(source, found, steps, built)
+            timed = found
+        profile = self._profiled(built, timed, steps, insist=True)
+        if isinstance(profile, Profile):
+            return profile
+        return self._evaluation(source, profile, steps, built)
+
+    def _evaluation(
+        self, source: str, outcome: Outcome, steps: _Steps, built: Build | None = None
+    ) -> Evaluation:
+        return Evaluation(
+            candidate=candidate_id(source), device=self.device, outcome=outcome,
+            resources=built.resources if built else (), steps=steps.done(),
+        )  # fmt: skip
+
+    def _built(self, source: str, steps: _Steps) -> Build | Refused | BuildFailed | TimedOut:
+        with steps.step("guard"):
+            findings = guard(source, self.task.entry)
+        if findings:
+            return Refused(gate="guard", findings=findings)
+        self._tell("build", 0, 1, "nvcc")
+        with steps.step("build"):
+            baseline, built = build_all(self.task, [self.baseline, source], self.device, self._stop)
+        self._tell("build", 1, 1, "nvcc")
+        if not isinstance(baseline, Build):
+            why = baseline.log if isinstance(baseline, BuildFailed) else "it took too long"
+            raise BadInput(f"the {self.tier} baseline of {self.task.name} does not build: {why}")
+        if isinstance(built, Build):
+            steps.note("from the cache" if built.cached else "")
+        return built
+
+    def _checked(
+        self, built: Build, extra_cases: Sequence[Case], steps: _Steps
+    ) -> Correct | Wrong | Failure:
+        cases = sorted({c.model_dump_json(): c for c in (*self.task.check, *extra_cases)}.values(),
+                       key=self.task.least_bytes)  # fmt: skip
+        with steps.step("check"):
+            truths = self._truths("check", cases)
+            return check(
+                self._runner, built, truths,
+                lambda done: self._tell("check", done, len(truths), "compared with the oracle"),
+            )  # fmt: skip
+
+    def _timed(self, built: Build, steps: _Steps) -> list[TimedCase] | Wrong | Failure:
+        with steps.step("time"):
+            truths = self._truths("time", [case for case, _ in self.weighted])
+            weights = [weight for _, weight in self.weighted]
+            baseline = build_all(self.task, [self.baseline], self.device, self._stop)[0]
+            assert isinstance(baseline, Build)
+            words = "estimated" if self.device.kind == "virtual" else "measured"
+            return time_cases(
+                self._runner, built, baseline, list(zip(truths, weights, strict=True)),
+                lambda done: self._tell("time", done, len(truths), words),
+            )  # fmt: skip
+
+    def _profiled(
+        self, built: Build, timed: list[TimedCase], steps: _Steps, insist: bool = False
+    ) -> Profile | TimedOut:
+        """Profile of the case of greatest weight; without ncu a poorer one, unless `insist`."""
+        weights = [weight for _, weight in self.weighted]
+        heaviest = weights.index(max(weights))
+        with steps.step("profile"):
+            truth = self._truths("profile", [self.weighted[heaviest][0]])[0]
+            self._tell("profile", 0, 1, truth.case.label)
+            if self.device.kind == "virtual":
+                return profile_virtual(self._runner, truth, timed[heaviest].report)
+            try:
+                return profile_cuda(self._runner, built, truth)
+            except EnvironmentLack as lack:
+                if insist:
+                    raise
+                return unprofiled(timed[heaviest].time, str(lack))
+
+    def _truths(
+        self, step: Literal["check", "time", "profile"], cases: Sequence[Case]
+    ) -> list[Truth]:
+        return self._oracle.truths(
+            cases, self._stop, lambda made: self._tell(step, 0, len(cases), f"oracle: {made} made")
+        )
+
+    def _tell(
+        self, step: Literal["build", "check", "time", "profile"], done: int, total: int, text: str
+    ) -> None:
+        self.on_progress(Progress(step=step, done=done, total=total, text=text))
+
+
+def baseline_source(task: Task, tier: str) -> str:
+    """Source of a tier of baseline. Raises BadInput where the task has none."""
+    path = task.folder / TIER_FILES[tier]
+    if not path.is_file():
+        raise BadInput(f"{task.name} has no {tier} baseline: {path} is missing")
+    return path.read_text()
+
+
+class _Steps:
+    """What was done and how long it took."""
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+
+    @contextmanager
+    def step(self, name: Literal["guard", "build", "check", "time", "profile"]) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        self._steps.append(Step(name=name, seconds=time.monotonic() - start))
+
+    def note(self, text: str) -> None:
+        self._steps[-1] = self._steps[-1].model_copy(update={"note": text})
+
+    def done(self) -> tuple[Step, ...]:
+        return tuple(self._steps)

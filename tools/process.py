@@ -60,12 +60,16 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def run_limited(
-    argv: Sequence[str], *, timeout_s: float, memory_bytes: int, cwd: Path, stop: Stop
+    argv: Sequence[str], *, timeout_s: float, memory_bytes: int | None, cwd: Path, stop: Stop
 ) -> Finished:
-    """Run to the end. Raises StepTimeout or Cancelled after killing the process group."""
-    shell = 'ulimit -v "$1"; shift; exec "$@"'
-    limited = ["/bin/sh", "-c", shell, "sh", str(memory_bytes // 1024), *argv]
-    child = _start(limited, stdin=subprocess.DEVNULL, cwd=cwd)
+    """Run to the end. Raises StepTimeout or Cancelled after killing the process group.
+
+    No memory limit (None) suits CUDA programs, which reserve more addresses than any machine has.
+    """
+    if memory_bytes:
+        shell = 'ulimit -v "$1"; shift; exec "$@"'
+        argv = ["/bin/sh", "-c", shell, "sh", str(memory_bytes // 1024), *argv]
+    child = _start(argv, stdin=subprocess.DEVNULL, cwd=cwd)
     with _Tail(child) as tail:
         _wait(child, timeout_s, stop)
     return Finished(child.returncode, tail.text())

@@ -20,8 +20,8 @@ from astra_chat.tools.types import Crashed, Device, TimedOut, Unsafe, Unsupporte
 if TYPE_CHECKING:
     import numpy as np
 
-RUN_TIMEOUT_S = {"check": 120.0, "time": 300.0}
-Mode = Literal["check", "time"]
+Mode = Literal["check", "time", "profile"]
+RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
 Failure = Crashed | TimedOut | Unsafe | Unsupported
 
 
@@ -64,7 +64,7 @@ class Runner:
         self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None = None
     ) -> Iterator[CaseRun | Failure]:
         """Yield each case's run, or the failure that ended the process."""
-        with self._calls(build, truths, mode, baseline) as (request, folders):
+        with self.request(build, truths, mode, baseline) as (request, folders):
             module = f"astra_chat.tools.children.{self.device.kind}"
             limit_s = RUN_TIMEOUT_S[mode]
             started, finished = 0, 0
@@ -92,8 +92,8 @@ class Runner:
                 yield Crashed(case=truths[started].case, message=message)
 
     @contextmanager
-    def _calls(
-        self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None
+    def request(
+        self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None = None
     ) -> Iterator[tuple[dict[str, Any], list[Path]]]:
         """The request, and a scratch folder for each case's results."""
         with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:

@@ -74,6 +74,14 @@ def _run(
     if request["counters"]:
         found = estimate(gpu.reports(), request["resources"], spec(request["spec"]))
         done["estimate"] = asdict(found)
+        done["launches"] = [
+            {
+                "kernel": r.launch.kernel,
+                "scale": r.launch.grid.count / max(1, r.blocks_run),
+                "counters": asdict(r.counters),
+            }
+            for r in gpu.reports()
+        ]
     return done
 
 

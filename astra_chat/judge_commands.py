@@ -1,0 +1,136 @@
+"""The judge from the command line: tasks, check, time, profile. No chat involved."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from astra_chat.tools.judge import Judge
+    from astra_chat.tools.types import Evaluation, Value
+
+SCHEMA = "astra-chat/evaluation/1"
+
+TaskArgument = Annotated[str, typer.Argument(help="A shipped task's name, or a task folder.")]
+KernelArgument = Annotated[Path, typer.Argument(help="The kernel: one .cu file.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")]
+GpuOption = Annotated[str | None, typer.Option(help="Whose time to estimate: h200, h100, ...")]
+CasesOption = Annotated[str | None, typer.Option(help="Which cases to time: demo or bench.")]
+BaselineOption = Annotated[str, typer.Option(help="What to beat: sglang or paper.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(tasks)
+    app.command()(check)
+    app.command()(time)
+    app.command()(profile)
+
+
+def tasks() -> None:
+    """List the tasks that ship with Astra."""
+    from astra_chat.tools.tasks import find_task, task_names
+
+    for name in task_names():
+        print(f"{name}: {find_task(name).summary}")
+
+
+def check(
+    task: TaskArgument,
+    kernel: KernelArgument,
+    device: DeviceOption = "auto",
+    as_json: JsonOption = False,
+) -> None:
+    """Is KERNEL right? Every written argument against the float64 oracle, on all check cases."""
+    with open_judge(task, device, None, None, "sglang") as judge:
+        evaluation = judge.check(_source(kernel))
+    _show_evaluation(evaluation, as_json)
+
+
+def time(
+    task: TaskArgument,
+    kernel: KernelArgument,
+    device: DeviceOption = "auto",
+    gpu: GpuOption = None,
+    cases: CasesOption = None,
+    baseline: BaselineOption = "sglang",
+    as_json: JsonOption = False,
+) -> None:
+    """Is KERNEL faster than the baseline? Checked first, then timed case by case."""
+    with open_judge(task, device, gpu, cases, baseline) as judge:
+        evaluation = judge.evaluate(_source(kernel))
+    _show_evaluation(evaluation, as_json)
+
+
+def profile(
+    task: TaskArgument,
+    kernel: KernelArgument,
+    device: DeviceOption = "auto",
+    gpu: GpuOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Why does KERNEL take that long? Metrics, bottleneck and physical limit."""
+    from astra_chat.tools.types import Evaluation
+
+    with open_judge(task, device, gpu, None, "sglang") as judge:
+        found = judge.profile(_source(kernel))
+    if isinstance(found, Evaluation):
+        _show_evaluation(found, as_json)
+    elif as_json:
+        _print_json("profile", found)
+    else:
+        from astra_chat.evaluation_view import profile_text
+
+        _print_rich(profile_text(found))
+
+
+def open_judge(task: str, device: str, gpu: str | None, cases: str | None, baseline: str) -> Judge:
+    """The judge for these options. Raises BadInput naming the option that is off."""
+    from astra_chat.tools.devices import pick_device
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.judge import CASE_LISTS, TIER_FILES, Judge
+    from astra_chat.tools.tasks import find_task
+
+    if cases is not None and cases not in CASE_LISTS:
+        raise BadInput(f"no cases '{cases}': use {' or '.join(CASE_LISTS)}")
+    if baseline not in TIER_FILES:
+        raise BadInput(f"no baseline '{baseline}': use {' or '.join(TIER_FILES)}")
+    return Judge(find_task(task), pick_device(device, gpu), tier=baseline, cases=cases)
+
+
+def _source(kernel: Path) -> str:
+    from astra_chat.tools.errors import BadInput
+
+    try:
+        return kernel.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read {kernel}: {error}") from None
+
+
+def _show_evaluation(evaluation: Evaluation, as_json: bool) -> None:
+    """Print it; exit 1 where the kernel failed."""
+    from astra_chat.tools.types import Correct, Timed
+
+    if as_json:
+        _print_json("evaluation", evaluation)
+    else:
+        from astra_chat.evaluation_view import evaluation_text
+
+        _print_rich(evaluation_text(evaluation))
+    if not isinstance(evaluation.outcome, Correct | Timed):
+        raise typer.Exit(1)
+
+
+def _print_json(name: str, value: Value) -> None:
+    json.dump({"schema": SCHEMA, name: value.model_dump(mode="json")}, sys.stdout, indent=2)
+    print()
+
+
+def _print_rich(renderable: object) -> None:
+    from rich.console import Console
+
+    Console(highlight=False).print(renderable)

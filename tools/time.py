@@ -1,0 +1,161 @@
+"""How fast: a candidate beside the baseline, case by case; measured on a GPU, else estimated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Literal
+
+from astra_chat.tools.virtual_gpu.estimate import limit_us
+
+from astra_chat.tools.build import Build
+from astra_chat.tools.check import compare
+from astra_chat.tools.oracle import Truth
+from astra_chat.tools.runner import CaseRun, Failure, Runner
+from astra_chat.tools.types import AnyTime, EstimatedTime, MeasuredTime, Wrong
+from astra_chat.tools.virtual_gpu.specs import spec
+
+RESOLUTION = 1.10
+"""Estimates closer than this are a tie: the model does not tell such kernels apart."""
+NO_REGRESSION = 0.98
+"""A measured case whose interval reaches below this keeps a candidate from being accepted."""
+BOOTSTRAPS = 2000
+
+Verdict = Literal["accepted", "tie", "slower"]
+
+
+@dataclass(frozen=True)
+class TimedCase:
+    """One case's time and, on the virtual GPU, the report it was estimated from."""
+
+    time: AnyTime
+    report: dict[str, Any]
+
+
+def time_cases(
+    runner: Runner,
+    candidate: Build,
+    baseline: Build,
+    weighted: Sequence[tuple[Truth, float]],
+    on_case: Callable[[int], None] = lambda _: None,
+) -> list[TimedCase] | Wrong | Failure:
+    """Time every case; what the timed launches wrote is compared with the oracle too."""
+    truths = [truth for truth, _ in weighted]
+    baselines: list[CaseRun] = []
+    if runner.device.kind == "virtual":
+        for base in runner.run(baseline, truths, "time"):
+            if not isinstance(base, CaseRun):
+                return base
+            baselines.append(base)
+    timed = []
+    for index, run in enumerate(runner.run(candidate, truths, "time", baseline)):
+        if not isinstance(run, CaseRun):
+            return run
+        verdict = compare(runner.task, run)
+        if isinstance(verdict, Wrong):
+            return verdict
+        weight = weighted[index][1]
+        if baselines:
+            time: AnyTime = _estimated(runner, run, baselines[index], weight)
+        else:
+            time = _measured(runner, run, weight)
+        timed.append(TimedCase(time, run.report))
+        on_case(index + 1)
+    return timed
+
+
+def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
+    """Weighted geometric mean of the ratios, the verdict, and why."""
+    total = sum(c.weight for c in cases)
+    log_ratio = sum(c.weight * math.log(c.ratio) for c in cases) / total
+    ratio = math.exp(log_ratio)
+    if cases[0].basis == "estimated":
+        return ratio, *_estimated_verdict(ratio, cases)
+    spread = math.sqrt(sum((c.weight * _half_width(c)) ** 2 for c in cases)) / total
+    low, high = math.exp(log_ratio - spread), math.exp(log_ratio + spread)
+    worst = min(cases, key=lambda c: c.ratio_low)
+    if low <= 1.0:
+        verdict: Verdict = "slower" if high < 1.0 else "tie"
+        return ratio, verdict, f"the 95 % interval of the mean is {low:.3f} to {high:.3f}"
+    if worst.ratio_low < NO_REGRESSION:
+        why = f"{worst.case.label} may be slower: {worst.ratio_low:.3f} to {worst.ratio_high:.3f}"
+        return ratio, "tie", why
+    why = f"mean {low:.3f} to {high:.3f}; worst case {worst.case.label} at {worst.ratio_low:.3f}"
+    return ratio, "accepted", why
+
+
+def interval(logs: Sequence[float]) -> tuple[float, float, float]:
+    """Low, median and high of paired log-ratios: 95 % percentile bootstrap of the median."""
+    import numpy as np
+
+    values = np.asarray(logs)
+    drawn = np.random.default_rng(0).integers(len(values), size=(BOOTSTRAPS, len(values)))
+    medians = np.median(values[drawn], axis=1)
+    low, high = np.percentile(medians, [2.5, 97.5])
+    return float(low), float(np.median(values)), float(high)
+
+
+def _half_width(case: AnyTime) -> float:
+    return (math.log(case.ratio_high) - math.log(case.ratio_low)) / 2
+
+
+def _estimated_verdict(ratio: float, cases: Sequence[AnyTime]) -> tuple[Verdict, str]:
+    worst = min(cases, key=lambda c: c.ratio)
+    resolution = f"the estimate resolves {RESOLUTION - 1:.0%}"
+    if ratio * RESOLUTION <= 1.0:
+        return "slower", f"estimated mean {ratio:.2f}; {resolution}"
+    if ratio < RESOLUTION:
+        return "tie", f"estimated mean {ratio:.2f}; {resolution}"
+    if worst.ratio * RESOLUTION <= 1.0:
+        return "tie", f"{worst.case.label} is estimated slower: {worst.ratio:.2f}"
+    return "accepted", f"estimated mean {ratio:.2f}, worst case {worst.ratio:.2f}; {resolution}"
+
+
+def _measured(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime:
+    report = run.report
+    pairs = zip(report["baseline_us"], report["candidate_us"], strict=True)
+    low, middle, high = interval([math.log(b / c) for b, c in pairs])
+    candidate_us = median(report["candidate_us"])
+    floor = case_limit_us(runner, run.truth)
+    return MeasuredTime(
+        case=run.truth.case,
+        weight=weight,
+        baseline_us=median(report["baseline_us"]),
+        median_us=candidate_us,
+        ratio=math.exp(middle),
+        ratio_low=math.exp(low),
+        ratio_high=math.exp(high),
+        limit_us=floor,
+        percent_of_limit=100 * floor / candidate_us,
+        baseline_event_us=median(report["baseline_event_us"]),
+        event_us=median(report["candidate_event_us"]),
+        sm_clock_mhz=report["sm_clock_mhz"],
+    )
+
+
+def _estimated(runner: Runner, run: CaseRun, base: CaseRun, weight: float) -> EstimatedTime:
+    candidate_us, baseline_us = (r.report["estimate"]["us"] for r in (run, base))
+    ratio = baseline_us / candidate_us
+    floor = case_limit_us(runner, run.truth)
+    sampled = run.report.get("sampled")
+    return EstimatedTime(
+        case=run.truth.case,
+        weight=weight,
+        baseline_us=baseline_us,
+        median_us=candidate_us,
+        ratio=ratio,
+        ratio_low=ratio / RESOLUTION,
+        ratio_high=ratio * RESOLUTION,
+        limit_us=floor,
+        percent_of_limit=100 * floor / candidate_us,
+        limiter=run.report["estimate"]["limiter"],
+        note=f"ran and checked {sampled}" if sampled else "",
+    )
+
+
+def case_limit_us(runner: Runner, truth: Truth) -> float:
+    """The time below which no kernel of this contract can be, on the device's GPU."""
+    task, case = runner.task, truth.case
+    return limit_us(task.least_bytes(case), task.flops_of(case), spec(runner.device.spec))
