@@ -1,7 +1,7 @@
 // SGLang's silu_and_mul: the algorithm of FlashInfer's act_and_mul as SGLang's compiled library of
-// September 2025 launches it. One block per token, at most 1024 threads, 16-byte vectors, fp32 maths.
-// The vector loop covers the whole row; the scalar loop after it does the end of the row again wherever
-// the block's span does not divide d. That is how the original works, and what it costs belongs here.
+// September 2025 launches it. One block per token, at most 1024 threads, 16-byte vectors, fp32
+// maths. The vector loop covers the whole row; the scalar loop after it does the end of the row
+// again wherever the block's span does not divide d: that is how the original works.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -22,7 +22,9 @@ __device__ __forceinline__ T from_float(float value);
 template <>
 __device__ __forceinline__ float from_float<float>(float value) { return value; }
 template <>
-__device__ __forceinline__ __half from_float<__half>(float value) { return __float2half_rn(value); }
+__device__ __forceinline__ __half from_float<__half>(float value) {
+  return __float2half_rn(value);
+}
 template <>
 __device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
   return __float2bfloat16_rn(value);
@@ -98,8 +100,8 @@ cudaError_t launch(void* out, const void* input, int64_t tokens, int64_t d, cuda
 
 }  // namespace
 
-extern "C" cudaError_t silu_and_mul(void* out, const void* input, int64_t tokens, int64_t d, int dtype,
-                                    cudaStream_t stream) {
+extern "C" cudaError_t silu_and_mul(void* out, const void* input, int64_t tokens, int64_t d,
+                                    int dtype, cudaStream_t stream) {
   switch (dtype) {
     case 0: return launch<float>(out, input, tokens, d, stream);
     case 1: return launch<__half>(out, input, tokens, d, stream);

@@ -1,5 +1,6 @@
-// The Astra paper's starting point for silu_and_mul: a naive rewrite, much slower than SGLang's own kernel.
-// 128 threads, at most 256 blocks that loop over rows, one element per thread and step, any strides.
+// The Astra paper's starting point for silu_and_mul: a naive rewrite, much slower than SGLang's own
+// kernel. 128 threads, at most 256 blocks that loop over rows, one element per thread and step, any
+// strides.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -16,7 +17,9 @@ __device__ __forceinline__ float to_float(__half value) { return __half2float(va
 __device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
 
 __device__ __forceinline__ void assign(float& target, float value) { target = value; }
-__device__ __forceinline__ void assign(__half& target, float value) { target = __float2half_rn(value); }
+__device__ __forceinline__ void assign(__half& target, float value) {
+  target = __float2half_rn(value);
+}
 __device__ __forceinline__ void assign(__nv_bfloat16& target, float value) {
   target = __float2bfloat16_rn(value);
 }
@@ -45,8 +48,8 @@ cudaError_t launch(void* out, const void* input, int64_t tokens, int64_t d, cuda
 
 }  // namespace
 
-extern "C" cudaError_t silu_and_mul(void* out, const void* input, int64_t tokens, int64_t d, int dtype,
-                                    cudaStream_t stream) {
+extern "C" cudaError_t silu_and_mul(void* out, const void* input, int64_t tokens, int64_t d,
+                                    int dtype, cudaStream_t stream) {
   switch (dtype) {
     case 0: return launch<float>(out, input, tokens, d, stream);
     case 1: return launch<__half>(out, input, tokens, d, stream);
