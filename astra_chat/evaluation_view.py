@@ -160,7 +160,6 @@ def _wrong(wrong: Wrong) -> Text:
         "unwritten": "was not written",
         "input_changed": "may only be read and was changed",
         "write_outside": "was written outside its bounds",
-        "launch_error": "was never computed: the launch failed",
     }
     where = f"[{', '.join(map(str, wrong.index))}]"
     detail = f"  {wrong.argument}{where} {reasons[wrong.reason]}: expected {wrong.expected:.6g},"

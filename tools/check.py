@@ -139,8 +139,11 @@ def as_float(content: Array, dtype: DTypeName) -> Array:
 
     if dtype == "bfloat16":
         widened = content.view(np.uint16).astype(np.uint32) << 16
-        return widened.view(np.float32).astype(np.float64)
-    return content.view({"float16": np.float16, "float32": np.float32}[dtype]).astype(np.float64)
+        typed: Array = widened.view(np.float32)
+    else:
+        typed = content.view({"float16": np.float16, "float32": np.float32}[dtype])
+    with np.errstate(invalid="ignore"):  # a signalling NaN is as good a NaN as any
+        return typed.astype(np.float64)
 
 
 def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

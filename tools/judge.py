@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
 
 from astra_chat.tools.guard import guard
 
@@ -31,6 +30,7 @@ from astra_chat.tools.types import (
     Progress,
     Refused,
     Step,
+    StepName,
     Timed,
     TimedOut,
     Wrong,
@@ -59,8 +59,10 @@ class Judge:
         cases: str | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
-        """`tier` names the baseline, one of TIER_FILES; `cases` the list to time, one of CASE_LISTS:
-        demo on the virtual GPU and bench on a real one if None. Raises BadInput."""
+        """`tier` names the baseline, one of TIER_FILES; `cases` the list to time, one of CASE_LISTS.
+
+        None means bench on a real GPU and demo on the virtual one. Raises BadInput.
+        """
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
         self.baseline = baseline_source(task, tier)
         self.weighted = getattr(task, cases or ("bench" if device.kind == "cuda" else "demo"))
@@ -202,16 +204,12 @@ class Judge:
                     raise
                 return unprofiled(timed[heaviest].time, str(lack))
 
-    def _truths(
-        self, step: Literal["check", "time", "profile"], cases: Sequence[Case]
-    ) -> list[Truth]:
+    def _truths(self, step: StepName, cases: Sequence[Case]) -> list[Truth]:
         return self._oracle.truths(
             cases, self._stop, lambda made: self._tell(step, 0, len(cases), f"oracle: {made} made")
         )
 
-    def _tell(
-        self, step: Literal["build", "check", "time", "profile"], done: int, total: int, text: str
-    ) -> None:
+    def _tell(self, step: StepName, done: int, total: int, text: str) -> None:
         self.on_progress(Progress(step=step, done=done, total=total, text=text))
 
 
@@ -230,7 +228,7 @@ class _Steps:
         self._steps: list[Step] = []
 
     @contextmanager
-    def step(self, name: Literal["guard", "build", "check", "time", "profile"]) -> Iterator[None]:
+    def step(self, name: StepName) -> Iterator[None]:
         start = time.monotonic()
         yield
         self._steps.append(Step(name=name, seconds=time.monotonic() - start))

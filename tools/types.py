@@ -11,6 +11,7 @@ DTypeName = Literal["float32", "float16", "bfloat16"]
 ValueFamily = Literal["normal", "large", "tiny", "ramp", "one_hot", "special"]
 DeviceKind = Literal["cuda", "virtual"]
 Basis = Literal["measured", "estimated"]
+StepName = Literal["guard", "build", "check", "time", "profile"]
 
 ITEM_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 DTYPE_CODES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2}
@@ -182,9 +183,7 @@ class Wrong(Value):
     kind: Literal["wrong"] = "wrong"
     case: Case
     argument: str
-    reason: Literal[
-        "value", "nan_pattern", "unwritten", "input_changed", "write_outside", "launch_error"
-    ]
+    reason: Literal["value", "nan_pattern", "unwritten", "input_changed", "write_outside"]
     index: tuple[int, ...]
     """First bad element."""
     expected: float
@@ -258,7 +257,7 @@ Outcome = Annotated[
 class Step(Value):
     """One step of an evaluation, as it went."""
 
-    name: Literal["guard", "build", "check", "time", "profile"]
+    name: StepName
     seconds: float
     note: str = ""
 
@@ -281,7 +280,7 @@ class BuildReport(Value):
 class Progress(Value):
     """Sent while the judge works, for the live view; never part of a verdict."""
 
-    step: Literal["guard", "build", "check", "time", "profile"]
+    step: StepName
     done: int
     total: int
     text: str
