@@ -1,0 +1,165 @@
+"""Tokens of a CUDA C++ source as its preprocessor reads them: splices, raw strings, digraphs.
+
+Follows [lex] of the C++17 standard and GCC's libcpp where they differ (a backslash, blanks and a
+newline are a splice too); nothing is expanded and no branch of #if is left out.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["name", "number", "string", "char", "punct", "directive", "header", "text", "bad"]
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token outside comments."""
+
+    kind: Kind
+    text: str
+    """Literals with prefix and quotes; digraphs as what they stand for; bad: the reason;
+    directive: its name ("include", "define"), standing for the # too."""
+    line: int
+    directive: str = ""
+    """The directive that the token stands in; "" in code."""
+
+
+_SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
+_RAW_START = re.compile(r'(?:u8|[uUL])?R"')
+_RAW_DELIMITER = re.compile(r'([^()\\\s"]{0,16})\(')
+_DIGRAPHS = {"<%": "{", "%>": "}", "<:": "[", ":>": "]", "%:": "#", "%:%:": "##"}
+_BLANK = re.compile(r"(?:[ \t\f\v\r]+|//[^\n]*|/\*.*?(?:\*/|\Z))+", re.DOTALL)
+_TOKEN = re.compile(
+    r"""
+    (?P<string>(?:u8|[uUL])?"(?:\\[^\n]|[^"\\\n])*(?P<string_end>"?))
+  | (?P<char>(?:u8|[uUL])?'(?:\\[^\n]|[^'\\\n])*(?P<char_end>'?))
+  | (?P<number>\.?[0-9](?:[eEpP][+-]|'[0-9A-Za-z_]|[0-9A-Za-z_.])*)
+  | (?P<name>[^\W\d][\w$]*|\$[\w$]*)
+  | (?P<bad>\\|\?\?)
+  | (?P<punct>%:%:|\#\#|<%|%>|<:(?!:[^:>])|:>|%:|::|->|<<<|>>>|&&|\|\||[^\s\w])
+    """,
+    re.VERBOSE,
+)
+_HEADER = re.compile(r'<[^>\n]*>|"[^"\n]*"')
+_TEXT_DIRECTIVES = ("error", "warning")
+_HEADER_DIRECTIVES = ("include", "include_next", "import", "embed")
+_FORBIDDEN_TEXT = (
+    (re.compile(r"\?\?/"), "the trigraph of a backslash: compilers differ about it"),
+    (re.compile(r"\r(?!\n)"), "a carriage return inside a line"),
+    (re.compile("\0"), "a NUL character"),
+)
+
+
+def tokens(source: str) -> Iterator[Token]:
+    """All tokens in order. What cannot be read as C++ comes as kind "bad", its text the reason."""
+    for pattern, reason in _FORBIDDEN_TEXT:
+        if found := pattern.search(source):
+            yield Token("bad", reason, source.count("\n", 0, found.start()) + 1)
+    yield from _Lexer(source).run()
+
+
+class _Lexer:
+    """Scans the spliced text; raw strings, where splices do not count, are read in the source."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.text, self.origin = _spliced(source)
+        self.newlines = [i for i, char in enumerate(source) if char == "\n"]
+        self.at = 0
+        self.directive = ""
+        self.fresh_line = True
+
+    def run(self) -> Iterator[Token]:
+        while self._skip_blanks():
+            if self.text[self.at] == "\n":
+                self.at, self.directive, self.fresh_line = self.at + 1, "", True
+                continue
+            token = self._next()
+            if self.fresh_line and token.text == "#":
+                yield from self._directive_start(token.line)
+            else:
+                yield token
+            self.fresh_line = False
+
+    def _skip_blanks(self) -> bool:
+        if blank := _BLANK.match(self.text, self.at):
+            self.at = blank.end()
+        return self.at < len(self.text)
+
+    def _next(self) -> Token:
+        line = self._line()
+        if raw := _RAW_START.match(self.text, self.at):
+            return self._raw_string(raw.end(), line)
+        match = _TOKEN.match(self.text, self.at)
+        if match is None or match["bad"]:
+            self.at += 1
+            what = "a backslash, a trigraph or another character outside literals"
+            return Token("bad", what, line, self.directive)
+        self.at = match.end()
+        if "" in (match["string_end"], match["char_end"]):
+            return Token("bad", "a literal that its line does not close", line, self.directive)
+        text = _DIGRAPHS.get(match[0], match[0])
+        return Token(_kind(match), text, line, self.directive)
+
+    def _directive_start(self, line: int) -> Iterator[Token]:
+        """Enter a directive: name it, and read what follows as header or free text where it is."""
+        self._skip_blanks()
+        name = re.compile(r"\w*").match(self.text, self.at)
+        self.directive = name[0] if name and name[0] else "#"
+        self.at += len(name[0]) if name else 0
+        yield Token("directive", self.directive, line, self.directive)
+        self._skip_blanks()
+        line = self._line()
+        if self.directive in _TEXT_DIRECTIVES:
+            end = self.text.find("\n", self.at)
+            end = len(self.text) if end < 0 else end
+            yield Token("text", self.text[self.at : end], line, self.directive)
+            self.at = end
+        elif self.directive in _HEADER_DIRECTIVES:
+            header = _HEADER.match(self.text, self.at)
+            if header:
+                self.at = header.end()
+                yield Token("header", header[0], line, self.directive)
+
+    def _raw_string(self, content: int, line: int) -> Token:
+        """A raw string, in the source itself: its end moves the scan of the spliced text on."""
+        start, after_quote = self.origin[self.at], self.origin[content - 1] + 1
+        delimiter = _RAW_DELIMITER.match(self.source, after_quote)
+        end = -1
+        if delimiter:
+            closing = f'){delimiter[1]}"'
+            end = self.source.find(closing, delimiter.end())
+        if end < 0:
+            self.at = len(self.text)
+            return Token("bad", "a raw string without an end", line, self.directive)
+        end += len(closing)
+        self.at = bisect.bisect_left(self.origin, end)
+        return Token("string", self.source[start:end], line, self.directive)
+
+    def _line(self) -> int:
+        if self.at >= len(self.origin):
+            return len(self.newlines) + 1
+        return bisect.bisect_left(self.newlines, self.origin[self.at]) + 1
+
+
+def _kind(match: re.Match[str]) -> Kind:
+    kinds: tuple[Kind, ...] = ("string", "char", "number", "name")
+    return next((kind for kind in kinds if match[kind] is not None), "punct")
+
+
+def _spliced(source: str) -> tuple[str, list[int]]:
+    """The text without line splices, and for each of its characters its index in the source."""
+    parts: list[str] = []
+    origin: list[int] = []
+    start = 0
+    for splice in _SPLICE.finditer(source):
+        parts.append(source[start : splice.start()])
+        origin.extend(range(start, splice.start()))
+        start = splice.end()
+    parts.append(source[start:])
+    origin.extend(range(start, len(source)))
+    return "".join(parts), origin

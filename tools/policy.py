@@ -1,0 +1,217 @@
+"""What the source of a candidate may say: allowed headers and CUDA calls, forbidden names, and why.
+
+A table to read, not a proof: names can be hidden from any reader of text, so the audit of the
+built object stands behind it. It is here to refuse early, with a line number and a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SOURCE_BYTES = 512 * 1024
+"""The longest source that is looked at."""
+
+HEADERS = re.compile(
+    r"""<(
+      cuda_(runtime|runtime_api|fp16|bf16|fp8|fp6|fp4|pipeline|awbarrier)\.h
+    | (cuda|vector_types|vector_functions|math_constants|mma|driver_types
+      |device_launch_parameters|cooperative_groups)\.h
+    | cooperative_groups/[a-z_]+\.h
+    | cuda/(std/[a-z_]+|atomic|barrier|bit|cmath|functional|latch|memory|numeric|pipeline|ptx
+      |semaphore|type_traits|utility|warp|annotated_ptr|access_property|discard_memory)
+    | (cub|thrust)/([a-z_]+/)*[a-z_]+\.(cuh|h)
+    | c?(stdint|stddef|string|math|limits|float|assert|stdio|stdlib)(\.h)?
+    | algorithm | array | bit | functional | initializer_list | iterator | numeric
+    | tuple | type_traits | utility
+    )>""",
+    re.VERBOSE,
+)
+
+PRAGMAS = re.compile(
+    r"(unroll|nounroll|once|nv_\w+|diag_\w+|hd_warning_disable|GCC (unroll|ivdep|diagnostic))\b"
+)
+
+ATTRIBUTES = frozenset(
+    "aligned always_inline cold const flatten format hot may_alias noinline nonnull nothrow packed"
+    " pure unused".split()
+)
+"""GCC attributes; each may also stand between double underscores."""
+
+CUDA_CALLS = re.compile(
+    r"""cuda(
+      Error_t | Error | Success | Error[A-Z]\w* | Stream_t | GetLastError | PeekAtLastError
+    | GetErrorString | GetErrorName | GetDevice | GetDeviceProperties | DeviceProp
+    | DeviceGetAttribute | DeviceAttr | DevAttr[A-Z]\w*
+    | FuncSetAttribute | FuncGetAttributes | FuncAttribute\w* | FuncSetCacheConfig | FuncCache\w*
+    | SharedmemCarveout\w* | Occupancy\w* | ClusterSchedulingPolicy\w*
+    | LaunchKernel | LaunchKernelEx | LaunchKernelExC | LaunchCooperativeKernel | LaunchConfig_t
+    | LaunchAttribute | LaunchAttributeID | LaunchAttributeValue | LaunchAttributeCooperative
+    | LaunchAttributeClusterDimension | LaunchAttributeClusterSchedulingPolicyPreference
+    | LaunchAttributePreferredClusterDimension | LaunchAttributePreferredSharedMemoryCarveout
+    | LaunchAttributeProgrammaticStreamSerialization
+    | GridDependencySynchronize | TriggerProgrammaticLaunchCompletion
+    | MemsetAsync | MemcpyAsync | MemcpyKind | MemcpyDeviceToDevice
+    )""",
+    re.VERBOSE,
+)
+"""What a launcher may name of the CUDA runtime; any other cuda... name is refused."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Names that no candidate may use. A trailing * stands for any rest."""
+
+    names: str
+    reason: str
+    called: bool = False
+    """Only as a call, f(...) or ::f: the name is also an ordinary word."""
+
+
+RULES = (
+    # Reasons for names of the CUDA runtime that CUDA_CALLS leaves out: the better sentence wins.
+    Rule(
+        "cudaMalloc* cudaFree* cudaHost* cudaMemPool* __managed__ aligned_alloc posix_memalign",
+        "a launcher allocates nothing: use the arguments, registers and shared memory",
+    ),
+    Rule(
+        "malloc calloc realloc free",
+        "a launcher allocates nothing: use the arguments, registers and shared memory",
+        called=True,
+    ),
+    Rule("cudaEvent*", "events belong to the judge that takes the time"),
+    Rule(
+        "cudaGraph* cudaStreamBeginCapture* cudaStreamEndCapture cudaStreamGetCapture*"
+        " cudaStreamIsCapturing cudaStreamUpdateCapture*",
+        "work must be launched anew in every call, captured or not",
+    ),
+    Rule(
+        "cudaStreamCreate* cudaStreamLegacy cudaStreamPerThread cudaStreamDestroy"
+        " cudaStreamWaitEvent cudaStreamNonBlocking",
+        "all work goes to the stream that the caller gives",
+    ),
+    Rule(
+        "cudaStreamSetAttribute cudaLaunchAttributeAccessPolicyWindow accessPolicyWindow"
+        " cudaDeviceSetLimit cudaLimit* cudaCtx* cudaDeviceSet* cudaSetDevice* cudaDeviceReset"
+        " cudaAccessProperty* cudaFuncSetSharedMemConfig",
+        "it changes the device for what runs after it",
+    ),
+    Rule(
+        "cudaDeviceSynchronize cudaStreamSynchronize cudaThreadSynchronize cudaStreamQuery",
+        "a launcher must not wait: it cannot be captured in a CUDA graph then",
+    ),
+    Rule(
+        "cudaLaunchHostFunc* cudaStreamAddCallback cudaUserObject*",
+        "a callback runs host code after the call",
+    ),
+    Rule(
+        "cudaGetDriverEntryPoint* cudaGetExportTable cudaGetFuncBySymbol cudaLibrary* cuGet*"
+        " dlopen dlmopen dlsym dlvsym dladdr dlinfo dl_iterate_phdr",
+        "it finds functions by name at run time",
+    ),
+    Rule(
+        "cublas* cudnn* cufft* curand* cusparse* cusolver* nvrtc* nvJitLink* nvml* cupti*",
+        "libraries are not linked: write the kernel",
+    ),
+    Rule("__cuda[A-Z]*", "it is the compiler's own interface to the runtime"),
+    Rule("cu[A-Z]*", "the driver interface is not for candidates"),
+    Rule(
+        "system popen posix_spawn* fork vfork execl execle execlp execv execve execveat execvp"
+        " execvpe fexecve wordexp",
+        "it starts another program",
+    ),
+    Rule(
+        "pthread_* thrd_* jthread this_thread sem_open sem_init clone3 CreateThread",
+        "host threads outlive the call that is timed",
+    ),
+    Rule(
+        "socket socketpair getaddrinfo gethostbyname sendto recvfrom sendmsg recvmsg",
+        "no network",
+    ),
+    Rule(
+        "fopen fopen64 freopen fdopen ifstream ofstream fstream filebuf openat opendir readdir"
+        " tmpfile mkstemp unlink readlink creat",
+        "no files",
+    ),
+    Rule(
+        "getenv secure_getenv setenv putenv unsetenv clearenv environ __environ",
+        "the environment is none of its business",
+    ),
+    Rule(
+        "mmap mmap64 mprotect munmap mremap memfd_create shm_open ptrace process_vm_readv"
+        " process_vm_writev syscall prctl",
+        "it reaches into the process that measures it",
+    ),
+    Rule(
+        "atexit at_quick_exit on_exit quick_exit _exit _Exit sigaction sigprocmask setjmp longjmp"
+        " setitimer pthread_atfork",
+        "it changes how the measuring process ends",
+    ),
+    Rule(
+        "gettimeofday clock_gettime usleep nanosleep clock_nanosleep srand random_device"
+        " timespec_get",
+        "what it does must not depend on time or chance",
+    ),
+    Rule("__has_include __has_include_next __has_embed", "it asks what files this machine has"),
+    Rule(
+        "exit abort kill raise signal clone open read write connect bind listen accept"
+        " send recv remove rename time sleep alarm pause rand",
+        "it is a call to the operating system",
+        called=True,
+    ),
+)
+
+STD_NAMES = {
+    "thread": "host threads outlive the call that is timed",
+    "jthread": "host threads outlive the call that is timed",
+    "async": "host threads outlive the call that is timed",
+    "filesystem": "no files",
+    "chrono": "what it does must not depend on time or chance",
+}
+"""Names that are forbidden after std:: only."""
+
+HOST_ASSEMBLY = re.compile(
+    r"\b(syscall|sysenter)\b|\bint\s+\$|%%[re]?[a-ds][a-z]\b|^\s*\.(incbin|include|section"
+    r"|pushsection|globl|init_array)\b|;\s*\.(incbin|include|pushsection)\b",
+    re.MULTILINE,
+)
+"""Marks of x86 assembly and of assembler directives; PTX has none of them."""
+
+
+def _compiled(rule: Rule) -> re.Pattern[str]:
+    names = [name.replace("*", r"\w*") for name in rule.names.split()]
+    return re.compile("|".join(names))
+
+
+_PATTERNS = tuple((_compiled(rule), rule) for rule in RULES)
+
+
+def refusal(name: str, called: bool) -> str | None:
+    """Why a name is refused, or None. `called`: it stands as f(...) or ::f."""
+    for pattern, rule in _PATTERNS:
+        if (called or not rule.called) and pattern.fullmatch(name):
+            return rule.reason
+    if re.match(r"cuda[A-Z]", name) and not CUDA_CALLS.fullmatch(name):
+        return "it is not among the names of the CUDA runtime that a launcher needs"
+    return None
+
+
+def pasted(fragments: frozenset[str]) -> str | None:
+    """A forbidden name that two or three of these fragments, pasted by ##, can give; or None.
+
+    Single letters are left to the audit: those of any kernel spell something forbidden.
+    """
+    parts = frozenset(fragment for fragment in fragments if len(fragment) > 1)
+    for rule in RULES:
+        for name in rule.names.split() if not rule.called else ():
+            if "[" not in name and _joined(name.rstrip("*"), name.endswith("*"), parts, 3):
+                return name
+    return None
+
+
+def _joined(stem: str, family: bool, parts: frozenset[str], most: int) -> bool:
+    """Whether at most `most` parts joined give `stem`, or begin with it if it names a family."""
+    if stem in parts or (family and any(part.startswith(stem) for part in parts)):
+        return True
+    heads = [part for part in parts if stem.startswith(part)] if most > 1 else []
+    return any(_joined(stem[len(head) :], family, parts, most - 1) for head in heads)
