@@ -60,9 +60,7 @@ def _gpus() -> list[tuple[str, str]]:
     except pynvml.NVMLError:
         return []
     try:
-        handles = [
-            pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())
-        ]
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
         return [(str(pynvml.nvmlDeviceGetName(h)), _arch(h)) for h in handles]
     finally:
         pynvml.nvmlShutdown()

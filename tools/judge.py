@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from astra_chat.tools.guard import guard
-
 from astra_chat.tools.build import Build, build_all
 from astra_chat.tools.check import check
 from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.guard import guard
 from astra_chat.tools.oracle import Oracle, Truth
 from astra_chat.tools.process import Stop
 from astra_chat.tools.profile import profile_cuda, profile_virtual, unprofiled
@@ -59,7 +58,7 @@ class Judge:
         cases: str | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
-        """`tier` names the baseline, one of TIER_FILES; `cases` the list to time, one of CASE_LISTS.
+        """`tier` names the baseline (TIER_FILES); `cases` the list to time (CASE_LISTS).
 
         None means bench on a real GPU and demo on the virtual one. Raises BadInput.
         """

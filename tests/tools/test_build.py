@@ -1,0 +1,85 @@
+"""Builds for a real GPU's architecture (no GPU is needed to build): cache, errors, resources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.build import Build, build, build_all, parse_ptxas, readable_log
+from astra_chat.tools.process import Cancelled, Stop
+from astra_chat.tools.tasks import find_task
+from astra_chat.tools.types import BuildFailed, Device
+
+TASK = find_task("silu_and_mul")
+H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+KERNEL = """
+#include <cstdint>
+__global__ void fill(float* out, int64_t n) {
+    __shared__ float tile[128];
+    tile[threadIdx.x] = n;
+    __syncthreads();
+    out[blockIdx.x * 128 + threadIdx.x] = tile[127 - threadIdx.x];
+}
+extern "C" cudaError_t silu_and_mul(void* out, const void*, int64_t n, int64_t, int,
+                                    cudaStream_t stream) {
+    fill<<<n, 128, 0, stream>>>((float*)out, n);
+    return cudaGetLastError();
+}
+"""
+BROKEN = KERNEL.replace("tile[127 - threadIdx.x];", "tile[127 - threadIdx.q];")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ASTRA_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_good_and_broken_in_one_graph_and_then_from_the_cache(own_cache: Path) -> None:
+    good, broken = build_all(TASK, [KERNEL, BROKEN], H200)
+    assert isinstance(good, Build) and not good.cached
+    assert good.library.is_file() and ".target sm_90" in good.ptx.read_text()
+    (resources,) = good.resources
+    assert resources.static_shared_bytes == 512 and resources.registers > 0
+    assert isinstance(broken, BuildFailed)
+    assert "line 7" in broken.log and "threadIdx.q" in broken.log
+    again = build(TASK, KERNEL, H200)
+    assert isinstance(again, Build) and again.cached and again.folder == good.folder
+    leftovers = [p.name for p in (own_cache / "astra-chat" / "builds").iterdir()]
+    assert leftovers == [good.folder.name]
+
+
+def test_another_architecture_is_another_build() -> None:
+    other = build(TASK, KERNEL, H200.model_copy(update={"arch": "sm_80"}))
+    assert isinstance(other, Build) and ".target sm_80" in other.ptx.read_text()
+
+
+def test_a_cancelled_build_leaves_nothing(own_cache: Path) -> None:
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Cancelled):
+        build(TASK, KERNEL + "// cancelled", H200, stop)
+    assert list((own_cache / "astra-chat" / "builds").iterdir()) == []
+
+
+def test_spills_and_stack_are_read() -> None:
+    log = (
+        "ptxas info    : Compiling entry function '_Z1kv' for 'sm_90'\n"
+        "ptxas info    : Function properties for _Z1kv\n"
+        "    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\n"
+        "ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem\n"
+    )
+    (found,) = parse_ptxas(log)
+    assert (found.kernel, found.registers, found.static_shared_bytes) == ("_Z1kv", 40, 2048)
+    assert (found.spill_bytes, found.stack_bytes) == (12, 16)
+
+
+def test_a_log_is_cut_to_the_errors_with_their_lines() -> None:
+    log = 'kernel.cu(2): error: identifier "y" is undefined\n' + "noise\n" * 500
+    shown = readable_log(log, "int x;\n  int z = y;\n")
+    assert shown.splitlines()[:2] == [
+        'line 2: error: identifier "y" is undefined',
+        "    int z = y;",
+    ]
+    assert len(shown.splitlines()) <= 40
