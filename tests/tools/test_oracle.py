@@ -1,0 +1,94 @@
+"""The oracle process: inputs and float64 results as files, made once; its own failures worded."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.check import as_float
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.oracle import Oracle, Truth
+from astra_chat.tools.process import Cancelled, Stop
+from astra_chat.tools.tasks import BUILTIN, find_task, load_task
+from astra_chat.tools.types import Case, ValueFamily
+
+TASK = find_task("silu_and_mul")
+OUT, INPUT = TASK.args
+
+
+@pytest.fixture
+def oracle() -> Iterator[Oracle]:
+    made = Oracle(TASK)
+    yield made
+    made.close()
+
+
+def case(values: ValueFamily = "normal", seed: int = 0) -> Case:
+    return Case(dims={"tokens": 5, "d": 24}, dtype="float16", values=values, seed=seed)
+
+
+def input_of(truth: Truth) -> np.ndarray:  # type: ignore[type-arg]
+    content = np.fromfile(truth.input_path(INPUT), dtype=np.uint8)
+    return as_float(content, "float16").reshape(5, 48)
+
+
+def test_expected_is_silu_in_float64(oracle: Oracle) -> None:
+    (truth,) = oracle.truths([case()], Stop())
+    x = input_of(truth)
+    gate, up = x[:, :24], x[:, 24:]
+    silu = gate / (1 + np.exp(-gate)) * up
+    np.testing.assert_allclose(truth.expected(OUT).reshape(5, 24), silu, rtol=1e-12)
+
+
+def test_a_seed_decides_the_inputs_and_is_made_once(oracle: Oracle) -> None:
+    made: list[int] = []
+    first, other = oracle.truths([case(seed=1), case(seed=2)], Stop(), made.append)
+    assert made == [1, 2]
+    assert not np.array_equal(input_of(first), input_of(other))
+    (again,) = oracle.truths([case(seed=1)], Stop(), made.append)
+    assert again == first and made == [1, 2]
+
+
+def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
+    families: list[ValueFamily] = ["large", "tiny", "ramp", "one_hot", "special"]
+    truths = oracle.truths([case(values) for values in families], Stop())
+    large, tiny, ramp, one_hot, special = (input_of(t) for t in truths)
+    assert 40 < large.std() < 90
+    assert 0 < np.abs(tiny).max() < 1e-3
+    assert len(np.unique(ramp)) == ramp.size
+    assert (one_hot.sum(axis=1) == 1).all() and ((one_hot == 0) | (one_hot == 1)).all()
+    assert np.isnan(special).any() or np.isinf(special).any()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"out"', '"output"', "no 'out'"),
+        (".double()", ".float()", "torch.float32"),
+        ("def reference(", "def reference_(", "AttributeError"),
+    ],
+)
+def test_a_broken_reference_is_the_users_to_mend(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    text = (folder / "reference.py").read_text()
+    assert old in text
+    (folder / "reference.py").write_text(text.replace(old, new))
+    broken = Oracle(load_task(folder))
+    with pytest.raises(BadInput, match=r"reference\.py failed on 5x24 float16") as caught:
+        broken.truths([case()], Stop())
+    broken.close()
+    assert said in str(caught.value)
+
+
+def test_it_can_be_stopped(oracle: Oracle) -> None:
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Cancelled):
+        oracle.truths([case()], stop)
