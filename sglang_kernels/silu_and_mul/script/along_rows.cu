@@ -10,8 +10,8 @@ namespace {
 
 constexpr int kVectorBytes = 16;
 constexpr int kWarp = 32;
-constexpr int kMaxThreads = 256;
 constexpr int64_t kMaxGridY = 65535;
+constexpr int kMaxThreads = 256;
 constexpr float kLog2E = 1.4426950408889634f;
 
 __device__ __forceinline__ float silu(float value) {
@@ -69,12 +69,12 @@ __global__ void __launch_bounds__(kMaxThreads)
   out[static_cast<int64_t>(token) * vectors + column] = combine<T>(x, y);
 }
 
-// Pieces of equal size, in whole warps; tokens on grid.y, folded into grid.z where they exceed it.
 struct Shape {
   dim3 grid;
   unsigned threads;
 };
 
+// Pieces of equal size, in whole warps; tokens on grid.y, folded into grid.z where they exceed it.
 Shape shape_of(int64_t tokens, int vectors) {
   const int pieces = (vectors + kMaxThreads - 1) / kMaxThreads;
   const int per_piece = (vectors + pieces - 1) / pieces;

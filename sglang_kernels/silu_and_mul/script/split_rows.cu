@@ -1,5 +1,6 @@
-// silu_and_mul: several blocks per row, one 16-byte vector of gate and of up per thread.
-// Tokens lie on grid.x, the only extent that may exceed 65535; pieces of a row lie on grid.y.
+// silu_and_mul: several blocks per row, one 16-byte vector of gate and of up per thread. Tokens lie
+// on grid.x, which may exceed 65535; pieces of a row lie on grid.y. 16-bit types are converted in
+// pairs; silu takes two special-function instructions, a power of two and a reciprocal.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -10,67 +11,68 @@ namespace {
 
 constexpr int kVectorBytes = 16;
 constexpr int kThreads = 256;
+constexpr float kLog2E = 1.4426950408889634f;
 
-__device__ __forceinline__ float to_float(float value) { return value; }
-__device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
-__device__ __forceinline__ float to_float(__nv_bfloat16 value) { return __bfloat162float(value); }
+__device__ __forceinline__ float silu(float value) {
+  float power, reciprocal;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(-kLog2E * value));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(1.0f + power));
+  return value * reciprocal;
+}
 
+__device__ __forceinline__ float2 silu_and_mul(float2 gate, float2 up) {
+  return make_float2(silu(gate.x) * up.x, silu(gate.y) * up.y);
+}
+
+// One 32-bit word: a float, or a pair of 16-bit numbers.
 template <typename T>
-__device__ __forceinline__ T from_float(float value);
+__device__ __forceinline__ uint32_t combine(uint32_t gate, uint32_t up);
+
 template <>
-__device__ __forceinline__ float from_float<float>(float value) { return value; }
+__device__ __forceinline__ uint32_t combine<float>(uint32_t gate, uint32_t up) {
+  return __float_as_uint(silu(__uint_as_float(gate)) * __uint_as_float(up));
+}
+
 template <>
-__device__ __forceinline__ __half from_float<__half>(float value) {
-  return __float2half_rn(value);
+__device__ __forceinline__ uint32_t combine<__half>(uint32_t gate, uint32_t up) {
+  const __half2 pair = __float22half2_rn(
+      silu_and_mul(__half22float2(*reinterpret_cast<const __half2*>(&gate)),
+                   __half22float2(*reinterpret_cast<const __half2*>(&up))));
+  return *reinterpret_cast<const uint32_t*>(&pair);
 }
+
 template <>
-__device__ __forceinline__ __nv_bfloat16 from_float<__nv_bfloat16>(float value) {
-  return __float2bfloat16_rn(value);
+__device__ __forceinline__ uint32_t combine<__nv_bfloat16>(uint32_t gate, uint32_t up) {
+  const __nv_bfloat162 pair = __float22bfloat162_rn(
+      silu_and_mul(__bfloat162float2(*reinterpret_cast<const __nv_bfloat162*>(&gate)),
+                   __bfloat162float2(*reinterpret_cast<const __nv_bfloat162*>(&up))));
+  return *reinterpret_cast<const uint32_t*>(&pair);
 }
 
 template <typename T>
-struct alignas(kVectorBytes) Vector {
-  static constexpr int kSize = kVectorBytes / static_cast<int>(sizeof(T));
-  T item[kSize];
-};
-
-template <typename T>
-__device__ __forceinline__ Vector<T> load(const T* address) {
-  const uint4 bits = __ldg(reinterpret_cast<const uint4*>(address));
-  return *reinterpret_cast<const Vector<T>*>(&bits);
+__device__ __forceinline__ uint4 combine(const uint4& gate, const uint4& up) {
+  return make_uint4(combine<T>(gate.x, up.x), combine<T>(gate.y, up.y),
+                    combine<T>(gate.z, up.z), combine<T>(gate.w, up.w));
 }
-
-template <typename T>
-__device__ __forceinline__ void store(T* address, const Vector<T>& vector) {
-  *reinterpret_cast<uint4*>(address) = *reinterpret_cast<const uint4*>(&vector);
-}
-
-__device__ __forceinline__ float silu(float value) { return value / (1.0f + expf(-value)); }
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    silu_and_mul_kernel(T* __restrict__ out, const T* __restrict__ input, int d) {
-  constexpr int kSize = Vector<T>::kSize;
-  const int column = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x) * kSize;
-  if (column >= d) return;
+    silu_and_mul_kernel(uint4* __restrict__ out, const uint4* __restrict__ input, int vectors) {
+  const int column = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
+  if (column >= vectors) return;
   const int64_t token = blockIdx.x;
-  const T* gate = input + token * 2 * d + column;
-  const Vector<T> x = load(gate);
-  const Vector<T> y = load(gate + d);
-  Vector<T> result;
-#pragma unroll
-  for (int i = 0; i < kSize; ++i) {
-    result.item[i] = from_float<T>(silu(to_float(x.item[i])) * to_float(y.item[i]));
-  }
-  store(out + token * d + column, result);
+  const uint4* gate = input + token * 2 * vectors + column;
+  const uint4 x = __ldg(gate);
+  const uint4 y = __ldg(gate + vectors);
+  out[token * vectors + column] = combine<T>(x, y);
 }
 
 template <typename T>
 cudaError_t launch(void* out, const void* input, int64_t tokens, int64_t d, cudaStream_t stream) {
-  const int vectors = static_cast<int>(d) / Vector<T>::kSize;
+  const int vectors = static_cast<int>(d * static_cast<int64_t>(sizeof(T)) / kVectorBytes);
   const dim3 grid(static_cast<unsigned>(tokens), (vectors + kThreads - 1) / kThreads);
   silu_and_mul_kernel<T><<<grid, kThreads, 0, stream>>>(
-      static_cast<T*>(out), static_cast<const T*>(input), static_cast<int>(d));
+      static_cast<uint4*>(out), static_cast<const uint4*>(input), vectors);
   return cudaGetLastError();
 }
 

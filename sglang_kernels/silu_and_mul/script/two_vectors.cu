@@ -1,6 +1,6 @@
-// silu_and_mul: blocks in the order of memory, one 16-byte vector of gate and of up per thread, and
-// programmatic dependent launch: the launch latency hides behind the kernel before. Loads are plain
-// ones: the read-only path is not for data that another running kernel may still be writing.
+// silu_and_mul: several blocks per row, 16-byte vectors. A call that exceeds what the GPU holds at
+// once takes two vectors per thread and issues all loads before the first use, so that more bytes
+// are in flight. The last tile of a row may be partial: every vector has its own test.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -10,9 +10,8 @@
 namespace {
 
 constexpr int kVectorBytes = 16;
-constexpr int kWarp = 32;
-constexpr int kMaxThreads = 256;
-constexpr int64_t kMaxGridY = 65535;
+constexpr int kThreads = 256;
+constexpr int64_t kResidentThreads = 132 * 2048;  // what an H200 holds at once
 constexpr float kLog2E = 1.4426950408889634f;
 
 __device__ __forceinline__ float silu(float value) {
@@ -57,54 +56,45 @@ __device__ __forceinline__ uint4 combine(const uint4& gate, const uint4& up) {
                     combine<T>(gate.z, up.z), combine<T>(gate.w, up.w));
 }
 
-template <typename T>
-__global__ void __launch_bounds__(kMaxThreads)
-    silu_and_mul_kernel(uint4* out, const uint4* input, int tokens,
-                        int vectors) {
-  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int token = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
-  if (column >= vectors || token >= tokens) return;
-  const uint4* gate = input + static_cast<int64_t>(token) * 2 * vectors + column;
-  // All above overlaps with the end of the kernel before; its results are visible from here on.
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-  const uint4 x = gate[0];
-  const uint4 y = gate[vectors];
-  // The kernel after may be scheduled now; its own wait covers the stores below.
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  out[static_cast<int64_t>(token) * vectors + column] = combine<T>(x, y);
+template <typename T, int kVectors>
+__global__ void __launch_bounds__(kThreads)
+    silu_and_mul_kernel(uint4* __restrict__ out, const uint4* __restrict__ input, int vectors) {
+  const int first = static_cast<int>(blockIdx.y * (kThreads * kVectors) + threadIdx.x);
+  const int64_t token = blockIdx.x;
+  const uint4* gate = input + token * 2 * vectors;
+  uint4* row = out + token * vectors;
+  uint4 x[kVectors], y[kVectors];
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int column = first + i * kThreads;
+    if (column < vectors) {
+      x[i] = __ldg(gate + column);
+      y[i] = __ldg(gate + vectors + column);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kVectors; ++i) {
+    const int column = first + i * kThreads;
+    if (column < vectors) row[column] = combine<T>(x[i], y[i]);
+  }
 }
 
-// Pieces of equal size, in whole warps; tokens on grid.y, folded into grid.z where they exceed it.
-struct Shape {
-  dim3 grid;
-  unsigned threads;
-};
-
-Shape shape_of(int64_t tokens, int vectors) {
-  const int pieces = (vectors + kMaxThreads - 1) / kMaxThreads;
-  const int per_piece = (vectors + pieces - 1) / pieces;
-  const int64_t folds = (tokens + kMaxGridY - 1) / kMaxGridY;
-  const int64_t rows = (tokens + folds - 1) / folds;
-  return {dim3(static_cast<unsigned>(pieces), static_cast<unsigned>(rows),
-               static_cast<unsigned>(folds)),
-          static_cast<unsigned>((per_piece + kWarp - 1) / kWarp * kWarp)};
+template <typename T, int kVectors>
+cudaError_t launch_tiles(void* out, const void* input, int64_t tokens, int vectors,
+                         cudaStream_t stream) {
+  constexpr int kTile = kThreads * kVectors;
+  const dim3 grid(static_cast<unsigned>(tokens), (vectors + kTile - 1) / kTile);
+  silu_and_mul_kernel<T, kVectors><<<grid, kThreads, 0, stream>>>(
+      static_cast<uint4*>(out), static_cast<const uint4*>(input), vectors);
+  return cudaGetLastError();
 }
 
 template <typename T>
 cudaError_t launch(void* out, const void* input, int64_t tokens, int64_t d, cudaStream_t stream) {
   const int vectors = static_cast<int>(d * static_cast<int64_t>(sizeof(T)) / kVectorBytes);
-  const Shape shape = shape_of(tokens, vectors);
-  cudaLaunchAttribute overlap = {};
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = shape.grid;
-  config.blockDim = dim3(shape.threads);
-  config.stream = stream;
-  config.attrs = &overlap;
-  config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, silu_and_mul_kernel<T>, static_cast<uint4*>(out),
-                            static_cast<const uint4*>(input), static_cast<int>(tokens), vectors);
+  return tokens * vectors > kResidentThreads
+             ? launch_tiles<T, 2>(out, input, tokens, vectors, stream)
+             : launch_tiles<T, 1>(out, input, tokens, vectors, stream);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// silu_and_mul: several blocks per row, one 16-byte vector of gate and of up per thread.
-// 16-bit types are converted in pairs, one 32-bit word at a time; silu takes two special-function
-// instructions, a power of two and a reciprocal.
+// silu_and_mul: several blocks per row, one 16-byte vector of gate and of up per thread. Tokens lie
+// on grid.x, which may exceed 65535; pieces of a row lie on grid.y. 16-bit types are converted in
+// pairs; silu takes two special-function instructions, a power of two and a reciprocal.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -58,7 +58,7 @@ __device__ __forceinline__ uint4 combine(const uint4& gate, const uint4& up) {
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     silu_and_mul_kernel(uint4* __restrict__ out, const uint4* __restrict__ input, int vectors) {
-  const int column = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  const int column = static_cast<int>(blockIdx.y * kThreads + threadIdx.x);
   if (column >= vectors) return;
   const int64_t token = blockIdx.x;
   const uint4* gate = input + token * 2 * vectors + column;

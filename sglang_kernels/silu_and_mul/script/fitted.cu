@@ -1,5 +1,6 @@
-// silu_and_mul: several blocks per row, two 16-byte vectors of gate and of up per thread.
-// All loads of a thread are issued before the first use, so that more bytes are in flight.
+// silu_and_mul: blocks in the order of memory, one 16-byte vector of gate and of up per thread.
+// A call that fits the GPU at once takes small blocks, which spread over all multiprocessors; a
+// larger one takes large blocks, which are fewer to schedule.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -9,9 +10,11 @@
 namespace {
 
 constexpr int kVectorBytes = 16;
-constexpr int kThreads = 256;
-constexpr int kVectors = 2;
-constexpr int kTile = kThreads * kVectors;
+constexpr int kWarp = 32;
+constexpr int64_t kMaxGridY = 65535;
+constexpr int kSmallBlock = 128;
+constexpr int kLargeBlock = 512;
+constexpr int64_t kResidentThreads = 132 * 2048;  // what an H200 holds at once
 constexpr float kLog2E = 1.4426950408889634f;
 
 __device__ __forceinline__ float silu(float value) {
@@ -57,30 +60,43 @@ __device__ __forceinline__ uint4 combine(const uint4& gate, const uint4& up) {
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kThreads)
-    silu_and_mul_kernel(uint4* __restrict__ out, const uint4* __restrict__ input, int vectors) {
-  const int first = static_cast<int>(blockIdx.y * kTile + threadIdx.x);
-  // One test covers all vectors of the thread.
-  if (first + (kVectors - 1) * kThreads >= vectors) return;
-  const int64_t token = blockIdx.x;
-  const uint4* gate = input + token * 2 * vectors + first;
-  uint4* row = out + token * vectors + first;
-  uint4 x[kVectors], y[kVectors];
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) {
-    x[i] = __ldg(gate + i * kThreads);
-    y[i] = __ldg(gate + vectors + i * kThreads);
-  }
-#pragma unroll
-  for (int i = 0; i < kVectors; ++i) row[i * kThreads] = combine<T>(x[i], y[i]);
+__global__ void __launch_bounds__(kLargeBlock)
+    silu_and_mul_kernel(uint4* __restrict__ out, const uint4* __restrict__ input, int tokens,
+                        int vectors) {
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const int token = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
+  if (column >= vectors || token >= tokens) return;
+  const uint4* gate = input + static_cast<int64_t>(token) * 2 * vectors + column;
+  const uint4 x = __ldg(gate);
+  const uint4 y = __ldg(gate + vectors);
+  out[static_cast<int64_t>(token) * vectors + column] = combine<T>(x, y);
+}
+
+struct Shape {
+  dim3 grid;
+  unsigned threads;
+};
+
+// Pieces of equal size, in whole warps; tokens on grid.y, folded into grid.z where they exceed it.
+Shape shape_of(int64_t tokens, int vectors) {
+  const bool at_once = tokens * vectors <= kResidentThreads;
+  const int max_threads = at_once ? kSmallBlock : kLargeBlock;
+  const int pieces = (vectors + max_threads - 1) / max_threads;
+  const int per_piece = (vectors + pieces - 1) / pieces;
+  const int64_t folds = (tokens + kMaxGridY - 1) / kMaxGridY;
+  const int64_t rows = (tokens + folds - 1) / folds;
+  return {dim3(static_cast<unsigned>(pieces), static_cast<unsigned>(rows),
+               static_cast<unsigned>(folds)),
+          static_cast<unsigned>((per_piece + kWarp - 1) / kWarp * kWarp)};
 }
 
 template <typename T>
 cudaError_t launch(void* out, const void* input, int64_t tokens, int64_t d, cudaStream_t stream) {
   const int vectors = static_cast<int>(d * static_cast<int64_t>(sizeof(T)) / kVectorBytes);
-  const dim3 grid(static_cast<unsigned>(tokens), (vectors + kTile - 1) / kTile);
-  silu_and_mul_kernel<T><<<grid, kThreads, 0, stream>>>(
-      static_cast<uint4*>(out), static_cast<const uint4*>(input), vectors);
+  const Shape shape = shape_of(tokens, vectors);
+  silu_and_mul_kernel<T><<<shape.grid, shape.threads, 0, stream>>>(
+      static_cast<uint4*>(out), static_cast<const uint4*>(input), static_cast<int>(tokens),
+      vectors);
   return cudaGetLastError();
 }
 
