@@ -16,12 +16,13 @@ EXPORT void vcudart_attach(const struct vcudart_host *host, const struct vcudart
 
 EXPORT void vcudart_detach(void) { attached = 0; }
 
+/* As a new process would find it. */
 EXPORT void vcudart_reset(void) {
     stuck_error = cudaSuccess;
     last_error = cudaSuccess;
 }
 
-static int sticks(cudaError_t error) {
+static int sticks(int error) {
     switch (error) {
     case cudaErrorIllegalAddress:
     case cudaErrorLaunchTimeout:
@@ -38,25 +39,23 @@ static int sticks(cudaError_t error) {
     }
 }
 
-cudaError_t vcudart_blocked(void) {
-    return attached ? stuck_error : cudaErrorCudartUnloading;
-}
-
 cudaError_t vcudart_result(int error) {
-    if (stuck_error)
-        return stuck_error;
-    if (error) {
+    if (sticks(error))
+        stuck_error = (cudaError_t)error;
+    if (error)
         last_error = (cudaError_t)error;
-        if (sticks(last_error))
-            stuck_error = last_error;
-    }
     return (cudaError_t)error;
 }
 
-EXPORT cudaError_t cudaPeekAtLastError(void) { return stuck_error ? stuck_error : last_error; }
+cudaError_t vcudart_blocked(void) {
+    return vcudart_result(attached ? stuck_error : cudaErrorInitializationError);
+}
 
+EXPORT cudaError_t cudaPeekAtLastError(void) { return last_error; }
+
+/* Seen on an H200: this forgets a stuck error too, until the next call runs into it. */
 EXPORT cudaError_t cudaGetLastError(void) {
-    cudaError_t error = cudaPeekAtLastError();
+    cudaError_t error = last_error;
     last_error = cudaSuccess;
     return error;
 }

@@ -3,60 +3,89 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct fatbin;
+
+struct kernel_entry {
+    const void *stub;
+    char *name;
+    const struct fatbin *fatbin;
+    struct kernel_entry *next;
+};
+
 struct variable {
     const void *host;
-    int module;
     char *name;
-    void **fatbin;
+    const struct fatbin *fatbin;
     struct variable *next;
 };
 
-static struct vcudart_kernel *kernels;
-static struct variable *variables;
-static int current_module = -1;
+/* One registered binary; `module` is Python's number for the library that it came with. */
+struct fatbin {
+    int module;
+    struct fatbin *next;
+};
 
-/* Python calls this before it loads a library: what registers next belongs to that module. */
-EXPORT void vcudart_begin_module(int module) { current_module = module; }
+static struct fatbin *fatbins;
+static struct kernel_entry *kernels;
+static struct variable *variables;
+enum { NO_MODULE = -1 };
+
+static void *take(size_t bytes) {
+    void *memory = malloc(bytes);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+static char *copy_of(const char *name) {
+    char *copy = take(strlen(name) + 1);
+    return strcpy(copy, name);
+}
 
 EXPORT void **__cudaRegisterFatBinary(void *binary) {
     (void)binary;
-    void **handle = malloc(sizeof *handle);
-    if (!handle)
-        abort();
-    *handle = (void *)(intptr_t)current_module;
-    return handle;
+    struct fatbin *fatbin = take(sizeof *fatbin);
+    *fatbin = (struct fatbin){NO_MODULE, fatbins};
+    fatbins = fatbin;
+    return (void **)fatbin;
 }
 
 EXPORT void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
+
+/* Python calls this after it loaded a library: what has registered since becomes that module. */
+EXPORT int vcudart_adopt(int module) {
+    int adopted = 0;
+    for (struct fatbin *fatbin = fatbins; fatbin; fatbin = fatbin->next)
+        if (fatbin->module == NO_MODULE) {
+            fatbin->module = module;
+            ++adopted;
+        }
+    return adopted;
+}
 
 EXPORT void __cudaRegisterFunction(void **handle, const char *stub, char *function,
                                    const char *name, int thread_limit, void *thread, void *block,
                                    void *block_dim, void *grid_dim, int *warp_size) {
     (void)function, (void)thread_limit, (void)thread, (void)block, (void)block_dim;
     (void)grid_dim, (void)warp_size;
-    struct vcudart_kernel *kernel = malloc(sizeof *kernel);
-    char *copy = strdup(name);
-    if (!kernel || !copy)
-        abort();
-    *kernel = (struct vcudart_kernel){stub, (int)(intptr_t)*handle, copy, handle, kernels};
+    struct kernel_entry *kernel = take(sizeof *kernel);
+    *kernel = (struct kernel_entry){stub, copy_of(name), (struct fatbin *)handle, kernels};
     kernels = kernel;
 }
 
 EXPORT void __cudaRegisterVar(void **handle, char *host, char *address, const char *name,
                               int external, size_t bytes, int constant, int global) {
     (void)address, (void)external, (void)bytes, (void)constant, (void)global;
-    struct variable *variable = malloc(sizeof *variable);
-    char *copy = strdup(name);
-    if (!variable || !copy)
-        abort();
-    *variable = (struct variable){host, (int)(intptr_t)*handle, copy, handle, variables};
+    struct variable *variable = take(sizeof *variable);
+    *variable = (struct variable){host, copy_of(name), (struct fatbin *)handle, variables};
     variables = variable;
 }
 
+/* Runs when a library is unloaded, at the latest at exit: Python may be gone by then. */
 EXPORT void __cudaUnregisterFatBinary(void **handle) {
-    for (struct vcudart_kernel **link = &kernels; *link;) {
-        struct vcudart_kernel *kernel = *link;
-        if (kernel->fatbin != handle) {
+    struct fatbin *fatbin = (struct fatbin *)handle;
+    for (struct kernel_entry **link = &kernels, *kernel; (kernel = *link);) {
+        if (kernel->fatbin != fatbin) {
             link = &kernel->next;
             continue;
         }
@@ -64,9 +93,8 @@ EXPORT void __cudaUnregisterFatBinary(void **handle) {
         free(kernel->name);
         free(kernel);
     }
-    for (struct variable **link = &variables; *link;) {
-        struct variable *variable = *link;
-        if (variable->fatbin != handle) {
+    for (struct variable **link = &variables, *variable; (variable = *link);) {
+        if (variable->fatbin != fatbin) {
             link = &variable->next;
             continue;
         }
@@ -74,11 +102,16 @@ EXPORT void __cudaUnregisterFatBinary(void **handle) {
         free(variable->name);
         free(variable);
     }
-    free(handle);
+    for (struct fatbin **link = &fatbins; *link; link = &(*link)->next)
+        if (*link == fatbin) {
+            *link = fatbin->next;
+            break;
+        }
+    free(fatbin);
 }
 
-const struct vcudart_kernel *vcudart_find_kernel(const void *stub) {
-    for (const struct vcudart_kernel *kernel = kernels; kernel; kernel = kernel->next)
+static const struct kernel_entry *find_kernel(const void *stub) {
+    for (const struct kernel_entry *kernel = kernels; kernel; kernel = kernel->next)
         if (kernel->stub == stub)
             return kernel;
     return NULL;
@@ -87,7 +120,7 @@ const struct vcudart_kernel *vcudart_find_kernel(const void *stub) {
 cudaError_t vcudart_find_symbol(const void *host, uint64_t *address, uint64_t *bytes) {
     for (const struct variable *variable = variables; variable; variable = variable->next)
         if (variable->host == host)
-            return vcudart_host.symbol(variable->module, variable->name, address, bytes);
+            return vcudart_host.symbol(variable->fatbin->module, variable->name, address, bytes);
     return cudaErrorInvalidSymbol;
 }
 
@@ -122,35 +155,34 @@ EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *d
     return cudaSuccess;
 }
 
-static cudaError_t launch(const struct vcudart_kernel *kernel, dim3 grid, dim3 block, void **args,
+static cudaError_t launch(const struct kernel_entry *kernel, dim3 grid, dim3 block, void **args,
                           size_t dynamic_shared_bytes) {
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     if (!kernel)
-        return vcudart_result(cudaErrorInvalidDeviceFunction);
+        return vcudart_result(UNKNOWN_FUNCTION);
     const uint32_t grid_xyz[3] = {grid.x, grid.y, grid.z};
     const uint32_t block_xyz[3] = {block.x, block.y, block.z};
-    return vcudart_result(vcudart_host.launch(kernel->module, kernel->name, grid_xyz, block_xyz,
+    return vcudart_result(vcudart_host.launch(kernel->fatbin->module, kernel->name, grid_xyz, block_xyz,
                                               dynamic_shared_bytes, args));
 }
 
 /* CUDA 13: a stub fetches its handle once and launches by it. */
 EXPORT cudaError_t __cudaGetKernel(cudaKernel_t *handle, const void *stub) {
-    *handle = (cudaKernel_t)vcudart_find_kernel(stub);
-    return *handle ? cudaSuccess : vcudart_result(cudaErrorInvalidDeviceFunction);
+    *handle = (cudaKernel_t)find_kernel(stub);
+    return *handle ? cudaSuccess : vcudart_result(UNKNOWN_FUNCTION);
 }
 
 EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void **args,
                                       size_t dynamic_shared_bytes, cudaStream_t stream) {
     (void)stream;
-    return launch((const struct vcudart_kernel *)handle, grid, block, args, dynamic_shared_bytes);
+    return launch((const struct kernel_entry *)handle, grid, block, args, dynamic_shared_bytes);
 }
 PER_THREAD(__cudaLaunchKernel, _ptsz)
 
 EXPORT cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args,
                                     size_t dynamic_shared_bytes, cudaStream_t stream) {
     (void)stream;
-    return launch(vcudart_find_kernel(stub), grid, block, args, dynamic_shared_bytes);
+    return launch(find_kernel(stub), grid, block, args, dynamic_shared_bytes);
 }
 PER_THREAD(cudaLaunchKernel, _ptsz)
 
@@ -169,8 +201,7 @@ static const char *attribute_name(cudaLaunchAttributeID id) {
 
 EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *stub,
                                        void **args) {
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     for (unsigned i = 0; i < config->numAttrs; ++i) {
         cudaLaunchAttributeID id = config->attrs[i].id;
         /* Launches run one after the other, so a programmatic dependency changes nothing. */
@@ -178,19 +209,18 @@ EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const v
             id != cudaLaunchAttributeProgrammaticStreamSerialization)
             return vcudart_result(vcudart_host.refuse(attribute_name(id)));
     }
-    return launch(vcudart_find_kernel(stub), config->gridDim, config->blockDim, args,
+    return launch(find_kernel(stub), config->gridDim, config->blockDim, args,
                   config->dynamicSmemBytes);
 }
 PER_THREAD(cudaLaunchKernelExC, _ptsz)
 
 EXPORT cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const void *stub) {
-    const struct vcudart_kernel *kernel = vcudart_find_kernel(stub);
+    const struct kernel_entry *kernel = find_kernel(stub);
     struct vcudart_function function = {0};
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     if (!kernel)
-        return vcudart_result(cudaErrorInvalidDeviceFunction);
-    int error = vcudart_host.function(kernel->module, kernel->name, &function);
+        return vcudart_result(UNKNOWN_FUNCTION);
+    int error = vcudart_host.function(kernel->fatbin->module, kernel->name, &function);
     memset(out, 0, sizeof *out);
     out->numRegs = function.registers;
     out->sharedSizeBytes = (size_t)function.static_shared_bytes;
@@ -203,32 +233,29 @@ EXPORT cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *out, const v
 
 EXPORT cudaError_t cudaFuncSetAttribute(const void *stub, enum cudaFuncAttribute attribute,
                                         int value) {
-    const struct vcudart_kernel *kernel = vcudart_find_kernel(stub);
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    const struct kernel_entry *kernel = find_kernel(stub);
+    RETURN_IF_BLOCKED;
     if (!kernel)
-        return vcudart_result(cudaErrorInvalidDeviceFunction);
+        return vcudart_result(UNKNOWN_FUNCTION);
     return vcudart_result(
-        vcudart_host.set_attribute(kernel->module, kernel->name, (int)attribute, value));
+        vcudart_host.set_attribute(kernel->fatbin->module, kernel->name, (int)attribute, value));
 }
 
 EXPORT cudaError_t cudaFuncSetCacheConfig(const void *stub, enum cudaFuncCache config) {
     (void)config;
-    if (vcudart_blocked())
-        return vcudart_blocked();
-    return vcudart_result(vcudart_find_kernel(stub) ? cudaSuccess
-                                                    : cudaErrorInvalidDeviceFunction);
+    RETURN_IF_BLOCKED;
+    return vcudart_result(find_kernel(stub) ? cudaSuccess
+                                                    : UNKNOWN_FUNCTION);
 }
 
 EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int *blocks, const void *stub, int threads, size_t dynamic_shared_bytes, unsigned flags) {
     (void)flags;
-    const struct vcudart_kernel *kernel = vcudart_find_kernel(stub);
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    const struct kernel_entry *kernel = find_kernel(stub);
+    RETURN_IF_BLOCKED;
     if (!kernel)
-        return vcudart_result(cudaErrorInvalidDeviceFunction);
-    return vcudart_result(vcudart_host.occupancy(kernel->module, kernel->name, threads,
+        return vcudart_result(UNKNOWN_FUNCTION);
+    return vcudart_result(vcudart_host.occupancy(kernel->fatbin->module, kernel->name, threads,
                                                  dynamic_shared_bytes, blocks));
 }
 

@@ -7,16 +7,14 @@ static uint64_t number(const void *pointer) { return (uint64_t)(uintptr_t)pointe
 
 EXPORT cudaError_t cudaMalloc(void **out, size_t bytes) {
     uint64_t address = 0;
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     int error = bytes ? vcudart_host.allocate(bytes, &address) : cudaSuccess;
     *out = (void *)(uintptr_t)address;
     return vcudart_result(error);
 }
 
 EXPORT cudaError_t cudaFree(void *pointer) {
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     return vcudart_result(pointer ? vcudart_host.release(number(pointer)) : cudaSuccess);
 }
 
@@ -35,8 +33,7 @@ PER_THREAD(cudaFreeAsync, _ptsz)
 EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
     (void)flags;
     *out = NULL;
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     int failed = bytes && posix_memalign(out, 4096, bytes);
     return vcudart_result(failed ? cudaErrorMemoryAllocation : cudaSuccess);
 }
@@ -71,8 +68,7 @@ static int copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind ki
 }
 
 EXPORT cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     return vcudart_result(copy(to, from, bytes, kind));
 }
 PER_THREAD(cudaMemcpy, _ptds)
@@ -85,8 +81,7 @@ EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
 PER_THREAD(cudaMemcpyAsync, _ptsz)
 
 EXPORT cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     int error = bytes ? vcudart_host.touch(number(pointer), bytes, 1) : cudaSuccess;
     if (!error && bytes)
         memset(pointer, value, bytes);
@@ -115,8 +110,7 @@ static int inside_symbol(const void *symbol, size_t offset, size_t bytes, void *
 EXPORT cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes,
                                       size_t offset, enum cudaMemcpyKind kind) {
     void *to = NULL;
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     if (kind != cudaMemcpyHostToDevice && kind != cudaMemcpyDeviceToDevice &&
         kind != cudaMemcpyDefault)
         return vcudart_result(cudaErrorInvalidMemcpyDirection);
@@ -128,8 +122,7 @@ PER_THREAD(cudaMemcpyToSymbol, _ptds)
 EXPORT cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
                                         enum cudaMemcpyKind kind) {
     void *from = NULL;
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     if (kind != cudaMemcpyDeviceToHost && kind != cudaMemcpyDeviceToDevice &&
         kind != cudaMemcpyDefault)
         return vcudart_result(cudaErrorInvalidMemcpyDirection);
@@ -155,15 +148,13 @@ EXPORT cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_
 PER_THREAD(cudaMemcpyFromSymbolAsync, _ptsz)
 
 EXPORT cudaError_t cudaGetSymbolAddress(void **out, const void *symbol) {
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     return vcudart_result(inside_symbol(symbol, 0, 0, out));
 }
 
 EXPORT cudaError_t cudaGetSymbolSize(size_t *out, const void *symbol) {
     uint64_t address = 0, bytes = 0;
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     int error = vcudart_find_symbol(symbol, &address, &bytes);
     if (!error)
         *out = bytes;
@@ -171,8 +162,7 @@ EXPORT cudaError_t cudaGetSymbolSize(size_t *out, const void *symbol) {
 }
 
 EXPORT cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, const void *pointer) {
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     memset(out, 0, sizeof *out);
     int device = is_device(pointer);
     out->type = device ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;

@@ -14,8 +14,7 @@ struct event {
 };
 
 EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     struct stream *stream = malloc(sizeof *stream);
     if (!stream)
         return vcudart_result(cudaErrorMemoryAllocation);
@@ -37,37 +36,36 @@ EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
         return vcudart_result(cudaErrorInvalidResourceHandle);
     free((struct stream *)stream);
-    return vcudart_result(vcudart_blocked());
+    return vcudart_blocked();
 }
 
 EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     (void)stream;
-    return vcudart_result(vcudart_blocked());
+    return vcudart_blocked();
 }
 PER_THREAD(cudaStreamSynchronize, _ptsz)
 
 EXPORT cudaError_t cudaStreamQuery(cudaStream_t stream) {
     (void)stream;
-    return vcudart_result(vcudart_blocked());
+    return vcudart_blocked();
 }
 PER_THREAD(cudaStreamQuery, _ptsz)
 
 EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
     (void)stream, (void)event, (void)flags;
-    return vcudart_result(vcudart_blocked());
+    return vcudart_blocked();
 }
 PER_THREAD(cudaStreamWaitEvent, _ptsz)
 
 EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *out) {
     (void)stream;
     *out = cudaStreamCaptureStatusNone;
-    return vcudart_result(vcudart_blocked());
+    return vcudart_blocked();
 }
 PER_THREAD(cudaStreamIsCapturing, _ptsz)
 
 EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     struct event *event = calloc(1, sizeof *event);
     if (!event)
         return vcudart_result(cudaErrorMemoryAllocation);
@@ -82,14 +80,13 @@ EXPORT cudaError_t cudaEventCreate(cudaEvent_t *out) {
 
 EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) {
     free((struct event *)event);
-    return vcudart_result(vcudart_blocked());
+    return vcudart_blocked();
 }
 
 EXPORT cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
     struct event *event = (struct event *)handle;
     (void)stream;
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     if (!event)
         return vcudart_result(cudaErrorInvalidResourceHandle);
     clock_gettime(CLOCK_MONOTONIC, &event->at);
@@ -100,12 +97,12 @@ PER_THREAD(cudaEventRecord, _ptsz)
 
 EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     (void)event;
-    return vcudart_result(vcudart_blocked());
+    return vcudart_blocked();
 }
 
 EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
     (void)event;
-    return vcudart_result(vcudart_blocked());
+    return vcudart_blocked();
 }
 
 /* Milliseconds of this machine's clock: how long the virtual GPU took, not what a GPU would take. */
@@ -113,8 +110,7 @@ EXPORT cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start_handle,
                                         cudaEvent_t end_handle) {
     const struct event *start = (const struct event *)start_handle;
     const struct event *end = (const struct event *)end_handle;
-    if (vcudart_blocked())
-        return vcudart_blocked();
+    RETURN_IF_BLOCKED;
     if (!start || !end || !start->recorded || !end->recorded || start->untimed || end->untimed)
         return vcudart_result(cudaErrorInvalidResourceHandle);
     *ms = (float)((double)(end->at.tv_sec - start->at.tv_sec) * 1e3 +

@@ -42,14 +42,6 @@ struct vcudart_host {
     int (*refuse)(const char *what);
 };
 
-struct vcudart_kernel {
-    const void *stub;
-    int module;
-    char *name;
-    void **fatbin;
-    struct vcudart_kernel *next;
-};
-
 #define EXPORT __attribute__((visibility("default")))
 /* The forms that code compiled with --default-stream per-thread calls; here all streams are one. */
 #define PER_THREAD(name, suffix) \
@@ -58,13 +50,26 @@ struct vcudart_kernel {
 extern struct vcudart_host vcudart_host;
 extern struct vcudart_device vcudart_device;
 
-/* Passes a call's result on as CUDA does: remembers it for cudaGetLastError, makes the errors that
- * break a context stick, and returns the stuck error if there is one. */
+/* Passes a call's result on as CUDA does: remembers it for cudaGetLastError, and lets the errors
+ * that break a context stick. */
 cudaError_t vcudart_result(int error);
-/* The stuck error, or cudaErrorCudartUnloading while Python is not attached, or cudaSuccess. */
+/* What a call answers before it looks at its arguments: the stuck error, or that no virtual GPU is
+ * attached yet (a static constructor calls CUDA), or cudaSuccess. */
 cudaError_t vcudart_blocked(void);
+#define RETURN_IF_BLOCKED \
+    do { \
+        cudaError_t blocked = vcudart_blocked(); \
+        if (blocked) \
+            return blocked; \
+    } while (0)
 
-const struct vcudart_kernel *vcudart_find_kernel(const void *stub);
-cudaError_t vcudart_find_symbol(const void *variable, uint64_t *address, uint64_t *bytes);
+#if CUDART_VERSION >= 13000
+#define UNKNOWN_FUNCTION cudaErrorInvalidResourceHandle
+#else
+#define UNKNOWN_FUNCTION cudaErrorInvalidDeviceFunction
+#endif
+
+/* Address and size of a __device__ or __constant__ variable, by its host shadow. */
+cudaError_t vcudart_find_symbol(const void *host, uint64_t *address, uint64_t *bytes);
 
 #endif

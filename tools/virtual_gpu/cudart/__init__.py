@@ -1,0 +1,1 @@
+"""C sources of the fake CUDA runtime; runtime.py compiles and binds them."""
