@@ -166,7 +166,7 @@ def failed(report: BuildReport) -> bool:
 def rounds(thread: Thread) -> list[Round]:
     """Every round so far with its candidates and what became of them."""
     starts = [i for i, turn in enumerate(thread) if isinstance(turn.payload, Plan)]
-    ends = [*starts[1:], len(thread)]
+    ends = [*starts, len(thread)][1:]
     found = []
     for number, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
         plan = thread[start].payload

@@ -1,6 +1,15 @@
-"""Astra: a group chat of agents that makes CUDA kernels faster and proves that they stayed right."""
+"""Astra: a group chat of agents that makes CUDA kernels faster and proves they stayed right."""
 
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from astra_chat.version import __version__
+
+if TYPE_CHECKING:
+    from astra_chat.session import run
+
+__all__ = ["__version__", "run"]
 
 if not (Path(__file__).parent / "agents").is_dir():
     raise ImportError(
@@ -8,4 +17,9 @@ if not (Path(__file__).parent / "agents").is_dir():
         "Clone with git (Windows: git config core.symlinks true); do not install from a .zip."
     )
 
-__version__ = "0.1.0"
+
+def __getattr__(name: str) -> Any:
+    """`from astra_chat import run` loads AutoGen only when it is asked for."""
+    if name == "run":
+        return import_module("astra_chat.session").run
+    raise AttributeError(f"module 'astra_chat' has no attribute '{name}'")

@@ -1,0 +1,141 @@
+"""The command `astra-chat`. It loads neither AutoGen nor torch: commands import their own."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from astra_chat.tools.errors import AstraError
+
+INTERRUPTED = 130
+KERNEL_FAILED = 1
+
+app = typer.Typer(
+    name="astra-chat",
+    help="A group chat of agents that makes CUDA kernels faster, with a judge that checks it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+@app.command()
+def run(
+    task: Annotated[str, typer.Argument(help="A shipped task's name, or a task folder.")],
+    models: Annotated[str, typer.Option(help="Who answers: scripted.")] = "scripted",
+    device: Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")] = "auto",
+    gpu: Annotated[
+        str | None, typer.Option(help="Whose time the virtual GPU estimates: h200, h100, ...")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Folder of the run's files.")
+    ] = None,
+    rounds: Annotated[int, typer.Option(help="Plans to try at most.")] = 5,
+    cases: Annotated[str | None, typer.Option(help="Cases to time: demo or bench.")] = None,
+    baseline: Annotated[str, typer.Option(help="What to beat: sglang or paper.")] = "sglang",
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, only the end.")] = False,
+) -> None:
+    """Let the agents make TASK's kernel faster, and record how."""
+    from astra_chat.session import run as run_session
+    from astra_chat.shows import show_for
+
+    show = show_for(as_json, quiet)
+    try:
+        result = run_session(
+            task,
+            models=models,
+            device=device,
+            gpu=gpu,
+            out=out,
+            rounds=rounds,
+            cases=cases,
+            baseline=baseline,
+            on_record=show.record,
+            on_progress=show.progress,
+        )
+    finally:
+        show.close()
+    show.end(result.summary, result.transcript)
+    ended = result.summary.ended
+    if ended is not None and ended.reason == "interrupted":
+        raise typer.Exit(INTERRUPTED)
+    if ended is not None and ended.reason == "baseline_failed":
+        raise typer.Exit(KERNEL_FAILED)
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(help="A transcript, or the folder of a run.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show a recorded run as the live run looked."""
+    from astra_chat.replay import incompleteness
+    from astra_chat.replay import replay as show_again
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.transcript.reader import read
+
+    transcript = read(file)
+    if as_json:
+        from astra_chat.shows import print_json
+        from astra_chat.summary import summarize
+
+        print_json(summarize(transcript.records), transcript.path)
+    else:
+        show_again(transcript)
+        print(f"transcript: {transcript.path}")
+    lacking = incompleteness(transcript)
+    if transcript.torn and lacking:
+        raise BadInput(lacking)
+    if lacking:
+        print(f"astra-chat: {lacking}", file=sys.stderr)
+
+
+def _register_others() -> None:
+    """Commands that live with what they command; each module offers register(app)."""
+    for name in ("astra_chat.judge_commands", "astra_chat.doctor"):
+        if find_spec(name) is not None:
+            import_module(name).register(app)
+
+
+_register_others()
+
+
+def main() -> None:
+    """Entry point: every failure becomes one line on stderr and an exit code.
+
+    0 done, 1 the kernel failed or Astra did, 2 bad input, 3 the machine lacks something,
+    130 interrupted. ASTRA_DEBUG=1 shows tracebacks.
+    """
+    try:
+        app()
+    except AstraError as error:
+        _fail(error, str(error), error.exit_code)
+    except KeyboardInterrupt as error:
+        _fail(error, "interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output went away: nothing more to say, and nothing to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(KERNEL_FAILED)
+    except Exception as error:
+        words = (
+            f"{type(error).__name__}: {error} (not the kernel's fault; ASTRA_DEBUG=1 shows more)"
+        )
+        _fail(error, words, KERNEL_FAILED)
+
+
+def _fail(error: BaseException, words: str, code: int) -> None:
+    if os.environ.get("ASTRA_DEBUG") == "1":
+        raise error
+    for line in (words, *getattr(error, "__notes__", ())):
+        print(f"astra-chat: {line}", file=sys.stderr)
+    sys.exit(code)

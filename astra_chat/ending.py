@@ -1,0 +1,89 @@
+"""What a run says at its end, and where it left its script: pure functions of the thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.payloads import Kernel
+from astra_chat.agents.policy import STOP_WORDS
+from astra_chat.agents.thread import Position, Thread
+from astra_chat.agents.words import describe, speed, verdict
+from astra_chat.tools.types import BuildReport, Evaluation
+from astra_chat.transcript.events import Deviation, Ended, EndReason
+
+BUILD_OUTCOMES = ("refused", "build_failed")
+
+
+class Expecting(Protocol):
+    """Models that may foretell what becomes of a kernel."""
+
+    def expected(self, kernel: Kernel, place: Position) -> str | None: ...
+
+
+def deviation(thread: Thread, models: Expecting) -> Deviation | None:
+    """Whether the last turn, a build or an evaluation, is not what the models foretold."""
+    found_rounds = facts.rounds(thread)
+    if not found_rounds or not found_rounds[-1].attempts:
+        return None
+    attempts = found_rounds[-1].attempts
+    kernel = attempts[-1].kernel
+    place = Position(round=found_rounds[-1].number, attempt=len(attempts) - 1)
+    expected = models.expected(kernel, place)
+    if expected is None:
+        return None
+    found = _found(thread, expected)
+    if found is None or found == expected:
+        return None
+    return Deviation(candidate=kernel.candidate, expected=expected, found=found)
+
+
+def _found(thread: Thread, expected: str) -> str | None:
+    """What the last turn says about the expectation; None if it says nothing yet, or no more."""
+    at_build = expected in BUILD_OUTCOMES
+    match thread[-1].payload:
+        case BuildReport() as report:
+            return verdict(report.result) if at_build or facts.failed(report) else None
+        case Evaluation(outcome=outcome):
+            return None if at_build else verdict(outcome)
+        case _:
+            return None
+
+
+def ended(
+    thread: Thread, reason: EndReason, error: Exception | None = None, notes: Sequence[str] = ()
+) -> Ended:
+    """The last event of a run."""
+    found = facts.best(thread)
+    best = found[0].candidate if found else None
+    timed = found[1] if found else None
+    said = [_reason_words(thread, reason)]
+    if best is not None and timed is not None:
+        said.append(f"best candidate {best}: {speed(timed)}, source in best.cu")
+    elif reason not in ("baseline_failed", "error"):
+        said.append("no candidate was faster than the baseline")
+    return Ended(
+        reason=reason,
+        words=_sentences([*said, *notes]),
+        best=best,
+        ratio=timed.ratio if timed else None,
+        basis=timed.basis if timed else None,
+        error=f"{type(error).__name__}: {error}" if error else "",
+    )
+
+
+def _reason_words(thread: Thread, reason: EndReason) -> str:
+    if reason == "interrupted":
+        return "interrupted; the transcript holds every turn that was finished"
+    if reason == "error":
+        return "the run broke off by an error that is not the kernel's"
+    words = STOP_WORDS[reason]
+    first = facts.baseline(thread)
+    if reason == "baseline_failed" and first is not None:
+        words += f": it is {describe(first.outcome)}"
+    return words
+
+
+def _sentences(parts: Sequence[str]) -> str:
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts)

@@ -1,0 +1,341 @@
+"""One run: a chat about one task on one device, recorded as it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, cast
+
+from autogen_agentchat.base import TaskResult
+from autogen_agentchat.messages import (
+    BaseAgentEvent,
+    BaseChatMessage,
+    SelectSpeakerEvent,
+)
+from autogen_core import CancellationToken
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.brief import Setting
+from astra_chat.agents.executor import Judging
+from astra_chat.agents.messages import RepairEvent, message
+from astra_chat.agents.messages import turn as typed
+from astra_chat.agents.moderator import Moderator
+from astra_chat.agents.payloads import Commission, Speaker
+from astra_chat.agents.policy import next_speakers
+from astra_chat.agents.thread import Limits, Turn
+from astra_chat.ending import deviation, ended
+from astra_chat.models import Models, open_models
+from astra_chat.provenance import header
+from astra_chat.summary import Summary, summarize
+from astra_chat.team import STALLED, build_team
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.judge import CASE_LISTS, TIER_FILES, Judge, baseline_source
+from astra_chat.tools.tasks import Task, find_task
+from astra_chat.tools.types import Device, Progress
+from astra_chat.transcript.events import Chosen, Event, Options, Record, Repaired
+from astra_chat.transcript.turns import blobs, events_of
+from astra_chat.transcript.writer import NAME, Writer
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run."""
+
+    task: Task
+    device: Device
+    models: Models
+    tier: str = "sglang"
+    """The baseline to beat, a key of judge.TIER_FILES."""
+    cases: str | None = None
+    """The list to time, one of judge.CASE_LISTS; None leaves it to the device."""
+    limits: Limits = field(default_factory=Limits)
+    folder: Path | None = None
+    """Where the run's files go; ./transcripts/<task>-<time>-<id> if None."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run left behind."""
+
+    folder: Path
+    """Holds transcript.jsonl and, where a candidate was accepted, best.cu and best/."""
+    summary: Summary
+
+    @property
+    def transcript(self) -> Path:
+        return self.folder / NAME
+
+
+def run(
+    task: str | Path,
+    *,
+    models: str = "scripted",
+    device: str = "auto",
+    gpu: str | None = None,
+    out: str | Path | None = None,
+    rounds: int = 5,
+    cases: str | None = None,
+    baseline: str = "sglang",
+    on_record: Callable[[Record], None] = lambda _: None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> RunResult:
+    """Run a chat about a shipped task or a task folder, as `astra-chat run` does.
+
+    Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
+    An interrupted run returns: its summary says so.
+    """
+    request = request_for(task, models, device, gpu, out, rounds, cases, baseline)
+    return Session(request, on_record, on_progress).run()
+
+
+def request_for(
+    task: str | Path,
+    models: str,
+    device: str,
+    gpu: str | None,
+    out: str | Path | None,
+    rounds: int,
+    cases: str | None,
+    baseline: str,
+) -> Request:
+    """The request in values. Raises BadInput naming the option that is off."""
+    if rounds < 1:
+        raise BadInput(f"--rounds {rounds}: at least 1")
+    found = find_task(str(task))
+    return Request(
+        task=found,
+        device=pick_device(device, gpu),
+        models=open_models(models, found),
+        tier=_one_of("--baseline", baseline, tuple(TIER_FILES)),
+        cases=None if cases is None else _one_of("--cases", cases, CASE_LISTS),
+        limits=Limits(rounds=rounds),
+        folder=None if out is None else Path(out),
+    )
+
+
+def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise BadInput(f"{option} {value}: use {' or '.join(allowed)}")
+    return value
+
+
+class Session:
+    """Runs a request once. `judge` stands in for the task's own where a caller has another."""
+
+    def __init__(
+        self,
+        request: Request,
+        on_record: Callable[[Record], None] = lambda _: None,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+        judge: Judging | None = None,
+    ) -> None:
+        self._request, self._on_record, self._on_progress = request, on_record, on_progress
+        self._own_judge = judge
+        self._records: list[Record] = []
+        self._thread: list[Turn] = []
+        self._stored: set[str] = set()
+        self._failures: list[Exception] = []
+        self._folder, self._name = _place(request)
+        self._writer: Writer | None = None
+
+    def run(self) -> RunResult:
+        """Hold the chat and leave a transcript that ends with how it ended.
+
+        An exception of the machine's or our own is recorded in that end, then raised.
+        """
+        request = self._request
+        options = Options(
+            models=request.models.name,
+            tier=request.tier,
+            rounds=request.limits.rounds,
+            repairs=request.limits.repairs,
+            cases=request.cases,
+            flags=request.task.flags,
+        )
+        head = header(request.task, request.device, options)
+        with self._judge() as judge:
+            self._writer = Writer(self._folder / NAME, self._name)
+            try:
+                self._record(head, *blobs(request.task.files().values(), self._stored))
+                self._converse(judge)
+            finally:
+                self._writer.close()
+        return RunResult(self._folder, summarize(self._records))
+
+    def _judge(self) -> AbstractContextManager[Judging]:
+        if self._own_judge is not None:
+            return nullcontext(self._own_judge)
+        request = self._request
+        return Judge(
+            request.task,
+            request.device,
+            tier=request.tier,
+            cases=request.cases,
+            on_progress=self._on_progress,
+        )
+
+    def _converse(self, judge: Judging) -> None:
+        """Hold the chat and record its end, whatever it is."""
+        try:
+            interrupted = _in_a_loop(lambda: self._chat(judge))
+            self._finish("interrupted" if interrupted else None)
+        except KeyboardInterrupt:
+            self._finish("interrupted")
+        except Exception as error:
+            self._record(ended(self._thread, "error", error))
+            error.add_note(f"the transcript so far: {self._folder / NAME}")
+            raise
+
+    async def _chat(self, judge: Judging) -> bool:
+        """Record the team's stream until it ends; True if it was interrupted."""
+        request = self._request
+        setting = Setting(
+            task=request.task,
+            baseline=baseline_source(request.task, request.tier),
+            tier=request.tier,
+            device=request.device.name,
+            limits=request.limits,
+        )
+        team, moderator = build_team(setting, request.models, judge, self._failures.append)
+        token = CancellationToken()
+        # AutoGen leaves tasks behind whose errors nobody fetches; ours come by `_failures`.
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        asked = message("user", self._commission())
+        try:
+            with _interrupts(token):
+                async with aclosing(
+                    team.run_stream(task=asked, cancellation_token=token)
+                ) as stream:
+                    await self._follow(stream, moderator)
+        except asyncio.CancelledError:
+            if not token.is_cancelled():
+                raise
+            return True
+        except RuntimeError:
+            if self._failures:
+                # AutoGen keeps an exception's text only; the agents handed us the exception.
+                raise self._failures[0] from None
+            raise
+        finally:
+            token.cancel()
+        return False
+
+    async def _follow(
+        self,
+        stream: AsyncIterator[BaseAgentEvent | BaseChatMessage | TaskResult],
+        moderator: Moderator,
+    ) -> None:
+        """Record the team's stream until it ends."""
+        async for item in stream:
+            match item:
+                case TaskResult(stop_reason=reason):
+                    if reason == STALLED:
+                        raise RuntimeError("the team fell silent before its end")
+                case SelectSpeakerEvent():
+                    self._record(Chosen(decision=moderator.decisions.popleft()))
+                case RepairEvent(source=source, content=reason):
+                    self._record(Repaired(speaker=cast(Speaker, source), reason=reason))
+                case BaseChatMessage():
+                    self._take(typed(item))
+
+    def _commission(self) -> Commission:
+        request = self._request
+        return Commission(
+            task=request.task.name,
+            summary=request.task.summary,
+            device=request.device.name,
+            tier=request.tier,
+            rounds=request.limits.rounds,
+        )
+
+    def _take(self, said: Turn) -> None:
+        """Record a turn, and whether it left the script."""
+        self._thread.append(said)
+        self._record(*events_of(said, self._stored))
+        if (found := deviation(self._thread, self._request.models)) is not None:
+            self._record(found)
+
+    def _finish(self, reason: Literal["interrupted"] | None) -> None:
+        """Write best.cu and best/ where there is a best candidate, then the end."""
+        limits = self._request.limits
+        stop = reason or next_speakers(self._thread, limits).stop
+        assert stop is not None
+        found = facts.best(self._thread)
+        notes: list[str] = []
+        if found is not None:
+            source = facts.source_of(self._thread, found[0].candidate)
+            assert source is not None
+            (self._folder / "best.cu").write_text(source)
+            notes = self._export(source) if reason is None else []
+        self._record(ended(self._thread, stop, notes=notes))
+
+    def _export(self, source: str) -> list[str]:
+        """Make best/; what went wrong, in words."""
+        if find_spec("astra_chat.export") is None:
+            return []
+        try:
+            import_module("astra_chat.export").export_best(
+                self._request.task, source, self._folder / "best"
+            )
+        except AstraError as error:
+            return [f"best/ was not made: {error}"]
+        return []
+
+    def _record(self, *events: Event) -> None:
+        assert self._writer is not None
+        for record in self._writer.append(*events):
+            self._records.append(record)
+            self._on_record(record)
+
+
+def _place(request: Request) -> tuple[Path, str]:
+    """Folder and name of a run."""
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    folder = request.folder or Path("transcripts") / f"{request.task.name}-{name}"
+    return folder, name
+
+
+@contextmanager
+def _interrupts(token: CancellationToken) -> Iterator[None]:
+    """Ctrl-C and SIGTERM cancel the chat at once; the transcript keeps all finished turns.
+
+    Only the main thread may take signals; elsewhere they are left alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
+    for number in signals:
+        loop.add_signal_handler(number, token.cancel)
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+def _in_a_loop(chat: Callable[[], Coroutine[None, None, bool]]) -> bool:
+    """Run the chat in an event loop of its own, also where the caller is in one (a notebook)."""
+    if not _loop_is_running():
+        return asyncio.run(chat())
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(lambda: asyncio.run(chat())).result()
+
+
+def _loop_is_running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -1,0 +1,124 @@
+"""A run as one document, for --json and for Python: derived from its records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.thread import Attempt, Round
+from astra_chat.agents.words import describe, verdict
+from astra_chat.tools.types import AnyTime, Basis, Case, Device, Outcome, Timed, Value
+from astra_chat.transcript.events import Deviation, Ended, Header, Options, Record
+from astra_chat.transcript.turns import thread
+
+
+class AttemptSummary(Value):
+    """One candidate."""
+
+    speaker: str
+    candidate: str
+    verdict: str | None
+    """Kind of the outcome, or accepted, tie, slower; None if the run ended before."""
+    words: str
+    ratio: float | None
+    """Over the baseline; None if it was not timed."""
+
+
+class RoundSummary(Value):
+    number: int
+    title: str
+    predicted_ratio: float
+    """By the plan, over its parent."""
+    attempts: tuple[AttemptSummary, ...]
+
+
+class Timing(Value):
+    """A timed candidate, or the baseline against itself."""
+
+    candidate: str
+    basis: Basis
+    ratio: float
+    cases: tuple[AnyTime, ...]
+
+
+class Summary(Value):
+    """What came of a run."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/run/1"] = Field("astra-chat/run/1", alias="schema")
+    run: str
+    task: str
+    task_id: str
+    device: Device
+    options: Options
+    started: str
+    seconds: float
+    """Until the last record."""
+    extra_cases: tuple[Case, ...]
+    """The tester's."""
+    baseline: Timing | None
+    best: Timing | None
+    """None: no candidate was faster."""
+    rounds: tuple[RoundSummary, ...]
+    deviations: tuple[Deviation, ...]
+    ended: Ended | None
+    """None: the run was killed before its end."""
+
+
+def summarize(records: Sequence[Record]) -> Summary:
+    """The summary of a transcript's records; the first holds the header."""
+    header, last = records[0].event, records[-1]
+    assert isinstance(header, Header)
+    turns = thread(records)
+    first, found = facts.baseline(turns), facts.best(turns)
+    return Summary(
+        schema="astra-chat/run/1",
+        run=last.run,
+        task=header.task.name,
+        task_id=header.task.id,
+        device=header.device,
+        options=header.options,
+        started=header.started,
+        seconds=last.t,
+        extra_cases=facts.extra_cases(turns),
+        baseline=_timing(first.candidate, first.outcome) if first else None,
+        best=_timing(found[0].candidate, found[1]) if found else None,
+        rounds=tuple(_round(one) for one in facts.rounds(turns)),
+        deviations=tuple(r.event for r in records if isinstance(r.event, Deviation)),
+        ended=last.event if isinstance(last.event, Ended) else None,
+    )
+
+
+def _round(one: Round) -> RoundSummary:
+    return RoundSummary(
+        number=one.number,
+        title=one.plan.title,
+        predicted_ratio=one.plan.predicted_ratio,
+        attempts=tuple(_attempt(attempt) for attempt in one.attempts),
+    )
+
+
+def _attempt(attempt: Attempt) -> AttemptSummary:
+    outcome: Outcome | None = attempt.evaluation.outcome if attempt.evaluation else None
+    if outcome is None and attempt.build is not None and facts.failed(attempt.build):
+        result = attempt.build.result
+        outcome = None if result.kind == "built" else result
+    return AttemptSummary(
+        speaker=attempt.speaker,
+        candidate=attempt.kernel.candidate,
+        verdict=verdict(outcome) if outcome else None,
+        words=describe(outcome) if outcome else "",
+        ratio=outcome.ratio if isinstance(outcome, Timed) else None,
+    )
+
+
+def _timing(candidate: str, outcome: Outcome) -> Timing | None:
+    if not isinstance(outcome, Timed):
+        return None
+    return Timing(
+        candidate=candidate, basis=outcome.basis, ratio=outcome.ratio, cases=outcome.cases
+    )

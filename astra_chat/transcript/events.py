@@ -1,0 +1,162 @@
+"""What a transcript records: our own values, so that reading one back needs neither AutoGen nor
+torch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from astra_chat.agents.payloads import Said, Speaker
+from astra_chat.agents.policy import Decision, StopReason
+from astra_chat.tools.types import Basis, BuildReport, Device, Evaluation, Value
+
+VERSION = 1
+"""Of the format. A reader refuses another."""
+
+EndReason: TypeAlias = StopReason | Literal["interrupted", "error"]
+
+
+class TaskRecord(Value):
+    """The task as it was judged; the files' texts stand in Blob events."""
+
+    name: str
+    id: str
+    files: dict[str, str]
+    """sha256 of every file of the task folder, by name."""
+
+
+class Options(Value):
+    """What the user asked for."""
+
+    models: str
+    tier: str
+    rounds: int
+    repairs: int
+    cases: str | None
+    """The timed list, demo or bench; None where the device decided."""
+    flags: tuple[str, ...]
+    """nvcc flags of baseline and candidates."""
+
+
+class GitState(Value):
+    """The checkout that Astra ran from."""
+
+    commit: str
+    dirty: bool
+
+
+class Header(Value):
+    """First line of every transcript."""
+
+    kind: Literal["header"] = "header"
+    started: str
+    """UTC, ISO 8601."""
+    versions: dict[str, str]
+    device: Device
+    options: Options
+    git: GitState | None
+    task: TaskRecord
+
+
+class Blob(Value):
+    """A text, stored once, named by its hash: a task file or a candidate's source."""
+
+    kind: Literal["blob"] = "blob"
+    sha256: str
+    text: str
+
+
+class Chosen(Value):
+    """Who speaks next, and whether rule or model chose."""
+
+    kind: Literal["chosen"] = "chosen"
+    decision: Decision
+
+
+class Spoken(Value):
+    """A turn in words."""
+
+    kind: Literal["spoken"] = "spoken"
+    speaker: Speaker
+    payload: Annotated[Said, Field(discriminator="kind")]
+
+
+class Proposed(Value):
+    """A turn that gave a kernel."""
+
+    kind: Literal["proposed"] = "proposed"
+    speaker: Speaker
+    words: str
+    candidate: str
+    """First 12 hex digits of `sha256`."""
+    sha256: str
+    """Of the source, which stands in a Blob."""
+
+
+class BuildDone(Value):
+    """The executor's first turn about a kernel: guard and build."""
+
+    kind: Literal["build"] = "build"
+    report: BuildReport
+
+
+class Judged(Value):
+    """The executor's turn about a kernel, or the baseline, that was run."""
+
+    kind: Literal["judged"] = "judged"
+    evaluation: Evaluation
+
+
+class Repaired(Value):
+    """A model's reply could not be used and was sent back in words."""
+
+    kind: Literal["repaired"] = "repaired"
+    speaker: Speaker
+    reason: str
+
+
+class Deviation(Value):
+    """A scripted kernel came to something else than its script expects."""
+
+    kind: Literal["deviation"] = "deviation"
+    candidate: str
+    expected: str
+    found: str
+
+
+class Ended(Value):
+    """Last line of every run that was not killed."""
+
+    kind: Literal["ended"] = "ended"
+    reason: EndReason
+    words: str
+    best: str | None
+    """The accepted candidate with the highest ratio."""
+    ratio: float | None
+    basis: Basis | None
+    error: str = ""
+    """Class and message where `reason` is "error"."""
+
+
+Event = Annotated[
+    Header | Blob | Chosen | Spoken | Proposed | BuildDone | Judged | Repaired | Deviation | Ended,
+    Field(discriminator="kind"),
+]
+TurnEvent: TypeAlias = Spoken | Proposed | BuildDone | Judged
+"""Events that are turns of the chat."""
+
+
+class Record(Value):
+    """One line of a transcript."""
+
+    v: int = VERSION
+    run: str
+    """Name of the run, the same on every line."""
+    seq: int
+    """0, 1, 2, ... without gaps."""
+    t: float
+    """Seconds since the run began."""
+    turn: int
+    """Turns of the chat that have been recorded, this one included."""
+    event: Event

@@ -1,0 +1,105 @@
+"""Reads a transcript back, whole or cut off, and says plainly what is wrong with one."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.transcript.events import VERSION, Blob, Ended, Header, Proposed, Record
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """A transcript as it was read."""
+
+    path: Path
+    records: tuple[Record, ...]
+    torn: bool
+    """The last line was cut off and has been dropped."""
+
+    @property
+    def header(self) -> Header:
+        """First event of every transcript that `read` accepts."""
+        event = self.records[0].event
+        assert isinstance(event, Header)
+        return event
+
+    @property
+    def ended(self) -> Ended | None:
+        """None where the run was killed before its end."""
+        event = self.records[-1].event
+        return event if isinstance(event, Ended) else None
+
+
+def read(path: Path) -> Transcript:
+    """Read a transcript, or the one in a run's folder. Raises BadInput in one clear line."""
+    if path.is_dir():
+        path = path / "transcript.jsonl"
+    lines, torn = _lines(path)
+    _require_transcript(path, lines, torn)
+    records = tuple(_record(path, number, line) for number, line in enumerate(lines, 1))
+    if not isinstance(records[0].event, Header):
+        raise BadInput(f"{path} is no transcript of Astra: its first line is not a header")
+    run = records[0].run
+    for number, record in enumerate(records):
+        if record.seq != number or record.run != run:
+            raise BadInput(f"{path}, line {number + 1}: lines are missing or do not belong here")
+    _require_files(path, records)
+    return Transcript(path, records, torn)
+
+
+def _lines(path: Path) -> tuple[list[str], bool]:
+    """The whole lines, and whether a torn one followed them."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    whole, newline, rest = text.rpartition("\n")
+    lines = whole.split("\n") if newline else []
+    return lines, bool(rest)
+
+
+def _require_transcript(path: Path, lines: list[str], torn: bool) -> None:
+    """Tell from the first line whether this is a transcript that this version reads."""
+    if not lines:
+        what = "is cut off in its first line" if torn else "is empty"
+        raise BadInput(f"{path} {what}: no transcript of Astra")
+    try:
+        first = json.loads(lines[0])
+        version = first["v"]
+        first["run"], first["seq"], first["event"]["kind"]
+    except (ValueError, KeyError, TypeError):
+        raise BadInput(f"{path} is no transcript of Astra") from None
+    if version != VERSION:
+        raise BadInput(
+            f"{path} is a transcript of format version {version}; this Astra reads {VERSION}"
+        )
+
+
+def _record(path: Path, number: int, line: str) -> Record:
+    try:
+        return Record.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "line"
+        raise BadInput(f"{path}, line {number}: {field}: {first['msg']}") from None
+
+
+def _require_files(path: Path, records: tuple[Record, ...]) -> None:
+    """Every text that is named by its hash has to be there."""
+    stored: set[str] = set()
+    named: dict[str, str] = {}
+    for record in records:
+        match record.event:
+            case Blob(sha256=sha):
+                stored.add(sha)
+            case Header(task=task):
+                named |= {sha: f"the task's {name}" for name, sha in task.files.items()}
+            case Proposed(sha256=sha, candidate=candidate):
+                named[sha] = f"the source of candidate {candidate}"
+    if missing := [what for sha, what in named.items() if sha not in stored]:
+        raise BadInput(f"{path} is cut off: {missing[0]} is missing")

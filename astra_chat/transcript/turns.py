@@ -1,0 +1,76 @@
+"""Turns of the chat as events of a transcript, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from astra_chat.agents.payloads import Kernel, Payload
+from astra_chat.agents.thread import Turn
+from astra_chat.tools.types import BuildReport, Evaluation, sha256_of
+from astra_chat.transcript.events import (
+    Blob,
+    BuildDone,
+    Event,
+    Judged,
+    Proposed,
+    Record,
+    Spoken,
+    TurnEvent,
+)
+
+
+def events_of(turn: Turn, stored: set[str]) -> list[Event]:
+    """The turn as events. A source that is not in `stored` comes first, and is added to it."""
+    payload = turn.payload
+    if isinstance(payload, BuildReport):
+        return [BuildDone(report=payload)]
+    if isinstance(payload, Evaluation):
+        return [Judged(evaluation=payload)]
+    if not isinstance(payload, Kernel):
+        return [Spoken(speaker=turn.speaker, payload=payload)]
+    sha = sha256_of(payload.source)
+    proposed = Proposed(
+        speaker=turn.speaker, words=payload.words, candidate=payload.candidate, sha256=sha
+    )
+    return [*blobs([payload.source], stored), proposed]
+
+
+def blobs(texts: Iterable[str], stored: set[str]) -> list[Event]:
+    """Texts that are not stored yet, each once."""
+    found: list[Event] = []
+    for text in texts:
+        sha = sha256_of(text)
+        if sha not in stored:
+            stored.add(sha)
+            found.append(Blob(sha256=sha, text=text))
+    return found
+
+
+def texts(records: Iterable[Record]) -> dict[str, str]:
+    """Every stored text by its sha256."""
+    events = (record.event for record in records)
+    return {event.sha256: event.text for event in events if isinstance(event, Blob)}
+
+
+def thread(records: Iterable[Record]) -> list[Turn]:
+    """The typed thread of a chat, as the agents had it."""
+    everything = list(records)
+    stored = texts(everything)
+    return [
+        turn(record.event, stored)
+        for record in everything
+        if isinstance(record.event, Spoken | Proposed | BuildDone | Judged)
+    ]
+
+
+def turn(event: TurnEvent, stored: dict[str, str]) -> Turn:
+    payload: Payload
+    match event:
+        case Spoken(speaker=speaker, payload=payload):
+            return Turn(speaker, payload)
+        case Proposed(speaker=speaker, words=words, sha256=sha):
+            return Turn(speaker, Kernel(words=words, source=stored[sha]))
+        case BuildDone(report=report):
+            return Turn("executor", report)
+        case Judged(evaluation=evaluation):
+            return Turn("executor", evaluation)

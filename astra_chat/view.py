@@ -1,0 +1,268 @@
+"""Shows a run from its records: the live run and its replay go through the same lines."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.payloads import (
+    Analysis,
+    Commission,
+    Kernel,
+    Pass,
+    Payload,
+    Plan,
+    TestSuite,
+)
+from astra_chat.agents.policy import Decision
+from astra_chat.agents.thread import Turn
+from astra_chat.agents.words import (
+    describe_build,
+    describe_evaluation,
+    metric_text,
+    prediction,
+    ratio_text,
+    resources_in_words,
+)
+from astra_chat.table import table
+from astra_chat.tools.types import BuildReport, Evaluation, Profile, Step, Timed
+from astra_chat.transcript.events import (
+    Blob,
+    BuildDone,
+    Chosen,
+    Deviation,
+    Ended,
+    Header,
+    Judged,
+    Proposed,
+    Record,
+    Repaired,
+    Spoken,
+)
+from astra_chat.transcript.turns import turn
+
+WIDTH = 100
+"""Of the text where there is no terminal."""
+STYLES = {
+    "user": "bold",
+    "tester": "bold cyan",
+    "planner": "bold blue",
+    "coder": "bold magenta",
+    "fixer": "bold yellow",
+    "executor": "bold green",
+    "profiler": "bold cyan",
+}
+MOST_CASES = 8
+
+
+def console(file: TextIO | None = None) -> Console:
+    """A console for text that comes from models and compilers: nothing in it is markup."""
+    out = file or sys.stdout
+    wide = None if out.isatty() else WIDTH
+    colour = out.isatty() and not os.environ.get("NO_COLOR")
+    return Console(
+        file=out, width=wide, markup=False, highlight=False, emoji=False, no_color=not colour,
+        color_system="auto" if colour else None, legacy_windows=False,
+    )  # fmt: skip
+
+
+class View:
+    """Prints records as they come. Holds what earlier records said, nothing else."""
+
+    def __init__(self, out: Console, quiet: bool = False) -> None:
+        """`quiet` prints the end only."""
+        self._out, self._quiet = out, quiet
+        self._header: Header | None = None
+        self._decision: Decision | None = None
+        self._thread: list[Turn] = []
+        self._texts: dict[str, str] = {}
+
+    def show(self, record: Record) -> None:
+        event = record.event
+        match event:
+            case Header():
+                self._header = event
+                if not self._quiet:
+                    self._show_header(event, record.run)
+            case Blob(sha256=sha, text=text):
+                self._texts[sha] = text
+            case Chosen(decision=decision):
+                self._decision = decision
+            case Spoken() | Proposed() | BuildDone() | Judged():
+                said = turn(event, self._texts)
+                if not self._quiet:
+                    self._show_turn(record, said)
+                self._thread.append(said)
+            case Repaired(speaker=speaker, reason=reason):
+                self._line(f"{speaker}'s reply was sent back: {reason}", "yellow")
+            case Deviation(candidate=candidate, expected=expected, found=found):
+                self._line(
+                    f"not as scripted: the script expected {expected} of {candidate},"
+                    f" the judge found {found}; the run goes on with what was found",
+                    "yellow",
+                )
+            case Ended():
+                self._show_end(event)
+
+    def _show_header(self, header: Header, run: str) -> None:
+        words = Text.assemble(
+            (f"Astra run {run}", "bold"),
+            f"  task {header.task.name}, baseline {header.options.tier},"
+            f" models {header.options.models}",
+        )
+        self._out.print(words)
+        versions = ", ".join(f"{name} {version}" for name, version in header.versions.items())
+        self._out.print(Text(f"on {header.device.name}; {versions}", "dim"))
+
+    def _show_turn(self, record: Record, said: Turn) -> None:
+        self._out.print()
+        self._out.print(
+            Text.assemble(
+                f"{record.turn:>3}  ",
+                (said.speaker, STYLES[said.speaker]),
+                (f"  {self._who_chose()}", "dim"),
+                (f"  {record.t:.1f} s", "dim"),
+            )
+        )
+        for line in self._lines(said.payload):
+            self._out.print(Padding(line, (0, 0, 0, 5)))
+
+    def _who_chose(self) -> str:
+        decision, self._decision = self._decision, None
+        if decision is None:
+            return "opens the chat"
+        if len(decision.legal) == 1:
+            return "(chosen by rule)"
+        between = " or ".join(decision.legal)
+        if decision.by == "model":
+            return f"(chosen by the selector's model between {between})"
+        return f"(chosen by rule: the selector's model gave no legal choice between {between})"
+
+    def _lines(self, payload: Payload) -> list[RenderableType]:
+        match payload:
+            case Commission() as asked:
+                return [Text(f"Make {asked.task} faster: {asked.summary}")]
+            case TestSuite() as suite:
+                return _suite_lines(suite)
+            case Plan() as plan:
+                return _plan_lines(plan)
+            case Kernel() as kernel:
+                return self._kernel_lines(kernel)
+            case BuildReport() as report:
+                style = "red" if facts.failed(report) else ""
+                return [
+                    Text(f"{report.candidate} {describe_build(report)}", style),
+                    _steps(report.steps),
+                ]
+            case Evaluation() as evaluation:
+                return self._evaluation_lines(evaluation)
+            case Analysis() as analysis:
+                return self._analysis_lines(analysis)
+            case Pass(words=words):
+                return [Text(f"passes: {words}", "italic")]
+
+    def _kernel_lines(self, kernel: Kernel) -> list[RenderableType]:
+        lines = kernel.source.count("\n")
+        return [Text(kernel.words), Text(f"candidate {kernel.candidate}, {lines} lines", "dim")]
+
+    def _evaluation_lines(self, evaluation: Evaluation) -> list[RenderableType]:
+        outcome = evaluation.outcome
+        first = facts.baseline(self._thread) is None
+        name = f"baseline {evaluation.candidate}" if first else evaluation.candidate
+        good = isinstance(outcome, Timed) and (first or outcome.verdict == "accepted")
+        style = "green" if good else "yellow" if isinstance(outcome, Timed) else "red"
+        lines: list[RenderableType] = [Text(f"{name} is {describe_evaluation(evaluation)}", style)]
+        if first:
+            lines.append(Text("the baseline against itself shows that the judge works", "dim"))
+        if isinstance(outcome, Timed):
+            lines += [] if first else self._came_true(outcome)
+            lines.append(Text(_profile_text(outcome.profile), "dim"))
+        if evaluation.resources:
+            lines.append(Text(f"compiled: {resources_in_words(evaluation.resources)}", "dim"))
+        return [*lines, _steps(evaluation.steps)]
+
+    def _came_true(self, timed: Timed) -> list[RenderableType]:
+        """The plan's prediction beside what came."""
+        plans = facts.turns_of(self._thread, Plan)
+        if not plans:
+            return []
+        plan = plans[-1]
+        parent = facts.parent(self._thread)
+        before = parent.outcome.ratio if parent and isinstance(parent.outcome, Timed) else 1.0
+        words = prediction(plan.predicted_ratio, timed, before)
+        was = facts.profile_of(parent)
+        old = was.metric(plan.metric) if was else None
+        new = timed.profile.metric(plan.metric)
+        if old and new:
+            words += f"; {metric_text(old)} before, {metric_text(new)} now"
+        return [Text(words)]
+
+    def _analysis_lines(self, analysis: Analysis) -> list[RenderableType]:
+        profile = facts.profile_of(facts.last_evaluation(self._thread))
+        lines: list[RenderableType] = [Text(analysis.words)]
+        judged = f" (the judge: {profile.bottleneck})" if profile else ""
+        lines.append(Text(f"bottleneck: {analysis.bottleneck}{judged}; next: {analysis.next}"))
+        metrics = [m for name in analysis.evidence if profile and (m := profile.metric(name))]
+        if profile and metrics:
+            evidence = ", ".join(metric_text(metric) for metric in metrics)
+            lines.append(Text(f"evidence, {profile.basis}: {evidence}", "dim"))
+        return lines
+
+    def _show_end(self, ended: Ended) -> None:
+        self._out.print()
+        if self._header is not None and ended.reason != "error":
+            for line in table(self._header, self._thread):
+                self._out.print(line)
+        style = "bold" if ended.reason not in ("error", "interrupted") else "bold red"
+        self._out.print(Text(ended.words, style))
+        if ended.error:
+            self._out.print(Text(ended.error, "red"))
+
+    def _line(self, words: str, style: str = "") -> None:
+        if self._quiet:
+            return
+        self._out.print(Padding(Text(words, style), (0, 0, 0, 5)))
+
+
+def _suite_lines(suite: TestSuite) -> list[RenderableType]:
+    lines: list[RenderableType] = [Text(suite.words)]
+    lines += [Text(f"- {test.case().label}: {test.why}") for test in suite.cases[:MOST_CASES]]
+    if len(suite.cases) > MOST_CASES:
+        lines.append(Text(f"- and {len(suite.cases) - MOST_CASES} more"))
+    return lines
+
+
+def _plan_lines(plan: Plan) -> list[RenderableType]:
+    return [
+        Text(plan.title, "bold"),
+        Text(plan.change),
+        Text(f"why: {plan.why}"),
+        Text(f"where: {plan.anchor}", "dim"),
+        Text(
+            f"predicts {ratio_text(plan.predicted_ratio)} over its parent, by {plan.metric}", "dim"
+        ),
+    ]
+
+
+def _profile_text(profile: Profile) -> str:
+    return (
+        f"{profile.basis} on {profile.case.label}: {profile.percent_of_limit:.0f} % of the limit,"
+        f" bound by {profile.bottleneck}: {profile.why}"
+    )
+
+
+def _steps(steps: tuple[Step, ...]) -> Text:
+    """Seconds of every step: the clock fields of an evaluation."""
+    return Text(
+        ", ".join(
+            f"{step.name} {step.seconds:.1f} s" + (f" ({step.note})" if step.note else "")
+            for step in steps
+        ),
+        "dim",
+    )
