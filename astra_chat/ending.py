@@ -60,7 +60,7 @@ def ended(
     timed = found[1] if found else None
     said = [_reason_words(thread, reason)]
     if best is not None and timed is not None:
-        said.append(f"best candidate {best}: {speed(timed)}, source in best.cu")
+        said.append(f"best candidate {best}: {speed(timed)}")
     elif reason not in ("baseline_failed", "error"):
         said.append("no candidate was faster than the baseline")
     return Ended(

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
-from dataclasses import dataclass, field
-from datetime import datetime
-from importlib import import_module
-from importlib.util import find_spec
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
@@ -32,36 +28,19 @@ from astra_chat.agents.messages import turn as typed
 from astra_chat.agents.moderator import Moderator
 from astra_chat.agents.payloads import Commission, Speaker
 from astra_chat.agents.policy import next_speakers
-from astra_chat.agents.thread import Limits, Turn
+from astra_chat.agents.thread import Turn
 from astra_chat.ending import deviation, ended
-from astra_chat.models import Models, open_models
+from astra_chat.export import export_best
 from astra_chat.provenance import header
+from astra_chat.request import Request, place, request_for
 from astra_chat.summary import Summary, summarize
 from astra_chat.team import STALLED, build_team
-from astra_chat.tools.devices import pick_device
-from astra_chat.tools.errors import AstraError, BadInput
-from astra_chat.tools.judge import CASE_LISTS, TIER_FILES, Judge, baseline_source
-from astra_chat.tools.tasks import Task, find_task
-from astra_chat.tools.types import Device, Progress
+from astra_chat.tools.errors import AstraError
+from astra_chat.tools.judge import Judge, baseline_source
+from astra_chat.tools.types import Progress
 from astra_chat.transcript.events import Chosen, Event, Options, Record, Repaired
 from astra_chat.transcript.turns import blobs, events_of
 from astra_chat.transcript.writer import NAME, Writer
-
-
-@dataclass(frozen=True)
-class Request:
-    """What to run."""
-
-    task: Task
-    device: Device
-    models: Models
-    tier: str = "sglang"
-    """The baseline to beat, a key of judge.TIER_FILES."""
-    cases: str | None = None
-    """The list to time, one of judge.CASE_LISTS; None leaves it to the device."""
-    limits: Limits = field(default_factory=Limits)
-    folder: Path | None = None
-    """Where the run's files go; ./transcripts/<task>-<time>-<id> if None."""
 
 
 @dataclass(frozen=True)
@@ -99,37 +78,6 @@ def run(
     return Session(request, on_record, on_progress).run()
 
 
-def request_for(
-    task: str | Path,
-    models: str,
-    device: str,
-    gpu: str | None,
-    out: str | Path | None,
-    rounds: int,
-    cases: str | None,
-    baseline: str,
-) -> Request:
-    """The request in values. Raises BadInput naming the option that is off."""
-    if rounds < 1:
-        raise BadInput(f"--rounds {rounds}: at least 1")
-    found = find_task(str(task))
-    return Request(
-        task=found,
-        device=pick_device(device, gpu),
-        models=open_models(models, found),
-        tier=_one_of("--baseline", baseline, tuple(TIER_FILES)),
-        cases=None if cases is None else _one_of("--cases", cases, CASE_LISTS),
-        limits=Limits(rounds=rounds),
-        folder=None if out is None else Path(out),
-    )
-
-
-def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise BadInput(f"{option} {value}: use {' or '.join(allowed)}")
-    return value
-
-
 class Session:
     """Runs a request once. `judge` stands in for the task's own where a caller has another."""
 
@@ -146,7 +94,7 @@ class Session:
         self._thread: list[Turn] = []
         self._stored: set[str] = set()
         self._failures: list[Exception] = []
-        self._folder, self._name = _place(request)
+        self._folder, self._name = place(request)
         self._writer: Writer | None = None
 
     def run(self) -> RunResult:
@@ -267,43 +215,34 @@ class Session:
             self._record(found)
 
     def _finish(self, reason: Literal["interrupted"] | None) -> None:
-        """Write best.cu and best/ where there is a best candidate, then the end."""
-        limits = self._request.limits
-        stop = reason or next_speakers(self._thread, limits).stop
+        """Leave the best candidate's files, then record the end."""
+        stop = reason or next_speakers(self._thread, self._request.limits).stop
         assert stop is not None
         found = facts.best(self._thread)
         notes: list[str] = []
         if found is not None:
             source = facts.source_of(self._thread, found[0].candidate)
             assert source is not None
-            (self._folder / "best.cu").write_text(source)
-            notes = self._export(source) if reason is None else []
+            notes = self._leave(source, whole=reason is None)
         self._record(ended(self._thread, stop, notes=notes))
 
-    def _export(self, source: str) -> list[str]:
-        """Make best/; what went wrong, in words."""
-        if find_spec("astra_chat.export") is None:
-            return []
+    def _leave(self, source: str, whole: bool) -> list[str]:
+        """Write best.cu and, of a run that reached its end, best/; say what was written."""
+        request = self._request
         try:
-            import_module("astra_chat.export").export_best(
-                self._request.task, source, self._folder / "best"
-            )
-        except AstraError as error:
-            return [f"best/ was not made: {error}"]
-        return []
+            (self._folder / "best.cu").write_text(source)
+            if not whole:
+                return ["its source is in best.cu"]
+            export_best(request.task, source, self._folder / "best", arch=request.device.arch)
+        except (AstraError, OSError) as error:
+            return [f"its files were not all written: {error}"]
+        return ["its source is in best.cu, a tvm-ffi module of it in best/"]
 
     def _record(self, *events: Event) -> None:
         assert self._writer is not None
         for record in self._writer.append(*events):
             self._records.append(record)
             self._on_record(record)
-
-
-def _place(request: Request) -> tuple[Path, str]:
-    """Folder and name of a run."""
-    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-    folder = request.folder or Path("transcripts") / f"{request.task.name}-{name}"
-    return folder, name
 
 
 @contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from typing import TextIO
 
-from rich.console import Console, RenderableType
-from rich.padding import Padding
+from rich.console import Console
 from rich.text import Text
 
 from astra_chat.agents import thread as facts
@@ -31,7 +31,7 @@ from astra_chat.agents.words import (
     resources_in_words,
 )
 from astra_chat.table import table
-from astra_chat.tools.types import BuildReport, Evaluation, Profile, Step, Timed
+from astra_chat.tools.types import BuildReport, Evaluation, Profile, Step, Timed, candidate_id
 from astra_chat.transcript.events import (
     Blob,
     BuildDone,
@@ -58,7 +58,9 @@ STYLES = {
     "executor": "bold green",
     "profiler": "bold cyan",
 }
+INDENT = " " * 5
 MOST_CASES = 8
+MOST_CHANGES = 10
 
 
 def console(file: TextIO | None = None) -> Console:
@@ -131,7 +133,7 @@ class View:
             )
         )
         for line in self._lines(said.payload):
-            self._out.print(Padding(line, (0, 0, 0, 5)))
+            self._indented(line)
 
     def _who_chose(self) -> str:
         decision, self._decision = self._decision, None
@@ -144,7 +146,7 @@ class View:
             return f"(chosen by the selector's model between {between})"
         return f"(chosen by rule: the selector's model gave no legal choice between {between})"
 
-    def _lines(self, payload: Payload) -> list[RenderableType]:
+    def _lines(self, payload: Payload) -> list[Text]:
         match payload:
             case Commission() as asked:
                 return [Text(f"Make {asked.task} faster: {asked.summary}")]
@@ -167,17 +169,50 @@ class View:
             case Pass(words=words):
                 return [Text(f"passes: {words}", "italic")]
 
-    def _kernel_lines(self, kernel: Kernel) -> list[RenderableType]:
-        lines = kernel.source.count("\n")
-        return [Text(kernel.words), Text(f"candidate {kernel.candidate}, {lines} lines", "dim")]
+    def _kernel_lines(self, kernel: Kernel) -> list[Text]:
+        """What was written, and the first lines that differ from what it was made of."""
+        before, name = self._made_of()
+        changed = changes(before, kernel.source)
+        added = sum(line.startswith("+") for line in changed)
+        lines = [
+            Text(kernel.words),
+            Text(
+                f"candidate {kernel.candidate}: {added} lines added and {len(changed) - added}"
+                f" removed against {name}",
+                "dim",
+            ),
+        ]
+        shown = changed
+        if len(changed) > MOST_CHANGES:
+            shown = [line for line in changed if line.startswith("+")][: MOST_CHANGES - 1]
+        lines += [Text(f"  {c}", "green" if c.startswith("+") else "red") for c in shown]
+        if len(shown) < len(changed):
+            lines.append(Text(f"  ... {len(changed) - len(shown)} more changed lines", "dim"))
+        return lines
 
-    def _evaluation_lines(self, evaluation: Evaluation) -> list[RenderableType]:
+    def _made_of(self) -> tuple[str, str]:
+        """Source that a new kernel starts from: the round's last candidate, the best, the baseline;
+        and what to call it."""
+        rounds = facts.rounds(self._thread)
+        if rounds and rounds[-1].attempts:
+            kernel = rounds[-1].attempts[-1].kernel
+            return kernel.source, kernel.candidate
+        found = facts.best(self._thread)
+        if found is not None:
+            name = found[0].candidate
+            return facts.source_of(self._thread, name) or "", name
+        first = facts.baseline(self._thread)
+        name = first.candidate if first else ""
+        source = next((t for t in self._texts.values() if candidate_id(t) == name), "")
+        return source, "the baseline"
+
+    def _evaluation_lines(self, evaluation: Evaluation) -> list[Text]:
         outcome = evaluation.outcome
         first = facts.baseline(self._thread) is None
         name = f"baseline {evaluation.candidate}" if first else evaluation.candidate
         good = isinstance(outcome, Timed) and (first or outcome.verdict == "accepted")
         style = "green" if good else "yellow" if isinstance(outcome, Timed) else "red"
-        lines: list[RenderableType] = [Text(f"{name} is {describe_evaluation(evaluation)}", style)]
+        lines: list[Text] = [Text(f"{name} is {describe_evaluation(evaluation)}", style)]
         if first:
             lines.append(Text("the baseline against itself shows that the judge works", "dim"))
         if isinstance(outcome, Timed):
@@ -187,7 +222,7 @@ class View:
             lines.append(Text(f"compiled: {resources_in_words(evaluation.resources)}", "dim"))
         return [*lines, _steps(evaluation.steps)]
 
-    def _came_true(self, timed: Timed) -> list[RenderableType]:
+    def _came_true(self, timed: Timed) -> list[Text]:
         """The plan's prediction beside what came."""
         plans = facts.turns_of(self._thread, Plan)
         if not plans:
@@ -203,9 +238,9 @@ class View:
             words += f"; {metric_text(old)} before, {metric_text(new)} now"
         return [Text(words)]
 
-    def _analysis_lines(self, analysis: Analysis) -> list[RenderableType]:
+    def _analysis_lines(self, analysis: Analysis) -> list[Text]:
         profile = facts.profile_of(facts.last_evaluation(self._thread))
-        lines: list[RenderableType] = [Text(analysis.words)]
+        lines: list[Text] = [Text(analysis.words)]
         judged = f" (the judge: {profile.bottleneck})" if profile else ""
         lines.append(Text(f"bottleneck: {analysis.bottleneck}{judged}; next: {analysis.next}"))
         metrics = [m for name in analysis.evidence if profile and (m := profile.metric(name))]
@@ -225,20 +260,32 @@ class View:
             self._out.print(Text(ended.error, "red"))
 
     def _line(self, words: str, style: str = "") -> None:
-        if self._quiet:
-            return
-        self._out.print(Padding(Text(words, style), (0, 0, 0, 5)))
+        if not self._quiet:
+            self._indented(Text(words, style))
+
+    def _indented(self, text: Text) -> None:
+        """Wrapped, and without the blanks at line ends that rich pads with."""
+        for line in text.wrap(self._out, self._out.width - len(INDENT)):
+            line.rstrip()
+            self._out.print(Text(INDENT) + line)
 
 
-def _suite_lines(suite: TestSuite) -> list[RenderableType]:
-    lines: list[RenderableType] = [Text(suite.words)]
+def changes(before: str, after: str) -> list[str]:
+    """Lines removed ("- ...") and added ("+ ..."), in order, without context and blank ones."""
+    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    body = [line for line in list(diff)[2:] if not line.startswith("@@")]
+    return [f"{line[0]} {line[1:].strip()}" for line in body if line[1:].strip()]
+
+
+def _suite_lines(suite: TestSuite) -> list[Text]:
+    lines: list[Text] = [Text(suite.words)]
     lines += [Text(f"- {test.case().label}: {test.why}") for test in suite.cases[:MOST_CASES]]
     if len(suite.cases) > MOST_CASES:
         lines.append(Text(f"- and {len(suite.cases) - MOST_CASES} more"))
     return lines
 
 
-def _plan_lines(plan: Plan) -> list[RenderableType]:
+def _plan_lines(plan: Plan) -> list[Text]:
     return [
         Text(plan.title, "bold"),
         Text(plan.change),

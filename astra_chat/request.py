@@ -1,0 +1,70 @@
+"""What to run: the user's words as values, or BadInput naming the one that is off."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from astra_chat.agents.thread import Limits
+from astra_chat.models import Models, open_models
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.judge import CASE_LISTS, TIER_FILES
+from astra_chat.tools.tasks import Task, find_task
+from astra_chat.tools.types import Device
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run."""
+
+    task: Task
+    device: Device
+    models: Models
+    tier: str = "sglang"
+    """The baseline to beat, a key of judge.TIER_FILES."""
+    cases: str | None = None
+    """The list to time, one of judge.CASE_LISTS; None leaves it to the device."""
+    limits: Limits = field(default_factory=Limits)
+    folder: Path | None = None
+    """Where the run's files go; ./transcripts/<task>-<time>-<id> if None."""
+
+
+def request_for(
+    task: str | Path,
+    models: str,
+    device: str,
+    gpu: str | None,
+    out: str | Path | None,
+    rounds: int,
+    cases: str | None,
+    baseline: str,
+) -> Request:
+    """The request in values. Raises BadInput naming the option that is off."""
+    if rounds < 1:
+        raise BadInput(f"--rounds {rounds}: at least 1")
+    found = find_task(str(task))
+    return Request(
+        task=found,
+        device=pick_device(device, gpu),
+        models=open_models(models, found),
+        tier=_one_of("--baseline", baseline, tuple(TIER_FILES)),
+        cases=None if cases is None else _one_of("--cases", cases, CASE_LISTS),
+        limits=Limits(rounds=rounds),
+        folder=None if out is None else Path(out),
+    )
+
+
+def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise BadInput(f"{option} {value}: use {' or '.join(allowed)}")
+    return value
+
+
+def place(request: Request) -> tuple[Path, str]:
+    """Folder and name of a run."""
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    folder = request.folder or Path("transcripts") / f"{request.task.name}-{name}"
+    return folder, name
