@@ -1,0 +1,92 @@
+"""best/: a module that loads without toolkit or Astra, and says how."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from astra_chat.export import export_best
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.tasks import find_task
+from astra_chat.tools.toolkit import find_tool
+from astra_chat.tools.types import candidate_id
+
+CALL_ON_THE_HOST = """
+import sys, numpy, tvm_ffi
+function = tvm_ffi.load_module(sys.argv[1]).silu_and_mul
+array = lambda *shape: tvm_ffi.from_dlpack(numpy.zeros(shape, numpy.float16))
+try:
+    function(array(2, 8), array(2, 16))
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def best(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    task = find_task("silu_and_mul")
+    folder = tmp_path_factory.mktemp("run") / "best"
+    export_best(task, task.baseline, folder)
+    return folder
+
+
+def test_the_folder_is_complete(best: Path) -> None:
+    assert {p.name for p in best.iterdir()} == {"silu_and_mul.so", "README.md", "load_example.py"}
+
+
+def test_the_module_loads_in_a_bare_process(best: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CALL_ON_THE_HOST, str(best / "silu_and_mul.so")],
+        cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "out must be a CUDA tensor", done.stderr
+
+
+def test_it_needs_no_cuda_library_and_no_path_of_this_machine(best: Path) -> None:
+    said = subprocess.run(
+        ["readelf", "-d", str(best / "silu_and_mul.so")], capture_output=True, text=True, check=True
+    ).stdout
+    assert "libtvm_ffi.so" in said
+    assert "cudart" not in said
+    assert "RPATH" not in said
+    assert "RUNPATH" not in said
+
+
+def test_it_holds_machine_code_and_ptx(best: Path) -> None:
+    try:
+        cuobjdump = find_tool("cuobjdump")
+    except EnvironmentLack as lack:
+        pytest.skip(str(lack))
+    command = [str(cuobjdump), "--list-elf", "--list-ptx", str(best / "silu_and_mul.so")]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "sm_90.cubin" in listed
+    assert "sm_90.ptx" in listed
+
+
+def test_the_words_name_candidate_arguments_and_module(best: Path) -> None:
+    words = (best / "README.md").read_text()
+    assert candidate_id(find_task("silu_and_mul").baseline) in words
+    assert "module.silu_and_mul(out, input)" in words
+    assert "| input | dtype | [tokens, 2*d] | read |" in words
+    example = (best / "load_example.py").read_text()
+    ast.parse(example)
+    assert "module.silu_and_mul(out, input)" in example
+
+
+def test_a_source_that_does_not_compile_is_said_in_words(tmp_path: Path) -> None:
+    task = find_task("silu_and_mul")
+    with pytest.raises(EnvironmentLack, match="cannot build the tvm-ffi module"):
+        export_best(task, "not C++", tmp_path / "best")
+
+
+@pytest.mark.gpu
+def test_the_example_runs_on_a_gpu(best: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(best / "load_example.py")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tensor(" in done.stdout
