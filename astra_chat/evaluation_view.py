@@ -90,7 +90,7 @@ def case_table(evaluation: Evaluation) -> Table:
         else f"estimated ({evaluation.device.name}), L2 cold"
     )
     table = Table(title=Text(how), title_justify="left", pad_edge=False, box=None)
-    table.add_column("case")
+    table.add_column("case", no_wrap=True)
     word = "" if measured else "estimated "
     for name in (f"{word}baseline us", f"{word}candidate us", "ratio", "interval", "% of limit"):
         table.add_column(name, justify="right")
@@ -130,12 +130,13 @@ def figure(value: float) -> str:
 
 
 def _case_cells(case: CaseTime) -> list[str | Text]:
+    digits = 3 if isinstance(case, MeasuredTime) else 2
     cells: list[str | Text] = [
         Text(case.case.label),
         f"{case.baseline_us:.2f}",
         f"{case.median_us:.2f}",
         f"{case.ratio:.2f}x",
-        f"{case.ratio_low:.2f} to {case.ratio_high:.2f}",
+        f"{case.ratio_low:.{digits}f} to {case.ratio_high:.{digits}f}",
         f"{case.percent_of_limit:.0f}",
     ]
     if isinstance(case, MeasuredTime):

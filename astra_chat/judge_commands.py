@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from astra_chat.tools.judge import Judge
     from astra_chat.tools.types import Evaluation, Value
 
 SCHEMA = "astra-chat/evaluation/1"
+PIPED_WIDTH = 120
 
 TaskArgument = Annotated[str, typer.Argument(help="A shipped task's name, or a task folder.")]
 KernelArgument = Annotated[Path, typer.Argument(help="The kernel: one .cu file.")]
@@ -130,7 +133,10 @@ def _print_json(name: str, value: Value) -> None:
     print()
 
 
-def _print_rich(renderable: object) -> None:
+def _print_rich(renderable: RenderableType) -> None:
     from rich.console import Console
 
-    Console(highlight=False).print(renderable)
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    console.print(renderable)

@@ -19,6 +19,8 @@ from astra_chat.tools.virtual_gpu.specs import spec
 
 RESOLUTION = 1.10
 """Estimates closer than this are a tie: the model does not tell such kernels apart."""
+MIN_GAIN = 1.01
+"""What the lower end of the mean's interval must exceed to be accepted."""
 NO_REGRESSION = 0.98
 """A measured case whose interval reaches below this keeps a candidate from being accepted."""
 BOOTSTRAPS = 2000
@@ -76,7 +78,7 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
     spread = math.sqrt(sum((c.weight * _half_width(c)) ** 2 for c in cases)) / total
     low, high = math.exp(log_ratio - spread), math.exp(log_ratio + spread)
     worst = min(cases, key=lambda c: c.ratio_low)
-    if low <= 1.0:
+    if low <= MIN_GAIN:
         verdict: Verdict = "slower" if high < 1.0 else "tie"
         return ratio, verdict, f"the 95 % interval of the mean is {low:.3f} to {high:.3f}"
     if worst.ratio_low < NO_REGRESSION:

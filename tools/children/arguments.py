@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import resource
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +44,16 @@ def poison(task: Task, call: Call, arg_index: int, pattern: int) -> Bytes:
     return np.full(arg.bytes_of(call.case) // 2, pattern, dtype=np.uint16).view(np.uint8)
 
 
+def launcher(
+    library: ctypes.CDLL, task: Task, case: Case, addresses: list[int], stream: int
+) -> Callable[[], int]:
+    """One call, bound: nothing but the foreign call is left to do. Gives its cudaError_t."""
+    return partial(getattr(library, task.entry), *call_values(task, case, addresses, stream))
+
+
 def launch(library: ctypes.CDLL, task: Task, case: Case, addresses: list[int], stream: int) -> int:
-    """Call the launcher; its cudaError_t."""
-    return int(getattr(library, task.entry)(*call_values(task, case, addresses, stream)))
+    """Call the launcher once; its cudaError_t."""
+    return launcher(library, task, case, addresses, stream)()
 
 
 def limit_files_and_cores() -> None:
