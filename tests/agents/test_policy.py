@@ -1,0 +1,137 @@
+"""The turn order, row by row, and what holds for every chat that follows it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astra_chat.agents.payloads import Kernel, Pass, Payload, Plan, Speaker
+from astra_chat.agents.policy import Next, next_speakers
+from astra_chat.agents.thread import Limits, Turn, repairs, rounds_begun
+from astra_chat.tools.types import Crashed, Outcome, TimedOut, Unsupported
+from tests.chat_samples import (
+    BROKEN,
+    CASE,
+    SCALAR,
+    VECTOR,
+    WRONG_OUTCOME,
+    analysis,
+    baseline_turns,
+    build,
+    commission,
+    evaluation,
+    plan,
+    suite,
+    timed,
+)
+
+LIMITS = Limits(rounds=2, repairs=1)
+FAULTS: list[Outcome] = [
+    WRONG_OUTCOME,
+    Crashed(case=CASE, message="signal 11"),
+    TimedOut(step="check", limit_s=60),
+    Unsupported(what="wgmma", kernel="k", opcode="wgmma.mma_async", line=7),
+]
+
+
+def chat(*turns: tuple[Speaker, Payload]) -> list[Turn]:
+    """A chat that goes on after the baseline."""
+    return [*baseline_turns(), *(Turn(speaker, payload) for speaker, payload in turns)]
+
+
+KERNEL = Kernel(words="", source=VECTOR)
+PLANNED: list[tuple[Speaker, Payload]] = [("planner", plan()), ("coder", KERNEL)]
+JUDGED: tuple[Speaker, Payload] = ("executor", evaluation(VECTOR, timed(1.5)))
+FAILED: tuple[Speaker, Payload] = ("executor", build(BROKEN))
+
+
+@pytest.mark.parametrize(
+    ("thread", "expected"),
+    [
+        ([Turn("user", commission())], ("tester",)),
+        (baseline_turns()[:2], ("executor",)),
+        ([*baseline_turns()[:1], Turn("tester", Pass(words=""))], ("executor",)),
+        (baseline_turns(), ("planner",)),
+        (chat(PLANNED[0]), ("coder",)),
+        (chat(*PLANNED), ("executor",)),
+        (chat(*PLANNED, ("executor", build(VECTOR))), ("executor",)),
+        (chat(*PLANNED, FAILED), ("fixer",)),
+        (chat(*PLANNED, FAILED, ("fixer", KERNEL)), ("executor",)),
+        (chat(*PLANNED, FAILED, ("fixer", KERNEL), FAILED), ("planner",)),
+        (chat(*PLANNED, FAILED, ("fixer", Pass(words=""))), ("planner",)),
+        (chat(PLANNED[0], ("coder", Pass(words=""))), ("planner",)),
+        (chat(*PLANNED, JUDGED), ("profiler",)),
+        (chat(*PLANNED, JUDGED, ("profiler", analysis("plan"))), ("planner",)),
+        (chat(*PLANNED, JUDGED, ("profiler", analysis("unsure"))), ("planner", "tester")),
+        (
+            chat(*PLANNED, JUDGED, ("profiler", analysis("unsure")), ("tester", suite((9, 4)))),
+            ("planner",),
+        ),
+        (chat(*PLANNED, JUDGED, ("profiler", Pass(words=""))), ("planner",)),
+        (chat(*PLANNED, ("executor", Pass(words=""))), ("planner",)),
+    ],
+)
+def test_the_table(thread: list[Turn], expected: tuple[Speaker, ...]) -> None:
+    assert next_speakers(thread, LIMITS) == Next(expected)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.kind)
+def test_every_fault_goes_to_the_fixer(fault: Outcome) -> None:
+    thread = chat(*PLANNED, ("executor", build(VECTOR)), ("executor", evaluation(VECTOR, fault)))
+    assert next_speakers(thread, LIMITS) == Next(("fixer",))
+
+
+@pytest.mark.parametrize(
+    ("thread", "reason"),
+    [
+        (baseline_turns(WRONG_OUTCOME), "baseline_failed"),
+        (chat(("planner", Pass(words=""))), "no_plan"),
+        (chat(*PLANNED, JUDGED, ("profiler", analysis("stop"))), "profiler"),
+        (chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("plan"))), "rounds"),
+        (chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("unsure"))), "rounds"),
+        (chat(*PLANNED, *PLANNED, FAILED, ("fixer", KERNEL), FAILED), "rounds"),
+    ],
+)
+def test_ends(thread: list[Turn], reason: str) -> None:
+    assert next_speakers(thread, LIMITS) == Next((), reason)  # type: ignore[arg-type]
+
+
+def speak(speaker: Speaker, dice: random.Random, thread: list[Turn]) -> Payload:
+    """Anything that a role may say."""
+    if speaker != "executor" and dice.random() < 0.2:
+        return Pass(words="")
+    match speaker:
+        case "tester":
+            return suite((dice.randint(1, 9), 4))
+        case "planner":
+            return plan()
+        case "coder" | "fixer":
+            return KERNEL
+        case "profiler":
+            return analysis(dice.choice(["plan", "unsure", "stop"]))
+        case _:
+            outcome = dice.choice([*FAULTS, timed(dice.uniform(0.5, 2))])
+            after_kernel = isinstance(thread[-1].payload, Kernel)
+            if not after_kernel:
+                return evaluation(SCALAR, outcome)
+            return build(dice.choice([BROKEN, VECTOR]))
+
+
+@given(st.integers(), st.integers(1, 4), st.integers(0, 3))
+def test_every_chat_ends_within_its_limits(seed: int, rounds: int, most_repairs: int) -> None:
+    dice, limits = random.Random(seed), Limits(rounds=rounds, repairs=most_repairs)
+    thread = [Turn("user", commission())]
+    while (following := next_speakers(thread, limits)).speakers:
+        assert following.stop is None
+        assert len(following.speakers) == 1 or following.speakers == ("planner", "tester")
+        speaker = dice.choice(following.speakers)
+        thread.append(Turn(speaker, speak(speaker, dice, thread)))
+        assert repairs(thread) <= most_repairs
+        assert len(thread) <= 3 + rounds * (6 + 3 * most_repairs) + 1
+    assert following.stop is not None
+    assert rounds_begun(thread) <= rounds
+    assert isinstance(thread[0].payload, type(commission()))
+    assert sum(isinstance(turn.payload, Plan) for turn in thread) == rounds_begun(thread)

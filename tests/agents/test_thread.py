@@ -1,0 +1,126 @@
+"""Facts derived from a thread: the same for the same turns, whatever came between."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.payloads import Kernel, Pass, TestSuite
+from astra_chat.agents.thread import Position, Turn
+from tests.chat_samples import (
+    BROKEN,
+    KERNELS,
+    SCALAR,
+    VECTOR,
+    WRONG,
+    WRONG_OUTCOME,
+    analysis,
+    baseline_turns,
+    build,
+    evaluation,
+    plan,
+    suite,
+    timed,
+)
+
+
+def kernel(speaker: str, source: str) -> Turn:
+    return Turn(speaker, Kernel(words="", source=source))  # type: ignore[arg-type]
+
+
+def two_rounds() -> list[Turn]:
+    """Round 1: broken, repaired but wrong, repaired to a tie. Round 2: faster."""
+    return [
+        *baseline_turns(),
+        Turn("planner", plan("first")),
+        kernel("coder", BROKEN),
+        Turn("executor", build(BROKEN)),
+        kernel("fixer", WRONG),
+        Turn("executor", build(WRONG)),
+        Turn("executor", evaluation(WRONG, WRONG_OUTCOME)),
+        kernel("fixer", KERNELS["scalar.cu"]),
+        Turn("executor", build(KERNELS["scalar.cu"])),
+        Turn("executor", evaluation(KERNELS["scalar.cu"], timed(1.0, "tie"))),
+        Turn("profiler", analysis("unsure")),
+        Turn("planner", plan("second")),
+        kernel("coder", VECTOR),
+        Turn("executor", build(VECTOR)),
+        Turn("executor", evaluation(VECTOR, timed(1.9))),
+    ]
+
+
+def test_rounds_hold_their_candidates_and_findings() -> None:
+    first, second = facts.rounds(two_rounds())
+    assert [a.speaker for a in first.attempts] == ["coder", "fixer", "fixer"]
+    assert first.attempts[0].build is not None and facts.failed(first.attempts[0].build)
+    assert first.attempts[0].evaluation is None
+    assert first.attempts[1].evaluation is not None
+    assert first.attempts[1].evaluation.outcome == WRONG_OUTCOME
+    assert second.plan.title == "second" and len(second.attempts) == 1
+
+
+def test_a_thread_without_plans_has_no_rounds() -> None:
+    assert facts.rounds(baseline_turns()) == []
+
+
+def test_repairs_count_the_fixers_kernels_of_this_round_only() -> None:
+    turns = two_rounds()
+    assert facts.repairs(turns[:9]) == 1
+    assert facts.repairs(turns[:11]) == 2
+    assert facts.repairs(turns) == 0
+    passed = [*turns[:6], Turn("fixer", Pass(words="no"))]
+    assert facts.repairs(passed) == 0, "a pass is no kernel"
+
+
+def test_best_is_the_highest_accepted_ratio() -> None:
+    turns = two_rounds()
+    assert facts.best(turns[:-1]) is None, "a tie is not accepted"
+    found = facts.best(turns)
+    assert found is not None and found[0].candidate == Kernel(words="", source=VECTOR).candidate
+    slower = [*turns, Turn("executor", evaluation(SCALAR, timed(1.5)))]
+    assert facts.best(slower) == found
+    refused = [*turns, Turn("executor", evaluation(SCALAR, timed(9.0, "slower")))]
+    assert facts.best(refused) == found, "a high ratio without the verdict does not count"
+
+
+def test_the_baseline_is_never_the_best() -> None:
+    turns = baseline_turns(timed(1.4, "accepted"))
+    assert facts.best(turns) is None
+    assert facts.parent(turns) == facts.baseline(turns)
+
+
+def test_extra_cases_are_collected_once_each() -> None:
+    turns = [Turn("tester", suite((7, 12), (9, 8))), Turn("tester", suite((7, 12)))]
+    assert [case.dims for case in facts.extra_cases(turns)] == [
+        {"rows": 7, "d": 12},
+        {"rows": 9, "d": 8},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("role", "turns", "place"),
+    [
+        ("tester", 1, (0, 1)),
+        ("planner", 3, (1, 1)),
+        ("coder", 4, (1, 1)),
+        ("fixer", 6, (1, 1)),
+        ("fixer", 9, (1, 2)),
+        ("profiler", 12, (1, 1)),
+        ("selector", 13, (1, 1)),
+        ("tester", 13, (1, 2)),
+        ("planner", 13, (2, 1)),
+        ("coder", 14, (2, 1)),
+    ],
+)
+def test_positions(role: str, turns: int, place: tuple[int, int]) -> None:
+    assert facts.position(role, two_rounds()[:turns]) == Position(round=place[0], attempt=place[1])
+
+
+def test_source_of_a_candidate() -> None:
+    name = Kernel(words="", source=VECTOR).candidate
+    assert facts.source_of(two_rounds(), name) == VECTOR
+    assert facts.source_of(two_rounds(), "0" * 12) is None
+
+
+def test_turns_of_filters_by_class() -> None:
+    assert len(facts.turns_of(baseline_turns(), TestSuite)) == 1
