@@ -1,6 +1,6 @@
 // silu_and_mul: blocks in the order of memory, one 16-byte vector of gate and of up per thread.
 // A call that fits the GPU at once takes small blocks, which spread over all multiprocessors; a
-// larger one takes large blocks, which are fewer to schedule.
+// larger one takes large blocks, which are fewer to schedule. Only a folded grid tests its tokens.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -59,13 +59,14 @@ __device__ __forceinline__ uint4 combine(const uint4& gate, const uint4& up) {
                     combine<T>(gate.z, up.z), combine<T>(gate.w, up.w));
 }
 
-template <typename T>
+template <typename T, bool kFolded>
 __global__ void __launch_bounds__(kLargeBlock)
     silu_and_mul_kernel(uint4* __restrict__ out, const uint4* __restrict__ input, int tokens,
                         int vectors) {
   const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  const int token = static_cast<int>(blockIdx.z * gridDim.y + blockIdx.y);
-  if (column >= vectors || token >= tokens) return;
+  int token = static_cast<int>(blockIdx.y);
+  if (kFolded) token += static_cast<int>(blockIdx.z * gridDim.y);
+  if (column >= vectors || (kFolded && token >= tokens)) return;
   const uint4* gate = input + static_cast<int64_t>(token) * 2 * vectors + column;
   const uint4 x = __ldg(gate);
   const uint4 y = __ldg(gate + vectors);
@@ -94,7 +95,9 @@ template <typename T>
 cudaError_t launch(void* out, const void* input, int64_t tokens, int64_t d, cudaStream_t stream) {
   const int vectors = static_cast<int>(d * static_cast<int64_t>(sizeof(T)) / kVectorBytes);
   const Shape shape = shape_of(tokens, vectors);
-  silu_and_mul_kernel<T><<<shape.grid, shape.threads, 0, stream>>>(
+  const bool folded = shape.grid.z > 1;
+  const auto kernel = folded ? silu_and_mul_kernel<T, true> : silu_and_mul_kernel<T, false>;
+  kernel<<<shape.grid, shape.threads, 0, stream>>>(
       static_cast<uint4*>(out), static_cast<const uint4*>(input), static_cast<int>(tokens),
       vectors);
   return cudaGetLastError();

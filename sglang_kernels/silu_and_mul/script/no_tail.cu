@@ -63,6 +63,7 @@ __global__ void silu_and_mul_kernel(T* __restrict__ out, const T* __restrict__ i
 #endif
 
   const int steps = vectors / threads;
+#pragma unroll 1
   for (int step = 0; step < steps; ++step) {
     const int index = step * threads + thread;
     const Vector<T> x = load(gate + index * kSize);

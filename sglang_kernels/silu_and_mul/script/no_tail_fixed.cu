@@ -62,6 +62,7 @@ __global__ void silu_and_mul_kernel(T* __restrict__ out, const T* __restrict__ i
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 
+#pragma unroll 1
   for (int index = thread; index < vectors; index += threads) {
     const Vector<T> x = load(gate + index * kSize);
     const Vector<T> y = load(up + index * kSize);
