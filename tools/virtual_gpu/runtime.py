@@ -149,7 +149,7 @@ class Host(Protocol):
 class _Device(ctypes.Structure):
     """struct vcudart_device."""
 
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         ("name", ctypes.c_char * 256),
         *((n, ctypes.c_uint64) for n in ("memory_bytes", "l2_bytes")),
         *(
@@ -166,7 +166,7 @@ class _Device(ctypes.Structure):
 class _Function(ctypes.Structure):
     """struct vcudart_function."""
 
-    _fields_ = [  # noqa: RUF012
+    _fields_ = [
         (n, ctypes.c_int32)
         for n in (
             "registers", "static_shared_bytes", "max_threads", "max_dynamic_shared_bytes",
@@ -194,7 +194,11 @@ _CALLBACKS: dict[str, Any] = {
 class _Table(ctypes.Structure):
     """struct vcudart_host."""
 
-    _fields_ = list(_CALLBACKS.items())  # noqa: RUF012
+    _fields_ = list(_CALLBACKS.items())
+
+
+_attached: Runtime | None = None
+"""C keeps pointers into it: it must not be collected."""
 
 
 class Runtime:
@@ -204,14 +208,16 @@ class Runtime:
         """Raises AttributeError if the library was not linked with the fake runtime."""
         self._library = library
         self._library.vcudart_attach  # noqa: B018
-        # C keeps pointers to these: they must live as long as this object.
-        adapters = _adapters(host)
-        self._table = _Table(*(kind(adapters[name]) for name, kind in _CALLBACKS.items()))
+        adapters = _Adapters(host)
+        calls = {name: _guarded(host, getattr(adapters, name)) for name in _CALLBACKS}
+        self._table = _Table(*(kind(calls[name]) for name, kind in _CALLBACKS.items()))
         self._device = _device(host.spec)
         self.attach()
 
     def attach(self) -> None:
         """Route the calls of the process here; the runtime is one for all libraries."""
+        global _attached
+        _attached = self
         self._library.vcudart_attach(ctypes.byref(self._table), ctypes.byref(self._device))
 
     def adopt(self, module: int) -> int:
@@ -223,7 +229,11 @@ class Runtime:
         self._library.vcudart_reset()
 
     def detach(self) -> None:
-        self._library.vcudart_detach()
+        """Answer no call of the process any more, unless another has been attached since."""
+        global _attached
+        if _attached is self:
+            self._library.vcudart_detach()
+            _attached = None
 
 
 def _device(spec: GpuSpec) -> _Device:
@@ -240,58 +250,61 @@ def _device(spec: GpuSpec) -> _Device:
     return device
 
 
-def _adapters(host: Host) -> dict[str, Callable[..., int]]:
-    """The host's methods in C's terms, by name."""
+class _Adapters:
+    """The host's methods in C's terms, under the names of struct vcudart_host."""
 
-    def guarded(call: Callable[..., int]) -> Callable[..., int]:
-        def safe(*args: Any) -> int:
-            try:
-                return call(*args)
-            except BaseException as error:  # nothing may cross C, an interrupt included
-                return host.broke(error)
+    def __init__(self, host: Host) -> None:
+        self._host = host
 
-        return safe
+    def launch(
+        self, module: int, name: bytes, grid: Any, block: Any, dynamic: int, args: Any
+    ) -> int:
+        dims = Dim3(*grid[:3]), Dim3(*block[:3])
+        return self._host.launch(module, name.decode(), *dims, dynamic, args or 0)
 
-    def launch(module: int, name: bytes, grid: Any, block: Any, dynamic: int, args: int) -> int:
-        return host.launch(
-            module, name.decode(), Dim3(*grid[:3]), Dim3(*block[:3]), dynamic, args or 0
-        )
-
-    def allocate(nbytes: int, address: Any) -> int:
-        error, address[0] = host.allocate(nbytes)
+    def allocate(self, nbytes: int, address: Any) -> int:
+        error, address[0] = self._host.allocate(nbytes)
         return error
 
-    def touch(address: int, nbytes: int, write: int) -> int:
-        return host.touch(address, nbytes, bool(write))
+    def release(self, address: int) -> int:
+        return self._host.release(address)
 
-    def symbol(module: int, name: bytes, address: Any, nbytes: Any) -> int:
-        error, address[0], nbytes[0] = host.symbol(module, name.decode())
+    def touch(self, address: int, nbytes: int, write: int) -> int:
+        return self._host.touch(address, nbytes, bool(write))
+
+    def symbol(self, module: int, name: bytes, address: Any, nbytes: Any) -> int:
+        error, address[0], nbytes[0] = self._host.symbol(module, name.decode())
         return error
 
-    def function(module: int, name: bytes, out: Any) -> int:
-        error, found = host.function(module, name.decode())
+    def function(self, module: int, name: bytes, out: Any) -> int:
+        error, found = self._host.function(module, name.decode())
         if found is not None:
-            major, minor = host.spec.compute
+            major, minor = self._host.spec.compute
             out[0] = _Function(
                 found.registers, found.static_shared_bytes, found.max_threads,
                 found.max_dynamic_shared_bytes, 10 * major + minor,
             )  # fmt: skip
         return error
 
-    def set_attribute(module: int, name: bytes, attribute: int, value: int) -> int:
-        return host.set_attribute(module, name.decode(), attribute, value)
+    def set_attribute(self, module: int, name: bytes, attribute: int, value: int) -> int:
+        return self._host.set_attribute(module, name.decode(), attribute, value)
 
-    def occupancy(module: int, name: bytes, threads: int, dynamic: int, blocks: Any) -> int:
-        error, blocks[0] = host.occupancy(module, name.decode(), threads, dynamic)
+    def occupancy(self, module: int, name: bytes, threads: int, dynamic: int, blocks: Any) -> int:
+        error, blocks[0] = self._host.occupancy(module, name.decode(), threads, dynamic)
         return error
 
-    def refuse(what: bytes) -> int:
-        return host.refuse(what.decode())
+    def refuse(self, what: bytes) -> int:
+        return self._host.refuse(what.decode())
 
-    own = (
-        launch, allocate, host.release, touch, symbol, function, set_attribute, occupancy, refuse
-    )  # fmt: skip
-    return {name: guarded(call) for name, call in zip(_CALLBACKS, own, strict=True)}
+
+def _guarded(host: Host, call: Callable[..., int]) -> Callable[..., int]:
+    def safe(*args: Any) -> int:
+        try:
+            return call(*args)
+        except BaseException as error:  # nothing may cross C, an interrupt included
+            return host.broke(error)
+
+    return safe
 
 
 def missing_call(error: OSError) -> str:

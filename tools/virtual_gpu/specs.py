@@ -1,4 +1,4 @@
-"""Constants of real GPUs, each with its source. "measured" = on an H200, by scripts of this project.
+"""Constants of real GPUs, each with its source; "measured" = on an H200 by this project.
 
 Sources: [H100] NVIDIA H100 Tensor Core GPU Architecture whitepaper; [H200] NVIDIA H200 datasheet;
 [A100] NVIDIA A100 Tensor Core GPU Architecture whitepaper; [L40S] NVIDIA L40S datasheet;
@@ -44,8 +44,11 @@ class GpuSpec:
     """Results a clock and SM; so for the lanes below."""
     launch_floor_us: float
     """An empty kernel inside a CUDA graph."""
-    dram_latency_ns: float
+    block_dispatch_ns: float
+    """The GPU starts no more than one block in this time."""
+    dram_latency_cycles: float
     """Load to use, from DRAM."""
+    l2_latency_cycles: float
     threads_per_sm: int = 2048
     blocks_per_sm: int = 32
     shared_per_sm: int = 228 * KIB
@@ -77,16 +80,18 @@ _H200 = GpuSpec(
     compute=(9, 0),
     sms=132,  # [H200]
     sm_clock_hz=1.98e9,  # [H100] SXM: 66.9 Tflop/s over 132 SMs x 256
-    memory_bytes=141 * 10**9,  # [H200]
-    memory_bus_bits=6144,  # [H200] six stacks of HBM3e
+    memory_bytes=143155 * MIB,  # measured: cudaDeviceProp
+    memory_bus_bits=6016,  # measured: cudaDeviceProp
     dram_bytes_per_s=4.8e12,  # [H200]
     dram_reachable=0.91,  # measured: 4.37 TB/s, two bytes read for each written
     l2_bytes=60 * MIB,  # measured: cudaDeviceProp.l2CacheSize
-    l2_bytes_per_s=7.0e12,
+    l2_bytes_per_s=8.4e12,  # measured: 48 MB read over and over
     fp32_flops=66.9e12,  # [H200]
     fp32_lanes=128,  # [CUDA] 9.0
     launch_floor_us=0.54,  # measured
-    dram_latency_ns=600.0,
+    block_dispatch_ns=0.604,  # measured: empty kernels of 1024 to 131072 blocks
+    dram_latency_cycles=665,  # measured: pointer chase over 1 GB, L2 flushed
+    l2_latency_cycles=287,  # measured: the same again, within L2
 )
 
 # What no whitepaper gives (latency, launch floor, share of DRAM's rate) is H200's below: unchecked.
@@ -151,7 +156,7 @@ _L40S = replace(
 SPECS = {s.key: s for s in (_H200, _H100, _A100, _L40S, _RTX4090)}
 
 _DEVICE_WORDS = {"H200": "h200", "H100": "h100", "A100": "a100", "L40S": "l40s", "4090": "rtx4090"}
-_OTHER_CHIPS = frozenset({"NVL", "PCIE", "GH200", "4090D", "LAPTOP"})
+_OTHER_CHIPS = frozenset({"NVL", "PCIE", "40GB", "D", "LAPTOP"})
 """Words of a name that stand for other memory or clocks than the constants above."""
 
 
