@@ -1,0 +1,133 @@
+"""Prompts: pure, bounded, the stable part first, the place in the chat last."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from astra_chat.agents.brief import (
+    LOG_ROUNDS,
+    MOST_CHARACTERS,
+    Setting,
+    brief,
+    read_stamp,
+    stamp,
+)
+from astra_chat.agents.payloads import MODEL_ROLES, Kernel, RoleName
+from astra_chat.agents.thread import Limits, Position, Turn
+from astra_chat.tools.contract import prototype
+from astra_chat.tools.tasks import Task
+from tests.chat_samples import (
+    BROKEN,
+    SCALAR,
+    VECTOR,
+    WRONG,
+    WRONG_OUTCOME,
+    analysis,
+    baseline_turns,
+    build,
+    evaluation,
+    plan,
+    timed,
+)
+
+
+@pytest.fixture
+def setting(task: Task) -> Setting:
+    return Setting(
+        task=task, baseline=task.baseline, tier="sglang", device="virtual GPU", limits=Limits()
+    )
+
+
+def one_round(number: int, source: str, ratio: float) -> list[Turn]:
+    return [
+        Turn("planner", plan(f"plan {number}")),
+        Turn("coder", Kernel(words="", source=source)),
+        Turn("executor", build(source)),
+        Turn("executor", evaluation(source, timed(ratio))),
+        Turn("profiler", analysis()),
+    ]
+
+
+@given(st.integers(0, 999), st.integers(0, 99))
+def test_a_stamp_is_read_back(number: int, attempt: int) -> None:
+    place = Position(round=number, attempt=attempt)
+    assert read_stamp(f"words\n{stamp(Position(round=1, attempt=1))}\n{stamp(place)}") == place
+
+
+def test_no_stamp_no_place() -> None:
+    assert read_stamp("In round 2, attempt 1 was better.") is None
+
+
+@pytest.mark.parametrize("role", MODEL_ROLES)
+def test_prompts_end_with_their_place(setting: Setting, role: RoleName) -> None:
+    thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)]
+    assert read_stamp(brief(role, setting, thread)) is not None
+    assert brief(role, setting, thread) == brief(role, setting, list(thread)), "pure"
+
+
+def test_the_coder_is_shown_prototype_example_and_plan(setting: Setting) -> None:
+    text = brief("coder", setting, [*baseline_turns(), Turn("planner", plan("Wider loads"))])
+    assert prototype(setting.task) in text
+    assert "scaled_add" in text and "Wider loads" in text
+    assert SCALAR in text, "the baseline is what it starts from"
+
+
+def test_the_coder_starts_from_the_best_source(setting: Setting) -> None:
+    better = [*baseline_turns(), *one_round(1, VECTOR, 1.5), Turn("planner", plan("next"))]
+    text = brief("coder", setting, better)
+    assert VECTOR in text and "estimated 1.50x" in text
+
+
+def test_the_fixer_is_shown_the_candidate_and_the_finding(setting: Setting) -> None:
+    failed = [
+        *baseline_turns(),
+        Turn("planner", plan()),
+        Turn("coder", Kernel(words="", source=BROKEN)),
+        Turn("executor", build(BROKEN)),
+    ]
+    assert BROKEN in brief("fixer", setting, failed)
+    assert 'identifier "inn" is undefined' in brief("fixer", setting, failed)
+    wrong = [
+        *failed,
+        Turn("fixer", Kernel(words="", source=WRONG)),
+        Turn("executor", build(WRONG)),
+        Turn("executor", evaluation(WRONG, WRONG_OUTCOME)),
+    ]
+    text = brief("fixer", setting, wrong)
+    assert WRONG in text and BROKEN not in text
+    assert "never written" in text
+
+
+def test_the_profiler_is_shown_figures_that_say_what_they_are(setting: Setting) -> None:
+    text = brief("profiler", setting, [*baseline_turns(), *one_round(1, VECTOR, 1.5)])
+    assert "global_load_requests 100" in text and "estimated 1.33 us" in text
+
+
+def test_the_stable_part_comes_first(setting: Setting) -> None:
+    early = brief("planner", setting, baseline_turns())
+    late = brief("planner", setting, [*baseline_turns(), *one_round(1, VECTOR, 1.5)])
+    stable = early[: early.index(SCALAR) + len(SCALAR)]
+    assert late.startswith(stable), "task and baseline can be cached"
+
+
+def test_prompts_stay_bounded(setting: Setting) -> None:
+    thread = baseline_turns()
+    sizes = []
+    for number in range(1, 41):
+        padded = f"{VECTOR}// {number}\n" + "// filler\n" * 400
+        thread += one_round(number, padded, 1.0 + number / 100)
+        sizes.append(len(brief("planner", setting, thread)))
+    assert max(sizes) < MOST_CHARACTERS
+    assert max(sizes[LOG_ROUNDS + 1 :]) - min(sizes[LOG_ROUNDS + 1 :]) < 200, "they do not grow"
+    text = brief("planner", setting, thread)
+    assert "28 earlier rounds left out" in text and "plan 40" in text and "plan 3:" not in text
+
+
+def test_what_can_be_spared_goes_first(setting: Setting) -> None:
+    large = VECTOR + "// filler\n" * (MOST_CHARACTERS // 10)
+    thread = [*baseline_turns(), *one_round(1, large, 2.0), Turn("planner", plan("next"))]
+    text = brief("coder", setting, thread)
+    assert large in text and "next" in text, "source and plan are never left out"
+    assert "The baseline to beat" not in text

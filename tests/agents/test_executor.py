@@ -1,0 +1,119 @@
+"""The executor: the baseline first, then build and evaluation of every kernel, and cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+
+import pytest
+from autogen_agentchat.agents import UserProxyAgent
+from autogen_core import CancellationToken
+
+from astra_chat.agents.executor import Executor
+from astra_chat.agents.messages import BuildMessage, ExecutionMessage, PassMessage, message, turn
+from astra_chat.agents.payloads import Kernel
+from astra_chat.agents.thread import Turn
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.types import BuildReport, Case, Evaluation, candidate_id
+from tests.chat_samples import (
+    BROKEN,
+    SCALAR,
+    VECTOR,
+    FixedJudge,
+    baseline_turns,
+    plan,
+    suite,
+)
+
+
+def speak(executor: Executor, turns: Sequence[Turn]) -> BuildReport | Evaluation | object:
+    """What the executor answers to these turns."""
+    messages = [message(said.speaker, said.payload) for said in turns]
+    response = asyncio.run(executor.on_messages(messages, CancellationToken()))
+    assert isinstance(response.chat_message, BuildMessage | ExecutionMessage | PassMessage)
+    return turn(response.chat_message).payload
+
+
+@pytest.fixture
+def failures() -> list[Exception]:
+    return []
+
+
+@pytest.fixture
+def executor(fixed_judge: FixedJudge, failures: list[Exception]) -> Executor:
+    return Executor(fixed_judge, SCALAR, failures.append)
+
+
+def test_it_is_a_user_proxy(executor: Executor) -> None:
+    assert isinstance(executor, UserProxyAgent)
+
+
+def test_baseline_then_build_then_evaluation(executor: Executor, fixed_judge: FixedJudge) -> None:
+    first = speak(executor, baseline_turns()[:2])
+    assert isinstance(first, Evaluation) and first.candidate == candidate_id(SCALAR)
+    kernel = Turn("coder", Kernel(words="", source=VECTOR))
+    built = speak(executor, [Turn("planner", plan()), kernel])
+    assert isinstance(built, BuildReport) and built.candidate == candidate_id(VECTOR)
+    assert len(fixed_judge.evaluated) == 1, "nothing of the candidate has run yet"
+    judged = speak(executor, [])
+    assert isinstance(judged, Evaluation) and judged.candidate == candidate_id(VECTOR)
+
+
+def test_the_testers_cases_are_run_with_every_later_candidate(
+    executor: Executor, fixed_judge: FixedJudge
+) -> None:
+    speak(executor, baseline_turns()[:2])
+    kernel = Turn("coder", Kernel(words="", source=VECTOR))
+    speak(executor, [Turn("tester", suite((9, 8))), Turn("planner", plan()), kernel])
+    speak(executor, [])
+    seven = Case(dims={"rows": 7, "d": 12}, dtype="float32")
+    nine = Case(dims={"rows": 9, "d": 8}, dtype="float32")
+    assert [cases for _, cases in fixed_judge.evaluated] == [(seven,), (seven, nine)]
+
+
+def test_out_of_turn_it_says_so(executor: Executor) -> None:
+    speak(executor, baseline_turns()[:2])
+    assert "no kernel" in str(speak(executor, [Turn("planner", plan())]))
+
+
+def test_a_failed_build_is_not_run(executor: Executor, fixed_judge: FixedJudge) -> None:
+    speak(executor, baseline_turns()[:2])
+    kernel = Turn("coder", Kernel(words="", source=BROKEN))
+    assert isinstance(speak(executor, [Turn("planner", plan()), kernel]), BuildReport)
+    assert "no kernel" in str(speak(executor, []))
+    assert len(fixed_judge.evaluated) == 1
+
+
+def test_the_machines_faults_are_handed_over(
+    executor: Executor, fixed_judge: FixedJudge, failures: list[Exception]
+) -> None:
+    def lack() -> None:
+        raise EnvironmentLack("no nvcc")
+
+    fixed_judge.before = lack
+    with pytest.raises(EnvironmentLack):
+        speak(executor, baseline_turns()[:2])
+    assert [str(failure) for failure in failures] == ["no nvcc"]
+
+
+def test_cancelling_the_token_stops_the_judge(executor: Executor, fixed_judge: FixedJudge) -> None:
+    started = threading.Event()
+
+    def wait() -> None:
+        started.set()
+        assert fixed_judge.cancelled.wait(10), "nobody stopped the judge"
+
+    fixed_judge.before = wait
+
+    async def cancel_it() -> None:
+        token = CancellationToken()
+        messages = [message(said.speaker, said.payload) for said in baseline_turns()[:2]]
+        answer = asyncio.ensure_future(executor.on_messages(messages, token))
+        await asyncio.to_thread(started.wait, 10)
+        token.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await answer
+
+    asyncio.run(cancel_it())
+    assert fixed_judge.cancelled.is_set()

@@ -1,0 +1,62 @@
+"""Payloads as AutoGen messages and back, once however often they are delivered."""
+
+from __future__ import annotations
+
+import pytest
+from autogen_agentchat.messages import MessageFactory, TextMessage
+
+from astra_chat.agents.messages import MESSAGE_TYPES, History, RepairEvent, message, thread, turn
+from astra_chat.agents.payloads import Kernel, Pass, Payload
+from tests.chat_samples import (
+    VECTOR,
+    WRONG_OUTCOME,
+    analysis,
+    build,
+    commission,
+    evaluation,
+    plan,
+    suite,
+)
+
+PAYLOADS: list[Payload] = [
+    commission(),
+    suite((7, 12)),
+    plan(),
+    Kernel(words="w", source=VECTOR),
+    build(VECTOR),
+    evaluation(VECTOR, WRONG_OUTCOME),
+    analysis(),
+    Pass(words="nothing"),
+]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=lambda p: type(p).__name__)
+def test_each_payload_has_a_message_of_its_own(payload: Payload) -> None:
+    said = message("coder", payload)
+    assert type(said) is MESSAGE_TYPES[type(payload)]
+    assert turn(said).payload is payload and turn(said).speaker == "coder"
+
+
+def test_another_message_is_refused() -> None:
+    with pytest.raises(TypeError, match="TextMessage"):
+        turn(TextMessage(content="hello", source="user"))
+
+
+def test_events_are_no_turns() -> None:
+    said = message("planner", plan())
+    assert thread([RepairEvent(content="why", source="planner"), said]) == [turn(said)]
+
+
+def test_our_event_is_known_by_its_name() -> None:
+    factory = MessageFactory()
+    factory.register(RepairEvent)
+    event = RepairEvent(content="why", source="planner")
+    assert factory.create(event.dump()) == event
+
+
+def test_a_history_takes_a_message_once() -> None:
+    first, second = message("planner", plan("a")), message("planner", plan("a"))
+    history = History()
+    history.add([first])
+    history.add([first, second])
+    assert len(history.thread) == 2

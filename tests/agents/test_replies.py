@@ -1,0 +1,93 @@
+"""What is wrong with a reply is said so that a model can mend it."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from astra_chat.agents.payloads import (
+    Extent,
+    Kernel,
+    KernelReply,
+    Pass,
+    PlannerReply,
+    TestCase,
+    TesterReply,
+    TestSuite,
+)
+from astra_chat.agents.replies import MOST_CASES, ask_again, malformed, objection
+from astra_chat.tools.tasks import Task
+from tests.chat_samples import plan, suite
+
+
+def test_a_malformed_reply_names_the_field() -> None:
+    with pytest.raises(ValidationError) as caught:
+        PlannerReply.model_validate_json('{"reply": {"kind": "plan", "title": "t"}}')
+    assert "reply.Plan.change: Field required" in malformed(caught.value)
+
+
+def test_no_json_at_all() -> None:
+    with pytest.raises(ValidationError) as caught:
+        PlannerReply.model_validate_json("Sure! Here is my plan")
+    assert "JSON" in ask_again(malformed(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("tests", "said"),
+    [
+        (suite((7, 13)), "case 1: d = 13"),
+        (suite((7, 12), (0, 12)), "case 2: rows = 0"),
+        (suite(*[(n + 1, 4) for n in range(MOST_CASES + 1)]), "too many"),
+        (
+            TestSuite(
+                words="",
+                cases=(
+                    TestCase(
+                        dims=(Extent(name="tokens", value=1),),
+                        dtype="float32",
+                        values="normal",
+                        why="",
+                    ),
+                ),
+            ),
+            "['tokens']",
+        ),
+        (
+            TestSuite(
+                words="", cases=(suite((7, 12)).cases[0].model_copy(update={"dtype": "float16"}),)
+            ),
+            "float16",
+        ),
+    ],
+)
+def test_illegal_cases_go_back(task: Task, tests: TestSuite, said: str) -> None:
+    reason = objection(TesterReply(reply=tests), task)
+    assert reason is not None and said in reason
+
+
+def test_a_doubled_dim_is_illegal(task: Task) -> None:
+    case = TestCase(
+        dims=(Extent(name="rows", value=1), Extent(name="d", value=4), Extent(name="d", value=8)),
+        dtype="float32",
+        values="normal",
+        why="",
+    )
+    assert objection(TesterReply(reply=TestSuite(words="", cases=(case,))), task) is not None
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        TesterReply(reply=suite((7, 12))),
+        PlannerReply(reply=plan()),
+        KernelReply(reply=Kernel(words="", source="x")),
+        KernelReply(reply=Pass(words="")),
+    ],
+    ids=["tests", "plan", "kernel", "pass"],
+)
+def test_usable_replies_pass(task: Task, reply: TesterReply | PlannerReply | KernelReply) -> None:
+    assert objection(reply, task) is None
+
+
+def test_an_empty_source_goes_back(task: Task) -> None:
+    assert objection(KernelReply(reply=Kernel(words="", source=" \n")), task) is not None

@@ -1,0 +1,142 @@
+"""A role that a model plays: typed replies, repair in words, a limit, and bounded prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from autogen_agentchat.base import Response
+from autogen_agentchat.messages import BaseChatMessage
+from autogen_core import CancellationToken
+from autogen_core.models import CreateResult, LLMMessage, ModelInfo, RequestUsage
+from autogen_ext.models.replay import ReplayChatCompletionClient
+
+from astra_chat.agents.brief import Setting
+from astra_chat.agents.messages import (
+    PassMessage,
+    PlanMessage,
+    RepairEvent,
+    TestSuiteMessage,
+    message,
+)
+from astra_chat.agents.payloads import Pass, PlannerReply, RoleName, TesterReply
+from astra_chat.agents.role_agent import REPAIRS, RoleAgent
+from astra_chat.agents.thread import Limits, Turn
+from astra_chat.tools.tasks import Task
+from tests.chat_samples import baseline_turns, commission, plan, suite
+
+INFO = ModelInfo(
+    vision=False, function_calling=False, json_output=True, family="unknown", structured_output=True
+)
+GOOD = PlannerReply(reply=plan()).model_dump_json()
+
+
+class Recording(ReplayChatCompletionClient):
+    """AutoGen's replaying client that keeps what it was asked."""
+
+    def __init__(self, answers: Sequence[str]) -> None:
+        results = [
+            CreateResult(
+                finish_reason="stop",
+                content=answer,
+                usage=RequestUsage(prompt_tokens=5, completion_tokens=7),
+                cached=False,
+            )
+            for answer in answers
+        ]
+        super().__init__(results, model_info=INFO)
+        self.asked: list[list[str]] = []
+
+    async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
+        self.asked.append([str(m.content) for m in messages])
+        return await super().create(messages, **rest)
+
+
+class Talk:
+    """One agent, and what it says when it is spoken to."""
+
+    def __init__(self, task: Task, role: RoleName, answers: Sequence[str]) -> None:
+        setting = Setting(
+            task=task, baseline=task.baseline, tier="sglang", device="virtual", limits=Limits()
+        )
+        self.client = Recording(answers)
+        self.failures: list[Exception] = []
+        self.agent = RoleAgent(role, setting, self.client, self.failures.append)
+
+    def speak(self, turns: Sequence[Turn]) -> tuple[list[str], BaseChatMessage]:
+        """Reasons of repairs, and the final message."""
+        messages = [message(turn.speaker, turn.payload) for turn in turns]
+
+        async def follow() -> tuple[list[str], BaseChatMessage]:
+            reasons = []
+            async for item in self.agent.on_messages_stream(messages, CancellationToken()):
+                if isinstance(item, RepairEvent):
+                    reasons.append(item.content)
+                elif isinstance(item, Response):
+                    return reasons, item.chat_message
+            raise AssertionError("no response")
+
+        return asyncio.run(follow())
+
+
+def test_a_reply_becomes_the_message_of_its_payload(task: Task) -> None:
+    talk = Talk(task, "planner", [GOOD])
+    reasons, said = talk.speak(baseline_turns())
+    assert isinstance(said, PlanMessage) and said.content == plan() and not reasons
+    assert said.source == "planner"
+    assert said.models_usage == RequestUsage(prompt_tokens=5, completion_tokens=7)
+
+
+def test_a_pass_is_a_reply_too(task: Task) -> None:
+    reply = PlannerReply(reply=Pass(words="nothing left")).model_dump_json()
+    _, said = Talk(task, "planner", [reply]).speak(baseline_turns())
+    assert isinstance(said, PassMessage) and said.content.words == "nothing left"
+
+
+def test_malformed_replies_are_repaired_in_words(task: Task) -> None:
+    talk = Talk(task, "planner", ["Sure!", '{"reply": {"kind": "plan"}}', GOOD])
+    reasons, said = talk.speak(baseline_turns())
+    assert isinstance(said, PlanMessage)
+    assert len(reasons) == 2 and "title" in reasons[1]
+    last = talk.client.asked[-1]
+    assert last[2:4] == ["Sure!", last[3]] and reasons[0] in last[3], "it sees what it said"
+    assert reasons[1] in last[-1]
+
+
+def test_the_limit_in_a_row_ends_in_a_pass(task: Task) -> None:
+    talk = Talk(task, "planner", ["no"] * (REPAIRS + 1))
+    reasons, said = talk.speak(baseline_turns())
+    assert isinstance(said, PassMessage) and len(reasons) == REPAIRS + 1
+    assert "no usable reply" in said.content.words and not talk.failures
+
+
+def test_illegal_cases_go_back_in_words(task: Task) -> None:
+    bad = TesterReply(reply=suite((7, 13))).model_dump_json()
+    good = TesterReply(reply=suite((7, 12))).model_dump_json()
+    reasons, said = Talk(task, "tester", [bad, good]).speak([Turn("user", commission())])
+    assert isinstance(said, TestSuiteMessage) and said.content == suite((7, 12))
+    assert "d = 13" in reasons[0]
+
+
+def test_prompts_do_not_pile_up(task: Task) -> None:
+    talk = Talk(task, "planner", [GOOD, GOOD])
+    talk.speak(baseline_turns())
+    talk.speak([])
+    first, second = talk.client.asked
+    assert len(first) == len(second) == 2, "instructions and one brief"
+    assert "attempt 1." in second[1] and "round 2" in second[1], "it remembers its own plan"
+
+
+def test_a_failing_client_is_handed_over_as_it_is(task: Task) -> None:
+    talk = Talk(task, "planner", [])
+    with pytest.raises(ValueError, match="No more mock responses"):
+        talk.speak(baseline_turns())
+    assert [type(failure) for failure in talk.failures] == [ValueError]
+
+
+def test_the_schema_goes_to_the_model() -> None:
+    schema = json.dumps(PlannerReply.model_json_schema())
+    assert "predicted_ratio" in schema

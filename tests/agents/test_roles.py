@@ -1,0 +1,42 @@
+"""The roles' standing instructions are there, and the coder's example is real."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.payloads import MODEL_ROLES, RoleName
+from astra_chat.agents.roles import example, instructions
+from astra_chat.tools.toolkit import find_toolkit
+
+
+@pytest.mark.parametrize("role", MODEL_ROLES)
+def test_every_role_has_instructions(role: RoleName) -> None:
+    text = instructions(role)
+    assert f"# {role.capitalize()}" in text
+    assert "JSON" in text, "the shared part comes first"
+
+
+def test_the_example_compiles(tmp_path: Path) -> None:
+    toolkit = find_toolkit()
+    (tmp_path / "example.cu").write_text(example())
+    done = subprocess.run(
+        [
+            str(toolkit.nvcc),
+            "-ptx",
+            "-arch=sm_90",
+            f"-ccbin={toolkit.cxx}",
+            f"-I{toolkit.include_dir}",
+            "example.cu",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    ptx = (tmp_path / "example.ptx").read_text()
+    assert ptx.count(".entry") == 3, "one kernel a dtype"
+    assert "ld.global.nc.v4" in ptx or "ld.global.v4" in ptx, "it shows 16-byte loads"
