@@ -1,0 +1,155 @@
+"""Device functions inlined into a kernel: the engines see one body and no calls.
+
+What travels through a call's .param slots lies in local memory, so a structure may be read at
+another width than it was written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from astra_chat.tools.virtual_gpu.syntax import (
+    Function,
+    Group,
+    Guard,
+    Instruction,
+    Kernel,
+    Label,
+    Module,
+    Operand,
+    Param,
+    Register,
+    Statement,
+    Symbol,
+    Variable,
+    registers_of,
+    rename,
+)
+from astra_chat.tools.virtual_gpu.types import PtxUnsupported
+
+MACHINE_FUNCTIONS = frozenset({"__assertfail", "vprintf"})
+"""External functions that an engine carries out: their calls become instructions of that name."""
+
+
+@dataclass(frozen=True)
+class FlatKernel:
+    """A kernel without calls."""
+
+    body: list[Statement]
+    variables: dict[str, Variable]
+    """Of the kernel and, under unique names, of everything inlined."""
+    targets: dict[str, tuple[str, ...]]
+
+
+def inline(module: Module, kernel: Kernel) -> FlatKernel:
+    """Raises PtxUnsupported for recursion, indirect calls and external functions."""
+    return _Inliner(module, kernel).run()
+
+
+class _Inliner:
+    def __init__(self, module: Module, kernel: Kernel) -> None:
+        self._module, self._kernel = module, kernel
+        self._flat = FlatKernel([], dict(kernel.variables), dict(kernel.targets))
+        self._copies = 0
+
+    def run(self) -> FlatKernel:
+        self._expand(self._kernel.body, (self._kernel.name,))
+        return self._flat
+
+    def _expand(self, body: list[Statement], stack: tuple[str, ...]) -> None:
+        for statement in body:
+            if isinstance(statement, Instruction) and statement.family == "call":
+                self._call(statement, stack)
+            else:
+                self._flat.body.append(statement)
+
+    def _refuse(self, call: Instruction, what: str) -> PtxUnsupported:
+        return PtxUnsupported(what, kernel=self._kernel.name, opcode=call.opcode, line=call.line)
+
+    def _call(self, call: Instruction, stack: tuple[str, ...]) -> None:
+        results, callee, arguments = self._parts(call)
+        if callee in MACHINE_FUNCTIONS:
+            machine = dataclasses.replace(call, opcode=callee, operands=(results, arguments))
+            self._flat.body.append(machine)
+            return
+        function = self._module.functions.get(callee)
+        if function is None or not function.defined:
+            raise self._refuse(call, f"a call of the external function {callee}")
+        if callee in stack:
+            raise self._refuse(call, f"recursion ({callee})")
+        if call.guard is not None:
+            raise self._refuse(call, "a guarded call")
+        self._copies += 1
+        after = f"$after${self._copies}"
+        formal = (*function.returns, *function.params)
+        actual = (*results.items, *arguments.items)
+        symbols = self._bind(call, formal, actual) | self._fresh_names(function)
+        copy = _renamed(function, symbols, f"${self._copies}", after)
+        self._flat.variables.update(
+            {symbols[n]: dataclasses.replace(v, name=symbols[n])
+             for n, v in function.variables.items()}
+        )
+        self._flat.targets.update(
+            {symbols[n]: tuple(symbols[t] for t in targets)
+             for n, targets in function.targets.items()}
+        )
+        self._expand(copy, (*stack, callee))
+        self._flat.body.append(Label(after))
+
+    def _parts(self, call: Instruction) -> tuple[Group, str, Group]:
+        operands = list(call.operands)
+        results = operands.pop(0) if isinstance(operands[0], Group) else Group(())
+        callee = operands.pop(0) if operands else None
+        if not isinstance(callee, Symbol) or len(operands) > 1:
+            raise self._refuse(call, "an indirect call")
+        arguments = operands[0] if operands else Group(())
+        if not (isinstance(results, Group) and isinstance(arguments, Group)):
+            raise self._refuse(call, "this form of call")
+        return results, callee.name, arguments
+
+    def _bind(
+        self, call: Instruction, formal: tuple[Param, ...], actual: tuple[Operand, ...]
+    ) -> dict[str, str]:
+        if len(formal) != len(actual):
+            raise self._refuse(call, "a call with another number of arguments")
+        bound: dict[str, str] = {}
+        for param, argument in zip(formal, actual, strict=True):
+            if not isinstance(argument, Symbol):
+                raise self._refuse(call, "a call that passes registers")
+            bound[param.name] = argument.name
+        return bound
+
+    def _fresh_names(self, function: Function) -> dict[str, str]:
+        """Unique names for what a copy declares. Shared variables stay one."""
+        labels = {s.name for s in function.body if isinstance(s, Label)}
+        own = {n for n, v in function.variables.items() if v.space != "shared"}
+        shared = {n: n for n, v in function.variables.items() if v.space == "shared"}
+        renamed = labels | own | set(function.targets)
+        return shared | {name: f"{name}${self._copies}" for name in renamed}
+
+
+def _renamed(
+    function: Function, symbols: dict[str, str], suffix: str, after: str
+) -> list[Statement]:
+    """A copy of the body; `ret` jumps behind it."""
+    registers: dict[str, Register] = {}
+    body: list[Statement] = []
+    for statement in function.body:
+        if isinstance(statement, Label):
+            body.append(Label(symbols[statement.name]))
+            continue
+        guard = statement.guard
+        for operand in (*statement.operands, *([guard.register] if guard else [])):
+            for register in registers_of(operand):
+                fresh = Register(register.name + suffix, register.type)
+                registers.setdefault(register.name, fresh)
+        if guard is not None:
+            guard = Guard(registers[guard.register.name], guard.negated)
+        if statement.family == "ret":
+            operands: tuple[Operand, ...] = (Symbol(after),)
+            statement = dataclasses.replace(statement, opcode="bra")
+        else:
+            operands = tuple(rename(o, registers, symbols) for o in statement.operands)
+        body.append(dataclasses.replace(statement, operands=operands, guard=guard))
+    return body

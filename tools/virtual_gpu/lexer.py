@@ -1,0 +1,56 @@
+"""PTX text to tokens."""
+
+from __future__ import annotations
+
+import bisect
+import re
+from dataclasses import dataclass
+
+_TOKEN = re.compile(
+    r"""
+    (?P<skip>\s+|//[^\n]*|/\*.*?\*/)
+  | (?P<string>"[^"\n]*")
+  | (?P<number>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
+      |\d+\.\d+|\d+U?)
+  | (?P<directive>\.[A-Za-z_][\w$]*)
+  | (?P<name>[%$_A-Za-z][\w$%]*(?:(?:\.|::)[\w$]+)*)
+  | (?P<punct>[][{}(),;:=+\-@!|<>*~])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class PtxSyntaxError(ValueError):
+    """The text is not PTX as nvcc writes it; the message says what and at which line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: str
+    """string, number, directive, name, punct, or end."""
+    text: str
+    line: int
+    at: int
+    """Offset in the text."""
+
+
+def tokenize(text: str) -> list[Token]:
+    """All tokens and a final one of kind `end`. Raises PtxSyntaxError on any other character.
+
+    `.reg.b16` is two directives; the modifiers of an opcode belong to its name, `::` included.
+    """
+    newlines = [found.start() for found in re.finditer("\n", text)]
+    tokens: list[Token] = []
+    at = 0
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            line = bisect.bisect_left(newlines, at) + 1
+            raise PtxSyntaxError(f"line {line}: {text[at : at + 20]!r} is not PTX")
+        kind = found.lastgroup or ""
+        if kind != "skip":
+            line = bisect.bisect_left(newlines, at) + 1
+            tokens.append(Token(kind, found.group(), line, at))
+        at = found.end()
+    tokens.append(Token("end", "", len(newlines) + 1, len(text)))
+    return tokens

@@ -1,0 +1,125 @@
+"""Device memory: host arrays at their own addresses, each registered at its exact size."""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+Items = NDArray[Any]
+
+_ITEM: dict[int, Any] = {
+    1: np.dtype(np.uint8),
+    2: np.dtype(np.uint16),
+    4: np.dtype(np.uint32),
+    8: np.dtype(np.uint64),
+    16: np.dtype(np.complex128),
+}
+"""A dtype that moves this many bytes at once; complex128 is only a 16-byte box here."""
+
+
+def items_of(data: Bytes, size: int, address: int) -> tuple[Items, int]:
+    """`data`, whose first byte lies at `address`, as items of 1, 2, 4, 8 or 16 bytes that begin at
+    multiples of their size, and the address of the first item."""
+    skip = -address % size
+    count = max(data.size - skip, 0) // size
+    return data[skip : skip + count * size].view(_ITEM[size]), address + skip
+
+
+@dataclass(eq=False)
+class Buffer:
+    """One registered array. `data` is a view of it: uint8 [nbytes]."""
+
+    address: int
+    nbytes: int
+    name: str
+    data: Bytes
+    written: NDArray[np.bool_] | None = None
+    """Which bytes were stored to since tracking began; None while it is off."""
+    _views: dict[int, tuple[Items, int]] = field(default_factory=dict)
+
+    def items(self, size: int) -> tuple[Items, int]:
+        """The memory as items of `size` bytes, and the address of the first."""
+        if size not in self._views:
+            self._views[size] = items_of(self.data, size, self.address)
+        return self._views[size]
+
+    def mark_written(self, size: int, index: NDArray[Any]) -> None:
+        """Notes a store to items of `size` bytes; nothing while tracking is off."""
+        if self.written is not None:
+            flags = items_of(self.written.view(np.uint8), size, self.address)[0]
+            flags[index] = np.ones(size, np.uint8).view(_ITEM[size])[0]
+
+
+class Memory:
+    """The buffers that kernels may touch. Nothing is copied: arrays stay where they are."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._buffers: list[Buffer] = []
+        self._tracking = False
+
+    def add(self, array: NDArray[Any], name: str) -> int:
+        """Registers a C-contiguous array at its exact byte size; returns its device address.
+
+        Raises ValueError if it is not contiguous or overlaps a registered buffer.
+        """
+        if not array.flags.c_contiguous:
+            raise ValueError(f"buffer {name} is not contiguous")
+        address = int(array.ctypes.data)
+        data = array.reshape(-1).view(np.uint8)
+        at = bisect.bisect_left(self._starts, address)
+        before = self._buffers[at - 1] if at else None
+        after = self._buffers[at] if at < len(self._buffers) else None
+        if (before and before.address + before.nbytes > address) or (
+            after and (after.address < address + data.nbytes or after.address == address)
+        ):
+            raise ValueError(f"buffer {name} overlaps a registered buffer")
+        buffer = Buffer(address, data.nbytes, name, data)
+        if self._tracking:
+            buffer.written = np.zeros(data.nbytes, np.bool_)
+        self._starts.insert(at, address)
+        self._buffers.insert(at, buffer)
+        return address
+
+    def remove(self, address: int) -> None:
+        """Forgets the buffer that begins at `address`. Raises KeyError if none does."""
+        at = bisect.bisect_left(self._starts, address)
+        if at == len(self._starts) or self._starts[at] != address:
+            raise KeyError(f"no buffer begins at {address:#x}")
+        del self._starts[at], self._buffers[at]
+
+    def find(self, address: int) -> Buffer | None:
+        """The buffer that holds the byte at `address`."""
+        at = bisect.bisect_right(self._starts, address) - 1
+        if at < 0:
+            return None
+        buffer = self._buffers[at]
+        return buffer if address < buffer.address + buffer.nbytes else None
+
+    def track_writes(self, on: bool) -> None:
+        """Begins anew to note which bytes are stored to, or stops."""
+        self._tracking = on
+        for buffer in self._buffers:
+            buffer.written = np.zeros(buffer.nbytes, np.bool_) if on else None
+
+    def describe(self, address: int) -> str:
+        """Where an address lies, for a message: the nearest buffer and the offset in it."""
+        if not self._buffers:
+            return f"address {address:#x}; no buffer is registered"
+        if address < 4096:
+            return f"address {address:#x} (a null pointer)"
+        nearest = min(self._buffers, key=lambda b: _distance(b, address))
+        offset = address - nearest.address
+        return (
+            f"address {address:#x}; nearest buffer: {nearest.name} of {nearest.nbytes} bytes, "
+            f"offset {offset}"
+        )
+
+
+def _distance(buffer: Buffer, address: int) -> int:
+    return max(buffer.address - address, address - (buffer.address + buffer.nbytes - 1), 0)

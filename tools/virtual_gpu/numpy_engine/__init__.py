@@ -1,0 +1,45 @@
+"""The NumPy back end: runs translated kernels on arrays of lanes, with sanitizer and counters.
+
+    code.py      one instruction's modifiers and operands, each taken once or refused
+    program.py   kernel -> Program                 schedule.py   runs it, batch by batch
+    frame.py     the state of a batch              barriers.py   of a thread block
+    arena.py     where addresses lead              races.py      the race check
+    tally.py, mix.py   exact counters
+    Families of instructions: floats, halves, integers, bits, compares, moves, convert, loads,
+    atomics, warps, control; rounding.py has the arithmetic that needs care.
+"""
+
+from __future__ import annotations
+
+from astra_chat.tools.virtual_gpu.numpy_engine import (
+    atomics,
+    bits,
+    compares,
+    control,
+    convert,
+    floats,
+    halves,
+    integers,
+    loads,
+    moves,
+    warps,
+)
+from astra_chat.tools.virtual_gpu.numpy_engine.program import Program, count, translate
+from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, run
+
+FAMILY_MODULES = (
+    atomics,
+    bits,
+    compares,
+    control,
+    convert,
+    floats,
+    halves,
+    integers,
+    loads,
+    moves,
+    warps,
+)
+"""Importing them registers the families."""
+
+__all__ = ["FAMILY_MODULES", "INSTRUCTION_BUDGET", "Program", "count", "run", "translate"]

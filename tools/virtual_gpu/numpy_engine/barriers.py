@@ -1,0 +1,188 @@
+"""Barriers of a thread block: who waits where, when they open, and bar.red."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.flow import is_reducing_barrier
+from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number, select
+from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Write
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.types import WARP_LANES
+
+Rows = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Reduction:
+    how: str
+    """popc, and, or."""
+    value: Read
+    write: Write
+
+
+@dataclass(frozen=True)
+class Barrier:
+    instruction: Instruction
+    number: Read
+    threads: Read | None
+    """Threads that take part; None means all of the block."""
+    aligned: bool
+    """All lanes of a warp must arrive together: bar.sync, unlike barrier.sync."""
+    reduction: Reduction | None
+    target: int
+    """Basic block after it."""
+
+
+def translate_barrier(code: Code, target: int) -> Barrier:
+    """bar.sync a{, b} and bar.red.op.type d, a{, b}, c. Raises PtxUnsupported for bar.arrive."""
+    code.flag("cta")
+    aligned = code.flag("aligned") or code.instruction.family == "bar"
+    if is_reducing_barrier(code.instruction):
+        code.option("red")
+        how = code.option("popc", "and", "or")
+        type_name = code.type("u32", "pred")
+        last = code.count(3, 4) - 1
+        reduction = Reduction(how, code.read(last, "pred"), code.write(0, type_name))
+        first = 1
+    else:
+        code.option("sync")
+        last = code.count(1, 2)
+        first, reduction = 0, None
+    threads = code.read(first + 1, "u32") if last - first > 1 else None
+    code.done()
+    number = code.read(first, "u32")
+    return Barrier(code.instruction, number, threads, aligned, reduction, target)
+
+
+@dataclass
+class _Arrival:
+    barrier: Barrier
+    number: int
+    threads: int | None
+    mask: Mask
+    votes: Mask
+    """The predicates of bar.red."""
+
+
+class WaitingRoom:
+    """The lanes of a batch that wait at barriers."""
+
+    def __init__(self, exists: Mask) -> None:
+        self._exists = exists
+        """Lanes that are threads, exited ones included; not padding."""
+        self._arrivals: list[_Arrival] = []
+
+    @property
+    def empty(self) -> bool:
+        return not self._arrivals
+
+    def arrive(self, f: Frame, barrier: Barrier, active: Active) -> None:
+        f.enter(active)
+        numbers = np.broadcast_to(barrier.number(f), f.shape)
+        threads = None if barrier.threads is None else barrier.threads(f)
+        votes = active.mask
+        if barrier.reduction is not None:
+            votes = active.mask & barrier.reduction.value(f)
+        if f.tally is not None:
+            f.tally.barrier(active)
+        for number in np.unique(select(numbers, active, f.shape)):
+            mask = active.mask & (numbers == number)
+            wanted = None if threads is None else int(np.broadcast_to(threads, f.shape)[mask][0])
+            self._arrivals.append(_Arrival(barrier, int(number), wanted, mask, votes & mask))
+
+    def open(self, f: Frame) -> list[tuple[int, Mask]]:
+        """Opens what all have reached: (basic block, lanes that go on there).
+
+        Raises Fault if no barrier can open, or one is reached by a part of a warp only.
+        """
+        released: list[tuple[int, Mask]] = []
+        for number in {arrival.number for arrival in self._arrivals}:
+            here = [a for a in self._arrivals if a.number == number]
+            rows = self._complete(f, here)
+            if rows.any():
+                self._check(f, here, rows)
+                self._reduce(f, here, rows)
+                if f.races is not None:
+                    f.races.advance(rows)
+                released += self._release(here, rows)
+        self._arrivals = [a for a in self._arrivals if a.mask.any()]
+        if not released:
+            first = self._arrivals[0]
+            raise self._fault(f, first, first.mask, "some threads wait here, others elsewhere")
+        return released
+
+    def _complete(self, f: Frame, here: list[_Arrival]) -> Rows:
+        """The blocks of which everyone needed has arrived."""
+        arrived = np.logical_or.reduce([a.mask for a in here])
+        if here[0].threads is None:
+            return np.asarray((arrived == f.live).all(axis=1) & arrived.any(axis=1))
+        warps = arrived.reshape(arrived.shape[0], -1, WARP_LANES).any(axis=2).sum(axis=1)
+        return np.asarray(warps * WARP_LANES >= here[0].threads)
+
+    def _check(self, f: Frame, here: list[_Arrival], rows: Rows) -> None:
+        """PTX: all threads of a warp execute the same aligned barrier, if any does."""
+        for arrival in here:
+            if not arrival.barrier.aligned:
+                continue
+            mine = (arrival.mask & rows[:, None]).reshape(-1, WARP_LANES)
+            same = np.logical_or.reduce(
+                [a.mask for a in here if a.barrier is arrival.barrier]
+            ).reshape(-1, WARP_LANES)
+            absent = self._exists.reshape(-1, WARP_LANES) & ~same
+            torn = mine & absent.any(axis=1, keepdims=True)
+            if torn.any():
+                what = "only a part of the warp's threads reach this barrier"
+                raise self._fault(f, arrival, torn.reshape(f.shape), what)
+            others = [a for a in here if a.barrier is not arrival.barrier and a.barrier.aligned]
+            mixed = [a for a in others if (a.mask.any(axis=1) & mine_rows(mine, f)).any()]
+            if mixed and arrival.threads is None:
+                line = mixed[0].barrier.instruction
+                what = f"other threads wait at another barrier ({line.source or line.line})"
+                raise self._fault(f, arrival, mine.reshape(f.shape), what)
+
+    def _fault(self, f: Frame, arrival: _Arrival, mask: Mask, what: str) -> Exception:
+        lane = lane_number(Active(mask, int(mask.sum())), 0)
+        return f.fault(
+            arrival.barrier.instruction,
+            "barrier_divergence",
+            what,
+            machine.LAUNCH_FAILURE,
+            lane,
+        )
+
+    def _reduce(self, f: Frame, here: list[_Arrival], rows: Rows) -> None:
+        votes = np.logical_or.reduce([a.votes for a in here])
+        arrived = np.logical_or.reduce([a.mask for a in here])
+        for arrival in here:
+            reduction = arrival.barrier.reduction
+            if reduction is None:
+                continue
+            mask = arrival.mask & rows[:, None]
+            f.enter(Active(mask, int(np.count_nonzero(mask))))
+            totals: dict[str, Array] = {
+                "popc": votes.sum(axis=1, keepdims=True, dtype=np.uint32),
+                "or": votes.any(axis=1, keepdims=True),
+                "and": (votes == arrived).all(axis=1, keepdims=True),
+            }
+            reduction.write(f, totals[reduction.how])
+
+    def _release(self, here: list[_Arrival], rows: Rows) -> list[tuple[int, Mask]]:
+        released: list[tuple[int, Mask]] = []
+        for arrival in here:
+            mask = arrival.mask & rows[:, None]
+            if mask.any():
+                released.append((arrival.barrier.target, mask))
+                arrival.mask = arrival.mask & ~rows[:, None]
+                arrival.votes = arrival.votes & ~rows[:, None]
+        return released
+
+
+def mine_rows(mine: Mask, f: Frame) -> Rows:
+    return np.asarray(mine.reshape(f.shape).any(axis=1))

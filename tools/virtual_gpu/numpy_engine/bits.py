@@ -1,0 +1,227 @@
+"""Logic, shifts and bit fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
+from astra_chat.tools.virtual_gpu.syntax import Immediate, type_bits
+
+_BITS = ("b16", "b32", "b64", "pred")
+_LOGIC: dict[str, Callable[..., Array]] = {
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "not": np.invert,
+}
+
+
+def _logic(code: Code) -> Step:
+    return elementwise(code, _LOGIC[code.instruction.family], code.type(*_BITS))
+
+
+for _name in _LOGIC:
+    family(_name)(_logic)
+
+
+@family("cnot")
+def cnot(code: Code) -> Step:
+    return elementwise(code, lambda a: (a == 0).astype(a.dtype), code.type(*_BITS[:3]))
+
+
+def shift_left(a: Array, amount: Array) -> Array:
+    """Amounts of the width and more leave 0."""
+    width = a.dtype.itemsize * 8
+    shifted = a << np.minimum(amount, width - 1).astype(a.dtype)
+    return np.where(amount < width, shifted, a.dtype.type(0))
+
+
+def shift_right(a: Array, amount: Array) -> Array:
+    """Fills with the sign if the dtype has one; amounts of the width and more leave only that."""
+    width = a.dtype.itemsize * 8
+    shifted = a >> np.minimum(amount, width - 1).astype(a.dtype)
+    if a.dtype.kind == "i":
+        return shifted
+    return np.where(amount < width, shifted, a.dtype.type(0))
+
+
+@family("shl")
+@family("shr")
+def shift(code: Code) -> Step:
+    left = code.instruction.family == "shl"
+    type_name = code.type("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64")
+    write, value = code.write(0, type_name), code.read(1, type_name)
+    code.count(3)
+    amount = code.operand(2)
+    width = type_bits(type_name)
+    if isinstance(amount, Immediate) and 0 <= amount.value < width:
+        by = dtype_of(type_name).type(amount.value)
+        if left:
+            return lambda f: write(f, value(f) << by)
+        return lambda f: write(f, value(f) >> by)
+    compute = shift_left if left else shift_right
+    amounts = code.read(2, "u32")
+    return lambda f: write(f, compute(value(f), amounts(f)))
+
+
+@family("shf")
+def funnel_shift(code: Code) -> Step:
+    """Of the 64 bits b:a, the upper word after a shift left, the lower one after a shift right."""
+    left = code.option("l", "r") == "l"
+    wraps = code.option("wrap", "clamp") == "wrap"
+
+    def compute(a: Array, b: Array, c: Array) -> Array:
+        amount = c & np.uint32(31) if wraps else np.minimum(c, np.uint32(32))
+        pair = (b.astype(np.uint64) << np.uint64(32)) | a
+        if left:
+            return ((pair << amount.astype(np.uint64)) >> np.uint64(32)).astype(np.uint32)
+        return (pair >> amount.astype(np.uint64)).astype(np.uint32)
+
+    return elementwise(code, compute, code.type("b32"))
+
+
+@family("lop3")
+def lop3(code: Code) -> Step:
+    """Any function of three bits; its truth table is the immediate."""
+    code.type("b32")
+    code.count(5)
+    table = code.operand(4)
+    if not isinstance(table, Immediate):
+        raise code.refuse("a table that is no constant")
+    write = code.write(0, "b32")
+    a, b, c = (code.read(index, "b32") for index in (1, 2, 3))
+    return lambda f: write(f, truth_table(a(f), b(f), c(f), table.value))
+
+
+def truth_table(a: Array, b: Array, c: Array, table: int) -> Array:
+    result = np.zeros((1, 1), np.uint32)
+    for row in range(8):
+        if table >> row & 1:
+            term = (a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c)
+            result = result | term
+    return result
+
+
+@family("prmt")
+def permute(code: Code) -> Step:
+    """Four bytes picked from b:a; bit 3 of a pick repeats the byte's sign instead."""
+    return elementwise(code, permute_bytes, code.type("b32"))
+
+
+def permute_bytes(a: Array, b: Array, picks: Array) -> Array:
+    pair = (b.astype(np.uint64) << np.uint64(32)) | a
+    result = np.zeros((1, 1), np.uint32)
+    for place in range(4):
+        pick = (picks >> np.uint32(4 * place)) & np.uint32(15)
+        shift = ((pick & np.uint32(7)) * np.uint32(8)).astype(np.uint64)
+        byte = (pair >> shift).astype(np.uint32) & np.uint32(0xFF)
+        sign = np.where(byte & np.uint32(0x80), np.uint32(0xFF), np.uint32(0))
+        byte = np.where(pick & np.uint32(8), sign, byte)
+        result = result | (byte << np.uint32(8 * place))
+    return result
+
+
+@family("popc")
+def popc(code: Code) -> Step:
+    return elementwise(
+        code, lambda a: np.bitwise_count(a).astype(np.uint32), code.type("b32", "b64"), "u32"
+    )
+
+
+def bit_length(a: Array) -> Array:
+    """uint32: position of the highest set bit plus one; 0 for 0."""
+    if a.dtype.itemsize == 8:
+        high, low = a >> np.uint64(32), a & np.uint64(0xFFFFFFFF)
+        return np.where(high != 0, bit_length32(high) + np.uint32(32), bit_length32(low))
+    return bit_length32(a)
+
+
+def bit_length32(a: Array) -> Array:
+    return np.frexp(a.astype(np.float64))[1].astype(np.uint32)
+
+
+@family("clz")
+def clz(code: Code) -> Step:
+    type_name = code.type("b32", "b64")
+    width = np.uint32(type_bits(type_name))
+    return elementwise(code, lambda a: width - bit_length(a), type_name, "u32")
+
+
+@family("bfind")
+def bfind(code: Code) -> Step:
+    """Highest bit that differs from the sign; all ones if there is none."""
+    as_shift = code.flag("shiftamt")
+    type_name = code.type("u32", "s32", "u64", "s64")
+    width = np.uint32(type_bits(type_name))
+
+    def compute(a: Array) -> Array:
+        if a.dtype.kind == "i":
+            a = (a ^ (a >> a.dtype.type(int(width) - 1))).view(dtype_of(f"u{width}"))
+        length = bit_length(a)
+        found = width - length if as_shift else length - np.uint32(1)
+        return np.where(length == 0, np.uint32(0xFFFFFFFF), found)
+
+    return elementwise(code, compute, type_name, "u32")
+
+
+@family("brev")
+def brev(code: Code) -> Step:
+    return elementwise(code, reverse_bits, code.type("b32", "b64"))
+
+
+def reverse_bits(a: Array) -> Array:
+    width = a.dtype.itemsize * 8
+    kind = a.dtype.type
+    distance = width // 2
+    mask = (1 << width) - 1
+    while distance:
+        mask ^= (mask << distance) & ((1 << width) - 1)
+        a = ((a >> kind(distance)) & kind(mask)) | ((a & kind(mask)) << kind(distance))
+        distance //= 2
+    return a
+
+
+@family("bfe")
+def bfe(code: Code) -> Step:
+    """The field of `length` bits at `position`, extended by its sign if the type has one."""
+    type_name = code.type("u32", "s32", "u64", "s64")
+    write, value = code.write(0, type_name), code.read(1, type_name)
+    position, length = code.read(2, "u32"), code.read(3, "u32")
+    code.count(4)
+    return lambda f: write(f, extract(value(f), position(f), length(f)))
+
+
+def extract(a: Array, position: Array, length: Array) -> Array:
+    width = a.dtype.itemsize * 8
+    start, count = position & np.uint32(0xFF), length & np.uint32(0xFF)
+    raw = a.view(np.dtype(f"u{a.dtype.itemsize}"))
+    one = raw.dtype.type(1)
+    field = shift_right(raw, start) & (shift_left(np.full((1, 1), one), count) - one)
+    if a.dtype.kind == "u":
+        return field
+    last = np.minimum(np.maximum(start + count, 1) - np.uint32(1), width - 1)
+    sign = (shift_right(raw, last) & one).astype(np.bool_) & (count > 0)
+    inside = np.minimum(count, np.where(start < width, width - start, 0)).astype(np.uint32)
+    filled = field | shift_left(np.full((1, 1), ~raw.dtype.type(0)), inside)
+    return np.where(sign, filled, field).view(a.dtype)
+
+
+@family("bfi")
+def bfi(code: Code) -> Step:
+    """b with the lowest `length` bits of a at `position`."""
+    type_name = code.type("b32", "b64")
+    write = code.write(0, type_name)
+    a, b = code.read(1, type_name), code.read(2, type_name)
+    position, length = code.read(3, "u32"), code.read(4, "u32")
+    code.count(5)
+    return lambda f: write(f, insert(a(f), b(f), position(f), length(f)))
+
+
+def insert(a: Array, b: Array, position: Array, length: Array) -> Array:
+    start, count = position & np.uint32(0xFF), length & np.uint32(0xFF)
+    one = a.dtype.type(1)
+    mask = shift_left(shift_left(np.full((1, 1), one), count) - one, start)
+    return (shift_left(a, start) & mask) | (b & ~mask)

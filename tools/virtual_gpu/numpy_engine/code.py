@@ -1,0 +1,330 @@
+"""Translation of one instruction: its modifiers and operands, each taken exactly once.
+
+What no family takes is refused, so a modifier that changes the meaning can not be overlooked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
+    Array,
+    as_type,
+    bits_of,
+    constant,
+    dtype_of,
+    is_type,
+    resize,
+    unsigned,
+)
+from astra_chat.tools.virtual_gpu.syntax import (
+    Immediate,
+    Instruction,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+)
+from astra_chat.tools.virtual_gpu.types import PtxUnsupported
+
+Read = Callable[[Frame], Array]
+Write = Callable[[Frame, Array], None]
+Step = Callable[[Frame], None]
+Handler = Callable[["Code"], Step]
+
+FAMILIES: dict[tuple[str, str], Handler] = {}
+"""By opcode family and kind of type: int, f32, f64, half, pred; "" serves every kind."""
+
+
+def family(name: str, *kinds: str) -> Callable[[Handler], Handler]:
+    """Registers the translation of an opcode family, for some kinds of type or for all."""
+
+    def register(handler: Handler) -> Handler:
+        for kind in kinds or ("",):
+            FAMILIES[name, kind] = handler
+        return handler
+
+    return register
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a symbol lies: global, const, shared, local, param or slot (of a call)."""
+
+    space: str
+    offset: int = 0
+
+
+@dataclass
+class Unit:
+    """What all instructions of a kernel share while it is translated."""
+
+    kernel: str
+    local: set[str]
+    """Registers of one basic block only: written without a mask."""
+    places: Mapping[str, Place]
+    numbers: dict[str, int] = field(default_factory=dict)
+    widths: list[int] = field(default_factory=list)
+    """Bits of each register, by number."""
+
+    def space(self, symbol: str) -> str:
+        """Space of a variable; empty for a name that is none."""
+        place = self.places.get(symbol)
+        return place.space if place else ""
+
+    def number(self, register: Register) -> int:
+        if register.name not in self.numbers:
+            self.numbers[register.name] = len(self.widths)
+            self.widths.append(register.bits)
+        return self.numbers[register.name]
+
+
+class Code:
+    def __init__(self, unit: Unit, instruction: Instruction) -> None:
+        self.unit, self.instruction = unit, instruction
+        self._left = list(instruction.modifiers)
+        guard = instruction.guard
+        self._guard = None if guard is None else self._predicate(guard.register, guard.negated)
+
+    def translate(self) -> Step:
+        """The step of this instruction. Raises PtxUnsupported."""
+        handler = FAMILIES.get((self.instruction.family, self.kind)) or FAMILIES.get(
+            (self.instruction.family, "")
+        )
+        if handler is None:
+            raise self.refuse("this instruction")
+        step = handler(self)
+        self.done()
+        return step
+
+    @property
+    def kind(self) -> str:
+        """Kind of the last type among the modifiers."""
+        last = next((m for m in reversed(self.instruction.modifiers) if is_type(m)), "")
+        if last in ("f32", "f64", "pred", ""):
+            return last
+        return "half" if "f16" in last else "int"
+
+    def refuse(self, what: str) -> PtxUnsupported:
+        ins = self.instruction
+        return PtxUnsupported(
+            f"{what} in '{ins.text}'", kernel=self.unit.kernel, opcode=ins.opcode, line=ins.line
+        )
+
+    # Modifiers
+
+    def done(self) -> None:
+        """Refuses the instruction if a modifier is left that nobody took."""
+        if self._left:
+            raise self.refuse(f"modifier .{self._left[0]} here")
+
+    def flag(self, name: str) -> bool:
+        if name in self._left:
+            self._left.remove(name)
+            return True
+        return False
+
+    def option(self, *names: str, default: str = "") -> str:
+        """The one of `names` that is among the modifiers; refused without if no default."""
+        for name in names:
+            if self.flag(name):
+                return name
+        if not default:
+            raise self.refuse(f"the form without .{names[0]}")
+        return default
+
+    def optional(self, *names: str) -> str:
+        """Like `option`; empty if none of them is there."""
+        return next((name for name in names if self.flag(name)), "")
+
+    def type(self, *allowed: str) -> str:
+        """The first type among the modifiers."""
+        found = next((m for m in self._left if is_type(m)), None)
+        if found is None or (allowed and found not in allowed):
+            raise self.refuse(f"type {found}")
+        self._left.remove(found)
+        return found
+
+    def ignore(self, *names: str) -> None:
+        """Modifiers that concern speed or the memory model only."""
+        for name in names:
+            self.flag(name)
+
+    def ignore_hints(self) -> None:
+        """Cache hints: L1::no_allocate, L2::128B. Not L2::cache_hint, which has an operand."""
+        self._left = [
+            m
+            for m in self._left
+            if not (m.startswith(("L1::", "L2::")) and m != "L2::cache_hint")
+        ]
+
+    # Operands
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return self.instruction.operands
+
+    def operand(self, index: int) -> Operand:
+        if index >= len(self.operands):
+            raise self.refuse("this number of operands")
+        return self.operands[index]
+
+    def count(self, *allowed: int) -> int:
+        if len(self.operands) not in allowed:
+            raise self.refuse("this number of operands")
+        return len(self.operands)
+
+    def read(self, index: int, type_name: str) -> Read:
+        return self.reader(self.operand(index), dtype_of(type_name))
+
+    def reader(self, operand: Operand, dtype: Any) -> Read:
+        match operand:
+            case Register():
+                return self._register(operand, dtype)
+            case Negated(register=register):
+                return self._predicate(register, True)
+            case Immediate():
+                value = constant(operand, dtype)
+                if value is None:
+                    raise self.refuse("this constant")
+                return lambda f, value=value: value  # type: ignore[misc]
+            case Special(name=name):
+                return self._special(name, dtype)
+            case Symbol(name=name) if self.unit.space(name) != "slot":
+                return self.symbol(operand, dtype)
+            case _:
+                raise self.refuse("this form of operand")
+
+    def _register(self, register: Register, dtype: Any) -> Read:
+        number = self.unit.number(register)
+        width = bits_of(dtype)
+        if register.bits < width or (width == 1) != (register.bits == 1):
+            raise self.refuse(f"a {register.type} register as {width} bits")
+        if register.bits > width:
+            raw = unsigned(register.bits)
+            return lambda f: resize(as_type(f.registers[number], raw), dtype)
+
+        def read(f: Frame) -> Array:
+            value = f.registers[number]
+            return value if value.dtype is dtype else value.view(dtype)
+
+        return read
+
+    def _predicate(self, register: Register, negated: bool) -> Read:
+        number = self.unit.number(register)
+        if register.type != "pred":
+            raise self.refuse("a guard that is not a predicate")
+        if negated:
+            return lambda f: ~f.registers[number]
+        return lambda f: f.registers[number]
+
+    def _special(self, name: str, dtype: Any) -> Read:
+        if name not in machine.SPECIALS:
+            raise self.refuse(f"special register {name}")
+        if name in machine.CLOCKS:
+            return lambda f: resize(machine.clock(f, name), dtype)
+        return lambda f: resize(f.special(name), dtype)
+
+    def symbol(self, symbol: Symbol, dtype: Any) -> Read:
+        """The address of a variable, in its own space."""
+        place = self.unit.places.get(symbol.name)
+        if place is None:
+            raise self.refuse(f"the symbol {symbol.name}")
+        offset = place.offset + symbol.offset
+        if place.space in ("global", "const"):
+            name = symbol.name
+            return lambda f: np.full((1, 1), f.symbols[name] + offset, dtype)
+        value = np.full((1, 1), offset, dtype)
+        return lambda f: value
+
+    def write(self, index: int, type_name: str) -> Write:
+        return self.writer(self.operand(index), dtype_of(type_name))
+
+    def writer(self, operand: Operand, dtype: Any) -> Write:
+        """Takes the result of the active lanes into a register; others keep theirs.
+
+        A result narrower than its register is extended by the sign of its type.
+        """
+        if isinstance(operand, Sink):
+            return lambda f, value: None
+        if not isinstance(operand, Register):
+            raise self.refuse("this destination")
+        width = bits_of(dtype)
+        if register_mismatch(operand, width):
+            raise self.refuse(f"a {operand.type} register for {width} bits")
+        put = self._put(self.unit.number(operand), operand.name in self.unit.local)
+        if operand.bits > width:
+            wide = unsigned(operand.bits)
+            return lambda f, value: put(f, resize(value, wide))
+        return put
+
+    def _put(self, number: int, local: bool) -> Write:
+        guard = self._guard
+
+        def plain(f: Frame, value: Array) -> None:
+            f.registers[number] = value
+
+        def masked(f: Frame, value: Array) -> None:
+            if not f.full:
+                value = np.where(f.active.mask, value, as_type(f.registers[number], value.dtype))
+            f.registers[number] = value
+
+        def guarded(f: Frame, value: Array) -> None:
+            assert guard is not None
+            chosen = guard(f) if local or f.full else guard(f) & f.active.mask
+            f.registers[number] = np.where(
+                chosen, value, as_type(f.registers[number], value.dtype)
+            )
+
+        if guard is not None:
+            return guarded
+        return plain if local else masked
+
+    def pair(self, index: int) -> tuple[Operand, Operand]:
+        """Both destinations of d|p; the second is a Sink where there is one only."""
+        operand = self.operand(index)
+        if isinstance(operand, Pair):
+            return operand.first, operand.second
+        return operand, Sink()
+
+    @property
+    def active(self) -> Callable[[Frame], Active]:
+        """The lanes that carry out the instruction, its guard applied."""
+        guard = self._guard
+        if guard is None:
+            return lambda f: f.active
+
+        def narrowed(f: Frame) -> Active:
+            mask = f.active.mask & guard(f)
+            return Active(mask, int(np.count_nonzero(mask)))
+
+        return narrowed
+
+
+def register_mismatch(register: Register, width: int) -> bool:
+    return register.bits < width or (width == 1) != (register.bits == 1)
+
+
+def elementwise(code: Code, compute: Callable[..., Array], type_name: str, result: str = "") -> Step:
+    """d = compute(a, b, ...), lane by lane: all operands of one type."""
+    write = code.write(0, result or type_name)
+    reads = [code.read(index, type_name) for index in range(1, len(code.operands))]
+    if len(reads) == 1:
+        a = reads[0]
+        return lambda f: write(f, compute(a(f)))
+    if len(reads) == 2:
+        a, b = reads
+        return lambda f: write(f, compute(a(f), b(f)))
+    if len(reads) == 3:
+        a, b, c = reads
+        return lambda f: write(f, compute(a(f), b(f), c(f)))
+    raise code.refuse("this number of operands")

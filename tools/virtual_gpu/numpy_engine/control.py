@@ -1,0 +1,102 @@
+"""Instructions that order, stop or report: fences, traps, assertions; printf writes nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number
+from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
+from astra_chat.tools.virtual_gpu.syntax import Group, Symbol
+
+
+def _nothing(f: Frame) -> None:
+    return None
+
+
+@family("membar")
+def membar(code: Code) -> Step:
+    code.option("cta", "gl", "gpu", "sys")
+    return _nothing
+
+
+@family("fence")
+def fence(code: Code) -> Step:
+    """Orders plain accesses. Fences of the asynchronous proxy are left over, hence refused."""
+    code.ignore("sc", "acq_rel", "acquire", "release")
+    code.option("cta", "cluster", "gpu", "sys")
+    return _nothing
+
+
+@family("griddepcontrol")
+def grid_dependency(code: Code) -> Step:
+    """Launches run one after the other: nothing to wait for."""
+    code.option("wait", "launch_dependents")
+    return _nothing
+
+
+@family("nanosleep")
+def nanosleep(code: Code) -> Step:
+    code.type("u32")
+    return _nothing
+
+
+@family("pmevent")
+def pmevent(code: Code) -> Step:
+    code.ignore("mask")
+    return _nothing
+
+
+@family("trap")
+@family("brkpt")
+def trap(code: Code) -> Step:
+    active_lanes = code.active
+    instruction = code.instruction
+
+    def step(f: Frame) -> None:
+        active = active_lanes(f)
+        if active.count:
+            lane = lane_number(active, 0)
+            message = "the kernel stopped itself"
+            raise f.fault(instruction, "trap", message, machine.LAUNCH_FAILURE, lane)
+
+    return step
+
+
+@family("__assertfail")
+def assertion(code: Code) -> Step:
+    """Parameters: message, file, line, function, character size."""
+    arguments = code.operand(1)
+    places = [
+        code.unit.places[item.name].offset
+        for item in (arguments.items if isinstance(arguments, Group) else ())
+        if isinstance(item, Symbol)
+    ]
+    if len(places) != 5:
+        raise code.refuse("this form of assertion")
+
+    def step(f: Frame) -> None:
+        lane = lane_number(f.active, 0)
+        text, file, line, function = (_slot(f, lane, at) for at in places[:4])
+        message = (
+            f"assertion `{_string(f, text)}` failed in {_string(f, function)}, "
+            f"{_string(f, file)}:{line & 0xFFFFFFFF}"
+        )
+        raise f.fault(code.instruction, "assert", message, machine.DEVICE_ASSERT, lane)
+
+    return step
+
+
+def _slot(f: Frame, lane: int, offset: int) -> int:
+    at = int(np.broadcast_to(f.local.origin, f.shape).reshape(-1)[lane]) + offset
+    return int(f.local.data[at : at + 8].view(np.uint64)[0])
+
+
+def _string(f: Frame, address: int) -> str:
+    """A C string in global memory."""
+    buffer = f.memory.find(address)
+    if buffer is None:
+        return "?"
+    data = buffer.data[address - buffer.address :].tobytes()
+    return data.partition(b"\0")[0].decode(errors="replace")

@@ -1,0 +1,237 @@
+"""f32 and f64 arithmetic, and the approximate functions of the special function unit.
+
+Approximations are computed more precisely than a GPU's; they differ by a few units in the last
+place. Where PTX states special values (flushes, zeros, NaN), those hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from astra_chat.tools.virtual_gpu.numpy_engine import rounding
+from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.numpy_engine.rounding import MODES, flush, saturate
+
+Function = Callable[..., Array]
+
+
+def _finish(code: Code, compute: Function, type_name: str) -> Step:
+    """With .ftz and .sat, where they are written."""
+    if code.flag("ftz"):
+        compute = _flushing(compute)
+    if code.flag("sat"):
+        compute = _saturating(compute)
+    return elementwise(code, compute, type_name)
+
+
+def _flushing(compute: Function) -> Function:
+    return lambda *values: flush(compute(*map(flush, values)))
+
+
+def _saturating(compute: Function) -> Function:
+    return lambda *values: saturate(compute(*values))
+
+
+def _rounded(code: Code, f32: Callable[[str], Function], f64: Function) -> Step:
+    """An operation that exists in four rounding modes for f32 and to nearest for f64."""
+    type_name = code.type("f32", "f64")
+    if type_name == "f64":
+        code.option("rn", default="rn")
+        return elementwise(code, f64, "f64")
+    return _finish(code, f32(code.option(*MODES, default="rn")), "f32")
+
+
+@family("add", "f32", "f64")
+def add(code: Code) -> Step:
+    def of(mode: str) -> Function:
+        return np.add if mode == "rn" else lambda a, b: rounding.add32(a, b, mode)
+
+    return _rounded(code, of, np.add)
+
+
+@family("sub", "f32", "f64")
+def sub(code: Code) -> Step:
+    def of(mode: str) -> Function:
+        return np.subtract if mode == "rn" else lambda a, b: rounding.add32(a, -b, mode)
+
+    return _rounded(code, of, np.subtract)
+
+
+@family("mul", "f32", "f64")
+def mul(code: Code) -> Step:
+    def of(mode: str) -> Function:
+        return np.multiply if mode == "rn" else lambda a, b: rounding.mul32(a, b, mode)
+
+    return _rounded(code, of, np.multiply)
+
+
+@family("fma", "f32", "f64")
+@family("mad", "f32", "f64")
+def fma(code: Code) -> Step:
+    return _rounded(
+        code, lambda mode: lambda a, b, c: rounding.fma32(a, b, c, mode), rounding.fma64
+    )
+
+
+@family("div", "f32", "f64")
+def div(code: Code) -> Step:
+    style = code.optional("approx", "full")
+    if not style:
+        return _rounded(
+            code, lambda mode: lambda a, b: rounding.div32(a, b, mode), np.divide
+        )
+    code.type("f32")
+    return _finish(code, approximate_quotient if style == "approx" else np.divide, "f32")
+
+
+def approximate_quotient(a: Array, b: Array) -> Array:
+    """a * (1/b); for |b| above 2^126 the reciprocal counts as 0, as PTX says."""
+    reciprocal = 1 / b
+    huge = np.abs(b) > 2.0**126
+    if huge.any():
+        reciprocal = np.where(huge, np.copysign(np.float32(0), b), reciprocal)
+    small = np.abs(b) < 2.0**-126
+    result: Array = a * reciprocal
+    return np.where(small, a / b, result) if small.any() else result
+
+
+@family("rcp", "f32", "f64")
+def rcp(code: Code) -> Step:
+    def exact(mode: str) -> Function:
+        return lambda a: rounding.div32(np.ones_like(a), a, mode)
+
+    return _unary(code, np.reciprocal, exact)
+
+
+@family("sqrt", "f32", "f64")
+def sqrt(code: Code) -> Step:
+    return _unary(code, np.sqrt, lambda mode: lambda a: rounding.sqrt32(a, mode))
+
+
+def _unary(code: Code, near: Function, exact: Callable[[str], Function]) -> Step:
+    if code.optional("approx"):
+        type_name = code.type("f32", "f64")
+        if type_name == "f64":
+            code.flag("ftz")
+            return elementwise(code, near, "f64")
+        return _finish(code, near, "f32")
+    return _rounded(code, exact, near)
+
+
+@family("rsqrt", "f32", "f64")
+def rsqrt(code: Code) -> Step:
+    code.option("approx")
+    type_name = code.type("f32", "f64")
+    if type_name == "f64":
+        code.flag("ftz")
+        return elementwise(code, lambda a: 1 / np.sqrt(a), "f64")
+    return _finish(code, lambda a: in_float64(lambda x: 1 / np.sqrt(x), a), "f32")
+
+
+def in_float64(function: Function, a: Array) -> Array:
+    result: Array = function(a.astype(np.float64)).astype(np.float32)
+    return result
+
+
+def exp2(a: Array) -> Array:
+    return in_float64(np.exp2, a)
+
+
+def log2(a: Array) -> Array:
+    return in_float64(np.log2, a)
+
+
+def tanh(a: Array) -> Array:
+    return in_float64(np.tanh, a)
+
+
+def _special_function(code: Code, function: Function) -> Step:
+    code.option("approx")
+    code.type("f32")
+    return _finish(code, function, "f32")
+
+
+@family("ex2", "f32")
+def ex2(code: Code) -> Step:
+    return _special_function(code, exp2)
+
+
+@family("lg2", "f32")
+def lg2(code: Code) -> Step:
+    return _special_function(code, log2)
+
+
+@family("sin", "f32")
+def sin(code: Code) -> Step:
+    return _special_function(code, lambda a: in_float64(np.sin, a))
+
+
+@family("cos", "f32")
+def cos(code: Code) -> Step:
+    return _special_function(code, lambda a: in_float64(np.cos, a))
+
+
+@family("tanh", "f32")
+def tanh_approx(code: Code) -> Step:
+    return _special_function(code, tanh)
+
+
+@family("neg", "f32", "f64")
+def neg(code: Code) -> Step:
+    return _sign_only(code, np.negative)
+
+
+@family("abs", "f32", "f64")
+def absolute(code: Code) -> Step:
+    return _sign_only(code, np.abs)
+
+
+def _sign_only(code: Code, compute: Function) -> Step:
+    type_name = code.type("f32", "f64")
+    if code.flag("ftz"):
+        return elementwise(code, lambda a: compute(flush(a)), type_name)
+    return elementwise(code, compute, type_name)
+
+
+@family("copysign", "f32", "f64")
+def copysign(code: Code) -> Step:
+    return elementwise(code, lambda a, b: np.copysign(b, a), code.type("f32", "f64"))
+
+
+@family("min", "f32", "f64")
+def minimum(code: Code) -> Step:
+    return _extreme(code, rounding.minimum)
+
+
+@family("max", "f32", "f64")
+def maximum(code: Code) -> Step:
+    return _extreme(code, rounding.maximum)
+
+
+def _extreme(code: Code, compute: Function) -> Step:
+    type_name = code.type("f32", "f64")
+    code.count(3)
+    keep_nan = code.flag("NaN")
+    chosen: Function = lambda a, b: compute(a, b, keep_nan=keep_nan)  # noqa: E731
+    if code.flag("ftz"):
+        return elementwise(code, lambda a, b: chosen(flush(a), flush(b)), type_name)
+    return elementwise(code, chosen, type_name)
+
+
+_TESTS: dict[str, Function] = {
+    "finite": np.isfinite,
+    "infinite": np.isinf,
+    "number": lambda a: ~np.isnan(a),
+    "notanumber": np.isnan,
+    "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+    "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny),
+}
+
+
+@family("testp", "f32", "f64")
+def testp(code: Code) -> Step:
+    test = _TESTS[code.option(*_TESTS)]
+    return elementwise(code, test, code.type("f32", "f64"), "pred")

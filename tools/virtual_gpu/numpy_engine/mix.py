@@ -1,0 +1,93 @@
+"""What a basic block costs a warp, read off its instructions."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from astra_chat.tools.virtual_gpu.flow import (
+    BasicBlock,
+    Branch,
+    Leave,
+    Suspend,
+    Switch,
+    destinations,
+    sources,
+)
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import INTEGERS, is_type
+from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
+from astra_chat.tools.virtual_gpu.syntax import Instruction
+
+_CLASSES = {
+    "atomic": "atom red",
+    "shuffle": "shfl vote match redux activemask elect",
+    "barrier": "bar barrier",
+    "control": "bra brx ret exit trap brkpt membar fence griddepcontrol nanosleep pmevent "
+    "__assertfail",
+    "special": "ex2 lg2 sin cos tanh rcp rsqrt sqrt",
+    "move": "mov cvta",
+    "global": "prefetch prefetchu",
+}
+_BY_FAMILY = {name: kind for kind, names in _CLASSES.items() for name in names.split()}
+_ON_CHIP = {"param": "move", "const": "move", "shared": "shared"}
+
+
+def class_of(instruction: Instruction) -> str:
+    """One of the classes of Counters.warp_instructions."""
+    family, modifiers = instruction.family, instruction.modifiers
+    if family in _BY_FAMILY:
+        return _BY_FAMILY[family]
+    if family in ("ld", "st"):
+        spaces = (_ON_CHIP.get(m.partition("::")[0]) for m in modifiers)
+        return next((space for space in spaces if space), "global")
+    types = [m for m in modifiers if is_type(m)]
+    if family == "cvt" and not all(t in INTEGERS for t in types):
+        return "convert"
+    last = types[-1] if types else "b32"
+    if family == "div" and last == "f32":
+        return "special"
+    if "f16" in last:
+        return "half"
+    return "float" if last in ("f32", "f64") else "int"
+
+
+def instruction_mix(block: BasicBlock) -> Mix:
+    classes = Counter(class_of(instruction) for instruction in block.body)
+    match block.end:
+        case Branch() | Switch() | Leave():
+            classes["control"] += 1
+        case Suspend():
+            classes["barrier"] += 1
+    loads = sum(map(_is_global_load, block.body))
+    return Mix(dict(classes), sum(classes.values()), loads, _load_rounds(block))
+
+
+def _is_global_load(instruction: Instruction) -> bool:
+    return instruction.family == "ld" and class_of(instruction) == "global" and (
+        "local" not in instruction.modifiers
+    )
+
+
+def _load_rounds(block: BasicBlock) -> int:
+    """How often a warp waits for global memory in the block, one wait after the other.
+
+    ptxas moves loads up as far as their addresses, and stores that might alias them, allow; a load
+    marked .nc passes stores.
+    """
+    ready: dict[str, int] = {}
+    fence = longest = 0
+    for instruction in block.body:
+        level = max((ready.get(name, 0) for name in sources(instruction)), default=0)
+        if _is_global_load(instruction):
+            start = level if "nc" in instruction.modifiers else max(level, fence)
+            level = start + 1
+            longest = max(longest, level)
+        elif instruction.family in ("st", "red", "atom"):
+            stored = (ready.get(name, 0) for name in _all_names(instruction))
+            fence = max(fence, level, *stored)
+        for name in destinations(instruction):
+            ready[name] = level
+    return longest
+
+
+def _all_names(instruction: Instruction) -> set[str]:
+    return sources(instruction) | destinations(instruction)

@@ -1,0 +1,177 @@
+"""A kernel translated: basic blocks of steps. Nothing has run yet; what is lacking is refused."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from astra_chat.tools.virtual_gpu.flow import (
+    BasicBlock,
+    Branch,
+    Jump,
+    Leave,
+    Suspend,
+    Switch,
+    control_flow,
+    local_registers,
+)
+from astra_chat.tools.virtual_gpu.inline import FlatKernel, inline
+from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
+from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Read, Step, Unit
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import is_type
+from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mix
+from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
+from astra_chat.tools.virtual_gpu.ptx import shared_layout
+from astra_chat.tools.virtual_gpu.syntax import Instruction, Kernel, Module, type_bits
+from astra_chat.tools.virtual_gpu.types import PtxUnsupported
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Lanes where the predicate holds go to `taken`, the others to `other`."""
+
+    predicate: Read
+    taken: int
+    other: int
+
+
+@dataclass(frozen=True)
+class Table:
+    """Lane by lane to targets[index]."""
+
+    instruction: Instruction
+    index: Read
+    targets: tuple[int, ...]
+
+
+End = Jump | Fork | Table | Barrier | Leave
+
+
+@dataclass(frozen=True)
+class Block:
+    steps: tuple[Step, ...]
+    end: End
+    mix: Mix
+    first: Instruction | None
+    """For messages about the block; None where it has no instruction."""
+
+    @property
+    def only_leaves(self) -> bool:
+        return not self.steps and isinstance(self.end, Leave)
+
+
+@dataclass(eq=False)
+class Program:
+    kernel: Kernel
+    blocks: tuple[Block, ...]
+    """In the order in which pending lanes are served; the first is the entry."""
+    widths: tuple[int, ...]
+    """Bits of each register."""
+    shared_bytes: int
+    """Static."""
+    local_bytes: int
+    """Of one thread."""
+    shared_granule: int
+    """Bytes of the narrowest access to shared memory: what the race check tells apart; 0: none."""
+
+    @property
+    def mixes(self) -> list[Mix]:
+        return [block.mix for block in self.blocks]
+
+
+_programs: weakref.WeakKeyDictionary[Module, dict[str, Program]] = weakref.WeakKeyDictionary()
+
+
+def translate(module: Module, kernel: str) -> Program:
+    """The program of one kernel; made once a module.
+
+    Raises PtxUnsupported, which names kernel, PTX line and opcode, for anything that the engine
+    lacks; KeyError for a kernel that the module does not have.
+    """
+    known = _programs.setdefault(module, {})
+    if kernel not in known:
+        known[kernel] = _translate(module, module.kernels[kernel])
+    return known[kernel]
+
+
+def count(program: Program) -> int:
+    """Static PTX instructions, branches included."""
+    return sum(block.mix.instructions for block in program.blocks)
+
+
+def _translate(module: Module, kernel: Kernel) -> Program:
+    if "reqnctapercluster" in kernel.directives or "explicitcluster" in kernel.directives:
+        raise PtxUnsupported(
+            "a cluster launch", kernel=kernel.name, opcode=".reqnctapercluster", line=0
+        )
+    flat = inline(module, kernel)
+    blocks = control_flow(flat, kernel.name)
+    offsets, shared_bytes = shared_layout(module, kernel)
+    local, local_bytes = _local_layout(flat)
+    places = _places(module, kernel, offsets) | local
+    unit = Unit(kernel.name, local_registers(blocks), places)
+    translated = tuple(_block(unit, block) for block in blocks)
+    return Program(
+        kernel, translated, tuple(unit.widths), shared_bytes, local_bytes, _granule(blocks)
+    )
+
+
+def _local_layout(flat: FlatKernel) -> tuple[dict[str, Place], int]:
+    """.local variables, and the .param slots of calls, one behind the other."""
+    places: dict[str, Place] = {}
+    size = 0
+    for name, variable in flat.variables.items():
+        if variable.space in ("local", "param"):
+            align = max(variable.align, 8)
+            size = -(-size // align) * align
+            places[name] = Place("local" if variable.space == "local" else "slot", size)
+            size += variable.size
+    return places, size
+
+
+def _places(module: Module, kernel: Kernel, shared: dict[str, int]) -> dict[str, Place]:
+    places = {name: Place(v.space) for name, v in module.globals.items()}
+    places |= {name: Place("shared", offset) for name, offset in shared.items()}
+    return places | {param.name: Place("param", param.offset) for param in kernel.params}
+
+
+def _block(unit: Unit, block: BasicBlock) -> Block:
+    steps = tuple(Code(unit, instruction).translate() for instruction in block.body)
+    instruction = block.body[0] if block.body else getattr(block.end, "instruction", None)
+    return Block(steps, _end(unit, block), instruction_mix(block), instruction)
+
+
+def _end(unit: Unit, block: BasicBlock) -> End:
+    match block.end:
+        case Branch(guard=guard, taken=taken, other=other):
+            number = unit.number(guard.register)
+            if guard.negated:
+                taken, other = other, taken
+            return Fork(lambda f: f.registers[number], taken, other)
+        case Switch(instruction=instruction, targets=targets):
+            code = Code(unit, instruction)
+            code.option("idx")
+            code.ignore("uni")
+            code.done()
+            return Table(instruction, code.read(0, "u32"), targets)
+        case Suspend(instruction=instruction, target=target):
+            return translate_barrier(Code(unit, instruction), target)
+        case end:
+            return end
+
+
+def _granule(blocks: Sequence[BasicBlock]) -> int:
+    """Generic accesses may be to shared memory too."""
+    widths = [
+        type_bits(next(m for m in reversed(i.modifiers) if is_type(m))) // 8
+        for block in blocks
+        for i in block.body
+        if i.family in ("ld", "st") and (class_of(i) == "shared" or _is_generic(i))
+    ]
+    return min(widths, default=0)
+
+
+def _is_generic(instruction: Instruction) -> bool:
+    spaces = {"global", "const", "local", "param"}
+    return not any(m.partition("::")[0] in spaces for m in instruction.modifiers)

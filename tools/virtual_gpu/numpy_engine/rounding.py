@@ -1,0 +1,257 @@
+"""Rounding as PTX wants it: halves, directed modes, flushed subnormals, and one rounding an FMA.
+
+Double rounding is avoided by rounding to odd first (S. Boldo, G. Melquiond, "Emulation of a FMA and
+correctly rounded sums: proved algorithms using rounding to odd", 2008). Halves are raw uint16.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+
+_F32_SIGN = np.uint32(0x80000000)
+_F32_EXPONENT = np.uint32(0x7F800000)
+_HALF_VALUES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
+_HALF_NAN = np.uint16(0x7FFF)
+MODES = ("rn", "rz", "rm", "rp")
+
+
+def flush(value: Array) -> Array:
+    """float32 with subnormals replaced by zeros of their sign."""
+    bits = value.view(np.uint32)
+    probe = bits + bits
+    probe -= np.uint32(1)
+    if probe.size and int(probe.min()) >= 0xFFFFFF:
+        return value
+    sign = bits & _F32_SIGN
+    return np.where((bits & _F32_EXPONENT) == 0, sign, bits).view(np.float32)
+
+
+def saturate(value: Array) -> Array:
+    """Clamped to [0, 1]; NaN becomes 0 and so does -0."""
+    return np.fmin(np.fmax(value, 0), 1).astype(value.dtype) + value.dtype.type(0)
+
+
+def widen_half(bits: Array) -> Array:
+    """float16 bits to float32; exact."""
+    return _HALF_VALUES.take(bits)
+
+
+def widen_bfloat(bits: Array) -> Array:
+    """bfloat16 bits to float32; exact."""
+    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def narrow_half(value: Array) -> Array:
+    """float32 or float64 to float16 bits, to nearest even; NaN becomes 0x7fff."""
+    bits: Array = value.astype(np.float16).view(np.uint16)
+    return _canonical(bits, value)
+
+
+def narrow_bfloat(value: Array) -> Array:
+    """float32 or float64 to bfloat16 bits, to nearest even; NaN becomes 0x7fff."""
+    if value.dtype == np.float64:
+        value = odd_float32(value)
+    wide = value.view(np.uint32)
+    up = (wide >> np.uint32(16)) & np.uint32(1)
+    up += np.uint32(0x7FFF)
+    up += wide
+    up >>= np.uint32(16)
+    return _canonical(up.astype(np.uint16), value)
+
+
+def _canonical(bits: Array, value: Array) -> Array:
+    bad = np.isnan(value)
+    return np.where(bad, _HALF_NAN, bits) if bad.any() else bits
+
+
+def odd_float32(exact: Array) -> Array:
+    """float64 to float32 by rounding to odd: any later rounding to fewer bits is then right."""
+    near = exact.astype(np.float32)
+    bits = near.view(np.uint32)
+    cut = toward(bits, near.astype(np.float64), exact, "rz")
+    inexact = (near != exact) & ~np.isnan(exact)
+    return np.where(inexact, cut | np.uint32(1), bits).view(np.float32)
+
+
+def toward(bits: Array, rounded: Array, exact: Array, mode: str) -> Array:
+    """Corrects a result rounded to nearest to a directed mode.
+
+    bits: its raw bits; rounded, exact: its value and the exact one, both float64.
+    """
+    if mode == "rn":
+        return bits
+    high, low = rounded > exact, rounded < exact
+    if mode == "rz":
+        high, low = high & (exact > 0), low & (exact < 0)
+    elif mode == "rm":
+        low = np.zeros_like(low)
+    else:
+        high = np.zeros_like(high)
+    one = bits.dtype.type(1)
+    sign = bits.dtype.type(1 << (bits.dtype.itemsize * 8 - 1))
+    positive = (bits & sign) == 0
+    zero = (bits & ~sign) == 0
+    down = np.where(zero, sign | one, np.where(positive, bits - one, bits + one))
+    up = np.where(zero, one, np.where(positive, bits + one, bits - one))
+    return np.where(high, down, np.where(low, up, bits))
+
+
+def float32_of(exact: Array, mode: str) -> Array:
+    """float64 to float32 in a rounding mode. Correct for exact or odd-rounded float64."""
+    near = exact.astype(np.float32)
+    if mode == "rn":
+        return near
+    return toward(near.view(np.uint32), near.astype(np.float64), exact, mode).view(np.float32)
+
+
+def half_of(exact: Array, mode: str, narrow: Callable[[Array], Array], widen: Callable[[Array], Array]) -> Array:
+    """float64 to half bits in a rounding mode."""
+    bits = narrow(exact)
+    if mode == "rn":
+        return bits
+    return toward(bits, widen(bits).astype(np.float64), exact, mode)
+
+
+def odd_sum(a: Array, b: Array) -> Array:
+    """float64 a + b rounded to odd."""
+    total = a + b
+    back = total - a
+    error = (a - (total - back)) + (b - back)
+    bits = total.view(np.int64)
+    away = (error > 0) == (total > 0)
+    fix = (error != 0) & ((bits & 1) == 0) & np.isfinite(total) & np.isfinite(error)
+    return (bits + np.where(fix, np.where(away, 1, -1), 0)).view(np.float64)
+
+
+def exact_fma(a: Array, b: Array, c: Array) -> Array:
+    """float32 or half values a * b + c as float64 rounded to odd: the product is exact."""
+    product = a.astype(np.float64) * b
+    return odd_sum(*np.broadcast_arrays(product, c.astype(np.float64)))
+
+
+def fma32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
+    """float32 fused multiply-add."""
+    if mode != "rn":
+        return float32_of(exact_fma(a, b, c), mode)
+    near = a.astype(np.float64) * b + c
+    result: Array = near.astype(np.float32)
+    # One rounding too many can only matter half-way between floats, or among subnormals.
+    tie = (near.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
+    tiny = flush(result)
+    if tie.any() or tiny is not result:
+        return exact_fma(a, b, c).astype(np.float32)
+    return result
+
+
+def fma64(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
+    """float64 fused multiply-add, to nearest."""
+    a, b, c = np.broadcast_arrays(a, b, c)
+    high, low = _product(a, b)
+    top, carry = _two_sum(c, low)
+    total, rest = _two_sum(high, top)
+    result = total + odd_sum(carry, rest)
+    magnitude = np.abs(np.stack([a, b, c, result]))
+    unsafe = ((magnitude > 2.0**480) | ((magnitude < 2.0**-480) & (magnitude != 0))).any(axis=0)
+    unsafe |= ~np.isfinite(result) | (result == 0)
+    if unsafe.any():
+        result = result.copy()
+        triples = zip(a[unsafe], b[unsafe], c[unsafe], strict=True)
+        result[unsafe] = [_slow_fma(float(x), float(y), float(z)) for x, y, z in triples]
+    return result
+
+
+def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    total = a + b
+    back = total - a
+    return total, (a - (total - back)) + (b - back)
+
+
+def _product(a: Array, b: Array) -> tuple[Array, Array]:
+    """a * b as an unevaluated sum of two float64 (G. Veltkamp, T. Dekker, 1971)."""
+    product = a * b
+    a_high, a_low = _split(a)
+    b_high, b_low = _split(b)
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+    return product, error
+
+
+def _split(a: Array) -> tuple[Array, Array]:
+    scaled = a * 134217729.0
+    high = scaled - (scaled - a)
+    return high, a - high
+
+
+def _slow_fma(a: float, b: float, c: float) -> float:
+    if not all(map(np.isfinite, (a, b, c))):
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if exact == 0:
+        return a * b + c
+    try:
+        return float(exact)
+    except OverflowError:
+        return float("inf") if exact > 0 else float("-inf")
+
+
+def add32(a: Array, b: Array, mode: str) -> Array:
+    if mode == "rn":
+        return a + b
+    wide = np.broadcast_arrays(a.astype(np.float64), b.astype(np.float64))
+    return float32_of(odd_sum(*wide), mode)
+
+
+def mul32(a: Array, b: Array, mode: str) -> Array:
+    return a * b if mode == "rn" else float32_of(a.astype(np.float64) * b, mode)
+
+
+def div32(a: Array, b: Array, mode: str) -> Array:
+    """In a directed mode the float64 quotient may be a float32 although the exact one is not:
+    the remainder's sign decides."""
+    near: Array = a / b
+    if mode == "rn":
+        return near
+    wide = near.astype(np.float64)
+    remainder = a.astype(np.float64) - wide * b
+    side = np.where((remainder > 0) == (b > 0), 1.0, -1.0)
+    exact = np.where(remainder == 0, wide, wide + side * np.abs(wide) * 2.0**-40)
+    return toward(near.view(np.uint32), wide, exact, mode).view(np.float32)
+
+
+def sqrt32(a: Array, mode: str) -> Array:
+    near: Array = np.sqrt(a)
+    if mode == "rn":
+        return near
+    wide = near.astype(np.float64)
+    remainder = a.astype(np.float64) - wide * wide
+    exact = np.where(remainder == 0, wide, wide + np.sign(remainder) * wide * 2.0**-40)
+    return toward(near.view(np.uint32), wide, exact, mode).view(np.float32)
+
+
+def minimum(a: Array, b: Array, *, keep_nan: bool = False) -> Array:
+    """-0 is less than +0; NaN only if both are NaN, or, with keep_nan, if any is."""
+    return _extreme(a, b, np.fmin, np.bitwise_or, keep_nan)
+
+
+def maximum(a: Array, b: Array, *, keep_nan: bool = False) -> Array:
+    return _extreme(a, b, np.fmax, np.bitwise_and, keep_nan)
+
+
+def _extreme(a: Array, b: Array, choose: Any, join: Any, keep_nan: bool) -> Array:
+    result: Array = choose(a, b)
+    zeros = (result == 0) & (a == b)
+    if zeros.any():
+        raw = np.dtype(f"u{a.dtype.itemsize}")
+        result = np.where(zeros, join(a.view(raw), b.view(raw)).view(a.dtype), result)
+    lost = np.isnan(a) | np.isnan(b) if keep_nan else np.isnan(result)
+    return np.where(lost, canonical_nan(a.dtype), result) if lost.any() else result
+
+
+def canonical_nan(dtype: Any) -> Array:
+    bits = np.uint32(0x7FFFFFFF) if dtype == np.float32 else np.uint64(0x7FF8000000000000)
+    return np.array(bits).view(dtype)

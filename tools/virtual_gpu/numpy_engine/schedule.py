@@ -1,0 +1,229 @@
+"""Runs a program over the blocks of a launch, batch by batch."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.flow import Jump, Leave
+from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena, lane_number, make_arena
+from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, WaitingRoom
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import (
+    Active,
+    Frame,
+    Mask,
+    blocks_of,
+    padded_threads,
+)
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, unsigned
+from astra_chat.tools.virtual_gpu.numpy_engine.program import Block, Fork, Program, Table
+from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
+from astra_chat.tools.virtual_gpu.numpy_engine.tally import LaunchTally, Tally
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Counters, Launch, LaunchReport
+
+BATCH_LANES = 16384
+"""Lanes that run together: enough to hide the cost of a NumPy call, few enough for the cache."""
+INSTRUCTION_BUDGET = 20_000_000
+"""Instructions that one batch may issue before it counts as an endless loop."""
+_LOCAL_LIMIT_BYTES = 1 << 28
+
+
+def run(
+    program: Program,
+    launch: Launch,
+    memory: Memory,
+    *,
+    blocks: Sequence[int] | None = None,
+    instruction_budget: int = INSTRUCTION_BUDGET,
+    module_globals: Mapping[str, int] | None = None,
+    counters: bool = True,
+) -> LaunchReport:
+    """Runs the launch, or the given linear block ids of it, on host memory.
+
+    module_globals: address of each variable of the module. Without `counters` those of the report
+    stay zero. Raises Fault where a GPU or its sanitizer would stop, KeyError for a variable of the
+    module without an address.
+    """
+    chosen = blocks_of(launch, blocks)
+    threads = padded_threads(launch.block)
+    step = _batch_blocks(program, threads)
+    tally = LaunchTally() if counters else None
+    room = _shared_limit(program, launch)
+    for start in range(0, chosen.size, step):
+        frame = _frame(
+            program, launch, memory, module_globals or {}, chosen[start : start + step], tally, room
+        )
+        _Batch(program, frame, instruction_budget).run()
+        if frame.tally is not None:
+            frame.tally.finish()
+    return LaunchReport(launch, int(chosen.size), tally.finish() if tally else Counters())
+
+
+def _batch_blocks(program: Program, threads: int) -> int:
+    lanes = BATCH_LANES
+    if program.local_bytes:
+        lanes = min(lanes, max(_LOCAL_LIMIT_BYTES // program.local_bytes, threads))
+    return max(lanes // threads, 1)
+
+
+def _shared_limit(program: Program, launch: Launch) -> int:
+    """Static and dynamic; a dynamic array begins at most 15 bytes behind the static ones."""
+    static = -(-program.shared_bytes // 16) * 16 if launch.dynamic_shared_bytes else (
+        program.shared_bytes
+    )
+    return static + launch.dynamic_shared_bytes
+
+
+def _frame(
+    program: Program,
+    launch: Launch,
+    memory: Memory,
+    symbols: Mapping[str, int],
+    ids: NDArray[np.int64],
+    tally: LaunchTally | None,
+    shared_limit: int,
+) -> Frame:
+    shape = (ids.size, padded_threads(launch.block))
+    exists = np.broadcast_to(np.arange(shape[1]) < launch.block.count, shape).copy()
+    shared = make_arena("shared", shape[0], shared_limit, (shape[0], 1))
+    local = make_arena("local", shape[0] * shape[1], program.local_bytes, shape)
+    races = None
+    if program.shared_granule and shared_limit and shape[1] > WARP_LANES:
+        races = RaceCheck(shape, shared.data.size, program.shared_granule)
+    return Frame(
+        launch=launch,
+        memory=memory,
+        symbols=symbols,
+        blocks=ids,
+        registers=[np.zeros((1, 1), unsigned(width)) for width in program.widths],
+        shared=shared,
+        local=local,
+        params=_params(program, launch),
+        races=races,
+        tally=Tally(tally, shape, program.mixes) if tally else None,
+        live=exists,
+    )
+
+
+def _params(program: Program, launch: Launch) -> Arena:
+    arena = make_arena("param", 1, program.kernel.param_bytes, (1, 1))
+    data = np.frombuffer(launch.params, np.uint8)[: program.kernel.param_bytes]
+    arena.data[: data.size] = data
+    return arena
+
+
+class _Batch:
+    """Pending lanes by basic block; the earliest block with any runs next."""
+
+    def __init__(self, program: Program, frame: Frame, budget: int) -> None:
+        self._blocks = program.blocks
+        self._frame, self._budget = frame, budget
+        self._pending: list[Active | None] = [None] * len(program.blocks)
+        self._queue: list[int] = []
+        self._waiting = WaitingRoom(frame.live)
+
+    def run(self) -> None:
+        frame = self._frame
+        self._send(0, frame.active)
+        while True:
+            while self._queue:
+                index = heapq.heappop(self._queue)
+                active = self._pending[index]
+                assert active is not None
+                self._pending[index] = None
+                self._visit(index, active)
+            if self._waiting.empty:
+                return
+            for target, mask in self._waiting.open(frame):
+                self._send(target, Active(mask, int(np.count_nonzero(mask))))
+
+    def _visit(self, index: int, active: Active) -> None:
+        frame, block = self._frame, self._blocks[index]
+        frame.enter(active)
+        frame.steps += block.mix.instructions
+        if frame.steps > self._budget:
+            raise self._endless(block, active)
+        if frame.tally is not None:
+            frame.tally.visit(index, active)
+        for step in block.steps:
+            step(frame)
+        match block.end:
+            case Jump(target=target):
+                self._send(target, active)
+            case Fork():
+                self._fork(block.end, active)
+            case Table():
+                self._table(block.end, active)
+            case Barrier():
+                self._waiting.arrive(frame, block.end, active)
+            case Leave():
+                frame.leave(active)
+
+    def _send(self, target: int, active: Active) -> None:
+        if self._blocks[target].only_leaves:
+            if self._frame.tally is not None:
+                self._frame.tally.visit(target, active)
+            self._frame.leave(active)
+            return
+        there = self._pending[target]
+        if there is None:
+            self._pending[target] = active
+            heapq.heappush(self._queue, target)
+        else:
+            self._pending[target] = Active(
+                there.mask | active.mask, there.count + active.count
+            )
+
+    def _fork(self, fork: Fork, active: Active) -> None:
+        predicate = fork.predicate(self._frame)
+        if predicate.size == 1:
+            self._send(fork.taken if predicate[0, 0] else fork.other, active)
+            return
+        taken = active.mask & predicate
+        count = int(np.count_nonzero(taken))
+        if count == 0:
+            self._send(fork.other, active)
+        elif count == active.count:
+            self._send(fork.taken, active)
+        else:
+            if self._frame.tally is not None:
+                self._frame.tally.branch(active, taken)
+            self._send(fork.taken, Active(taken, count))
+            rest: Mask = active.mask & ~taken
+            self._send(fork.other, Active(rest, active.count - count))
+
+    def _table(self, table: Table, active: Active) -> None:
+        frame = self._frame
+        index: Array = np.broadcast_to(table.index(frame), frame.shape)
+        sent = 0
+        for place, target in enumerate(table.targets):
+            mask = active.mask & (index == place)
+            count = int(np.count_nonzero(mask))
+            if count:
+                sent += count
+                self._send(target, Active(mask, count))
+        if sent < active.count:
+            outside = active.mask & (index >= len(table.targets))
+            lane = lane_number(Active(outside, active.count - sent), 0)
+            raise frame.fault(
+                table.instruction,
+                "illegal_branch",
+                "an index outside the table of targets",
+                machine.LAUNCH_FAILURE,
+                lane,
+            )
+
+    def _endless(self, block: Block, active: Active) -> Exception:
+        message = (
+            f"more than {self._budget} instructions in one batch of blocks: an endless loop, or a "
+            "wait for another block"
+        )
+        assert block.first is not None
+        return self._frame.fault(
+            block.first, "timeout", message, machine.LAUNCH_TIMEOUT, lane_number(active, 0)
+        )

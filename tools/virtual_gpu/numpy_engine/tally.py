@@ -1,0 +1,194 @@
+"""Exact counts of a launch: instructions by class, sectors, wavefronts, critical path."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.memory import Buffer
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, Counters
+
+_SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
+_BANKS = 32
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What one visit of a basic block costs a warp: known without running it."""
+
+    classes: dict[str, int]
+    instructions: int
+    loads: int
+    """Global load instructions."""
+    load_rounds: int
+    """Longest chain of global loads that wait for each other."""
+
+
+@dataclass
+class LaunchTally:
+    """Counts of all batches of a launch."""
+
+    counters: Counters = field(default_factory=Counters)
+    loaded: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    """By buffer address: which of its sectors were read."""
+    stored: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+
+    def finish(self) -> Counters:
+        self.counters.unique_load_sectors = _marked(self.loaded)
+        self.counters.unique_store_sectors = _marked(self.stored)
+        return self.counters
+
+
+def _marked(bitmaps: dict[int, NDArray[np.bool_]]) -> int:
+    return sum(int(np.count_nonzero(bitmap)) for bitmap in bitmaps.values())
+
+
+class Tally:
+    """Counts of one batch; `finish` adds them to the launch's."""
+
+    def __init__(self, launch: LaunchTally, shape: tuple[int, int], mixes: list[Mix]) -> None:
+        self._launch, self._shape = launch, shape
+        self._counters = launch.counters
+        warps = shape[0] * shape[1] // WARP_LANES
+        self._instructions = np.zeros(warps, np.int64)
+        self._loads = np.zeros(warps, np.int64)
+        self._rounds = np.zeros(warps, np.int64)
+        self._mixes = mixes
+        self._visits = [0] * len(mixes)
+
+    def visit(self, block: int, active: Active) -> None:
+        mix = self._mixes[block]
+        self._counters.lane_instructions += mix.instructions * active.count
+        if active.dense:
+            warps: Any = slice(None)
+            self._visits[block] += self._instructions.size
+        else:
+            warps = _warps(active)
+            self._visits[block] += int(np.count_nonzero(warps))
+        self._instructions[warps] += mix.instructions
+        if mix.loads:
+            self._loads[warps] += mix.loads
+            self._rounds[warps] += mix.load_rounds
+
+    def branch(self, active: Active, taken: NDArray[np.bool_]) -> None:
+        """Counts the warps that part at a branch."""
+        there = taken.reshape(-1, WARP_LANES).any(axis=1)
+        elsewhere = (active.mask & ~taken).reshape(-1, WARP_LANES).any(axis=1)
+        self._counters.divergent_branches += int(np.count_nonzero(there & elsewhere))
+
+    def barrier(self, active: Active) -> None:
+        self._counters.barriers += int(np.count_nonzero(_warps(active)))
+
+    def finish(self) -> None:
+        counters = self._counters
+        for visits, mix in zip(self._visits, self._mixes, strict=True):
+            if visits:
+                scaled = {name: count * visits for name, count in mix.classes.items()}
+                counters.warp_instructions.update(Counter(scaled))
+        counters.critical_path_instructions = max(
+            counters.critical_path_instructions, int(self._instructions.max())
+        )
+        counters.critical_path_loads = max(
+            counters.critical_path_loads, int(self._loads.max())
+        )
+        counters.dependent_load_rounds = max(
+            counters.dependent_load_rounds, int(self._rounds.max())
+        )
+
+    def global_access(self, site: Site, address: Array, active: Active) -> None:
+        """Requests, sectors and bytes of one instruction."""
+        requests, sectors = self._sectors(address, active)
+        counters = self._counters
+        bytes_ = site.size * active.count
+        if site.writes:
+            counters.global_store_requests += requests
+            counters.global_store_sectors += sectors
+            counters.global_store_bytes += bytes_
+        else:
+            counters.global_load_requests += requests
+            counters.global_load_sectors += sectors
+            counters.global_load_bytes += bytes_
+
+    def _sectors(self, address: Array, active: Active) -> tuple[int, int]:
+        if address.size == 1:
+            warps = int(np.count_nonzero(_warps(active)))
+            return warps, warps
+        rows = _per_warp(address >> _SECTOR_SHIFT, active, self._shape)
+        steps = np.diff(rows.view(np.int64), axis=1)
+        if steps.size and int(steps.min()) < 0:
+            steps = np.diff(np.sort(rows, axis=1).view(np.int64), axis=1)
+        return rows.shape[0], rows.shape[0] + int(np.count_nonzero(steps))
+
+    def touch(self, site: Site, region: Region, addresses: Array) -> None:
+        """Marks the sectors of a buffer."""
+        bitmaps = self._launch.stored if site.writes else self._launch.loaded
+        buffer = region.buffer
+        first = buffer.address // SECTOR_BYTES
+        if buffer.address not in bitmaps:
+            bitmaps[buffer.address] = np.zeros(_sector_count(buffer), np.bool_)
+        mine = addresses if region.chosen is None else addresses[region.chosen]
+        sectors = mine >> _SECTOR_SHIFT
+        if sectors.size > 1:
+            new = np.empty(sectors.size, np.bool_)
+            new[0] = True
+            np.not_equal(sectors[1:], sectors[:-1], out=new[1:])
+            sectors = sectors[new]
+        bitmaps[buffer.address][(sectors - np.uint64(first)).view(np.int64)] = True
+
+    def shared_access(self, site: Site, address: Array, active: Active) -> None:
+        """Wavefronts: a warp's access is cut into parts of 128 bytes; lanes that want different
+        words of one bank wait for each other."""
+        words = np.broadcast_to(address, self._shape).view(np.int64) >> 2
+        rows = _per_warp(words, active, self._shape)
+        counters = self._counters
+        counters.shared_requests += rows.shape[0]
+        parts = max(site.size // 4, 1)
+        rows = rows.reshape(-1, WARP_LANES // parts)
+        span = rows.max(axis=1) - rows.min(axis=1) + parts
+        easy = span <= _BANKS
+        counters.shared_wavefronts += int(np.count_nonzero(easy))
+        if not easy.all():
+            counters.shared_wavefronts += _conflicts(rows[~easy], parts)
+
+
+def _warps(active: Active) -> NDArray[np.bool_]:
+    return active.mask.reshape(-1, WARP_LANES).any(axis=1)
+
+
+def _per_warp(value: Array, active: Active, shape: tuple[int, int]) -> Array:
+    """Rows of 32 lanes of the warps that take part; lanes that do not repeat another's value."""
+    rows = np.ascontiguousarray(np.broadcast_to(value, shape)).reshape(-1, WARP_LANES)
+    if active.dense:
+        return rows
+    mask = active.mask.reshape(-1, WARP_LANES)
+    there = mask.any(axis=1)
+    rows, mask = rows[there], mask[there]
+    highest = np.where(mask, rows, 0).max(axis=1, keepdims=True)
+    return np.where(mask, rows, highest)
+
+
+def _conflicts(rows: Array, parts: int) -> int:
+    """Sum over rows of the most different words that any one bank must deliver.
+
+    rows: first word of each lane, int64; a lane takes `parts` words.
+    """
+    words = (rows[:, :, None] + np.arange(parts)).reshape(rows.shape[0], -1)
+    words = np.sort(words, axis=1)
+    fresh = np.ones(words.shape, np.bool_)
+    fresh[:, 1:] = words[:, 1:] != words[:, :-1]
+    row = np.broadcast_to(np.arange(rows.shape[0])[:, None], words.shape)
+    key = (row * _BANKS + words % _BANKS)[fresh]
+    counts = np.bincount(key, minlength=rows.shape[0] * _BANKS).reshape(-1, _BANKS)
+    return int(counts.max(axis=1).sum())
+
+
+def _sector_count(buffer: Buffer) -> int:
+    last = (buffer.address + max(buffer.nbytes, 1) - 1) // SECTOR_BYTES
+    return last - buffer.address // SECTOR_BYTES + 1
