@@ -126,12 +126,12 @@ RULES = (
     ),
     Rule(
         "socket socketpair getaddrinfo gethostbyname sendto recvfrom sendmsg recvmsg",
-        "no network",
+        "a kernel has no use for a network",
     ),
     Rule(
         "fopen fopen64 freopen fdopen ifstream ofstream fstream filebuf openat opendir readdir"
         " tmpfile mkstemp unlink readlink creat",
-        "no files",
+        "a kernel has no use for files",
     ),
     Rule(
         "getenv secure_getenv setenv putenv unsetenv clearenv environ __environ",
@@ -165,7 +165,7 @@ STD_NAMES = {
     "thread": "host threads outlive the call that is timed",
     "jthread": "host threads outlive the call that is timed",
     "async": "host threads outlive the call that is timed",
-    "filesystem": "no files",
+    "filesystem": "a kernel has no use for files",
     "chrono": "what it does must not depend on time or chance",
 }
 """Names that are forbidden after std:: only."""
