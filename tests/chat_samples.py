@@ -9,8 +9,18 @@ from typing import Literal
 
 import pytest
 
-from astra_chat.agents.payloads import Analysis, Commission, Extent, Plan, TestCase, TestSuite
+from astra_chat.agents.payloads import (
+    Analysis,
+    Commission,
+    Extent,
+    Kernel,
+    Plan,
+    TestCase,
+    TestSuite,
+)
+from astra_chat.agents.policy import Decision
 from astra_chat.agents.thread import Turn
+from astra_chat.ending import ended
 from astra_chat.tools.tasks import Task, load_task
 from astra_chat.tools.types import (
     BuildFailed,
@@ -29,7 +39,11 @@ from astra_chat.tools.types import (
     Timed,
     Wrong,
     candidate_id,
+    sha256_of,
 )
+from astra_chat.transcript.events import Chosen, Header, Options, TaskRecord
+from astra_chat.transcript.turns import blobs, events_of
+from astra_chat.transcript.writer import Writer
 
 DEVICE = Device(
     kind="virtual", name="virtual GPU, estimates for NVIDIA H200", arch="sm_90", spec="h200"
@@ -368,3 +382,40 @@ def baseline_turns(outcome: Outcome | None = None) -> list[Turn]:
         Turn("tester", suite((7, 12))),
         Turn("executor", evaluation(SCALAR, outcome or timed(1.0, "tie"))),
     ]
+
+
+def header() -> Header:
+    """The head of a transcript whose task has one file, FILE."""
+    return Header(
+        started="2026-01-01T00:00:00+00:00",
+        versions={"astra": "0.1.0", "python": "3.11.7"},
+        device=DEVICE,
+        options=Options(
+            models="scripted", tier="sglang", rounds=5, repairs=2, cases=None, flags=("-O3",)
+        ),
+        git=None,
+        task=TaskRecord(name="doubled", id="0" * 64, files={"baseline.cu": sha256_of(SCALAR)}),
+    )
+
+
+def write_transcript(path: Path, turns: Sequence[Turn] | None = None) -> Path:
+    """A finished run's transcript: these turns, or the baseline's and one faster candidate."""
+    turns = turns or [
+        *baseline_turns(),
+        Turn("planner", plan()),
+        Turn("coder", Kernel(words="Four at a time.", source=VECTOR)),
+        Turn("executor", build(VECTOR)),
+        Turn("executor", evaluation(VECTOR, timed(1.9, requests=25.0))),
+        Turn("profiler", analysis("stop")),
+    ]
+    stored: set[str] = set()
+    writer = Writer(path, "run-1")
+    writer.append(header(), *blobs([SCALAR], stored))
+    for number, said in enumerate(turns):
+        if number:
+            decision = Decision(speaker=said.speaker, by="rule", legal=(said.speaker,))
+            writer.append(Chosen(decision=decision))
+        writer.append(*events_of(said, stored))
+    writer.append(ended(turns, "profiler"))
+    writer.close()
+    return path

@@ -1,0 +1,68 @@
+"""Transcripts on disk: a line for each event, never over another file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.payloads import Kernel
+from astra_chat.agents.thread import Turn
+from astra_chat.tools.errors import BadInput
+from astra_chat.transcript.turns import events_of
+from astra_chat.transcript.writer import Writer
+from tests.chat_samples import VECTOR, baseline_turns, header
+
+
+def test_lines_are_numbered_and_carry_their_turn(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "new" / "transcript.jsonl", "run-1")
+    writer.append(header())
+    for turn in baseline_turns():
+        writer.append(*events_of(turn, set()))
+    lines = [json.loads(line) for line in writer.path.read_text().splitlines()]
+    assert [line["seq"] for line in lines] == [0, 1, 2, 3]
+    assert [line["turn"] for line in lines] == [0, 1, 2, 3]
+    assert {line["run"] for line in lines} == {"run-1"} and {line["v"] for line in lines} == {1}
+    assert [line["t"] for line in lines] == sorted(line["t"] for line in lines)
+
+
+def test_a_line_is_on_disk_when_append_returns(tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "t.jsonl", "r")
+    writer.append(header())
+    assert writer.path.read_text().endswith("\n"), "without close or flush by us"
+
+
+def test_a_source_is_stored_once(tmp_path: Path) -> None:
+    writer, stored = Writer(tmp_path / "t.jsonl", "r"), set[str]()
+    for words in ("first", "again"):
+        turn = Turn("coder", Kernel(words=words, source=VECTOR))
+        writer.append(*events_of(turn, stored))
+    assert writer.path.read_text().count("float4 v = in[i]") == 1
+
+
+def test_an_existing_transcript_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "transcript.jsonl"
+    path.write_text("precious")
+    with pytest.raises(BadInput, match="is there already"):
+        Writer(path, "r")
+    assert path.read_text() == "precious"
+
+
+def test_a_file_where_the_folder_should_be(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(BadInput, match=r"out is there already|cannot write"):
+        Writer(tmp_path / "out" / "transcript.jsonl", "r")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_read_only_folder(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(BadInput, match="cannot write"):
+        Writer(tmp_path / "transcript.jsonl", "r")
+
+
+def test_a_folder_that_cannot_hold_files() -> None:
+    with pytest.raises(BadInput, match="cannot write"):
+        Writer(Path("/proc/none/transcript.jsonl"), "r")
