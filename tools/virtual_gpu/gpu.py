@@ -61,14 +61,8 @@ class _Loaded:
     module: Module
     resources: Mapping[str, tuple[int, int]]
     variables: dict[str, NDArray[np.uint8]]
-    programs: dict[str, numpy_engine.Program] = field(default_factory=dict)
     dynamic_limits: dict[str, int] = field(default_factory=dict)
     """What cudaFuncSetAttribute allowed."""
-
-    def program(self, kernel: Kernel) -> numpy_engine.Program:
-        if kernel.name not in self.programs:
-            self.programs[kernel.name] = numpy_engine.translate(self.module, kernel)
-        return self.programs[kernel.name]
 
     @property
     def addresses(self) -> dict[str, int]:
@@ -198,7 +192,7 @@ class VirtualGpu:
                 return LAUNCH_FAILURE
 
     def _run(self, loaded: _Loaded, launch: Launch) -> None:
-        program = loaded.program(loaded.module.kernels[launch.kernel])
+        program = numpy_engine.translate(loaded.module, launch.kernel)
         addresses = loaded.addresses
         report = run_sampled(
             launch,

@@ -24,7 +24,7 @@ _SHARED_UNIT = 128
 
 def blocks_per_sm(spec: GpuSpec, *, registers: int, shared_bytes: int, threads: int) -> int:
     """Blocks that an SM holds at once: registers a thread, all shared bytes and threads a block."""
-    if threads < 1 or shared_bytes > spec.shared_per_block_optin:
+    if not 1 <= threads <= MAX_THREADS or shared_bytes > spec.shared_per_block_optin:
         return 0
     warps = -(-threads // WARP_LANES)
     shared = _round_up(shared_bytes + spec.shared_reserved_per_block, _SHARED_UNIT)

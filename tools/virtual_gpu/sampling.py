@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -9,11 +10,12 @@ from dataclasses import fields
 
 from astra_chat.tools.virtual_gpu.types import Counters, Launch, LaunchReport
 
+PROBE_LANES = 16384
+"""Threads of the first part: as many as an engine runs at once, so they cost little more than one
+block."""
 PROBE_BLOCKS = 32
-"""Launches of fewer blocks than this always run whole: a sample would save little."""
-LONGEST = frozenset(
-    {"critical_path_instructions", "critical_path_loads", "dependent_load_rounds"}
-)
+"""The first part has at least so many blocks."""
+LONGEST = frozenset({"critical_path_instructions", "critical_path_loads", "dependent_load_rounds"})
 """Counters of the one longest warp; the others are sums over blocks."""
 
 Run = Callable[[Sequence[int] | None, bool], LaunchReport]
@@ -23,15 +25,21 @@ Run = Callable[[Sequence[int] | None, bool], LaunchReport]
 def run_sampled(launch: Launch, run: Run, budget: int | None, counters: bool) -> LaunchReport:
     """Run a launch whole, or blocks of it worth about `budget` instructions of single threads.
 
-    The first block tells what one costs. It is not run twice: a kernel may change its input.
+    A first part, spread over the grid, tells what a block costs. No block is run twice: a kernel
+    may change its input.
     """
     blocks = launch.grid.count
-    if budget is None or blocks < PROBE_BLOCKS:
+    first = max(PROBE_BLOCKS, PROBE_LANES // max(launch.block.count, 1))
+    if budget is None or blocks <= first:
         return run(None, counters)
-    probe = run([0], True)
-    affordable = int(budget / max(1, probe.counters.lane_instructions))
-    chosen = choose_blocks(blocks, max(PROBE_BLOCKS, affordable))
-    return merged(probe, run(chosen[1:], counters))
+    probed = choose_blocks(blocks, first)
+    probe = run(probed, True)
+    affordable = budget * first // max(1, probe.counters.lane_instructions)
+    if affordable <= first:
+        return probe
+    others = sorted(set(range(blocks)).difference(probed))
+    rest = [others[i] for i in choose_blocks(len(others), affordable - first)]
+    return merged(probe, run(rest, counters))
 
 
 def choose_blocks(blocks: int, wanted: int) -> list[int]:
@@ -41,18 +49,18 @@ def choose_blocks(blocks: int, wanted: int) -> list[int]:
     """
     if wanted >= blocks:
         return list(range(blocks))
-    inner = max(wanted - 2, 0)
-    edges = [1 + i * (blocks - 2) // max(inner, 1) for i in range(inner + 1)]
+    if wanted < 3:
+        return [0, blocks - 1][:wanted]
+    inner = wanted - 2
+    edges = [1 + i * (blocks - 2) // inner for i in range(inner + 1)]
     generator = random.Random(blocks)
-    middle = [generator.randrange(a, b) for a, b in zip(edges, edges[1:], strict=False)]
-    return [0, *middle, blocks - 1][: max(wanted, 2)]
+    return [0, *(generator.randrange(a, b) for a, b in itertools.pairwise(edges)), blocks - 1]
 
 
 def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
     """One report of two disjoint sets of blocks of one launch.
 
-    Unique sectors are added: what both sets touched counts twice, an error below one block in
-    PROBE_BLOCKS as the first set is one block.
+    Unique sectors are added: what both sets touched, a row of weights say, counts twice.
     """
     total = Counters()
     for field in fields(Counters):

@@ -34,7 +34,7 @@ def test_blocks_per_sm_as_on_an_h200(registers: int, shared: int) -> None:
 
 def test_no_block_fits_beyond_the_limits() -> None:
     assert blocks_per_sm(H200, registers=10, shared_bytes=232449, threads=32) == 0
-    assert blocks_per_sm(H200, registers=10, shared_bytes=0, threads=2080) == 0
+    assert blocks_per_sm(H200, registers=10, shared_bytes=0, threads=1025) == 0
     assert blocks_per_sm(H200, registers=10, shared_bytes=0, threads=0) == 0
 
 

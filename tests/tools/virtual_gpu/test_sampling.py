@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_chat.tools.virtual_gpu.sampling import PROBE_BLOCKS, choose_blocks, merged, run_sampled
+from astra_chat.tools.virtual_gpu.sampling import (
+    PROBE_BLOCKS,
+    PROBE_LANES,
+    choose_blocks,
+    merged,
+    run_sampled,
+)
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
 
 INSTRUCTIONS_PER_BLOCK = 1000
@@ -57,22 +63,29 @@ def test_a_sample_is_not_regular() -> None:
 
 @pytest.mark.parametrize("budget", [None, 10**9])
 def test_what_fits_the_budget_runs_whole_and_once(budget: int | None) -> None:
-    engine = Engine(launch_of(500))
+    engine = Engine(launch_of(5000))
     report = run_sampled(engine.launch, engine, budget, True)
-    assert engine.ran == list(range(500))
-    assert report.blocks_run == 500 and not report.sampled
+    assert sorted(engine.ran) == list(range(5000))
+    assert report.blocks_run == 5000 and not report.sampled
 
 
-def test_over_the_budget_the_affordable_blocks_run_once() -> None:
+@pytest.mark.parametrize("affordable", [1, 600, 2000])
+def test_over_the_budget_the_affordable_blocks_run_once(affordable: int) -> None:
     engine = Engine(launch_of(10_000))
-    report = run_sampled(engine.launch, engine, 200 * INSTRUCTIONS_PER_BLOCK, False)
-    assert engine.ran == choose_blocks(10_000, 200)
-    assert report.blocks_run == 200 and report.sampled
-    assert report.counters.lane_instructions == 200 * INSTRUCTIONS_PER_BLOCK
+    report = run_sampled(engine.launch, engine, affordable * INSTRUCTIONS_PER_BLOCK, True)
+    expected = max(affordable, PROBE_LANES // 32)
+    assert len(engine.ran) == len(set(engine.ran)) == report.blocks_run == expected
+    assert report.sampled and {0, 9_999} <= set(engine.ran)
+    assert report.counters.lane_instructions == expected * INSTRUCTIONS_PER_BLOCK
+
+
+def test_the_cost_is_known_without_counters_too() -> None:
+    engine = Engine(launch_of(10_000))
+    assert run_sampled(engine.launch, engine, 1000 * INSTRUCTIONS_PER_BLOCK, False).sampled
 
 
 def test_a_launch_of_few_blocks_runs_whole_whatever_it_costs() -> None:
-    engine = Engine(launch_of(PROBE_BLOCKS - 1))
+    engine = Engine(launch_of(PROBE_BLOCKS))
     assert not run_sampled(engine.launch, engine, 1, True).sampled
 
 

@@ -49,11 +49,22 @@ __global__ void write_at(int* data, int64_t offset) { data[offset] = 1; }
 __global__ void write_misaligned(char* data) { *reinterpret_cast<int*>(data + 1) = 1; }
 __global__ void stop() { __trap(); }
 
-template <typename K>
-static cudaError_t launched(K kernel, dim3 grid, dim3 block, size_t dynamic) {
-  int* nothing = nullptr;
-  void* args[] = {&nothing};
-  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, args, dynamic, nullptr);
+enum Way { kChevron, kClassic, kExtended };
+
+template <typename T>
+static cudaError_t launched(Way way, void (*kernel)(T*), dim3 grid, dim3 block, size_t dynamic, int* data = nullptr) {
+  T* typed = reinterpret_cast<T*>(data);
+  void* args[] = {&typed};
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = dynamic;
+  switch (way) {
+    case kClassic:
+      return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, args, dynamic, nullptr);
+    case kExtended: return cudaLaunchKernelEx(&config, kernel, typed);
+    default: kernel<<<grid, block, dynamic>>>(typed); return cudaPeekAtLastError();
+  }
 }
 
 extern "C" {
@@ -191,6 +202,27 @@ int broken(int which, int* data) {
   return cudaDeviceSynchronize();
 }
 
+// Launches that a GPU refuses, in each of the three ways.
+int launch_code(int which, int way_number, int* data) {
+  const Way way = static_cast<Way>(way_number);
+  switch (which) {
+    case 0: return launched(way, mirror, 1, 1025, 8192);
+    case 1: return launched(way, mirror, 1, 0, 0);
+    case 2: return launched(way, mirror, 0, 32, 128);
+    case 3: return launched(way, mirror, dim3(1, 65536), 32, 128);
+    case 4: return launched(way, mirror, dim3(1, 1, 65536), 32, 128);
+    case 5: return launched(way, mirror, 1, dim3(1, 1, 65), 512);
+    case 6: return launched(way, mirror, 1, 32, 49153);
+    case 7: return launched(way, mirror, 1, 32, 300000);
+    case 8: return launched(way, large_static, 1, 32, 10000);
+    case 9: return launched(way, bounded, 1, 129, 0);
+    case 10: return launched(way, many_registers, 1, 1024, 0);
+    case 11: return launched(way, mirror, dim3(0x80000000u), 32, 128);
+    case 12: return launched(way, bounded, 1, 128, 0, data);
+    default: return -1;
+  }
+}
+
 int call_code(int which, int* data) {
   int host[32] = {};
   void* pointer = nullptr;
@@ -198,18 +230,6 @@ int call_code(int which, int* data) {
   float ms = 0;
   int value = 0;
   switch (which) {
-    case 0: return launched(mirror, 1, 1025, 8192);
-    case 1: return launched(mirror, 1, 0, 0);
-    case 2: return launched(mirror, 0, 32, 128);
-    case 3: return launched(mirror, dim3(1, 65536), 32, 128);
-    case 4: return launched(mirror, dim3(1, 1, 65536), 32, 128);
-    case 5: return launched(mirror, 1, dim3(1, 1, 65), 512);
-    case 6: return launched(mirror, 1, 32, 49153);
-    case 7: return launched(mirror, 1, 32, 300000);
-    case 8: return launched(large_static, 1, 32, 10000);
-    case 9: return launched(bounded, 1, 129, 0);
-    case 10: return launched(many_registers, 1, 1024, 0);
-    case 11: return launched(mirror, dim3(0x80000000u), 32, 128);
     case 12: return cudaFuncSetAttribute(mirror, cudaFuncAttributeMaxDynamicSharedMemorySize, 232449);
     case 13: return cudaFuncSetAttribute(mirror, cudaFuncAttributeMaxDynamicSharedMemorySize, -1);
     case 14: return cudaFuncSetAttribute(large_static, cudaFuncAttributeMaxDynamicSharedMemorySize, 232448);
@@ -229,11 +249,13 @@ int call_code(int which, int* data) {
     case 27: return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, mirror, 0, 0);
     case 28: return cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 3);
     case 29: return cudaMemset(host, 0, sizeof host);
-    case 30: return launched(bounded, 1, 128, 0);
+    case 30: return cudaFree(data + 1);
     case 31: return cudaMemcpy(data, host, 64, cudaMemcpyDeviceToDevice);
     case 32: return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, bounded, 256, 0) ? -1 : value;
     case 33: return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, mirror, 2048, 0) ? -1 : value;
     case 34: return cudaOccupancyMaxActiveBlocksPerMultiprocessor(&value, large_static, 128, 200000) ? -1 : value;
+    case 35: return cudaMemcpy(host, host + 16, 16, cudaMemcpyDefault);
+    case 36: return cudaMemcpyToSymbol(table, host, 64, 0, cudaMemcpyDefault);
     default: return -1;
   }
 }
