@@ -1,5 +1,6 @@
-"""`python -m astra_chat` does what the command `astra-chat` does."""
+"""`python -m astra_chat` is `astra-chat`."""
 
 from astra_chat.cli import main
 
-main()
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.messages import (
@@ -41,6 +41,9 @@ from astra_chat.tools.types import Progress
 from astra_chat.transcript.events import Chosen, Event, Options, Record, Repaired
 from astra_chat.transcript.turns import blobs, events_of
 from astra_chat.transcript.writer import NAME, Writer
+
+Item: TypeAlias = BaseAgentEvent | BaseChatMessage | TaskResult
+"""What a team's stream yields."""
 
 
 @dataclass(frozen=True)
@@ -162,10 +165,9 @@ class Session:
         asked = message("user", self._commission())
         try:
             with _interrupts(token):
-                async with aclosing(
-                    team.run_stream(task=asked, cancellation_token=token)
-                ) as stream:
-                    await self._follow(stream, moderator)
+                running = team.run_stream(task=asked, cancellation_token=token)
+                async with aclosing(running) as stream:
+                    await self._follow(stream, moderator, token)
         except asyncio.CancelledError:
             if not token.is_cancelled():
                 raise
@@ -175,27 +177,31 @@ class Session:
                 # AutoGen keeps an exception's text only; the agents handed us the exception.
                 raise self._failures[0] from None
             raise
-        finally:
-            token.cancel()
         return False
 
     async def _follow(
-        self,
-        stream: AsyncIterator[BaseAgentEvent | BaseChatMessage | TaskResult],
-        moderator: Moderator,
+        self, stream: AsyncIterator[Item], moderator: Moderator, token: CancellationToken
     ) -> None:
         """Record the team's stream until it ends."""
-        async for item in stream:
-            match item:
-                case TaskResult(stop_reason=reason):
-                    if reason == STALLED:
-                        raise RuntimeError("the team fell silent before its end")
-                case SelectSpeakerEvent():
-                    self._record(Chosen(decision=moderator.decisions.popleft()))
-                case RepairEvent(source=source, content=reason):
-                    self._record(Repaired(speaker=cast(Speaker, source), reason=reason))
-                case BaseChatMessage():
-                    self._take(typed(item))
+        try:
+            async for item in stream:
+                self._hear(item, moderator)
+        except Exception:
+            # Before the stream is closed, which waits for the team: it would go on.
+            token.cancel()
+            raise
+
+    def _hear(self, item: Item, moderator: Moderator) -> None:
+        match item:
+            case TaskResult(stop_reason=reason):
+                if reason == STALLED:
+                    raise RuntimeError("the team fell silent before its end")
+            case SelectSpeakerEvent():
+                self._record(Chosen(decision=moderator.decisions.popleft()))
+            case RepairEvent(source=source, content=reason):
+                self._record(Repaired(speaker=cast(Speaker, source), reason=reason))
+            case BaseChatMessage():
+                self._take(typed(item))
 
     def _commission(self) -> Commission:
         request = self._request
