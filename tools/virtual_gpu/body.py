@@ -228,7 +228,7 @@ class BodyParser:
         if cursor.accept("+"):
             offset += cursor.number().value
         if cursor.accept(","):
-            rest = (Address(base, offset), self._single())
+            rest: tuple[Operand, ...] = (Address(base, offset), self._single())
             while cursor.accept(","):
                 rest = (*rest, self._single())
             cursor.expect("]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from astra_chat.tools.virtual_gpu.lexer import PtxSyntaxError, Token
 from astra_chat.tools.virtual_gpu.syntax import Immediate, Relocation, Variable, type_bits
 
+_NONE: tuple[Relocation, ...] = ()
 _SPACES = frozenset({".global", ".const", ".shared", ".local", ".param"})
 
 
@@ -130,7 +131,7 @@ class Cursor:
             else:
                 size *= self.number().value
                 self.expect("]")
-        initial, relocations = b"", ()
+        initial, relocations = b"", _NONE
         if self.accept("="):
             items = self._initial_items(type_name)
             if unsized:

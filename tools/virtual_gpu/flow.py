@@ -1,9 +1,4 @@
-"""Control flow of a kernel: basic blocks, and the order in which a warp's lanes meet again.
-
-A scheduler that always runs the earliest block with pending lanes, in a weak topological order
-(F. Bourdoncle, "Efficient chaotic iteration strategies with widenings", 1993), reconverges lanes
-without post-dominators or a stack: loops are contiguous and a loop's exits come after its body.
-"""
+"""Control flow of a kernel: basic blocks, in the order in which a scheduler serves them."""
 
 from __future__ import annotations
 
@@ -11,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.inline import FlatKernel
+from astra_chat.tools.virtual_gpu.order import weak_topological_order
 from astra_chat.tools.virtual_gpu.syntax import (
     Guard,
     Instruction,
@@ -160,69 +156,6 @@ def _mentions(block: BasicBlock) -> Iterable[tuple[str, bool]]:
     return seen.items()
 
 
-def weak_topological_order(successors: Sequence[Sequence[int]], entry: int = 0) -> list[int]:
-    """Vertices reachable from `entry`: components contiguous, each head first, exits after."""
-    order: list[int] = []
-
-    def visit(vertices: set[int], roots: Sequence[int]) -> None:
-        for component in _components(vertices, successors, roots):
-            head = component[0]
-            order.append(head)
-            rest = set(component[1:])
-            if rest:
-                visit(rest, [v for v in successors[head] if v in rest])
-
-    visit(set(range(len(successors))), [entry])
-    return order
-
-
-def _components(
-    vertices: set[int], successors: Sequence[Sequence[int]], roots: Sequence[int]
-) -> list[list[int]]:
-    """Strongly connected components in topological order, each with the vertex reached first at
-    its front (R. Tarjan, 1972, without recursion)."""
-    number: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    open_: set[int] = set()
-    found: list[list[int]] = []
-
-    def walk(root: int) -> None:
-        work = [(root, iter(successors[root]))]
-        enter(root)
-        while work:
-            vertex, rest = work[-1]
-            step = next((v for v in rest if v in vertices), None)
-            if step is None:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[vertex])
-                if low[vertex] == number[vertex]:
-                    found.append(take(vertex))
-            elif step not in number:
-                enter(step)
-                work.append((step, iter(successors[step])))
-            elif step in open_:
-                low[vertex] = min(low[vertex], number[step])
-
-    def enter(vertex: int) -> None:
-        number[vertex] = low[vertex] = len(number)
-        stack.append(vertex)
-        open_.add(vertex)
-
-    def take(root: int) -> list[int]:
-        at = stack.index(root)
-        component = stack[at:]
-        del stack[at:]
-        open_.difference_update(component)
-        return component
-
-    for root in roots:
-        if root not in number:
-            walk(root)
-    return found[::-1]
-
-
 class _Builder:
     """Cuts a flat body into basic blocks, in the order of the text."""
 
@@ -323,9 +256,7 @@ class _Builder:
         before, guarded = self._last, self._begin()
         block = self._last
         opposite = Guard(instruction.guard.register, not instruction.guard.negated)
-        self._later.append(
-            lambda: setattr(before, "end", Branch(opposite, guarded + 1, guarded))
-        )
+        self._later.append(lambda: setattr(before, "end", Branch(opposite, guarded + 1, guarded)))
         return block
 
 
@@ -341,5 +272,3 @@ def _moved(end: Terminator, place: dict[int, int]) -> Terminator:
             return Suspend(instruction, place[target])
         case _:
             return end
-
-

@@ -87,12 +87,16 @@ class _Inliner:
         symbols = self._bind(call, formal, actual) | self._fresh_names(function)
         copy = _renamed(function, symbols, f"${self._copies}", after)
         self._flat.variables.update(
-            {symbols[n]: dataclasses.replace(v, name=symbols[n])
-             for n, v in function.variables.items()}
+            {
+                symbols[n]: dataclasses.replace(v, name=symbols[n])
+                for n, v in function.variables.items()
+            }
         )
         self._flat.targets.update(
-            {symbols[n]: tuple(symbols[t] for t in targets)
-             for n, targets in function.targets.items()}
+            {
+                symbols[n]: tuple(symbols[t] for t in targets)
+                for n, targets in function.targets.items()
+            }
         )
         self._expand(copy, (*stack, callee))
         self._flat.body.append(Label(after))

@@ -186,5 +186,3 @@ def _names(operand: object) -> list[str]:
         return [operand.name]
     parts = getattr(operand, "items", None) or (getattr(operand, "base", None),)
     return [name for part in parts if part is not None for name in _names(part)]
-
-

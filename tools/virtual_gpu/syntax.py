@@ -79,9 +79,7 @@ class Sink:
     """The destination `_`: the result is dropped."""
 
 
-Operand = (
-    Register | Special | Immediate | Symbol | Address | Vector | Pair | Negated | Group | Sink
-)
+Operand = Register | Special | Immediate | Symbol | Address | Vector | Pair | Negated | Group | Sink
 
 
 @dataclass(frozen=True, slots=True)

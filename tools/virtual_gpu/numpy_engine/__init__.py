@@ -1,12 +1,12 @@
 """The NumPy back end: runs translated kernels on arrays of lanes, with sanitizer and counters.
 
-    code.py      one instruction's modifiers and operands, each taken once or refused
-    program.py   kernel -> Program                 schedule.py   runs it, batch by batch
-    frame.py     the state of a batch              barriers.py   of a thread block
-    arena.py     where addresses lead              races.py      the race check
-    tally.py, mix.py   exact counters
-    Families of instructions: floats, halves, integers, bits, compares, moves, convert, loads,
-    atomics, warps, control; rounding.py has the arithmetic that needs care.
+code.py      one instruction's modifiers and operands, each taken once or refused
+program.py   kernel -> Program                 schedule.py   runs it, batch by batch
+frame.py     the state of a batch              barriers.py   of a thread block
+arena.py     where addresses lead              races.py      the race check
+tally.py, mix.py   exact counters
+Families of instructions: floats, halves, integers, bits, compares, moves, convert, loads,
+atomics, warps, control; rounding.py has the arithmetic that needs care.
 """
 
 from __future__ import annotations

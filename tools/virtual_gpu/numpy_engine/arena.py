@@ -157,18 +157,14 @@ def global_regions(f: Frame, site: Site, addresses: Array, active: Active) -> It
     yield from regions
 
 
-def _region(
-    buffer: Buffer, site: Site, addresses: Array, chosen: NDArray[Any] | None
-) -> Region:
+def _region(buffer: Buffer, site: Site, addresses: Array, chosen: NDArray[Any] | None) -> Region:
     items, first = buffer.items(site.size)
     shift = np.uint64(site.size.bit_length() - 1)
     index = ((addresses - np.uint64(first)) >> shift).view(np.int64)
     return Region(buffer, items, index, chosen)
 
 
-def spaces_of(
-    f: Frame, address: Array, active: Active
-) -> Iterator[tuple[str, Array, Active]]:
+def spaces_of(f: Frame, address: Array, active: Active) -> Iterator[tuple[str, Array, Active]]:
     """Splits generic addresses by space: (space, address in that space, lanes)."""
     values = select(address, active, f.shape)
     if int(values.max()) < _FIRST_WINDOW:

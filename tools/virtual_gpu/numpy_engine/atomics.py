@@ -41,9 +41,7 @@ _UPDATES: dict[str, Update] = {
     "exch": lambda old, b, c: b,
     "cas": lambda old, b, c: np.where(old == b, c, old),
     "inc": lambda old, b, c: np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1)),
-    "dec": lambda old, b, c: np.where(
-        (old == 0) | (old > b), b, old - old.dtype.type(1)
-    ),
+    "dec": lambda old, b, c: np.where((old == 0) | (old > b), b, old - old.dtype.type(1)),
 }
 
 
@@ -69,9 +67,7 @@ def _atomic(code: Code, *, returns: bool) -> Step:
     code.count(first + (3 if how == "cas" else 2))
     update = _typed(code, how, type_name)
     address = address_reader(code, code.operand(first))
-    operands = [
-        code.read(index, type_name) for index in range(first + 1, len(code.operands))
-    ]
+    operands = [code.read(index, type_name) for index in range(first + 1, len(code.operands))]
     write = code.write(0, type_name) if returns else None
     active_lanes = code.active
     dtype = dtype_of(type_name)

@@ -36,7 +36,7 @@ def shift_left(a: Array, amount: Array) -> Array:
     """Amounts of the width and more leave 0."""
     width = a.dtype.itemsize * 8
     shifted = a << np.minimum(amount, width - 1).astype(a.dtype)
-    return np.where(amount < width, shifted, a.dtype.type(0))
+    return np.asarray(np.where(amount < width, shifted, a.dtype.type(0)))
 
 
 def shift_right(a: Array, amount: Array) -> Array:
@@ -44,8 +44,8 @@ def shift_right(a: Array, amount: Array) -> Array:
     width = a.dtype.itemsize * 8
     shifted = a >> np.minimum(amount, width - 1).astype(a.dtype)
     if a.dtype.kind == "i":
-        return shifted
-    return np.where(amount < width, shifted, a.dtype.type(0))
+        return np.asarray(shifted)
+    return np.asarray(np.where(amount < width, shifted, a.dtype.type(0)))
 
 
 @family("shl")
@@ -199,14 +199,14 @@ def extract(a: Array, position: Array, length: Array) -> Array:
     start, count = position & np.uint32(0xFF), length & np.uint32(0xFF)
     raw = a.view(np.dtype(f"u{a.dtype.itemsize}"))
     one = raw.dtype.type(1)
-    field = shift_right(raw, start) & (shift_left(np.full((1, 1), one), count) - one)
+    field: Array = shift_right(raw, start) & (shift_left(np.full((1, 1), one), count) - one)
     if a.dtype.kind == "u":
         return field
     last = np.minimum(np.maximum(start + count, 1) - np.uint32(1), width - 1)
     sign = (shift_right(raw, last) & one).astype(np.bool_) & (count > 0)
     inside = np.minimum(count, np.where(start < width, width - start, 0)).astype(np.uint32)
     filled = field | shift_left(np.full((1, 1), ~raw.dtype.type(0)), inside)
-    return np.where(sign, filled, field).view(a.dtype)
+    return np.asarray(np.where(sign, filled, field).view(a.dtype))
 
 
 @family("bfi")
@@ -224,4 +224,4 @@ def insert(a: Array, b: Array, position: Array, length: Array) -> Array:
     start, count = position & np.uint32(0xFF), length & np.uint32(0xFF)
     one = a.dtype.type(1)
     mask = shift_left(shift_left(np.full((1, 1), one), count) - one, start)
-    return (shift_left(a, start) & mask) | (b & ~mask)
+    return np.asarray((shift_left(a, start) & mask) | (b & ~mask))

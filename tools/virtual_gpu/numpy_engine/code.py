@@ -162,9 +162,7 @@ class Code:
     def ignore_hints(self) -> None:
         """Cache hints: L1::no_allocate, L2::128B. Not L2::cache_hint, which has an operand."""
         self._left = [
-            m
-            for m in self._left
-            if not (m.startswith(("L1::", "L2::")) and m != "L2::cache_hint")
+            m for m in self._left if not (m.startswith(("L1::", "L2::")) and m != "L2::cache_hint")
         ]
 
     # Operands
@@ -281,9 +279,7 @@ class Code:
         def guarded(f: Frame, value: Array) -> None:
             assert guard is not None
             chosen = guard(f) if local or f.full else guard(f) & f.active.mask
-            f.registers[number] = np.where(
-                chosen, value, as_type(f.registers[number], value.dtype)
-            )
+            f.registers[number] = np.where(chosen, value, as_type(f.registers[number], value.dtype))
 
         if guard is not None:
             return guarded
@@ -314,7 +310,9 @@ def register_mismatch(register: Register, width: int) -> bool:
     return register.bits < width or (width == 1) != (register.bits == 1)
 
 
-def elementwise(code: Code, compute: Callable[..., Array], type_name: str, result: str = "") -> Step:
+def elementwise(
+    code: Code, compute: Callable[..., Array], type_name: str, result: str = ""
+) -> Step:
     """d = compute(a, b, ...), lane by lane: all operands of one type."""
     write = code.write(0, result or type_name)
     reads = [code.read(index, type_name) for index in range(1, len(code.operands))]

@@ -124,7 +124,9 @@ def set_(code: Code) -> Step:
 
 def _flag(compare: Compare, result: str) -> Compare:
     one: Array = np.array(
-        {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}.get(result, (1 << type_bits(result)) - 1),
+        {"f32": 0x3F800000, "f16": 0x3C00, "bf16": 0x3F80}.get(
+            result, (1 << type_bits(result)) - 1
+        ),
         unsigned(type_bits(result)),
     ).view(dtype_of(result))
     return lambda a, b: np.where(compare(a, b), one, np.zeros((), one.dtype))

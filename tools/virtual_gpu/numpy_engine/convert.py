@@ -84,7 +84,7 @@ def _to_integer(code: Code, source: str, target: str, integral: str, flushes: bo
 
     def convert(a: Array) -> Array:
         exact = to_integral(widen(a)).astype(np.float64)
-        too_high, too_low = exact >= 2.0**limits.max.bit_length(), exact < float(limits.min)
+        too_high, too_low = exact >= 2.0 ** limits.max.bit_length(), exact < float(limits.min)
         bad = np.isnan(exact)
         inside = np.where(too_high | too_low | bad, 0.0, exact).astype(goal)
         result = np.where(too_high, goal.type(limits.max), inside)

@@ -80,9 +80,7 @@ def fma(code: Code) -> Step:
 def div(code: Code) -> Step:
     style = code.optional("approx", "full")
     if not style:
-        return _rounded(
-            code, lambda mode: lambda a, b: rounding.div32(a, b, mode), np.divide
-        )
+        return _rounded(code, lambda mode: lambda a, b: rounding.div32(a, b, mode), np.divide)
     code.type("f32")
     return _finish(code, approximate_quotient if style == "approx" else np.divide, "f32")
 

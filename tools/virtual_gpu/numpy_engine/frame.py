@@ -77,7 +77,8 @@ class Frame:
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.live.shape  # type: ignore[return-value]
+        blocks, threads = self.live.shape
+        return blocks, threads
 
     def enter(self, active: Active) -> None:
         self.active = active

@@ -83,12 +83,13 @@ def high_product(a: Array, b: Array) -> Array:
     bits = a.dtype.itemsize * 8
     if bits < 64:
         wide = np.dtype(f"{a.dtype.kind}{a.dtype.itemsize * 2}")
-        return ((a.astype(wide) * b.astype(wide)) >> wide.type(bits)).astype(a.dtype)
+        high = (a.astype(wide) * b.astype(wide)) >> wide.type(bits)
+        return np.asarray(high.astype(a.dtype))
     raw_a, raw_b = a.view(np.uint64), b.view(np.uint64)
     high = _high64(raw_a, raw_b)
     if a.dtype.kind == "i":
         high = high - np.where(a < 0, raw_b, np.uint64(0)) - np.where(b < 0, raw_a, np.uint64(0))
-    return high.view(a.dtype)
+    return np.asarray(high.view(a.dtype))
 
 
 def _high64(a: Array, b: Array) -> Array:
@@ -96,7 +97,7 @@ def _high64(a: Array, b: Array) -> Array:
     a_high, a_low, b_high, b_low = a >> half, a & low, b >> half, b & low
     middle = a_high * b_low + ((a_low * b_low) >> half)
     other = a_low * b_high + (middle & low)
-    return a_high * b_high + (middle >> half) + (other >> half)
+    return np.asarray(a_high * b_high + (middle >> half) + (other >> half))
 
 
 def wide_product(type_name: str) -> Function:
@@ -139,7 +140,7 @@ def mul24(code: Code) -> Step:
     shift = dtype_of(type_name).type(8)
 
     def cut(a: Array) -> Array:
-        return (a << shift) >> shift
+        return np.asarray((a << shift) >> shift)
 
     if code.instruction.family == "mul24":
         return elementwise(code, lambda a, b: cut(a) * cut(b), type_name)
@@ -229,4 +230,3 @@ def dp4a(code: Code) -> Step:
 def _byte(word: Array, place: int, kind: str) -> Array:
     byte = ((word >> np.uint32(8 * place)) & np.uint32(0xFF)).astype(np.uint8)
     return byte.view(np.int8 if kind == "s32" else np.uint8).astype(np.int64)
-

@@ -26,8 +26,7 @@ _SIGNED: dict[int, Any] = {
     64: np.dtype(np.int64),
 }
 _TYPES = frozenset(
-    "pred b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 "
-    "f16 f16x2 bf16 bf16x2 f32 f64".split()
+    "pred b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64".split()
 )
 HALVES = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
 INTEGERS = frozenset("b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64".split())
@@ -69,7 +68,8 @@ def constant(immediate: Immediate, dtype: Any) -> Array | None:
     if dtype == np.bool_:
         return np.array([[bool(immediate.value)]])
     raw = np.array([[immediate.value % (1 << bits)]], dtype=_UNSIGNED[bits])
-    return raw.view(dtype)
+    value: Array = raw.view(dtype)
+    return value
 
 
 def resize(value: Array, dtype: Any) -> Array:

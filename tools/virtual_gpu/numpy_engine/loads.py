@@ -23,9 +23,7 @@ from astra_chat.tools.virtual_gpu.syntax import Address, Operand, Register, Symb
 _ORDERS = ("volatile", "relaxed", "acquire", "release")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt")
-_MEMORY_TYPES = tuple(
-    "b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64".split()
-)
+_MEMORY_TYPES = tuple("b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f32 f64".split())
 
 
 def space_of(code: Code) -> str:
@@ -266,5 +264,3 @@ def prefetch(code: Code) -> Step:
     code.ignore("global", "local", "L1", "L2")
     code.ignore_hints()
     return lambda f: None
-
-

@@ -62,8 +62,10 @@ def instruction_mix(block: BasicBlock) -> Mix:
 
 
 def _is_global_load(instruction: Instruction) -> bool:
-    return instruction.family == "ld" and class_of(instruction) == "global" and (
-        "local" not in instruction.modifiers
+    return (
+        instruction.family == "ld"
+        and class_of(instruction) == "global"
+        and ("local" not in instruction.modifiers)
     )
 
 

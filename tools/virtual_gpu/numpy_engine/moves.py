@@ -12,9 +12,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.syntax import Operand, Vector, type_bits
 
-_MOVES = tuple(
-    "pred b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64 f16 bf16 f16x2 bf16x2".split()
-)
+_MOVES = tuple("pred b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64 f16 bf16 f16x2 bf16x2".split())
 
 
 @family("mov")

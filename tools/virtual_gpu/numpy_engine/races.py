@@ -62,7 +62,13 @@ class RaceCheck:
             self._reader[granules[lost]] = many[lost]
 
     def write(
-        self, f: Frame, site: Site, index: Index, active: Active, before: Array, values: Array,
+        self,
+        f: Frame,
+        site: Site,
+        index: Index,
+        active: Active,
+        before: Array,
+        values: Array,
         after: Array,
     ) -> None:
         """before, after: what the bytes held round the store; values: what each lane stored."""
@@ -103,7 +109,7 @@ class RaceCheck:
 
 def _others(stamps: Stamps, mine: Stamps) -> NDArray[np.bool_]:
     """Where a stamp is of the same epoch and of another warp."""
-    return ((stamps >> _SHIFT) == (mine >> _SHIFT)) & (stamps != mine)
+    return np.asarray(((stamps >> _SHIFT) == (mine >> _SHIFT)) & (stamps != mine))
 
 
 def _differ(left: Array, right: Array) -> NDArray[Any]:

@@ -34,7 +34,8 @@ def flush(value: Array) -> Array:
 
 def saturate(value: Array) -> Array:
     """Clamped to [0, 1]; NaN becomes 0 and so does -0."""
-    return np.fmin(np.fmax(value, 0), 1).astype(value.dtype) + value.dtype.type(0)
+    clamped: Array = np.fmin(np.fmax(value, 0), 1) + value.dtype.type(0)
+    return clamped
 
 
 def widen_half(bits: Array) -> Array:
@@ -110,8 +111,10 @@ def float32_of(exact: Array, mode: str) -> Array:
     return toward(near.view(np.uint32), near.astype(np.float64), exact, mode).view(np.float32)
 
 
-def half_of(exact: Array, mode: str, narrow: Callable[[Array], Array], widen: Callable[[Array], Array]) -> Array:
-    """float64 to half bits in a rounding mode."""
+def half_of(
+    exact: Array, mode: str, narrow: Callable[[Array], Array], widen: Callable[[Array], Array]
+) -> Array:
+    """float64 to half bits in a rounding mode. Correct for exact or odd-rounded float64."""
     bits = narrow(exact)
     if mode == "rn":
         return bits
@@ -149,7 +152,7 @@ def fma32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     return result
 
 
-def fma64(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
+def fma64(a: Array, b: Array, c: Array) -> Array:
     """float64 fused multiply-add, to nearest."""
     a, b, c = np.broadcast_arrays(a, b, c)
     high, low = _product(a, b)

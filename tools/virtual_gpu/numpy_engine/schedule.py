@@ -26,7 +26,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import LaunchTally, Tally
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Counters, Launch, LaunchReport
 
-BATCH_LANES = 16384
+BATCH_LANES = 32768
 """Lanes that run together: enough to hide the cost of a NumPy call, few enough for the cache."""
 INSTRUCTION_BUDGET = 20_000_000
 """Instructions that one batch may issue before it counts as an endless loop."""
@@ -73,8 +73,10 @@ def _batch_blocks(program: Program, threads: int) -> int:
 
 def _shared_limit(program: Program, launch: Launch) -> int:
     """Static and dynamic; a dynamic array begins at most 15 bytes behind the static ones."""
-    static = -(-program.shared_bytes // 16) * 16 if launch.dynamic_shared_bytes else (
-        program.shared_bytes
+    static = (
+        -(-program.shared_bytes // 16) * 16
+        if launch.dynamic_shared_bytes
+        else (program.shared_bytes)
     )
     return static + launch.dynamic_shared_bytes
 
@@ -175,9 +177,7 @@ class _Batch:
             self._pending[target] = active
             heapq.heappush(self._queue, target)
         else:
-            self._pending[target] = Active(
-                there.mask | active.mask, there.count + active.count
-            )
+            self._pending[target] = Active(there.mask | active.mask, there.count + active.count)
 
     def _fork(self, fork: Fork, active: Active) -> None:
         predicate = fork.predicate(self._frame)

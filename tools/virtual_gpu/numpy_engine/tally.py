@@ -95,9 +95,7 @@ class Tally:
         counters.critical_path_instructions = max(
             counters.critical_path_instructions, int(self._instructions.max())
         )
-        counters.critical_path_loads = max(
-            counters.critical_path_loads, int(self._loads.max())
-        )
+        counters.critical_path_loads = max(counters.critical_path_loads, int(self._loads.max()))
         counters.dependent_load_rounds = max(
             counters.dependent_load_rounds, int(self._rounds.max())
         )
@@ -159,7 +157,7 @@ class Tally:
 
 
 def _warps(active: Active) -> NDArray[np.bool_]:
-    return active.mask.reshape(-1, WARP_LANES).any(axis=1)
+    return np.asarray(active.mask.reshape(-1, WARP_LANES).any(axis=1))
 
 
 def _per_warp(value: Array, active: Active, shape: tuple[int, int]) -> Array:

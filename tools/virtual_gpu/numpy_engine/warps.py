@@ -1,4 +1,4 @@
-"""Instructions in which the lanes of a warp see each other: shfl, vote, match, redux, activemask."""
+"""Instructions in which the lanes of a warp see each other: shfl, vote, match, redux, elect."""
 
 from __future__ import annotations
 
@@ -133,7 +133,8 @@ _SOURCES: dict[str, Callable[[Array, Array, Array], tuple[Array, Array]]] = {
 
 def _ballot(chosen: Mask) -> Array:
     """uint32 [warps, 1]"""
-    return (chosen * _BIT).sum(axis=1, keepdims=True, dtype=np.uint32)
+    ballot: Array = (chosen * _BIT).sum(axis=1, keepdims=True, dtype=np.uint32)
+    return ballot
 
 
 def _grouped(f: Frame, code: Code, named: Array, active: Active) -> tuple[Mask, Array]:

@@ -1,0 +1,72 @@
+"""The order in which a warp's lanes meet again after they parted.
+
+A scheduler that always runs the earliest block with pending lanes, in a weak topological order
+(F. Bourdoncle, "Efficient chaotic iteration strategies with widenings", 1993), reconverges lanes
+without post-dominators or a stack: loops are contiguous and a loop's exits come after its body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+Graph = Sequence[Sequence[int]]
+"""Successors of each vertex."""
+
+
+def weak_topological_order(successors: Graph, entry: int = 0) -> list[int]:
+    """Vertices reachable from `entry`: components contiguous, each head first, exits after."""
+    order: list[int] = []
+
+    def visit(vertices: set[int], roots: Sequence[int]) -> None:
+        for head, *rest in _Components(vertices, successors).found_from(roots):
+            order.append(head)
+            if rest:
+                visit(set(rest), [v for v in successors[head] if v in rest])
+
+    visit(set(range(len(successors))), [entry])
+    return order
+
+
+class _Components:
+    """Strongly connected components of a part of a graph (R. Tarjan, "Depth-first search and
+    linear graph algorithms", 1972), without recursion."""
+
+    def __init__(self, vertices: set[int], successors: Graph) -> None:
+        self._vertices, self._successors = vertices, successors
+        self._number: dict[int, int] = {}
+        self._low: dict[int, int] = {}
+        self._stack: list[int] = []
+        self._found: list[list[int]] = []
+
+    def found_from(self, roots: Sequence[int]) -> list[list[int]]:
+        """In topological order; the vertex that was reached first is at each one's front."""
+        for root in roots:
+            if root not in self._number:
+                self._walk(root)
+        return self._found[::-1]
+
+    def _walk(self, root: int) -> None:
+        work = [self._enter(root)]
+        while work:
+            vertex, rest = work[-1]
+            step = next((v for v in rest if v in self._vertices), None)
+            if step is None:
+                work.pop()
+                self._close(vertex, work[-1][0] if work else None)
+            elif step not in self._number:
+                work.append(self._enter(step))
+            elif step in self._stack:
+                self._low[vertex] = min(self._low[vertex], self._number[step])
+
+    def _enter(self, vertex: int) -> tuple[int, Iterator[int]]:
+        self._number[vertex] = self._low[vertex] = len(self._number)
+        self._stack.append(vertex)
+        return vertex, iter(self._successors[vertex])
+
+    def _close(self, vertex: int, parent: int | None) -> None:
+        if parent is not None:
+            self._low[parent] = min(self._low[parent], self._low[vertex])
+        if self._low[vertex] == self._number[vertex]:
+            at = self._stack.index(vertex)
+            self._found.append(self._stack[at:])
+            del self._stack[at:]
