@@ -99,6 +99,7 @@ class Session:
         self._failures: list[Exception] = []
         self._folder, self._name = place(request)
         self._writer: Writer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def run(self) -> RunResult:
         """Hold the chat and leave a transcript that ends with how it ended.
@@ -133,8 +134,13 @@ class Session:
             request.device,
             tier=request.tier,
             cases=request.cases,
-            on_progress=self._on_progress,
+            on_progress=self._progress,
         )
+
+    def _progress(self, report: Progress) -> None:
+        """From the judge's thread to the chat's, where everything else is shown."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._on_progress, report)
 
     def _converse(self, judge: Judging) -> None:
         """Hold the chat and record its end, whatever it is."""
@@ -160,8 +166,9 @@ class Session:
         )
         team, moderator = build_team(setting, request.models, judge, self._failures.append)
         token = CancellationToken()
+        self._loop = asyncio.get_running_loop()
         # AutoGen leaves tasks behind whose errors nobody fetches; ours come by `_failures`.
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+        self._loop.set_exception_handler(lambda loop, context: None)
         asked = message("user", self._commission())
         try:
             with _interrupts(token):

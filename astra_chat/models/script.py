@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from astra_chat.agents.payloads import Analysis, Extent, Kernel, Plan, TestCase, TestSuite
+from astra_chat.agents.payloads import Analysis, Kernel, Plan, TestCase, TestSuite
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Value
@@ -174,5 +174,5 @@ def _suite(turn: ScriptedTester, task: Task) -> TestSuite:
 
 def _test_case(row: dict[str, Any], task: Task) -> TestCase:
     """A flat row, {tokens, d, dtype, ...}; legality is judged in the chat, as for any model."""
-    dims = tuple(Extent(name=name, value=row.pop(name)) for name in task.dims if name in row)
+    dims = [{"name": name, "value": row.pop(name)} for name in task.dims if name in row]
     return TestCase.model_validate({"values": "normal", "why": "", **row, "dims": dims})

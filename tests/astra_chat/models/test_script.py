@@ -1,0 +1,123 @@
+"""Scripts: read into values, refused in one line, and without figures in their words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.payloads import TesterReply
+from astra_chat.agents.replies import objection
+from astra_chat.models.script import ScriptFile, load_script
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.tasks import Task, find_task, load_task, task_names
+from tests.chat_samples import KERNELS
+
+FIGURE = re.compile(
+    r"\d[\d.,]*\s*(x\b|\u00d7|%|percent|times|us\b|\u00b5s|ms\b|s\b|[KMGT]i?B\b|[GT]B/s|flop|cycles|clocks)"
+    r"|\b(twice|half|double|triple|thrice)\s+(as\s+)?(fast|slow|quick)",
+    re.IGNORECASE,
+)
+"""A figure with a unit, a ratio, or a speed in words."""
+
+SCRIPTED = [n for n in task_names() if (find_task(n).folder / "script" / "script.toml").is_file()]
+
+
+def words_of(script: ScriptFile) -> list[str]:
+    """Everything that a script says in words."""
+    said = [turn.words for turn in script.tester]
+    said += [str(row.get("why", "")) for turn in script.tester for row in turn.cases]
+    for one in script.round:
+        said += [one.plan.title, one.plan.change, one.plan.why]
+        said += [kernel.words for kernel in (one.coder, *one.fixer)]
+        said += [one.profiler.words] if one.profiler else []
+    return said
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_shipped_scripts_state_no_figures(name: str) -> None:
+    import tomllib
+
+    path = find_task(name).folder / "script" / "script.toml"
+    for said in words_of(ScriptFile.model_validate(tomllib.loads(path.read_text()))):
+        assert not FIGURE.search(said), said
+
+
+@pytest.mark.parametrize(
+    "said", ["1.3x faster", "takes 20 us", "by 30 %", "twice as fast", "4.8 TB/s", "2 times"]
+)
+def test_what_counts_as_a_figure(said: str) -> None:
+    assert FIGURE.search(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["128-bit loads", "two elements", "sm_90", "rows of 4 vectors", "float4"]
+)
+def test_what_does_not(said: str) -> None:
+    assert not FIGURE.search(said)
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_shipped_scripts_are_a_story(name: str) -> None:
+    task = find_task(name)
+    script = load_script(task)
+    expected = [kernel.expects for one in script.rounds for kernel in (one.coder, *one.fixer)]
+    assert len(script.rounds) >= 4
+    assert "build_failed" in expected and "wrong" in expected
+    assert expected.count("accepted") >= 2
+    assert any(one.profiler and one.profiler.next == "unsure" for one in script.rounds)
+    for suite in script.testers:
+        assert objection(TesterReply(reply=suite), task) is None
+
+
+def test_answers_are_found_by_their_place(task: Task) -> None:
+    script = load_script(task)
+    first, second = script.plan(1), script.plan(2)
+    assert first is not None and first.title == "Leave the scalar loop"
+    assert second is not None and second.predicted_ratio == 2.0
+    repair = script.kernel(1, 2)
+    assert repair is not None and repair.source == KERNELS["scalar.cu"]
+    assert script.choice(1) == "tester"
+
+
+def test_beyond_the_script_there_is_nothing(task: Task) -> None:
+    script = load_script(task)
+    assert script.plan(3) is script.plan(0) is None
+    assert script.kernel(2, 1) is script.kernel(9, 0) is None
+    assert script.tests(3) is script.tests(0) is None
+    assert script.choice(2) is script.choice(0) is None
+    assert script.analysis(9) is None
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(BadInput) as caught:
+        load_script(load_task(folder))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('expects = "tie"', 'expects = "fast"', "round.0.fixer.1.expects"),
+        ('bottleneck = "dram"', "bottleneck = 3", "round.1.profiler.bottleneck"),
+        ('file = "vector.cu"', 'file = "../vector.cu"', "not a name"),
+        ('file = "vector.cu"', 'file = "none.cu"', "none.cu, which is not there"),
+        ("[[selector]]", "[[selector]", "script.toml"),
+        ("rows = 7,", 'rows = "seven",', "dims.0.value"),
+        ('why = "no whole warp"', 'reason = "no whole warp"', "reason"),
+        ("predicted_ratio = 1.1", "predicted_ratio = 0", "predicted_ratio"),
+    ],
+)
+def test_mistakes_are_named(task_folder: Path, old: str, new: str, said: str) -> None:
+    path = task_folder / "script" / "script.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    assert said in refusal(task_folder)
+
+
+def test_a_task_without_a_script(task_folder: Path) -> None:
+    (task_folder / "script" / "script.toml").unlink()
+    assert "has no scripted run" in refusal(task_folder)

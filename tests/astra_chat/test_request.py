@@ -1,0 +1,58 @@
+"""The user's words as values, or one line about the one that is off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_chat.request import Request, place, request_for
+from astra_chat.tools.errors import BadInput
+
+
+def request(folder: Path, **changes: Any) -> Request:
+    words: dict[str, Any] = {
+        "task": str(folder),
+        "models": "scripted",
+        "device": "virtual",
+        "gpu": None,
+        "out": None,
+        "rounds": 3,
+        "cases": None,
+        "baseline": "sglang",
+    }
+    return request_for(**{**words, **changes})
+
+
+def test_words_become_values(task_folder: Path) -> None:
+    found = request(task_folder, gpu="h100", cases="bench", out="here")
+    assert found.task.name == "doubled" and found.limits.rounds == 3
+    assert found.device.kind == "virtual" and found.device.spec == "h100"
+    assert found.folder == Path("here")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rounds": 0}, "--rounds 0"),
+        ({"baseline": "today"}, "--baseline today: use sglang or paper"),
+        ({"cases": "all"}, "--cases all: use demo or bench"),
+        ({"device": "tpu"}, "no device 'tpu'"),
+        ({"models": "openai:x"}, "no models 'openai:x'"),
+        ({"task": "none"}, "no task 'none'"),
+        ({"gpu": "v0"}, "v0"),
+    ],
+)
+def test_what_is_off_is_named(task_folder: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        request(task_folder, **changes)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_two_runs_of_one_second_do_not_share_a_folder(task_folder: Path) -> None:
+    asked = request(task_folder)
+    first, second = place(asked), place(asked)
+    assert first != second and first[0].parent == Path("transcripts")
+    assert first[0].name.startswith("doubled-") and first[0].name.endswith(first[1])
+    assert place(request(task_folder, out="here"))[0] == Path("here")
