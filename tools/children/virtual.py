@@ -78,7 +78,7 @@ def _run(
             {
                 "kernel": r.launch.kernel,
                 "scale": r.launch.grid.count / max(1, r.blocks_run),
-                "counters": asdict(r.counters),
+                "counters": vars(r.counters),
             }
             for r in gpu.reports()
         ]

@@ -1,0 +1,115 @@
+"""The judge from end to end, on the virtual GPU and under `-m gpu` on a real one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.judge import Judge, baseline_source
+from astra_chat.tools.process import Cancelled
+from astra_chat.tools.tasks import Task, find_task
+from astra_chat.tools.types import (
+    BuildFailed,
+    Built,
+    Case,
+    Correct,
+    Device,
+    Profile,
+    Progress,
+    Refused,
+    Timed,
+    Wrong,
+    candidate_id,
+)
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    """silu_and_mul with few and small cases: these tests are about the judge."""
+    full = find_task("silu_and_mul")
+    small = tuple((case, weight) for case, weight in full.demo[:2])
+    return full.model_copy(update={"check": full.check[:4], "demo": small, "bench": small})
+
+
+@pytest.fixture
+def judge(task: Task, device: Device) -> Iterator[Judge]:
+    with Judge(task, device) as made:
+        yield made
+
+
+def test_the_baseline_against_itself_is_a_tie(judge: Judge, device: Device) -> None:
+    seen: list[Progress] = []
+    judge.on_progress = seen.append
+    evaluation = judge.evaluate(judge.baseline)
+    outcome = evaluation.outcome
+    assert isinstance(outcome, Timed)
+    assert outcome.verdict == "tie" and outcome.ratio == pytest.approx(1.0, abs=0.05)
+    assert outcome.basis == ("measured" if device.kind == "cuda" else "estimated")
+    assert outcome.profile.basis == outcome.basis and len(outcome.profile.metrics) >= 5
+    assert all(0 < case.percent_of_limit < 130 for case in outcome.cases)
+    assert [s.name for s in evaluation.steps] == ["guard", "build", "check", "time", "profile"]
+    assert {p.step for p in seen} >= {"build", "check", "time", "profile"}
+    assert evaluation.candidate == candidate_id(judge.baseline) and evaluation.resources
+
+
+def test_the_papers_start_is_slower(judge: Judge, task: Task) -> None:
+    outcome = judge.evaluate(baseline_source(task, "paper")).outcome
+    assert isinstance(outcome, Timed) and outcome.verdict == "slower" and outcome.ratio < 0.6
+
+
+def test_against_the_papers_start_the_baseline_is_accepted(task: Task, device: Device) -> None:
+    with Judge(task, device, tier="paper") as judge:
+        outcome = judge.evaluate(baseline_source(task, "sglang")).outcome
+    assert isinstance(outcome, Timed) and outcome.verdict == "accepted" and outcome.ratio > 2
+
+
+def test_a_forbidden_call_is_refused_before_it_is_built(judge: Judge, scalar: str) -> None:
+    report = judge.build(scalar.replace("switch (dtype)", 'system("true");\n  switch (dtype)'))
+    assert isinstance(report.result, Refused)
+    assert "system" in report.result.findings[0].what
+    assert [s.name for s in report.steps] == ["guard"]
+
+
+def test_a_source_without_the_entry_is_refused(judge: Judge, scalar: str) -> None:
+    outcome = judge.check(scalar.replace("cudaError_t silu_and_mul", "cudaError_t silu")).outcome
+    assert isinstance(outcome, Refused) and "silu_and_mul" in outcome.findings[0].what
+
+
+def test_build_errors_come_with_their_lines(judge: Judge, scalar: str) -> None:
+    report = judge.build(scalar.replace("const float gate =", "const flaot gate ="))
+    assert isinstance(report.result, BuildFailed) and "flaot" in report.result.log
+
+
+def test_extra_cases_are_really_run(judge: Judge, scalar: str) -> None:
+    """Right for every case of the task, wrong for the one that the tester adds."""
+    marked = scalar.replace("const float up =", "const float up = tokens == 21 ? 0.5f :")
+    extra = Case(dims={"tokens": 21, "d": 64}, dtype="float16")
+    assert isinstance(judge.check(marked).outcome, Correct)
+    outcome = judge.check(marked, [extra]).outcome
+    assert isinstance(outcome, Wrong) and outcome.case == extra
+
+
+def test_profile_alone(judge: Judge, scalar: str) -> None:
+    profile = judge.profile(scalar)
+    assert isinstance(profile, Profile) and len(profile.metrics) >= 5 and profile.why
+
+
+def test_build_reports_resources(judge: Judge, scalar: str) -> None:
+    report = judge.build(scalar)
+    assert isinstance(report.result, Built)
+    assert len(report.result.resources) == 3
+
+
+def test_a_running_evaluation_can_be_cancelled(task: Task, device: Device) -> None:
+    with Judge(task, device) as judge:
+        threading.Timer(0.5, judge.cancel).start()
+        with pytest.raises(Cancelled):
+            judge.evaluate(judge.baseline)
+
+
+def test_a_missing_tier_is_named(task: Task, tmp_path: object) -> None:
+    with pytest.raises(BadInput, match="no paper baseline"):
+        baseline_source(task.model_copy(update={"folder": task.folder / "script"}), "paper")

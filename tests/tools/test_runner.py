@@ -1,0 +1,136 @@
+"""Runner processes: a broken kernel is a value, whatever it does to its process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from astra_chat.tools import runner as runner_module
+from astra_chat.tools.build import Build, build
+from astra_chat.tools.check import check
+from astra_chat.tools.oracle import Oracle
+from astra_chat.tools.process import Stop
+from astra_chat.tools.runner import Runner
+from astra_chat.tools.tasks import find_task
+from astra_chat.tools.types import (
+    Case,
+    Correct,
+    Crashed,
+    Device,
+    Outcome,
+    TimedOut,
+    Unsafe,
+    Unsupported,
+    Wrong,
+)
+
+TASK = find_task("silu_and_mul")
+CASES = [
+    Case(dims={"tokens": 1, "d": 8}, dtype="float32"),
+    Case(dims={"tokens": 5, "d": 136}, dtype="bfloat16"),
+    Case(dims={"tokens": 33, "d": 264}, dtype="float16"),
+]
+Judge = Callable[[str], Outcome]
+
+
+@pytest.fixture
+def judge(device: Device) -> Iterator[Judge]:
+    oracle = Oracle(TASK)
+
+    def run(source: str) -> Outcome:
+        """Built and checked without the guard, which would refuse some of these."""
+        built = build(TASK, source, device)
+        assert isinstance(built, Build), built
+        return check(Runner(TASK, device), built, oracle.truths(CASES, Stop()))
+
+    yield run
+    oracle.close()
+
+
+def replaced(source: str, old: str, new: str) -> str:
+    assert old in source
+    return source.replace(old, new)
+
+
+def test_a_right_kernel_is_correct(judge: Judge, scalar: str) -> None:
+    outcome = judge(scalar)
+    assert isinstance(outcome, Correct)
+    assert outcome.cases == 3 and 0 < outcome.worst < 1 and not outcome.sampled
+
+
+def test_a_dropped_tail_is_wrong(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "tokens * d + 255) / 256", "tokens * d) / 256 + 1 - 1"))
+    assert isinstance(outcome, Wrong | Crashed)
+    grid = judge(replaced(scalar, "if (i >= tokens * d)", "if (i >= tokens * d - 1)"))
+    assert isinstance(grid, Wrong) and grid.reason == "unwritten"
+
+
+def test_a_lost_factor_is_wrong(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "* up);", "* 1.01f * up);"))
+    assert isinstance(outcome, Wrong) and outcome.reason == "value" and outcome.argument == "out"
+
+
+def test_a_changed_input_is_caught(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "  out[i] =", "  ((T*)input)[i] = T(0.f);\n  out[i] ="))
+    assert isinstance(outcome, Wrong)
+    assert (outcome.argument, outcome.reason) == ("input", "input_changed")
+
+
+def test_a_write_past_the_end(judge: Judge, device: Device, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "  out[i] =", "  out[i + 1] = T(0.f);\n  out[i] ="))
+    if device.kind == "virtual":
+        assert isinstance(outcome, Unsafe)
+        assert "out" in outcome.what + outcome.where and "kernel.cu" in outcome.where
+    else:
+        assert isinstance(outcome, Wrong)
+
+
+def test_a_null_pointer(judge: Judge, scalar: str) -> None:
+    outcome = judge(
+        replaced(scalar, "(T*)out, (const T*)input, tokens", "(T*)out, nullptr, tokens")
+    )
+    assert isinstance(outcome, Unsafe | Crashed)
+
+
+def test_a_launch_that_a_gpu_refuses(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "<<<blocks, 256, 0,", "<<<blocks, 2048, 0,"))
+    assert isinstance(outcome, Crashed) and "invalid" in outcome.message
+
+
+def test_a_launch_whose_error_is_hidden_leaves_poison(judge: Judge, scalar: str) -> None:
+    hidden = replaced(scalar, "<<<blocks, 256, 0,", "<<<blocks, 2048, 0,")
+    outcome = judge(replaced(hidden, "return cudaGetLastError();", "return cudaSuccess;"))
+    assert isinstance(outcome, Wrong) and outcome.reason == "unwritten"
+
+
+def test_a_host_crash(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "switch (dtype) {", "abort();\n  switch (dtype) {"))
+    assert isinstance(outcome, Crashed) and "SIGABRT" in outcome.message
+
+
+def test_an_early_exit_that_claims_success(judge: Judge, scalar: str) -> None:
+    claim = 'printf("{\\"kind\\": \\"case\\", \\"index\\": 0, \\"status\\": 0}\\n"); exit(0);'
+    outcome = judge(replaced(scalar, "switch (dtype) {", f"{claim}\n  switch (dtype) {{"))
+    assert isinstance(outcome, Crashed)
+
+
+def test_a_hang_is_timed_out(judge: Judge, scalar: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(runner_module.RUN_TIMEOUT_S, "check", 6.0)
+    outcome = judge(replaced(scalar, "switch (dtype) {", "for (;;) {}\n  switch (dtype) {"))
+    assert outcome == TimedOut(step="check", limit_s=6.0)
+
+
+def test_what_the_virtual_gpu_lacks_is_unsupported(scalar: str) -> None:
+    from astra_chat.tools.devices import virtual_device
+
+    asm = 'asm volatile("wgmma.fence.sync.aligned;");\n  out[i] ='
+    source = replaced(scalar, "  out[i] =", f"  {asm}")
+    device = virtual_device("h200").model_copy(update={"arch": "sm_90a"})
+    built = build(TASK, source, device)
+    assert isinstance(built, Build)
+    oracle = Oracle(TASK)
+    outcome = check(Runner(TASK, device), built, oracle.truths(CASES, Stop()))
+    oracle.close()
+    assert isinstance(outcome, Unsupported)
+    assert "wgmma" in outcome.opcode and outcome.line > 0 and "silu" in outcome.kernel
