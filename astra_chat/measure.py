@@ -1,0 +1,109 @@
+"""Figures of the chat itself: `python -m astra_chat.measure startup|turns`."""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from astra_chat.tools.types import (
+    BuildReport,
+    Built,
+    Case,
+    Correct,
+    Device,
+    EstimatedTime,
+    Evaluation,
+    Profile,
+    Timed,
+    candidate_id,
+)
+
+REPEATS = 5
+
+
+class InstantJudge:
+    """Answers at once with a fixed finding, so that only the chat's own time is left."""
+
+    def __init__(self, device: Device, case: Case) -> None:
+        profile = Profile(
+            basis="estimated", case=case, metrics=(), bottleneck="dram", why="",
+            limit_us=1.0, percent_of_limit=100.0,
+        )  # fmt: skip
+        time = EstimatedTime(
+            case=case, weight=1.0, baseline_us=1.0, median_us=1.0, ratio=1.0, ratio_low=1.0,
+            ratio_high=1.0, limit_us=1.0, percent_of_limit=100.0, limiter="dram",
+        )  # fmt: skip
+        self._device = device
+        self._outcome = Timed(
+            correct=Correct(cases=1, worst=0.0), cases=(time,), ratio=1.0, verdict="tie",
+            why="", profile=profile,
+        )  # fmt: skip
+
+    def build(self, source: str) -> BuildReport:
+        return BuildReport(candidate=candidate_id(source), result=Built(resources=()), steps=())
+
+    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
+        return Evaluation(
+            candidate=candidate_id(source), device=self._device, outcome=self._outcome
+        )
+
+    def cancel(self) -> None:
+        """Nothing runs long enough to be stopped."""
+
+
+def startup() -> None:
+    """Wall time of `astra-chat --help` and of a replay, best and median of five, in seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        transcript = _chat(Path(folder) / "run")[2]
+        for words in (["--help"], ["replay", str(transcript)]):
+            command = [sys.executable, "-m", "astra_chat", *words]
+            seconds = []
+            for _ in range(REPEATS):
+                start = time.perf_counter()
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+                seconds.append(time.perf_counter() - start)
+            best, median = min(seconds), statistics.median(seconds)
+            print(f"astra-chat {words[0]}: best {best:.2f} s, median {median:.2f} s")
+
+
+def turns() -> None:
+    """Wall time of a turn of a scripted chat whose judge answers at once, in milliseconds."""
+    each = []
+    with tempfile.TemporaryDirectory() as folder:
+        _chat(Path(folder) / "warm-up")
+        for number in range(REPEATS):
+            seconds, count, _ = _chat(Path(folder) / str(number))
+            each.append(1e3 * seconds / count)
+    print(
+        f"one turn without tools, transcript on disk included:"
+        f" best {min(each):.2f} ms, median {statistics.median(each):.2f} ms ({count} turns)"
+    )
+
+
+def _chat(folder: Path) -> tuple[float, int, Path]:
+    """Seconds from the first to the last record of a chat, its turns, and its transcript."""
+    from astra_chat.request import request_for
+    from astra_chat.session import Session
+    from astra_chat.transcript.reader import read
+
+    request = request_for("silu_and_mul", "scripted", "virtual", None, folder, 5, None, "sglang")
+    judge = InstantJudge(request.device, request.task.demo[0][0])
+    result = Session(request, judge=judge).run()
+    records = read(result.transcript).records
+    return records[-1].t, records[-1].turn, result.transcript
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m astra_chat.measure", description=__doc__)
+    parser.add_argument("what", choices=["startup", "turns"])
+    {"startup": startup, "turns": turns}[parser.parse_args().what]()
+
+
+if __name__ == "__main__":
+    main()
