@@ -106,7 +106,7 @@ def _stored(report: LaunchReport) -> dict[str, Any]:
             "dynamic_shared_bytes": launch.dynamic_shared_bytes,
         },
         "blocks_run": report.blocks_run,
-        "counters": asdict(report.counters),
+        "counters": vars(report.counters),
     }
 
 
