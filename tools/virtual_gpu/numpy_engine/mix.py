@@ -83,12 +83,18 @@ def _load_rounds(block: BasicBlock) -> int:
             start = level if "nc" in instruction.modifiers else max(level, fence)
             level = start + 1
             longest = max(longest, level)
-        elif instruction.family in ("st", "red", "atom"):
+        elif _is_global_store(instruction):
             stored = (ready.get(name, 0) for name in _all_names(instruction))
             fence = max(fence, level, *stored)
         for name in destinations(instruction):
             ready[name] = level
     return longest
+
+
+def _is_global_store(instruction: Instruction) -> bool:
+    """Or a generic one: only those can alias a global load."""
+    spaces = {m.partition("::")[0] for m in instruction.modifiers}
+    return instruction.family in ("st", "red", "atom") and not spaces & {"shared", "local", "param"}
 
 
 def _all_names(instruction: Instruction) -> set[str]:
