@@ -58,7 +58,8 @@ def run(
         frame = _frame(
             program, launch, memory, module_globals or {}, chosen[start : start + step], tally, room
         )
-        _Batch(program, frame, instruction_budget).run()
+        with np.errstate(all="ignore"):
+            _Batch(program, frame, instruction_budget).run()
         if frame.tally is not None:
             frame.tally.finish()
     return LaunchReport(launch, int(chosen.size), tally.finish() if tally else Counters())

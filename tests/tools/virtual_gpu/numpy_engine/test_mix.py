@@ -1,0 +1,52 @@
+"""Classes of instructions, and how often a block waits for memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.virtual_gpu.flow import BasicBlock
+from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mix
+from astra_chat.tools.virtual_gpu.ptx import parse
+from astra_chat.tools.virtual_gpu.syntax import Instruction
+
+
+def instructions(body: str) -> list[Instruction]:
+    text = (
+        ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{"
+        ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .b16 %h<9>;" + body + "}"
+    )
+    return [s for s in parse(text).kernels["k"].body if isinstance(s, Instruction)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ld.global.nc.L1::no_allocate.v4.u32 {%r0, %r1, %r2, %r3}, [%rd0]", "global"),
+        ("ld.b32 %r0, [%rd0]", "global"), ("st.shared.b32 [%r0], %r1", "shared"),
+        ("ld.param.u64 %rd0, [%rd1]", "move"), ("fma.rn.f32 %r0, %r1, %r2, %r3", "float"),
+        ("fma.rn.bf16x2 %r0, %r1, %r2, %r3", "half"), ("ex2.approx.ftz.f32 %r0, %r1", "special"),
+        ("div.full.f32 %r0, %r1, %r2", "special"), ("div.s32 %r0, %r1, %r2", "int"),
+        ("cvt.rn.bf16.f32 %h0, %r1", "convert"), ("cvt.s64.s32 %rd0, %r1", "int"),
+        ("mov.b32 %r0, {%h0, %h1}", "move"), ("shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1", "shuffle"),
+        ("atom.shared.add.u32 %r0, [%r1], 1", "atomic"), ("bar.warp.sync -1", "barrier"),
+        ("setp.lt.f32 %r0, %r1, %r2", "float"), ("membar.gl", "control"),
+    ],
+)  # fmt: skip
+def test_classes(text: str, expected: str) -> None:
+    (instruction,) = instructions(text + ";")
+    assert class_of(instruction) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "rounds"),
+    [
+        ("ld.global.u32 %r0, [%rd0]; ld.global.u32 %r1, [%rd1]; add.u32 %r2, %r0, %r1;", 1),
+        ("ld.global.u64 %rd1, [%rd0]; ld.global.u32 %r1, [%rd1];", 2),
+        ("ld.global.u32 %r0, [%rd0]; add.u32 %r2, %r0, 1; ld.global.u32 %r1, [%rd1];", 1),
+        ("ld.global.u32 %r0, [%rd0]; st.global.u32 [%rd2], %r0; ld.global.u32 %r1, [%rd1];", 2),
+        ("ld.global.u32 %r0, [%rd0]; st.global.u32 [%rd2], %r0; ld.global.nc.u32 %r1, [%rd1];", 1),
+        ("ld.shared.u32 %r0, [%r1]; ld.local.u32 %r2, [%rd0];", 0),
+    ],
+)  # fmt: skip
+def test_rounds_of_dependent_loads(body: str, rounds: int) -> None:
+    assert instruction_mix(BasicBlock(instructions(body))).load_rounds == rounds

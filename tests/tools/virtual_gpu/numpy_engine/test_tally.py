@@ -1,0 +1,78 @@
+"""Counters whose values follow from the kernel by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.virtual_gpu.types import Counters
+
+
+@pytest.mark.parametrize(("stride", "wavefronts"), [(1, 1), (2, 2), (8, 8), (32, 32), (33, 1)])
+def test_bank_conflicts(compiled: Any, stride: int, wavefronts: int) -> None:
+    out = np.zeros(32, np.int32)
+    report = compiled("machine.cu").launch("bank_conflicts", 1, 32, out, np.int32(stride))
+    assert report.counters.shared_requests == 2
+    assert report.counters.shared_wavefronts == 2 * wavefronts
+    assert list(out) == list(range(32))
+
+
+def test_scalar_silu_counts(compiled: Any, aligned: Any) -> None:
+    """[4, 512] bf16, 128 threads: each thread handles 4 elements, each warp's access is 64 bytes."""
+    raw = aligned(np.zeros((4, 1024), np.int16))
+    out = aligned(np.zeros((4, 512), np.int16))
+    report = compiled("styles.cu").launch("scalar_bf16", 4, 128, out, raw, np.int32(512))
+    counters = report.counters
+    warps, rounds = 4 * 4, 4
+    assert counters.global_load_requests == warps * rounds * 2
+    assert counters.global_load_sectors == warps * rounds * 2 * 2
+    assert counters.global_load_bytes == raw.nbytes
+    assert counters.unique_load_sectors == raw.nbytes // 32
+    assert counters.global_store_requests == warps * rounds
+    assert counters.global_store_bytes == out.nbytes
+    assert counters.unique_store_sectors == out.nbytes // 32
+    assert counters.critical_path_loads == 2 * rounds
+    assert counters.dependent_load_rounds == rounds
+    assert counters.divergent_branches == 0
+    total = counters.warp_instructions.total()
+    assert counters.lane_instructions == 32 * total
+    assert counters.critical_path_instructions == total // warps
+    assert counters.warp_instructions["global"] == warps * rounds * 3
+    assert counters.warp_instructions["barrier"] == 0
+
+
+def test_vector_silu_loads_are_16_bytes_a_lane(compiled: Any, aligned: Any) -> None:
+    raw = aligned(np.zeros((2, 4096), np.int16))
+    out = aligned(np.zeros((2, 2048), np.int16))
+    report = compiled("styles.cu").launch("vector_bf16", 2, 128, out, raw, np.int32(2048))
+    counters = report.counters
+    assert counters.global_load_sectors == 16 * counters.global_load_requests
+    assert counters.global_load_requests == 2 * 4 * 2 * 2
+    # Two iterations; the two loads of each are on their way at once.
+    assert counters.critical_path_loads == 4 and counters.dependent_load_rounds == 2
+
+
+def test_misaligned_rows_touch_one_sector_more(compiled: Any, aligned: Any) -> None:
+    room = aligned(np.zeros(2048, np.float32))
+    raw, out = room[1:1025], room[1032:1544]
+    report = compiled("styles.cu").launch("scalar_f32", 1, 512, out, raw, np.int32(512))
+    assert report.counters.global_load_sectors == 5 * report.counters.global_load_requests
+
+
+def test_early_return_lowers_efficiency(compiled: Any) -> None:
+    x = np.ones(64, np.float32)
+    out = np.zeros(64, np.float32)
+    counters = compiled("machine.cu").launch("partial_warp", 1, 64, out, x, np.int32(40)).counters
+    assert counters.divergent_branches == 1
+    assert counters.lane_instructions < 32 * counters.warp_instructions.total()
+    assert counters.global_load_bytes == 40 * 4
+
+
+def test_counting_can_be_left_out(compiled: Any) -> None:
+    x = np.ones(64, np.float32)
+    out = np.zeros(64, np.float32)
+    bench = compiled("machine.cu")
+    report = bench.launch("partial_warp", 1, 64, out, x, np.int32(40), counters=False)
+    assert report.counters == Counters() and out[0] == 32
