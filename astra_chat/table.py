@@ -23,17 +23,17 @@ def table(header: Header, thread: Thread) -> list[RenderableType]:
         name, timed = "", first.outcome
     else:
         return []
-    title = f"{where(timed.basis, header)}, L2 cold, baseline {header.options.tier}"
-    rows = Table(title=Text(title, "bold"), title_justify="left", box=None, pad_edge=False)
+    title = Text(f"{where(timed.basis, header)}, L2 cold, baseline {header.options.tier}", "bold")
+    rows = Table(box=None, pad_edge=False)
     rows.add_column("case")
     for column in _columns(name, timed.basis):
         rows.add_column(column, justify="right")
     for case in timed.cases:
         rows.add_row(case.case.label, *_row(case, bool(name)))
     if not name:
-        return [rows]
+        return [title, rows]
     total = f"all cases, weighted: {timed.basis} {timed.ratio:.2f}x the baseline's speed"
-    return [rows, Text(total, "bold green")]
+    return [title, rows, Text(total, "bold green")]
 
 
 def where(basis: Basis, header: Header) -> str:

@@ -60,7 +60,7 @@ STYLES = {
 }
 INDENT = " " * 5
 MOST_CASES = 8
-MOST_CHANGES = 10
+MOST_CHANGES = 8
 
 
 def console(file: TextIO | None = None) -> Console:
@@ -120,7 +120,7 @@ class View:
         )
         self._out.print(words)
         versions = ", ".join(f"{name} {version}" for name, version in header.versions.items())
-        self._out.print(Text(f"on {header.device.name}; {versions}", "dim"))
+        self._wrapped(Text(f"on {header.device.name}; {versions}", "dim"))
 
     def _show_turn(self, record: Record, said: Turn) -> None:
         self._out.print()
@@ -133,7 +133,7 @@ class View:
             )
         )
         for line in self._lines(said.payload):
-            self._indented(line)
+            self._wrapped(line, INDENT)
 
     def _who_chose(self) -> str:
         decision, self._decision = self._decision, None
@@ -173,21 +173,19 @@ class View:
         """What was written, and the first lines that differ from what it was made of."""
         before, name = self._made_of()
         changed = changes(before, kernel.source)
-        added = sum(line.startswith("+") for line in changed)
-        lines = [
-            Text(kernel.words),
-            Text(
-                f"candidate {kernel.candidate}: {added} lines added and {len(changed) - added}"
-                f" removed against {name}",
-                "dim",
-            ),
-        ]
-        shown = changed
-        if len(changed) > MOST_CHANGES:
-            shown = [line for line in changed if line.startswith("+")][: MOST_CHANGES - 1]
-        lines += [Text(f"  {c}", "green" if c.startswith("+") else "red") for c in shown]
+        added = [line for line in changed if line.startswith("+")]
+        counts = f"+{len(added)} -{len(changed) - len(added)} lines against {name}"
+        shown = [line for line in changed if not line[2:].startswith("//")]
+        if len(shown) > MOST_CHANGES:
+            shown = [line for line in shown if line.startswith("+")][:MOST_CHANGES]
+        lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
+        width = self._out.width - len(INDENT) - 2
+        for line in shown:
+            text = Text(f"  {line}", "green" if line.startswith("+") else "red")
+            text.truncate(width, overflow="ellipsis")
+            lines.append(text)
         if len(shown) < len(changed):
-            lines.append(Text(f"  ... {len(changed) - len(shown)} more changed lines", "dim"))
+            lines.append(Text(f"  and {len(changed) - len(shown)} more changed lines", "dim"))
         return lines
 
     def _made_of(self) -> tuple[str, str]:
@@ -255,19 +253,19 @@ class View:
             for line in table(self._header, self._thread):
                 self._out.print(line)
         style = "bold" if ended.reason not in ("error", "interrupted") else "bold red"
-        self._out.print(Text(ended.words, style))
+        self._wrapped(Text(ended.words, style))
         if ended.error:
-            self._out.print(Text(ended.error, "red"))
+            self._wrapped(Text(ended.error, "red"))
 
     def _line(self, words: str, style: str = "") -> None:
         if not self._quiet:
-            self._indented(Text(words, style))
+            self._wrapped(Text(words, style), INDENT)
 
-    def _indented(self, text: Text) -> None:
-        """Wrapped, and without the blanks at line ends that rich pads with."""
-        for line in text.wrap(self._out, self._out.width - len(INDENT)):
+    def _wrapped(self, text: Text, indent: str = "") -> None:
+        """Wrapped, and without the blanks at line ends that rich leaves."""
+        for line in text.wrap(self._out, self._out.width - len(indent)):
             line.rstrip()
-            self._out.print(Text(INDENT) + line)
+            self._out.print(Text(indent) + line)
 
 
 def changes(before: str, after: str) -> list[str]:

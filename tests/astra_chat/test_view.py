@@ -68,6 +68,7 @@ def test_off_a_terminal_there_is_no_colour_and_no_ragged_end(tmp_path: Path) -> 
     text = shown(read(write_transcript(tmp_path / "t.jsonl")).records)
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= WIDTH
+    assert not [line for line in text.splitlines() if line != line.rstrip()]
 
 
 def test_every_printed_estimate_says_so(tmp_path: Path) -> None:
@@ -129,10 +130,10 @@ def test_what_a_kernel_changed() -> None:
 
 def test_a_repair_is_shown_against_what_it_repairs(show: Callable[[list[Turn]], str]) -> None:
     first = Turn("coder", Kernel(words="", source=VECTOR))
-    fixed = Turn("fixer", Kernel(words="", source=VECTOR + "// more\n"))
+    fixed = Turn("fixer", Kernel(words="", source=VECTOR + "int more;\n"))
     text = show([*baseline_turns(), Turn("planner", plan()), first, fixed])
     name = Kernel(words="", source=VECTOR).candidate
-    assert f"1 lines added and 0 removed against {name}" in text and "+ // more" in text
+    assert f"+1 -0 lines against {name}" in text and "+ int more;" in text
     assert "against the baseline" in text, "the coder started from it"
 
 

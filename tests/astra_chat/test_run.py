@@ -1,0 +1,182 @@
+"""The whole of it: scripted chats with the real judge on the virtual GPU, also cut short."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import astra_chat
+from astra_chat.tools.types import sha256_of
+from astra_chat.transcript.events import Blob, Ended, Record
+from astra_chat.transcript.reader import read
+
+ROOT = Path(__file__).parents[2]
+
+
+def command(*words: object) -> list[str]:
+    return [sys.executable, "-m", "astra_chat", *map(str, words)]
+
+
+def follow(path: Path, lines: int, process: subprocess.Popen[str]) -> None:
+    """Wait until a transcript has so many lines."""
+    deadline = time.monotonic() + 60
+    while not path.is_file() or path.read_text().count("\n") < lines:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline, "the run is too slow"
+        time.sleep(0.01)
+
+
+def said(records: tuple[Record, ...] | list[Record]) -> list[str]:
+    """Events without their header and seconds."""
+    words = []
+    for record in records[1:]:
+        document = record.event.model_dump(mode="json")
+        for part in (document, *(document.get(k) or {} for k in ("report", "evaluation"))):
+            part.pop("steps", None)
+        words.append(json.dumps(document))
+    return words
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, str]]:
+    """A finished run by the command: task folder, run folder, stdout."""
+    from tests.chat_samples import KERNELS, REFERENCE, SCALAR, SCRIPT, TASK_TOML
+
+    folder = tmp_path_factory.mktemp("run") / "doubled"
+    (folder / "script").mkdir(parents=True)
+    (folder / "task.toml").write_text(TASK_TOML)
+    (folder / "reference.py").write_text(REFERENCE)
+    (folder / "baseline.cu").write_text(SCALAR)
+    (folder / "script" / "script.toml").write_text(SCRIPT)
+    for name, text in KERNELS.items():
+        (folder / "script" / name).write_text(text)
+    out = folder.parent / "out"
+    done = subprocess.run(
+        command("run", folder, "--device", "virtual", "-o", out),
+        cwd=ROOT, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    yield folder, out, done.stdout
+
+
+def test_the_script_comes_true_on_the_virtual_gpu(whole: tuple[Path, Path, str]) -> None:
+    _, out, stdout = whole
+    transcript = read(out)
+    assert transcript.ended is not None and transcript.ended.reason == "no_plan"
+    assert "not as scripted" not in stdout
+    assert transcript.ended.ratio is not None and transcript.ended.ratio > 1.05
+    assert transcript.ended.basis == "estimated"
+    assert "estimated for NVIDIA H200" in stdout
+
+
+def test_the_folder_is_complete(whole: tuple[Path, Path, str]) -> None:
+    _, out, _ = whole
+    assert "float4" in (out / "best.cu").read_text()
+    assert {path.name for path in (out / "best").iterdir()} >= {"doubled.so", "README.md"}
+
+
+def test_a_stranger_can_judge_it_again(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
+    """The task folder and the best candidate come back out of the transcript alone."""
+    folder, out, _ = whole
+    transcript = read(out)
+    stored = {r.event.sha256: r.event.text for r in transcript.records if isinstance(r.event, Blob)}
+    assert all(sha256_of(text) == sha for sha, text in stored.items())
+    for name, sha in transcript.header.task.files.items():
+        path = tmp_path / "task" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(stored[sha])
+        assert path.read_text() == (folder / name).read_text()
+    done = subprocess.run(
+        command("check", tmp_path / "task", out / "best.cu", "--device", "virtual"),
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_replay_prints_what_the_run_printed(whole: tuple[Path, Path, str]) -> None:
+    _, out, stdout = whole
+    done = subprocess.run(
+        command("replay", out / "transcript.jsonl"), cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.stdout == stdout
+
+
+def test_from_python(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
+    folder, out, _ = whole
+    result = astra_chat.run(folder, device="virtual", out=tmp_path / "out", rounds=1)
+    assert len(result.summary.rounds) == 1 and result.transcript.is_file()
+    assert result.summary.ended is not None and result.summary.ended.reason == "rounds"
+    first = read(out).header
+    assert read(result.transcript).header.task == first.task, "judged by the same rules"
+
+
+def test_killed_at_any_line_a_prefix_survives(
+    whole: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    folder, out, _ = whole
+    complete = said(read(out).records)
+    for lines in (14, 27):
+        path = tmp_path / str(lines) / "transcript.jsonl"
+        process = subprocess.Popen(
+            command("run", folder, "--device", "virtual", "-o", path.parent),
+            cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        follow(path, lines, process)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        found = read(path)
+        assert found.ended is None and len(found.records) >= lines
+        kept = said(found.records)
+        assert kept == complete[: len(kept)]
+
+
+def test_ctrl_c_ends_at_once_with_130(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
+    folder, _, _ = whole
+    process = subprocess.Popen(
+        command("run", folder, "--device", "virtual", "-o", tmp_path / "out"),
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    follow(tmp_path / "out" / "transcript.jsonl", 14, process)
+    asked = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130, stderr
+    assert time.monotonic() - asked < 10
+    assert stderr == "" and stdout.endswith(f"transcript: {tmp_path}/out/transcript.jsonl\n")
+    ended = read(tmp_path / "out").records[-1].event
+    assert isinstance(ended, Ended) and ended.reason == "interrupted"
+    assert not _children_in(tmp_path), "no process goes on"
+
+
+def _children_in(folder: Path) -> list[str]:
+    """Command lines of processes that name this folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                line = (entry / "cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+            found += [line] if str(folder) in line else []
+    return found
+
+
+def test_json_is_one_document_on_stdout(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
+    folder, _, _ = whole
+    done = subprocess.run(
+        command("run", folder, "--device", "virtual", "-o", tmp_path, "--rounds", 1, "--json"),
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    document = json.loads(done.stdout)
+    assert document["schema"] == "astra-chat/run/1" and document["best"] is None
+    assert done.returncode == 0, "a run in which nothing got faster is a good run"
+    assert "no candidate was faster" in document["ended"]["words"].lower()
