@@ -78,7 +78,7 @@ def points() -> list[Point]:
         Point(
             key={k: row[k] for k in KEY},
             cold_us=row["cold_us"],
-            reports=tuple(_report(r) for r in found["reports"]),
+            reports=tuple(read_report(r) for r in found["reports"]),
             resources={k: tuple(v) for k, v in found["resources"].items()},
         )
         for row in measured()
@@ -86,7 +86,7 @@ def points() -> list[Point]:
     ]
 
 
-def _report(stored: dict[str, Any]) -> LaunchReport:
+def read_report(stored: dict[str, Any]) -> LaunchReport:
     launch, counters = dict(stored["launch"]), dict(stored["counters"])
     counters["warp_instructions"] = Counter(counters["warp_instructions"])
     launch = Launch(
