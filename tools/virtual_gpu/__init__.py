@@ -2,8 +2,10 @@
 
 It stands alone: nothing in here knows of tasks or chats.
 
-    ptx.py      text -> Module of Kernels        specs.py     constants of real GPUs, with sources
-    flow.py     control flow and block order     estimate.py  counters -> time, limit, bottleneck
-    memory.py   buffers, bounds, coverage        runtime.py   the fake CUDA runtime: launches come in here
-    numpy_engine/  runs a Kernel                 gpu.py       VirtualGpu: all of it, for one process
+    ptx.py      text -> Module of Kernels      specs.py     constants of real GPUs, with sources
+    flow.py     control flow, block order      limits.py    occupancy, launches a GPU refuses
+    memory.py   buffers, bounds, coverage      estimate.py  counters -> time, limit, bottleneck
+    numpy_engine/  runs a Kernel               sampling.py  which blocks of a large launch run
+    cudart/     fake CUDA runtime, in C        gpu.py       VirtualGpu: all of it, for one process
+    runtime.py  builds and binds it
 """
