@@ -13,10 +13,13 @@ import numpy as np
 import pytest
 import torch
 
+from astra_chat.agents.words import verdict
 from astra_chat.models.script import Script, ScriptedKernel, load_script
 from astra_chat.tools.children.values import DrawnCase
 from astra_chat.tools.contract import prototype
+from astra_chat.tools.devices import pick_device
 from astra_chat.tools.guard import guard
+from astra_chat.tools.judge import Judge
 from astra_chat.tools.tasks import find_task
 from astra_chat.tools.toolkit import find_toolkit
 from astra_chat.tools.types import ITEM_BYTES, Case
@@ -142,6 +145,29 @@ def test_reference_at_the_edges_is_the_formula() -> None:
     out = reference().reference({"input": torch.cat([gate, up]).reshape(1, -1)})["out"][0]
     expected = torch.tensor([inf, nan, nan, -0.0, 2000.0, nan, -inf], dtype=torch.float64)
     torch.testing.assert_close(out, expected, equal_nan=True)
+
+
+@pytest.fixture(scope="module", params=["virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
+def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
+    """On the virtual GPU with few cases to check, on a real one with all of them."""
+    device = pick_device(request.param)
+    tails = tuple(
+        c for c in TASK.check if c.dims in ({"tokens": 7, "d": 8200}, {"tokens": 2, "d": 9472})
+    )
+    task = TASK if device.kind == "cuda" else TASK.model_copy(update={"check": tails})
+    with Judge(task, device) as made:
+        yield made
+
+
+@pytest.mark.parametrize("turn", scripted_turns(SCRIPT), ids=lambda turn: turn.file)
+def test_scripted_kernel_comes_to_what_the_script_expects(
+    turn: ScriptedKernel, judge: Judge
+) -> None:
+    assert verdict(judge.evaluate(SCRIPT.sources[turn.file]).outcome) == turn.expects
+
+
+def test_papers_start_is_right_and_slower(judge: Judge) -> None:
+    assert verdict(judge.evaluate((TASK.folder / "paper.cu").read_text()).outcome) == "slower"
 
 
 def words_of(script: Script) -> Iterator[str]:
