@@ -23,6 +23,9 @@ from astra_chat.tools.tasks import Task
 GUARD_BYTES = 4096
 """Poisoned bytes on both sides of every argument: a write outside shows."""
 
+LAUNCH_FAILURE = 719
+"""cudaErrorLaunchFailure, where torch does not say which error it was."""
+
 
 def main() -> None:
     reporter = Reporter()
@@ -31,17 +34,22 @@ def main() -> None:
     task, calls = task_of(request), [Call.of(item) for item in request["calls"]]
     torch.cuda.set_device(request["index"])
     library = ctypes.CDLL(request["library"])
-    if request["mode"] == "time":
-        baseline = ctypes.CDLL(request["baseline"])
-        for index, call in enumerate(calls):
-            reporter.send("start", index=index)
-            reporter.send("case", index=index, **time_call(task, call, baseline, library, request))
-    elif request["mode"] == "profile":
+    if request["mode"] == "profile":
         _profile(task, calls[0], library, request["pattern"])
-    else:
-        for index, call in enumerate(calls):
-            reporter.send("start", index=index)
-            reporter.send("case", index=index, **_check(task, call, library, request["pattern"]))
+        return
+    baseline = ctypes.CDLL(request["baseline"]) if request["mode"] == "time" else None
+    for index, call in enumerate(calls):
+        reporter.send("start", index=index)
+        try:
+            if baseline:
+                done = time_call(task, call, baseline, library, request)
+            else:
+                done = _check(task, call, library, request["pattern"])
+        except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
+            done = {"status": getattr(error, "error_code", LAUNCH_FAILURE)}
+        reporter.send("case", index=index, **done)
+        if done["status"]:
+            return
 
 
 def _check(task: Task, call: Call, library: ctypes.CDLL, pattern: int) -> dict[str, Any]:
