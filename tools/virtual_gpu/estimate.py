@@ -225,6 +225,7 @@ def _why(
     c = report.counters
     us = f"{terms[limiter]:.2f} us"
     instructions = sum(c.warp_instructions.values()) * shape.scale
+    turns = f", in {shape.turns:.3g} turns" if shape.turns > 1 else ""
     loads, stores = max(1, c.global_load_requests), max(1, c.global_store_requests)
     words = {
         "dram": f"{(c.unique_load_sectors + c.unique_store_sectors) * 32e-6 * shape.scale:.2f} MB"
@@ -239,9 +240,9 @@ def _why(
         "shared": f"{c.shared_wavefronts / max(1, c.shared_requests):.1f} wavefronts a"
         f" shared-memory request (1 is free of conflicts) take {us}",
         "latency": f"a warp waits for {c.dependent_load_rounds} loads one after the other and runs"
-        f" {c.critical_path_instructions} instructions, {shape.turns:.3g} times: {us}",
+        f" {c.critical_path_instructions} instructions{turns}: {us}",
         "launch": f"starting {shape.blocks} blocks takes {us}",
     }[limiter]
-    return f"{words}; {waves:.2f} waves, {shape.per_sm} blocks of {shape.warps} warps an SM" + (
+    return f"{words}; {waves:.2g} waves, {shape.per_sm} blocks of {shape.warps} warps an SM" + (
         f" ({occupancy:.0%} of its warps)"
     )
