@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
@@ -31,11 +28,12 @@ from astra_chat.agents.policy import next_speakers
 from astra_chat.agents.thread import Turn
 from astra_chat.ending import deviation, ended
 from astra_chat.export import export_best
+from astra_chat.interrupt import in_own_loop, on_signal
 from astra_chat.provenance import header
 from astra_chat.request import Request, place, request_for
 from astra_chat.summary import Summary, summarize
 from astra_chat.team import STALLED, build_team
-from astra_chat.tools.errors import AstraError
+from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.types import Progress
 from astra_chat.transcript.events import Chosen, Event, Options, Record, Repaired
@@ -100,6 +98,7 @@ class Session:
         self._folder, self._name = place(request)
         self._writer: Writer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._token = CancellationToken()
 
     def run(self) -> RunResult:
         """Hold the chat and leave a transcript that ends with how it ended.
@@ -116,6 +115,7 @@ class Session:
             flags=request.task.flags,
         )
         head = header(request.task, request.device, options)
+        self._require_room()
         with self._judge() as judge:
             self._writer = Writer(self._folder / NAME, self._name)
             try:
@@ -124,6 +124,15 @@ class Session:
             finally:
                 self._writer.close()
         return RunResult(self._folder, summarize(self._records))
+
+    def _require_room(self) -> None:
+        """Nothing of an earlier run is overwritten; the Writer sees to the transcript itself."""
+        for name in ("best.cu", "best"):
+            if (self._folder / name).exists():
+                raise BadInput(
+                    f"{self._folder / name} is there already and is not overwritten:"
+                    " name another folder"
+                )
 
     def _judge(self) -> AbstractContextManager[Judging]:
         if self._own_judge is not None:
@@ -142,10 +151,15 @@ class Session:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._on_progress, report)
 
+    def _cancel(self) -> None:
+        """Stop the chat from another thread than its own."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._token.cancel)
+
     def _converse(self, judge: Judging) -> None:
         """Hold the chat and record its end, whatever it is."""
         try:
-            interrupted = _in_a_loop(lambda: self._chat(judge))
+            interrupted = in_own_loop(lambda: self._chat(judge), self._cancel)
             self._finish("interrupted" if interrupted else None)
         except KeyboardInterrupt:
             self._finish("interrupted")
@@ -165,13 +179,13 @@ class Session:
             limits=request.limits,
         )
         team, moderator = build_team(setting, request.models, judge, self._failures.append)
-        token = CancellationToken()
+        token = self._token
         self._loop = asyncio.get_running_loop()
         # AutoGen leaves tasks behind whose errors nobody fetches; ours come by `_failures`.
         self._loop.set_exception_handler(lambda loop, context: None)
         asked = message("user", self._commission())
         try:
-            with _interrupts(token):
+            with on_signal(token.cancel):
                 running = team.run_stream(task=asked, cancellation_token=token)
                 async with aclosing(running) as stream:
                     await self._follow(stream, moderator, token)
@@ -256,38 +270,3 @@ class Session:
         for record in self._writer.append(*events):
             self._records.append(record)
             self._on_record(record)
-
-
-@contextmanager
-def _interrupts(token: CancellationToken) -> Iterator[None]:
-    """Ctrl-C and SIGTERM cancel the chat at once; the transcript keeps all finished turns.
-
-    Only the main thread may take signals; elsewhere they are left alone.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loop, signals = asyncio.get_running_loop(), (signal.SIGINT, signal.SIGTERM)
-    for number in signals:
-        loop.add_signal_handler(number, token.cancel)
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
-
-
-def _in_a_loop(chat: Callable[[], Coroutine[None, None, bool]]) -> bool:
-    """Run the chat in an event loop of its own, also where the caller is in one (a notebook)."""
-    if not _loop_is_running():
-        return asyncio.run(chat())
-    with ThreadPoolExecutor(1) as threads:
-        return threads.submit(lambda: asyncio.run(chat())).result()
-
-
-def _loop_is_running() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

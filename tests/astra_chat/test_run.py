@@ -119,24 +119,21 @@ def test_from_python(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
     assert read(result.transcript).header.task == first.task, "judged by the same rules"
 
 
-def test_killed_at_any_line_a_prefix_survives(
-    whole: tuple[Path, Path, str], tmp_path: Path
-) -> None:
+def test_of_a_killed_run_a_prefix_survives(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
     folder, out, _ = whole
     complete = said(read(out).records)
-    for lines in (14, 27):
-        path = tmp_path / str(lines) / "transcript.jsonl"
-        process = subprocess.Popen(
-            command("run", folder, "--device", "virtual", "-o", path.parent),
-            cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        follow(path, lines, process)
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-        found = read(path)
-        assert found.ended is None and len(found.records) >= lines
-        kept = said(found.records)
-        assert kept == complete[: len(kept)]
+    path = tmp_path / "out" / "transcript.jsonl"
+    process = subprocess.Popen(
+        command("run", folder, "--device", "virtual", "-o", path.parent),
+        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    follow(path, 27, process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    found = read(path)
+    assert found.ended is None and len(found.records) >= 27
+    kept = said(found.records)
+    assert kept == complete[: len(kept)]
 
 
 def test_ctrl_c_ends_at_once_with_130(whole: tuple[Path, Path, str], tmp_path: Path) -> None:

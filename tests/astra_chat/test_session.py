@@ -6,11 +6,13 @@ import asyncio
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from astra_chat.agents.payloads import Pass
+from astra_chat.agents.thread import Limits
 from astra_chat.models import open_models
 from astra_chat.request import Request
 from astra_chat.session import RunResult, Session
@@ -221,6 +223,35 @@ def test_from_within_an_event_loop(task: Task, tmp_path: Path, fixed_judge: Fixe
     assert asyncio.run(notebook()).summary.best is not None
 
 
+def test_ctrl_c_in_a_notebook(task: Task, tmp_path: Path, fixed_judge: FixedJudge) -> None:
+    def interrupt() -> None:
+        if len(fixed_judge.evaluated) == 1:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            assert fixed_judge.cancelled.wait(10), "the judge was not stopped"
+
+    fixed_judge.before = interrupt
+
+    async def cell() -> RunResult:
+        return run(task, tmp_path / "out", fixed_judge)
+
+    loop = asyncio.new_event_loop()
+    result = loop.run_until_complete(cell())
+    loop.close()
+    assert result.summary.ended is not None and result.summary.ended.reason == "interrupted"
+
+
+@pytest.mark.parametrize("name", ["best.cu", "best"])
+def test_files_of_an_earlier_run_are_not_touched(
+    task: Task, tmp_path: Path, fixed_judge: FixedJudge, name: str
+) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("precious")
+    with pytest.raises(BadInput, match="not overwritten"):
+        run(task, tmp_path / "out", fixed_judge)
+    assert (tmp_path / "out" / name).read_text() == "precious"
+    assert not (tmp_path / "out" / "transcript.jsonl").exists()
+
+
 def test_every_line_is_json_of_ours(task: Task, tmp_path: Path, fixed_judge: FixedJudge) -> None:
     result = run(task, tmp_path / "out", fixed_judge)
     lines = [json.loads(line) for line in result.transcript.read_text().splitlines()]
@@ -232,8 +263,6 @@ def test_every_line_is_json_of_ours(task: Task, tmp_path: Path, fixed_judge: Fix
 
 
 def test_rounds_limit_the_run(task: Task, tmp_path: Path, fixed_judge: FixedJudge) -> None:
-    from astra_chat.agents.thread import Limits
-
     request = Request(
         task=task,
         device=DEVICE,
