@@ -64,7 +64,7 @@ def describe(outcome: Outcome) -> str:
         case Correct():
             return f"{_right(outcome)}; not timed"
         case Timed():
-            return f"{_right(outcome.correct)}; {speed(outcome)}: {outcome.verdict}, {outcome.why}"
+            return f"{_right(outcome.correct)}; {speed(outcome)}; {outcome.verdict} ({outcome.why})"
 
 
 def speed(timed: Timed) -> str:

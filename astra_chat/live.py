@@ -56,6 +56,7 @@ class LiveView:
             for task in self._tasks.values():
                 bars.remove_task(task)
             self._tasks.clear()
+            bars.refresh()
         if isinstance(record.event, Ended):
             bars.stop()
         self._view.show(record)
