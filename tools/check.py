@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from astra_chat.tools.build import Build
 from astra_chat.tools.oracle import Truth
@@ -11,10 +13,7 @@ from astra_chat.tools.runner import CaseRun, Failure, Runner
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES, Correct, DTypeName, Wrong
 
-if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
+Array = np.ndarray[Any, Any]
 
 OVERFLOW = {"float16": 2.0**16, "bfloat16": 2.0**128, "float32": 2.0**128}
 """Where a dtype has become infinite: larger results must be infinite too."""
@@ -57,8 +56,6 @@ def compare(task: Task, run: CaseRun) -> float | Wrong:
 
 
 def _outside(arg: Arg, run: CaseRun, guards: Array) -> Wrong | None:
-    import numpy as np
-
     touched = np.flatnonzero(guards.view(np.uint16) != run.pattern) if len(guards) else guards
     if not len(touched):
         return None
@@ -70,8 +67,6 @@ def _outside(arg: Arg, run: CaseRun, guards: Array) -> Wrong | None:
 
 
 def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
-    import numpy as np
-
     if arg.written:
         return None
     before = np.fromfile(run.truth.input_path(arg), dtype=np.uint8)
@@ -90,8 +85,6 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
 
 def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wrong:
     """NaN and infinity patterns first: a comparison with NaN is never true by itself."""
-    import numpy as np
-
     case, dtype = run.truth.case, arg.dtype_of(run.truth.case)
     got, expected = as_float(content, dtype), run.truth.expected(arg)
     tolerance, overflow = task.tolerance[dtype], OVERFLOW[dtype]
@@ -125,8 +118,6 @@ def _reason(
     run: CaseRun, content: Array, dtype: DTypeName, first: int, same_pattern: bool
 ) -> Literal["value", "nan_pattern", "unwritten"]:
     """ "unwritten" where the first bad element still holds the poison."""
-    import numpy as np
-
     words = content.view(np.uint16).reshape(-1, ITEM_BYTES[dtype] // 2)
     if (words[first] == run.pattern).all():
         return "unwritten"
@@ -135,8 +126,6 @@ def _reason(
 
 def as_float(content: Array, dtype: DTypeName) -> Array:
     """Bytes of a dtype as float64, exactly."""
-    import numpy as np
-
     if dtype == "bfloat16":
         widened = content.view(np.uint16).astype(np.uint32) << 16
         typed: Array = widened.view(np.float32)
@@ -147,6 +136,4 @@ def as_float(content: Array, dtype: DTypeName) -> Array:
 
 
 def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    import numpy as np
-
     return tuple(int(i) for i in np.unravel_index(flat, shape))

@@ -10,9 +10,10 @@ from astra_chat.tools.types import DTYPE_CODES, Case
 
 
 def prototype(task: Task) -> str:
-    """The exported launcher, as C: tensors in schema order, dims, scalars, dtype code, stream."""
+    """The exported launcher, as C: tensors, dims, row strides, scalars, dtype code, stream."""
     parameters = [f"{'' if arg.written else 'const '}void* {arg.name}" for arg in task.args]
     parameters += [f"int64_t {name}" for name in task.dims]
+    parameters += [f"int64_t {arg.name}_stride" for arg in task.args if arg.strided]
     parameters += [f"{scalar.type} {scalar.name}" for scalar in task.scalars]
     parameters += ["int dtype", "cudaStream_t stream"]
     return f'extern "C" cudaError_t {task.entry}({", ".join(parameters)})'
@@ -29,6 +30,7 @@ def call_values(
     return (
         *(ctypes.c_void_p(address) for address in addresses),
         *(ctypes.c_int64(case.dims[name]) for name in task.dims),
+        *(ctypes.c_int64(arg.stride_of(case)) for arg in task.args if arg.strided),
         *scalars,
         ctypes.c_int(DTYPE_CODES[case.dtype]),
         ctypes.c_void_p(stream),

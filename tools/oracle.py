@@ -6,15 +6,14 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.process import Stop, Worker, signal_name
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import Case, sha256_of
-
-if TYPE_CHECKING:
-    import numpy as np
 
 ORACLE_TIMEOUT_S = 600.0
 
@@ -31,8 +30,6 @@ class Truth:
 
     def expected(self, arg: Arg) -> np.ndarray[Any, np.dtype[np.float64]]:
         """float64, flat, in row-major order."""
-        import numpy as np
-
         return np.memmap(self.folder / f"{arg.name}.expected", dtype=np.float64, mode="r")
 
 

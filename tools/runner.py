@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from astra_chat.tools.build import Build
 from astra_chat.tools.errors import AstraError
+from astra_chat.tools.layout import Bytes, Mask, gathered
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.process import StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import Crashed, Device, TimedOut, Unsafe, Unsupported
-
-if TYPE_CHECKING:
-    import numpy as np
 
 Mode = Literal["check", "time", "profile"]
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
@@ -35,21 +35,21 @@ class CaseRun:
     pattern: int
     """The 16-bit NaN that outputs held before the call."""
 
-    def after(self, arg: Arg) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Bytes of an argument after the call, and the guard bytes on both sides together."""
-        import numpy as np
-
+    def after(self, arg: Arg) -> tuple[Bytes, Bytes]:
+        """An argument's elements after the call, and all that lies round and between its rows."""
         raw = np.fromfile(self.folder / f"{arg.name}.after", dtype=np.uint8)
         guard = int(self.report.get("guard_bytes", 0))
-        content = raw[guard : len(raw) - guard]
-        return content, np.concatenate([raw[:guard], raw[len(raw) - guard :]])
+        end = len(raw) - guard
+        content, between = gathered(arg, self.truth.case, raw[guard:end])
+        return content, np.concatenate([raw[:guard], between, raw[end:]])
 
-    def coverage(self, arg: Arg) -> np.ndarray[Any, Any] | None:
-        """Which bytes the sampled blocks wrote; None where all blocks ran."""
-        import numpy as np
-
+    def coverage(self, arg: Arg) -> Mask | None:
+        """Which bytes of the elements the sampled blocks wrote; None where all blocks ran."""
         path = self.folder / f"{arg.name}.written"
-        return np.fromfile(path, dtype=np.bool_) if path.is_file() else None
+        if not path.is_file():
+            return None
+        written: Mask = np.fromfile(path, dtype=np.bool_)
+        return gathered(arg, self.truth.case, written)[0]
 
 
 @dataclass

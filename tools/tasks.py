@@ -26,13 +26,15 @@ Extent = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\*[a-z0-9_]+)*$")]
 
 
 class Arg(Value):
-    """A tensor that the launcher takes, contiguous, in upstream's order."""
+    """A tensor that the launcher takes, in upstream's order; its last dim is contiguous."""
 
     name: Name
     dtype: Literal["T", "float32"]
     """ "T" is the dtype of the case."""
-    shape: tuple[Extent, ...]
+    shape: tuple[Extent, ...] = Field(min_length=1)
     access: Literal["read", "write", "readwrite"]
+    strided: bool = False
+    """Rows may lie apart: the launcher takes `<name>_stride`, in elements."""
 
     @property
     def written(self) -> bool:
@@ -47,6 +49,10 @@ class Arg(Value):
 
     def shape_of(self, case: Case) -> tuple[int, ...]:
         return tuple(product(extent, case.dims) for extent in self.shape)
+
+    def stride_of(self, case: Case) -> int:
+        """Elements from one row to the next."""
+        return self.shape_of(case)[-1] + (case.pad if self.strided else 0)
 
     def bytes_of(self, case: Case) -> int:
         count = 1
@@ -143,6 +149,8 @@ class Task(Value):
             raise ValueError(f"dtype {case.dtype} is not one of {', '.join(self.dtypes)}")
         if set(case.dims) != set(self.dims):
             raise ValueError(f"dims {sorted(case.dims)} are not {sorted(self.dims)}")
+        if case.pad and not any(arg.strided for arg in self.args):
+            raise ValueError("pad is for tasks with strided arguments")
         for name, dim in self.dims.items():
             extent, step = case.dims[name], dim.step(case.dtype)
             if not dim.min <= extent <= dim.max or extent % step:

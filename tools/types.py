@@ -43,12 +43,14 @@ class Case(Value):
     dtype: DTypeName
     values: ValueFamily = "normal"
     seed: int = 0
+    pad: int = Field(default=0, ge=0)
+    """Elements between the rows of every strided argument."""
 
     @property
     def label(self) -> str:
         extents = "x".join(str(extent) for extent in self.dims.values())
         family = "" if self.values == "normal" else f" {self.values}"
-        return f"{extents} {self.dtype}{family}"
+        return f"{extents} {self.dtype}{family}{f' pad {self.pad}' if self.pad else ''}"
 
 
 class Device(Value):

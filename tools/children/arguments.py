@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from astra_chat.tools.contract import call_values
+from astra_chat.tools.layout import Bytes, poisoned, spread
 from astra_chat.tools.tasks import Task, load_task
 from astra_chat.tools.types import Case
-
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,16 @@ class Call:
 
 
 def poison(task: Task, call: Call, arg_index: int, pattern: int) -> Bytes:
-    """The bytes that an argument holds before the call: its input, or NaNs of this run's pattern.
+    """The buffer of an argument before the call: its input, or NaNs of this run's pattern.
 
     The 16-bit pattern is a NaN in half, bfloat16 and, repeated, in float.
     """
     arg = task.args[arg_index]
     if arg.read:
-        return np.fromfile(call.truth / f"{arg.name}.in", dtype=np.uint8)
-    return np.full(arg.bytes_of(call.case) // 2, pattern, dtype=np.uint16).view(np.uint8)
+        content = np.fromfile(call.truth / f"{arg.name}.in", dtype=np.uint8)
+    else:
+        content = poisoned(arg.bytes_of(call.case), pattern)
+    return spread(arg, call.case, content, pattern)
 
 
 def launcher(

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from astra_chat.tools.children.arguments import (
-    Bytes,
     Call,
     launch,
     limit_files_and_cores,
@@ -17,6 +16,7 @@ from astra_chat.tools.children.arguments import (
     task_of,
 )
 from astra_chat.tools.children.cuda_timing import time_call
+from astra_chat.tools.layout import Bytes, poisoned
 from astra_chat.tools.process import Reporter
 from astra_chat.tools.tasks import Task
 
@@ -68,7 +68,7 @@ def _check(task: Task, call: Call, library: ctypes.CDLL, pattern: int) -> dict[s
 
 
 def _guarded(content: Bytes, pattern: int) -> torch.Tensor:
-    guard = np.full(GUARD_BYTES // 2, pattern, dtype=np.uint16).view(np.uint8)
+    guard = poisoned(GUARD_BYTES, pattern)
     return torch.from_numpy(np.concatenate([guard, content, guard])).cuda()
 
 

@@ -15,6 +15,7 @@ import pynvml
 import torch
 
 from astra_chat.tools.children.arguments import Call, launch, launcher, poison
+from astra_chat.tools.layout import buffer_bytes
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Case
 
@@ -71,7 +72,7 @@ def time_call(
 def _buffer_sets(task: Task, call: Call, pattern: int) -> tuple[Buffers, list[torch.Tensor]]:
     """As many copies of the arguments as fill the L2 twice, one tensor an argument."""
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-    one_set = sum(arg.bytes_of(call.case) for arg in task.args)
+    one_set = sum(buffer_bytes(arg, call.case) for arg in task.args)
     count = min(MAX_LAUNCHES, max(2, math.ceil(2 * l2_bytes / one_set) + 1))
     keep = []
     for index in range(len(task.args)):
@@ -156,7 +157,7 @@ def _run_afresh(
 def _write_back(task: Task, call: Call, keep: list[torch.Tensor]) -> None:
     """The last set, as the timed launches left it: a timed kernel is checked too."""
     for arg, copies in zip(task.args, keep, strict=True):
-        content = copies[-1][: arg.bytes_of(call.case)]
+        content = copies[-1][: buffer_bytes(arg, call.case)]
         content.cpu().numpy().tofile(call.after / f"{arg.name}.after")
 
 

@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from astra_chat.tools.virtual_gpu.estimate import estimate
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 
 from astra_chat.tools.children.arguments import (
-    Bytes,
     Call,
     launch,
     limit_files_and_cores,
     poison,
     task_of,
 )
+from astra_chat.tools.layout import Bytes
 from astra_chat.tools.process import Reporter
 from astra_chat.tools.tasks import Task
+from astra_chat.tools.virtual_gpu.estimate import estimate
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
