@@ -37,9 +37,22 @@ void require_layout(const TensorView& tensor, DLDevice device, int ndim, const c
     TVM_FFI_THROW(ValueError) << name << " must have " << ndim << " dimensions, got shape "
                               << said(tensor);
   }
+}
+
+void require_contiguous(const TensorView& tensor, const char* name) {
   if (!tensor.IsContiguous()) {
     TVM_FFI_THROW(ValueError) << name << " must be contiguous";
   }
+}
+
+// Rows of a two-dimensional tensor may lie apart; the elements of a row may not.
+[[maybe_unused]] int64_t row_stride(const TensorView& tensor, const char* name) {
+  const int64_t rows = tensor.shape()[0], columns = tensor.shape()[1];
+  const int64_t stride = rows > 1 ? tensor.strides()[0] : columns;
+  if (stride < columns || (columns > 1 && tensor.strides()[1] != 1)) {
+    TVM_FFI_THROW(ValueError) << name << " must have contiguous rows that do not overlap";
+  }
+  return stride;
 }
 
 [[maybe_unused]] void require_dtype(const TensorView& tensor, int code, int bits, const char* name) {

@@ -95,6 +95,7 @@ def binding_source(task: Task) -> str:
     typed = next((arg.name for arg in task.args if arg.dtype == "T"), None)
     values = [f"address({name})" for name in names]
     values += [f"dim_{name}" for name in task.dims]
+    values += [f"{arg.name}_stride" for arg in task.args if arg.strided]
     values += [
         f"static_cast<float>({s.name})" if s.type == "float" else s.name for s in task.scalars
     ]
@@ -141,7 +142,12 @@ def _code_of(task: Task) -> list[str]:
 
 
 def _layout(arg: Arg) -> list[str]:
-    return [f"require_layout({arg.name}, device, {len(arg.shape)}, {_quoted(arg.name)});"]
+    lines = [f"require_layout({arg.name}, device, {len(arg.shape)}, {_quoted(arg.name)});"]
+    if arg.strided:
+        lines.append(f'const int64_t {arg.name}_stride = row_stride({arg.name}, "{arg.name}");')
+    else:
+        lines.append(f"require_contiguous({arg.name}, {_quoted(arg.name)});")
+    return lines
 
 
 def _dtypes(task: Task, typed: str | None) -> list[str]:

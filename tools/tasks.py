@@ -123,6 +123,8 @@ class Task(Value):
             for factor in extent.split("*"):
                 if not factor.isdecimal() and factor not in self.dims:
                     raise ValueError(f"'{factor}' in '{extent}' is neither a dim nor a number")
+        if wide := [arg.name for arg in self.args if arg.strided and len(arg.shape) != 2]:
+            raise ValueError(f"'{wide[0]}' is strided, so it must have two dims")
         if not any(arg.written for arg in self.args):
             raise ValueError("no argument is written: nothing could be checked")
         for case in (*self.check, *(c for c, _ in (*self.bench, *self.demo))):

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, Literal
 
-from astra_chat.tools.virtual_gpu.estimate import limit_us
-
 from astra_chat.tools.build import Build
 from astra_chat.tools.check import compare
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.runner import CaseRun, Failure, Runner
 from astra_chat.tools.types import AnyTime, EstimatedTime, MeasuredTime, Wrong
+from astra_chat.tools.virtual_gpu.estimate import limit_us
 from astra_chat.tools.virtual_gpu.specs import spec
 
 RESOLUTION = 1.10

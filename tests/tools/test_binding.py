@@ -112,3 +112,13 @@ def test_the_binding_is_compiled_once() -> None:
     born = first.stat().st_mtime_ns
     assert ensure_binding(task, toolkit) == first
     assert first.stat().st_mtime_ns == born
+
+
+def test_strided_arguments_pass_their_row_stride(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ASTRA_CACHE", str(tmp_path))
+    args = tuple(a.model_copy(update={"strided": True}) for a in find_task("silu_and_mul").args)
+    task = changed(args=args)
+    source = binding_source(task)
+    assert 'const int64_t input_stride = row_stride(input, "input");' in source
+    assert "dim_d, out_stride, input_stride, code" in source
+    assert ensure_binding(task, find_toolkit()).is_file()
