@@ -100,6 +100,10 @@ def case_table(evaluation: Evaluation) -> Table:
         table.add_column("limiter")
     for case in timed.cases:
         table.add_row(*_case_cells(case))
+    notes = sorted({c.note for c in timed.cases if isinstance(c, MeasuredTime) and c.note})
+    if notes:
+        table.caption = Text(f"* {notes[0]}", style="dim")
+        table.caption_justify = "left"
     return table
 
 
@@ -140,6 +144,8 @@ def _case_cells(case: CaseTime) -> list[str | Text]:
         f"{case.percent_of_limit:.0f}",
     ]
     if isinstance(case, MeasuredTime):
+        if case.note:
+            cells[0] = Text(f"{case.case.label} *")
         cells.append(f"{case.baseline_event_us:.2f}, {case.event_us:.2f}")
     else:
         limiter = getattr(case, "limiter", "")

@@ -48,6 +48,11 @@ class Build:
     def object(self) -> Path:
         return self.folder / "kernel.o"
 
+    @property
+    def sets_launch_attributes(self) -> bool:
+        """Whether it can launch with attributes, such as programmatic stream serialization."""
+        return b"cudaLaunchKernelEx" in self.object.read_bytes()
+
 
 def build(
     task: Task, source: str, device: Device, stop: Stop | None = None

@@ -113,6 +113,7 @@ class Runner:
             }
             if baseline:
                 request["baseline"] = str(baseline.library)
+                request["spaced"] = build.sets_launch_attributes or baseline.sets_launch_attributes
             if self.device.kind == "virtual":
                 request |= {
                     "ptx": str(build.ptx),

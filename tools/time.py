@@ -23,6 +23,7 @@ MIN_GAIN = 1.01
 NO_REGRESSION = 0.98
 """A measured case whose interval reaches below this keeps a candidate from being accepted."""
 BOOTSTRAPS = 2000
+SPACED_NOTE = "timed with another kernel between launches, whose time is taken off"
 
 Verdict = Literal["accepted", "tie", "slower"]
 
@@ -133,6 +134,7 @@ def _measured(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime:
         baseline_event_us=median(report["baseline_event_us"]),
         event_us=median(report["candidate_event_us"]),
         sm_clock_mhz=report["sm_clock_mhz"],
+        note=SPACED_NOTE if report["spaced"] else "",
     )
 
 

@@ -137,6 +137,7 @@ class MeasuredTime(CaseTime):
     event_us: float
     """Median of one torch.cuda.Event pair per launch: launch overhead included."""
     sm_clock_mhz: int
+    note: str = ""
 
 
 class EstimatedTime(CaseTime):
