@@ -1,0 +1,50 @@
+"""Timing on a real GPU: what may not look faster than it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.tasks import find_task
+from astra_chat.tools.types import Case, MeasuredTime, Timed
+
+pytestmark = pytest.mark.gpu
+TASK = find_task("silu_and_mul")
+OVERLAPPED = (
+    "  cudaLaunchAttribute pdl{};\n"
+    "  pdl.id = cudaLaunchAttributeProgrammaticStreamSerialization;\n"
+    "  pdl.val.programmaticStreamSerializationAllowed = 1;\n"
+    "  cudaLaunchConfig_t config{};\n"
+    "  config.gridDim = dim3(static_cast<unsigned>(tokens));\n"
+    "  config.blockDim = dim3(threads);\n"
+    "  config.stream = stream;\n"
+    "  config.attrs = &pdl;\n"
+    "  config.numAttrs = 1;\n"
+    "  return cudaLaunchKernelEx(&config, silu_and_mul_kernel<T>, static_cast<T*>(out),\n"
+    "                            static_cast<const T*>(input), static_cast<int>(d));\n"
+)
+
+
+def overlapped(source: str) -> str:
+    """The baseline, launched so that it may begin before the launch before it has ended.
+
+    Its body triggers the next launch only at its end; here it does so at once.
+    """
+    start = source.index("  silu_and_mul_kernel<T><<<")
+    end = source.index("  return cudaGetLastError();", start)
+    rest = source[end:].split("\n", 1)[1]
+    early = '  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");\n'
+    body = source[:start].replace("#pragma unroll 1\n", f"{early}#pragma unroll 1\n", 1)
+    return body + OVERLAPPED + rest
+
+
+def test_overlapping_launches_gain_nothing_here() -> None:
+    case = Case(dims={"tokens": 1, "d": 14336}, dtype="bfloat16")
+    small = TASK.model_copy(update={"check": TASK.check[:3], "bench": ((case, 1.0),)})
+    with Judge(small, pick_device("cuda")) as judge:
+        outcome = judge.evaluate(overlapped(judge.baseline)).outcome
+    assert isinstance(outcome, Timed), outcome
+    (time,) = outcome.cases
+    assert isinstance(time, MeasuredTime) and "another kernel" in time.note
+    assert 0.75 < time.ratio < 1.15
