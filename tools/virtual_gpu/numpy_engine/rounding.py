@@ -123,12 +123,14 @@ def half_of(
 
 def odd_sum(a: Array, b: Array) -> Array:
     """float64 a + b rounded to odd."""
-    total = a + b
-    back = total - a
-    error = (a - (total - back)) + (b - back)
-    bits = total.view(np.int64)
-    away = (error > 0) == (total > 0)
-    fix = (error != 0) & ((bits & 1) == 0) & np.isfinite(total) & np.isfinite(error)
+    return _to_odd(*_two_sum(a, b))
+
+
+def _to_odd(near: Array, error: Array) -> Array:
+    """float64 rounded to nearest, to odd instead. error: of the sign of exact minus near."""
+    bits = near.view(np.int64)
+    away = (error > 0) == (near > 0)
+    fix = (error != 0) & ((bits & 1) == 0) & np.isfinite(near) & np.isfinite(error)
     return (bits + np.where(fix, np.where(away, 1, -1), 0)).view(np.float64)
 
 
@@ -214,26 +216,24 @@ def mul32(a: Array, b: Array, mode: str) -> Array:
 
 
 def div32(a: Array, b: Array, mode: str) -> Array:
-    """In a directed mode the float64 quotient may be a float32 although the exact one is not:
-    the remainder's sign decides."""
-    near: Array = a / b
     if mode == "rn":
+        near: Array = a / b
         return near
-    wide = near.astype(np.float64)
-    remainder = a.astype(np.float64) - wide * b
-    side = np.where((remainder > 0) == (b > 0), 1.0, -1.0)
-    exact = np.where(remainder == 0, wide, wide + side * np.abs(wide) * 2.0**-40)
-    return toward(near.view(np.uint32), wide, exact, mode).view(np.float32)
+    dividend, divisor = np.broadcast_arrays(a.astype(np.float64), b.astype(np.float64))
+    quotient = dividend / divisor
+    product, rest = _product(quotient, divisor)
+    remainder = (dividend - product) - rest
+    return float32_of(_to_odd(quotient, remainder * np.sign(divisor)), mode)
 
 
 def sqrt32(a: Array, mode: str) -> Array:
-    near: Array = np.sqrt(a)
     if mode == "rn":
+        near: Array = np.sqrt(a)
         return near
-    wide = near.astype(np.float64)
-    remainder = a.astype(np.float64) - wide * wide
-    exact = np.where(remainder == 0, wide, wide + np.sign(remainder) * wide * 2.0**-40)
-    return toward(near.view(np.uint32), wide, exact, mode).view(np.float32)
+    square = a.astype(np.float64)
+    root = np.sqrt(square)
+    product, rest = _product(root, root)
+    return float32_of(_to_odd(root, (square - product) - rest), mode)
 
 
 def minimum(a: Array, b: Array, *, keep_nan: bool = False) -> Array:
