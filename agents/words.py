@@ -133,7 +133,6 @@ def _wrong(wrong: Wrong) -> str:
         "unwritten": "elements were never written",
         "input_changed": "an argument that is only read was changed",
         "write_outside": "memory outside the argument was written",
-        "launch_error": "the launcher returned an error",
     }
     note = f"; {wrong.note}" if wrong.note else ""
     return (

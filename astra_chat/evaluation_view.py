@@ -9,24 +9,18 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from astra_chat.agents.words import describe, number, verdict
 from astra_chat.tools.types import (
-    BuildFailed,
     CaseTime,
     Correct,
-    Crashed,
     Evaluation,
     MeasuredTime,
     Outcome,
     Profile,
-    Refused,
     Timed,
-    TimedOut,
-    Unsafe,
-    Unsupported,
-    Wrong,
 )
 
-VERDICT_STYLE = {"accepted": "bold green", "tie": "yellow", "slower": "red"}
+STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}
 
 
 def evaluation_text(evaluation: Evaluation) -> RenderableType:
@@ -44,38 +38,13 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
 
 
 def outcome_text(outcome: Outcome) -> Text:
-    """The verdict in one or two lines; a build log or findings below it."""
-    match outcome:
-        case Refused(gate=gate, findings=findings):
-            lines = "\n".join(f"  line {f.line}: {f.what}" for f in findings)
-            return _bad(f"refused by the {gate}", lines)
-        case BuildFailed(log=log):
-            return _bad("build failed", log)
-        case Unsupported():
-            where = f"kernel {outcome.kernel}, PTX line {outcome.line}"
-            detail = f"  {outcome.what} ({outcome.opcode}; {where})\n"
-            return _bad("unsupported by the virtual GPU", f"{detail}  this says nothing against it")
-        case Wrong():
-            return _wrong(outcome)
-        case Unsafe(case=case, what=what, where=where):
-            return _bad(f"unsafe on {case.label}", f"  {what}\n  {where}")
-        case Crashed(case=case, message=message):
-            return _bad(f"crashed on {case.label}", f"  {message}")
-        case TimedOut(step=step, limit_s=limit_s):
-            return _bad(f"timed out: {step} took longer than {limit_s:.0f} s", "")
-        case Correct():
-            return correct_text(outcome)
-        case Timed():
-            return _timed(outcome)
-
-
-def correct_text(correct: Correct) -> Text:
-    text = Text("correct", style="bold green")
-    text.append(
-        f" on {correct.cases} cases; worst error {correct.worst:.0%} of what is allowed", style=""
-    )
-    for note in correct.sampled:
-        text.append(f"\n  sampled: {note}", style="dim")
+    """The verdict in the words that the chat uses; samples below it."""
+    text = Text(describe(outcome), style=STYLES.get(verdict(outcome), "bold red"))
+    correct = outcome.correct if isinstance(outcome, Timed) else outcome
+    if isinstance(correct, Correct):
+        text.append(f"; worst error {correct.worst:.0%} of what is allowed", style="")
+        for note in correct.sampled:
+            text.append(f"\n  sampled: {note}", style="dim")
     return text
 
 
@@ -114,7 +83,7 @@ def profile_text(profile: Profile) -> RenderableType:
     for name in ("metric", "value", "", "what it says"):
         table.add_column(name, justify="right" if name == "value" else "left")
     for metric in profile.metrics:
-        value = figure(metric.value)
+        value = number(metric.value)
         table.add_row(Text(metric.name), value, Text(metric.unit), Text(metric.words))
     return Group(table, profile_line(profile))
 
@@ -124,13 +93,6 @@ def profile_line(profile: Profile) -> Text:
     text.append(f"{profile.bottleneck} — {profile.why}", style="")
     limit = f"; physical limit {profile.limit_us:.2f} us, reached {profile.percent_of_limit:.0f} %"
     return text.append(limit)
-
-
-def figure(value: float) -> str:
-    """A number of any size with few digits."""
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _case_cells(case: CaseTime) -> list[str | Text]:
@@ -152,30 +114,3 @@ def _case_cells(case: CaseTime) -> list[str | Text]:
         note = getattr(case, "note", "")
         cells.append(Text(f"{limiter}; {note}" if note else limiter))
     return cells
-
-
-def _timed(timed: Timed) -> Text:
-    text = Text(timed.verdict, style=VERDICT_STYLE[timed.verdict])
-    text.append(f": {timed.basis} {timed.ratio:.2f}x over the baseline; {timed.why}", style="")
-    return text.append("\n").append_text(correct_text(timed.correct))
-
-
-def _wrong(wrong: Wrong) -> Text:
-    reasons = {
-        "value": "holds a wrong value",
-        "nan_pattern": "has NaN or infinity where the oracle has none, or the reverse",
-        "unwritten": "was not written",
-        "input_changed": "may only be read and was changed",
-        "write_outside": "was written outside its bounds",
-    }
-    where = f"[{', '.join(map(str, wrong.index))}]"
-    detail = f"  {wrong.argument}{where} {reasons[wrong.reason]}: expected {wrong.expected:.6g},"
-    detail += f" got {wrong.got:.6g}; {wrong.bad} of {wrong.total} elements differ"
-    return _bad(
-        f"wrong on {wrong.case.label}", f"{detail}\n  {wrong.note}" if wrong.note else detail
-    )
-
-
-def _bad(head: str, detail: str) -> Text:
-    text = Text(head, style="bold red")
-    return text.append(f"\n{detail}", style="") if detail else text

@@ -130,7 +130,7 @@ class Runner:
         if "Traceback (most recent call last)" in output and "astra_chat" in output:
             raise AstraError(
                 f"the {self.device.kind} runner failed after {finished} case(s) "
-                f"(at case {started}): {output.strip()[-800:]}"
+                f"(at case {started}): {_last_line(output)}"
             )
 
 

@@ -80,12 +80,13 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
     worst = min(cases, key=lambda c: c.ratio_low)
     if low <= MIN_GAIN:
         verdict: Verdict = "slower" if high < 1.0 else "tie"
-        return ratio, verdict, f"the 95 % interval of the mean is {low:.3f} to {high:.3f}"
+        return ratio, verdict, f"95 % interval {low:.3f} to {high:.3f}"
     if worst.ratio_low < NO_REGRESSION:
         why = f"{worst.case.label} may be slower: {worst.ratio_low:.3f} to {worst.ratio_high:.3f}"
         return ratio, "tie", why
-    why = f"mean {low:.3f} to {high:.3f}; worst case {worst.case.label} at {worst.ratio_low:.3f}"
-    return ratio, "accepted", why
+    interval_words = f"95 % interval {low:.3f} to {high:.3f}"
+    worst_words = f"worst case {worst.case.label} at {worst.ratio_low:.3f}"
+    return ratio, "accepted", f"{interval_words}; {worst_words}"
 
 
 def interval(logs: Sequence[float]) -> tuple[float, float, float]:
@@ -105,14 +106,14 @@ def _half_width(case: AnyTime) -> float:
 
 def _estimated_verdict(ratio: float, cases: Sequence[AnyTime]) -> tuple[Verdict, str]:
     worst = min(cases, key=lambda c: c.ratio)
-    resolution = f"the estimate resolves {RESOLUTION - 1:.0%}"
+    resolution = f"the estimate resolves {RESOLUTION - 1:.0%} at best"
     if ratio * RESOLUTION <= 1.0:
-        return "slower", f"estimated mean {ratio:.2f}; {resolution}"
+        return "slower", resolution
     if ratio < RESOLUTION:
-        return "tie", f"estimated mean {ratio:.2f}; {resolution}"
+        return "tie", resolution
     if worst.ratio * RESOLUTION <= 1.0:
         return "tie", f"{worst.case.label} is estimated slower: {worst.ratio:.2f}"
-    return "accepted", f"estimated mean {ratio:.2f}, worst case {worst.ratio:.2f}; {resolution}"
+    return "accepted", f"worst case {worst.ratio:.2f}; {resolution}"
 
 
 def _measured(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime:

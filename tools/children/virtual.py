@@ -38,7 +38,11 @@ def main() -> None:
     task = task_of(request)
     gpu = VirtualGpu(spec(request["spec"]), counters=request["counters"])
     resources = {name: tuple(pair) for name, pair in request["resources"].items()}
-    library = gpu.load(Path(request["library"]), Path(request["ptx"]), resources)
+    try:
+        library = gpu.load(Path(request["library"]), Path(request["ptx"]), resources)
+    except PtxUnsupported as lack:
+        reporter.send("case", index=0, **_fault(lack))
+        return
     for index, item in enumerate(request["calls"]):
         reporter.send("start", index=index)
         reporter.send("case", index=index, **_run(gpu, library, task, Call.of(item), request))
