@@ -58,7 +58,7 @@ def _readme(task: Task, source: str, arch: str, toolkit: Toolkit) -> str:
     arguments = ", ".join([*(arg.name for arg in task.args), *(s.name for s in task.scalars)])
     rows = "\n".join(
         f"| {arg.name} | {'dtype' if arg.dtype == 'T' else arg.dtype} |"
-        f" [{', '.join(arg.shape)}] | {arg.access} |"
+        f" [{', '.join(arg.shape)}]{', rows may lie apart' if arg.strided else ''} | {arg.access} |"
         for arg in task.args
     )
     return _README.format(
@@ -107,8 +107,9 @@ module.{entry}({arguments})
 |---|---|---|---|
 {rows}
 
-dtype is one of: {dtypes}. Tensors are contiguous and on one CUDA device. All else is refused with
-a `ValueError` or `TypeError` that says what is wrong; nothing is launched then.
+dtype is one of: {dtypes}. Tensors are on one CUDA device, and contiguous unless the table says
+otherwise. All else is refused with a `ValueError` or `TypeError` that says what is wrong; nothing
+is launched then.
 
 Built by nvcc {nvcc} for {arch}, with PTX for newer GPUs; the driver must be as new as that nvcc.
 CUDA's runtime is inside: no toolkit is needed. `python load_example.py` tries the module. The
