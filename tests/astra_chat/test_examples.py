@@ -1,0 +1,82 @@
+"""Recorded runs are regression tests: each reads back, replays, and still means what it meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.policy import next_speakers
+from astra_chat.agents.thread import Limits
+from astra_chat.replay import incompleteness, replay
+from astra_chat.tools.time import judge_times
+from astra_chat.tools.types import Evaluation, MeasuredTime, Timed
+from astra_chat.transcript.events import Chosen
+from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.turns import thread
+
+FOLDER = Path(__file__).resolve().parents[2] / "transcripts" / "examples"
+
+
+@pytest.fixture(params=sorted(FOLDER.rglob("*.jsonl")), ids=lambda path: path.stem)
+def example(request: pytest.FixtureRequest) -> Transcript:
+    return read(request.param)
+
+
+def timed(transcript: Transcript) -> list[Timed]:
+    evaluations = facts.turns_of(thread(transcript.records), Evaluation)
+    return [e.outcome for e in evaluations if isinstance(e.outcome, Timed)]
+
+
+def test_it_is_whole(example: Transcript) -> None:
+    assert incompleteness(example) is None
+    assert example.ended is not None and example.ended.reason not in ("error", "interrupted")
+
+
+def test_replay_shows_every_turn_and_the_result(
+    example: Transcript, capsys: pytest.CaptureFixture[str]
+) -> None:
+    replay(example)
+    shown = capsys.readouterr().out
+    for number in range(1, len(thread(example.records)) + 1):
+        assert f"\n{number:3d}  " in shown
+    ended = example.ended
+    assert ended is not None and ended.best is not None and ended.ratio is not None
+    assert ended.best in shown and f"{ended.basis} {ended.ratio:.2f}x" in shown
+
+
+def test_todays_turn_order_would_have_allowed_it(example: Transcript) -> None:
+    turns, limits = thread(example.records), limits_of(example)
+    decisions = [r.event.decision for r in example.records if isinstance(r.event, Chosen)]
+    assert len(decisions) == len(turns) - 1
+    for index, decision in enumerate(decisions, 1):
+        assert decision.legal == next_speakers(turns[:index], limits).speakers
+        assert turns[index].speaker == decision.speaker
+
+
+def test_todays_rules_give_the_same_verdicts(example: Transcript) -> None:
+    found = timed(example)
+    assert len(found) >= 3
+    for outcome in found:
+        ratio, verdict, _ = judge_times(outcome.cases)
+        assert ratio == pytest.approx(outcome.ratio) and verdict == outcome.verdict
+
+
+def test_the_best_is_the_best(example: Transcript) -> None:
+    best = facts.best(thread(example.records))
+    assert best is not None and example.ended is not None
+    assert (best[0].candidate, best[1].ratio) == (example.ended.best, example.ended.ratio)
+
+
+def test_a_measured_run_names_its_gpu_and_clocks() -> None:
+    transcript = read(FOLDER / "silu_and_mul-h200.jsonl")
+    assert transcript.header.device.name == "NVIDIA H200"
+    cases = [case for outcome in timed(transcript) for case in outcome.cases]
+    assert cases
+    assert all(isinstance(case, MeasuredTime) and case.sm_clock_mhz > 1000 for case in cases)
+
+
+def limits_of(transcript: Transcript) -> Limits:
+    options = transcript.header.options
+    return Limits(rounds=options.rounds, repairs=options.repairs)
