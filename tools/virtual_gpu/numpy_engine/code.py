@@ -107,9 +107,14 @@ class Code:
         return step
 
     @property
+    def last_type(self) -> str:
+        """The last type among the modifiers; empty without one."""
+        return next((m for m in reversed(self.instruction.modifiers) if is_type(m)), "")
+
+    @property
     def kind(self) -> str:
-        """Kind of the last type among the modifiers."""
-        last = next((m for m in reversed(self.instruction.modifiers) if is_type(m)), "")
+        """Kind of the last type."""
+        last = self.last_type
         if last in ("f32", "f64", "pred", ""):
             return last
         return "half" if "f16" in last else "int"

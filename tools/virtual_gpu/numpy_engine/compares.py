@@ -71,7 +71,7 @@ def _comparison(code: Code, type_name: str) -> Compare:
 @family("setp")
 def setp(code: Code) -> Step:
     """p|q = a op b, and its opposite, each joined with c if there is one."""
-    type_name = code.instruction.modifiers[-1]
+    type_name = code.last_type
     compare = _comparison(code, type_name)
     code.type(*_INTEGER_TYPES, "f32", "f64", *HALVES)
     if is_packed(type_name):
@@ -111,7 +111,7 @@ def _setp_packed(code: Code, compare: Compare, type_name: str) -> Step:
 @family("set")
 def set_(code: Code) -> Step:
     """All ones, or 1.0 in a float type, where the comparison holds."""
-    source = code.instruction.modifiers[-1]
+    source = code.last_type
     compare = _comparison(code, source)
     result = code.type("u16", "s16", "u32", "s32", "f32", *HALVES)
     code.type(*_INTEGER_TYPES, "f32", "f64", *HALVES)

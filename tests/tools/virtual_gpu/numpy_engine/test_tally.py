@@ -20,7 +20,7 @@ def test_bank_conflicts(compiled: Any, stride: int, wavefronts: int) -> None:
 
 
 def test_scalar_silu_counts(compiled: Any, aligned: Any) -> None:
-    """[4, 512] bf16, 128 threads: each thread handles 4 elements, each warp's access is 64 bytes."""
+    """[4, 512] bf16, 128 threads: 4 elements a thread, 64 bytes an access of a warp."""
     raw = aligned(np.zeros((4, 1024), np.int16))
     out = aligned(np.zeros((4, 512), np.int16))
     report = compiled("styles.cu").launch("scalar_bf16", 4, 128, out, raw, np.int32(512))
