@@ -110,8 +110,10 @@ def _source(kernel: Path) -> str:
 
     try:
         return kernel.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read {kernel}: {error}") from None
+    except OSError as error:
+        raise BadInput(f"cannot read {kernel}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"cannot read {kernel}: it is not text") from None
 
 
 def _show_evaluation(evaluation: Evaluation, as_json: bool) -> None:

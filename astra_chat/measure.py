@@ -1,14 +1,15 @@
-"""Figures of the chat itself: `python -m astra_chat.measure startup|turns`."""
+"""Figures of Astra itself: `python -m astra_chat.measure startup|turns|judge`."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from astra_chat.tools.types import (
@@ -86,6 +87,38 @@ def turns() -> None:
     )
 
 
+def judge(device: str) -> None:
+    """Wall time of the judge's steps on silu_and_mul's best scripted kernel, in seconds.
+
+    The second evaluation finds the build cached and the oracle's results made, as later candidates
+    of a run do.
+    """
+    from astra_chat.tools.devices import pick_device
+    from astra_chat.tools.judge import Judge
+    from astra_chat.tools.tasks import find_task
+
+    task, chosen = find_task("silu_and_mul"), pick_device(device)
+    source = (task.folder / "script" / "fitted.cu").read_text()
+    print(f"{task.name} on {chosen.name}: {len(task.check)} check cases")
+    with tempfile.TemporaryDirectory() as cache, Judge(task, chosen) as the_judge:
+        os.environ["ASTRA_CACHE"] = cache
+        the_judge.build(the_judge.baseline)
+        for name in ("build of one candidate", "build from the cache"):
+            print(f"{name}: {_seconds(lambda: the_judge.build(source)):.2f} s")
+        for name in ("first evaluation", "second evaluation"):
+            start = time.perf_counter()
+            evaluation = the_judge.evaluate(source)
+            total = time.perf_counter() - start
+            steps = ", ".join(f"{step.name} {step.seconds:.1f} s" for step in evaluation.steps)
+            print(f"{name}: {total:.1f} s ({steps})")
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
 def _chat(folder: Path) -> tuple[float, int, Path]:
     """Seconds from the first to the last record of a chat, its turns, and its transcript."""
     from astra_chat.request import request_for
@@ -101,8 +134,13 @@ def _chat(folder: Path) -> tuple[float, int, Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.measure", description=__doc__)
-    parser.add_argument("what", choices=["startup", "turns"])
-    {"startup": startup, "turns": turns}[parser.parse_args().what]()
+    parser.add_argument("what", choices=["startup", "turns", "judge"])
+    parser.add_argument("--device", default="virtual", help="of judge: virtual, cuda, cuda:N")
+    asked = parser.parse_args()
+    if asked.what == "judge":
+        judge(asked.device)
+    else:
+        {"startup": startup, "turns": turns}[asked.what]()
 
 
 if __name__ == "__main__":
