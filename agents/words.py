@@ -11,6 +11,7 @@ from astra_chat.tools.types import (
     Correct,
     Crashed,
     Evaluation,
+    Implausible,
     Metric,
     Outcome,
     Refused,
@@ -59,12 +60,12 @@ def describe(outcome: Outcome) -> str:
             return f"unsafe on {case.label}: {what}, {where}"
         case Crashed(case=case, message=message):
             return f"crashed on {case.label}: {message}"
+        case Implausible(case=case, why=why):
+            return f"not believed on {case.label}: {why}"
         case TimedOut(step=step, limit_s=limit_s):
             return f"stopped: the step '{step}' ran past its limit of {number(limit_s)} s"
-        case Correct():
-            return f"{_right(outcome)}; not timed"
-        case Timed():
-            return f"{_right(outcome.correct)}; {speed(outcome)}; {outcome.verdict} ({outcome.why})"
+        case Correct() | Timed():
+            return _passed(outcome)
 
 
 def speed(timed: Timed) -> str:
@@ -116,6 +117,12 @@ def cut_lines(text: str, most: int) -> str:
     if len(lines) > most:
         kept.append(f"  ... {len(lines) - most} more lines")
     return "\n".join(kept)
+
+
+def _passed(outcome: Correct | Timed) -> str:
+    if isinstance(outcome, Correct):
+        return f"{_right(outcome)}; not timed"
+    return f"{_right(outcome.correct)}; {speed(outcome)}; {outcome.verdict} ({outcome.why})"
 
 
 def _right(correct: Correct) -> str:

@@ -43,8 +43,18 @@ def check(
 def compare(task: Task, run: CaseRun) -> float | Wrong:
     """Worst |got - expected| / tolerance of a case, or what is wrong with it."""
     worst = 0.0
+    for copy in range(run.copies):
+        verdict = _compare_copy(task, run, copy)
+        if isinstance(verdict, Wrong):
+            return verdict
+        worst = max(worst, verdict)
+    return worst
+
+
+def _compare_copy(task: Task, run: CaseRun, copy: int) -> float | Wrong:
+    worst = 0.0
     for arg in task.args:
-        content, guards = run.after(arg)
+        content, guards = run.after(arg, copy)
         if wrong := _outside(arg, run, guards) or _read_only(arg, run, content):
             return wrong
         if arg.written:

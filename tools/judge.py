@@ -24,6 +24,7 @@ from astra_chat.tools.types import (
     Correct,
     Device,
     Evaluation,
+    Implausible,
     Outcome,
     Profile,
     Progress,
@@ -173,7 +174,9 @@ class Judge:
                 lambda done: self._tell("check", done, len(truths), "compared with the oracle"),
             )  # fmt: skip
 
-    def _timed(self, built: Build, steps: _Steps) -> list[TimedCase] | Wrong | Failure:
+    def _timed(
+        self, built: Build, steps: _Steps
+    ) -> list[TimedCase] | Wrong | Implausible | Failure:
         with steps.step("time"):
             truths = self._truths("time", [case for case, _ in self.weighted])
             weights = [weight for _, weight in self.weighted]

@@ -13,10 +13,10 @@ from typing import Any
 
 from astra_chat.tools.build import Build
 from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.measured import case_limit_us
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.process import StepTimeout, run_limited
 from astra_chat.tools.runner import Runner
-from astra_chat.tools.time import case_limit_us
 from astra_chat.tools.toolkit import find_tool
 from astra_chat.tools.types import AnyTime, Metric, Profile, TimedOut
 

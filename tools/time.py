@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, Literal
 
 from astra_chat.tools.build import Build
 from astra_chat.tools.check import compare
+from astra_chat.tools.measured import case_limit_us, measured_time
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.runner import CaseRun, Failure, Runner
-from astra_chat.tools.types import AnyTime, EstimatedTime, MeasuredTime, Wrong
-from astra_chat.tools.virtual_gpu.estimate import limit_us
-from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.types import AnyTime, EstimatedTime, Implausible, Wrong
 
 RESOLUTION = 1.10
 """Estimates closer than this are a tie: the model does not tell such kernels apart."""
@@ -22,8 +20,6 @@ MIN_GAIN = 1.01
 """What the lower end of the mean's interval must exceed to be accepted."""
 NO_REGRESSION = 0.98
 """A measured case whose interval reaches below this keeps a candidate from being accepted."""
-BOOTSTRAPS = 2000
-SPACED_NOTE = "timed with another kernel between launches, whose time is taken off"
 
 Verdict = Literal["accepted", "tie", "slower"]
 
@@ -42,7 +38,7 @@ def time_cases(
     baseline: Build,
     weighted: Sequence[tuple[Truth, float]],
     on_case: Callable[[int], None] = lambda _: None,
-) -> list[TimedCase] | Wrong | Failure:
+) -> list[TimedCase] | Wrong | Implausible | Failure:
     """Time every case; what the timed launches wrote is compared with the oracle too."""
     truths = [truth for truth, _ in weighted]
     baselines: list[CaseRun] = []
@@ -60,9 +56,11 @@ def time_cases(
             return verdict
         weight = weighted[index][1]
         if baselines:
-            time: AnyTime = _estimated(runner, run, baselines[index], weight)
+            time: AnyTime | Implausible = _estimated(runner, run, baselines[index], weight)
         else:
-            time = _measured(runner, run, weight)
+            time = measured_time(runner, run, weight)
+        if isinstance(time, Implausible):
+            return time
         timed.append(TimedCase(time, run.report))
         on_case(index + 1)
     return timed
@@ -89,17 +87,6 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
     return ratio, "accepted", f"{interval_words}; {worst_words}"
 
 
-def interval(logs: Sequence[float]) -> tuple[float, float, float]:
-    """Low, median and high of paired log-ratios: 95 % percentile bootstrap of the median."""
-    import numpy as np
-
-    values = np.asarray(logs)
-    drawn = np.random.default_rng(0).integers(len(values), size=(BOOTSTRAPS, len(values)))
-    medians = np.median(values[drawn], axis=1)
-    low, high = np.percentile(medians, [2.5, 97.5])
-    return float(low), float(np.median(values)), float(high)
-
-
 def _half_width(case: AnyTime) -> float:
     return (math.log(case.ratio_high) - math.log(case.ratio_low)) / 2
 
@@ -114,29 +101,6 @@ def _estimated_verdict(ratio: float, cases: Sequence[AnyTime]) -> tuple[Verdict,
     if worst.ratio * RESOLUTION <= 1.0:
         return "tie", f"{worst.case.label} is estimated slower: {worst.ratio:.2f}"
     return "accepted", f"worst case {worst.ratio:.2f}; {resolution}"
-
-
-def _measured(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime:
-    report = run.report
-    pairs = zip(report["baseline_us"], report["candidate_us"], strict=True)
-    low, middle, high = interval([math.log(b / c) for b, c in pairs])
-    candidate_us = median(report["candidate_us"])
-    floor = case_limit_us(runner, run.truth)
-    return MeasuredTime(
-        case=run.truth.case,
-        weight=weight,
-        baseline_us=median(report["baseline_us"]),
-        median_us=candidate_us,
-        ratio=math.exp(middle),
-        ratio_low=math.exp(low),
-        ratio_high=math.exp(high),
-        limit_us=floor,
-        percent_of_limit=100 * floor / candidate_us,
-        baseline_event_us=median(report["baseline_event_us"]),
-        event_us=median(report["candidate_event_us"]),
-        sm_clock_mhz=report["sm_clock_mhz"],
-        note=SPACED_NOTE if report["spaced"] else "",
-    )
 
 
 def _estimated(runner: Runner, run: CaseRun, base: CaseRun, weight: float) -> EstimatedTime:
@@ -157,9 +121,3 @@ def _estimated(runner: Runner, run: CaseRun, base: CaseRun, weight: float) -> Es
         limiter=run.report["estimate"]["limiter"],
         note=f"ran and checked {sampled}" if sampled else "",
     )
-
-
-def case_limit_us(runner: Runner, truth: Truth) -> float:
-    """The time below which no kernel of this contract can be, on the device's GPU."""
-    task, case = runner.task, truth.case
-    return limit_us(task.least_bytes(case), task.flops_of(case), spec(runner.device.spec))

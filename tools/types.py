@@ -138,6 +138,13 @@ class MeasuredTime(CaseTime):
     """Median of one torch.cuda.Event pair per launch: launch overhead included."""
     sm_clock_mhz: int
     note: str = ""
+    baseline_warm_us: float | None = None
+    warm_us: float | None = None
+    """Replays over one set of buffers: the data lie in the L2 where they fit."""
+    noise: float = 0.0
+    """What the baseline seemed to gain over itself here (A/A); no interval is narrower."""
+    blocks: int = 0
+    """ABBA blocks behind the ratio."""
 
 
 class EstimatedTime(CaseTime):
@@ -215,6 +222,15 @@ class Crashed(Value):
     message: str
 
 
+class Implausible(Value):
+    """A time that no honest kernel has: below a physical floor, or against the host's clock."""
+
+    kind: Literal["implausible"] = "implausible"
+    case: Case
+    median_us: float
+    why: str
+
+
 class TimedOut(Value):
     """A step ran past its limit; the message of a hang, not a score."""
 
@@ -252,7 +268,16 @@ class Timed(Value):
 
 
 Outcome = Annotated[
-    Refused | BuildFailed | Unsupported | Wrong | Unsafe | Crashed | TimedOut | Correct | Timed,
+    Refused
+    | BuildFailed
+    | Unsupported
+    | Wrong
+    | Unsafe
+    | Crashed
+    | TimedOut
+    | Implausible
+    | Correct
+    | Timed,
     Field(discriminator="kind"),
 ]
 

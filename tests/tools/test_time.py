@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
-from astra_chat.tools.time import interval, judge_times
+from astra_chat.tools.time import judge_times
 from astra_chat.tools.types import AnyTime, Case, EstimatedTime, MeasuredTime
 
 
@@ -62,16 +61,3 @@ def test_estimates_closer_than_the_model_resolves_are_ties(ratio: float, verdict
 
 def test_an_estimated_regression_is_not_hidden() -> None:
     assert judge_times([estimated(3.0, weight=9), estimated(0.7)])[1] == "tie"
-
-
-def test_the_interval_covers_the_truth_and_narrows() -> None:
-    random = np.random.default_rng(1)
-    covered, widths = 0, []
-    for _ in range(200):
-        low, middle, high = interval(list(random.normal(0.05, 0.01, 21)))
-        assert low <= middle <= high
-        covered += low <= 0.05 <= high
-        widths.append(high - low)
-    assert covered >= 180
-    low, _, high = interval(list(random.normal(0.05, 0.01, 400)))
-    assert high - low < 0.5 * float(np.mean(widths))

@@ -15,7 +15,7 @@ from astra_chat.tools.children.arguments import (
     poison,
     task_of,
 )
-from astra_chat.tools.children.cuda_timing import time_call
+from astra_chat.tools.children.cuda_timing import TimedCall
 from astra_chat.tools.layout import Bytes, poisoned
 from astra_chat.tools.process import Reporter
 from astra_chat.tools.tasks import Task
@@ -42,7 +42,7 @@ def main() -> None:
         reporter.send("start", index=index)
         try:
             if baseline:
-                done = time_call(task, call, baseline, library, request)
+                done = TimedCall(task, call, (baseline, library), request).run()
             else:
                 done = _check(task, call, library, request["pattern"])
         except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky

@@ -1,8 +1,9 @@
 """Device time on a real GPU: CUDA-graph replay over rotated buffers, and event pairs.
 
-Baseline and candidate are replayed in turns in one process, so that clocks and temperature hit both
-alike. Every launch of a graph has buffers of its own; where these do not fill the L2 twice, a large
-buffer is read between replays, outside the timed region, so that each launch finds a cold L2.
+Baseline and candidate are replayed in blocks of ABBA or BAAB, drawn at random, in one process, so
+that clocks and temperature hit both alike. Each block replays a second recording of the baseline
+too: what it seems to gain over itself is the noise of this machine and case (A/A). Blocks go on
+until the interval of the log-ratio is narrow or the time is up.
 
 A kernel that is launched with attributes (programmatic dependent launch) may begin while the launch
 before it still runs. Replayed back to back it would overlap with itself, which no serving engine
@@ -14,174 +15,189 @@ from __future__ import annotations
 
 import ctypes
 import math
+import random
+import statistics
+import time
+from collections.abc import Callable
 from typing import Any
 
-import pynvml
 import torch
 
-from astra_chat.tools.children.arguments import Call, launch, launcher, poison
-from astra_chat.tools.layout import buffer_bytes
+from astra_chat.tools.children.arguments import Call, launch, launcher
+from astra_chat.tools.children.cuda_buffers import BufferSets
+from astra_chat.tools.children.cuda_clock import Clock
 from astra_chat.tools.tasks import Task
-from astra_chat.tools.types import Case
 
-PAIRS = 21
-MIN_LAUNCHES, MAX_LAUNCHES = 20, 1024
+MIN_BLOCKS, MAX_BLOCKS, MAX_SECONDS = 10, 40, 3.0
+HALF_WIDTH = 0.005
+"""Stop when the log-ratio is known this well, or as well as the A/A noise allows."""
+WARM_BLOCKS = 5
 EVENT_WARMUPS, EVENT_LAUNCHES = 20, 100
-ALIGNMENT_BYTES = 256
 
-Buffers = list[list[int]]
-"""Addresses, one list a set, in the order of task.args."""
-
-
-def time_call(
-    task: Task,
-    call: Call,
-    baseline: ctypes.CDLL,
-    candidate: ctypes.CDLL,
-    request: dict[str, Any],
-) -> dict[str, Any]:
-    """Samples in us per launch: graph replays in pairs, event pairs; and the bytes afterwards."""
-    sets, keep = _buffer_sets(task, call, request["pattern"])
-    flush = _flusher(keep)
-    kernels = (baseline, candidate)
-    for kernel in kernels:
-        if status := launch(kernel, task, call.case, sets[0], _stream()):
-            return {"status": status}
-    torch.cuda.synchronize()
-    spacer = torch.zeros(1, device="cuda").add_(1) if request["spaced"] else None
-    graphs = [_record(kernel, task, call.case, sets, spacer) for kernel in kernels]
-    launches = max(MIN_LAUNCHES, len(sets))
-    spacing_us = _spacing_us(spacer, launches, flush)
-    samples: list[list[float]] = [[], []]
-    clocks = []
-    for pair in range(PAIRS + 1):
-        order = (0, 1) if pair % 2 == 0 else (1, 0)
-        for which in order:
-            microseconds = (_replay(graphs[which], flush) - spacing_us) / launches
-            if pair:  # the first pair is the warm-up
-                samples[which].append(microseconds)
-        clocks.append(_sm_clock_mhz(request["index"]))
-    events = [_event_samples(kernel, task, call.case, sets[0]) for kernel in kernels]
-    _run_afresh(task, call, candidate, sets[-1], keep, request["pattern"], graphs[1])
-    _write_back(task, call, keep)
-    return {
-        "status": 0,
-        "guard_bytes": 0,
-        "baseline_us": samples[0],
-        "candidate_us": samples[1],
-        "baseline_event_us": events[0],
-        "candidate_event_us": events[1],
-        "sm_clock_mhz": sorted(clocks)[len(clocks) // 2],
-        "launches": launches,
-        "spaced": spacer is not None,
-    }
+Replay = Callable[[], float]
+"""Replays a graph; microseconds of one launch."""
 
 
-def _buffer_sets(task: Task, call: Call, pattern: int) -> tuple[Buffers, list[torch.Tensor]]:
-    """As many copies of the arguments as fill the L2 twice, one tensor an argument."""
-    l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-    one_set = sum(buffer_bytes(arg, call.case) for arg in task.args)
-    count = min(MAX_LAUNCHES, max(2, math.ceil(2 * l2_bytes / one_set) + 1))
-    keep = []
-    for index in range(len(task.args)):
-        content = torch.from_numpy(poison(task, call, index, pattern)).cuda()
-        stride = math.ceil(len(content) / ALIGNMENT_BYTES) * ALIGNMENT_BYTES
-        copies = torch.empty((count, stride), dtype=torch.uint8, device="cuda")
-        copies[:, : len(content)] = content
-        keep.append(copies)
-    return [[t[i].data_ptr() for t in keep] for i in range(count)], keep
+class TimedCall:
+    """Baseline and candidate on one case."""
 
+    def __init__(
+        self, task: Task, call: Call, kernels: tuple[ctypes.CDLL, ctypes.CDLL], request: Any
+    ) -> None:
+        self._task, self._call, self._kernels = task, call, kernels
+        self._sets = BufferSets(task, call, request["pattern"])
+        self._random = random.Random(request["pattern"])
+        self._clock = Clock(request["index"])
+        self._spacer = torch.zeros(1, device="cuda").add_(1) if request["spaced"] else None
+        self._event_us, self._host_us = 0.0, 0.0
 
-def _flusher(keep: list[torch.Tensor]) -> torch.Tensor | None:
-    """A buffer twice the L2 to read between replays, where the sets alone do not evict."""
-    l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-    if sum(t.numel() for t in keep) >= 2 * l2_bytes:
-        return None
-    return torch.zeros(2 * l2_bytes // 4, dtype=torch.float32, device="cuda")
+    def run(self) -> dict[str, Any]:
+        """Samples in us per launch, and what the timed launches wrote, in files for the judge."""
+        for kernel in self._kernels:
+            if status := launch(kernel, self._task, self._call.case, self._sets.addresses(0), 0):
+                return {"status": status}
+        torch.cuda.synchronize()
+        blocks = self._blocks()
+        warm = self._warm()
+        events = [self._events(kernel) for kernel in self._kernels]
+        verified = self._verify()
+        return {
+            "status": 0,
+            "guard_bytes": 0,
+            "blocks": blocks,
+            "warm": warm,
+            "baseline_event_us": events[0],
+            "candidate_event_us": events[1],
+            "launches": self._sets.launches,
+            "verified_sets": verified,
+            "spaced": self._spacer is not None,
+            "event_us": self._event_us,
+            "host_us": self._host_us,
+        }
 
+    def _blocks(self) -> list[dict[str, Any]]:
+        """Cold replays in random ABBA order until the ratio is known well enough."""
+        baseline, candidate = (self._cold(kernel) for kernel in self._kernels)
+        control = self._cold(self._kernels[0])
+        deadline = time.monotonic() + MAX_SECONDS
+        blocks: list[dict[str, Any]] = []
+        for replay in (baseline, candidate, control):
+            replay()
+        while len(blocks) < MAX_BLOCKS:
+            first, second = self._random.choice([(0, 1), (1, 0)])
+            spent: tuple[list[float], list[float]] = ([], [])
+            replays = (baseline, candidate)
+            for which in (first, second, second, first):
+                spent[which].append(replays[which]())
+            blocks.append(
+                {
+                    "baseline_us": statistics.mean(spent[0]),
+                    "candidate_us": statistics.mean(spent[1]),
+                    "control_us": statistics.mean([control(), control()]),
+                    **self._clock.read(),
+                }
+            )
+            if len(blocks) >= MIN_BLOCKS and (_known(blocks) or time.monotonic() > deadline):
+                break
+        return blocks
 
-def _record(
-    kernel: ctypes.CDLL, task: Task, case: Case, sets: Buffers, spacer: torch.Tensor | None
-) -> torch.cuda.CUDAGraph:
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for launch_index in range(max(MIN_LAUNCHES, len(sets))):
-            launch(kernel, task, case, sets[launch_index % len(sets)], _stream())
-            if spacer is not None:
-                spacer.add_(1)
-    return graph
+    def _warm(self) -> list[dict[str, float]]:
+        """Replays over one set of buffers: the data lie in the L2 where they fit."""
+        replays = [self._recorded(kernel, warm=True) for kernel in self._kernels]
+        return [
+            {"baseline_us": replays[0](), "candidate_us": replays[1]()}
+            for _ in range(WARM_BLOCKS + 1)
+        ][1:]
 
+    def _cold(self, kernel: ctypes.CDLL) -> Replay:
+        return self._recorded(kernel, warm=False)
 
-def _spacing_us(spacer: torch.Tensor | None, launches: int, flush: torch.Tensor | None) -> float:
-    """What as many launches of the spacer alone take."""
-    if spacer is None:
-        return 0.0
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for _ in range(launches):
-            spacer.add_(1)
-    return sorted(_replay(graph, flush) for _ in range(PAIRS))[PAIRS // 2]
+    def _recorded(self, kernel: ctypes.CDLL, *, warm: bool) -> Replay:
+        """A graph of launches, spaced if need be, that is timed by each call of the result."""
+        launches = self._sets.launches
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for index in range(launches):
+                addresses = self._sets.addresses(0 if warm else index)
+                launch(kernel, self._task, self._call.case, addresses, _stream())
+                self._space()
+        off = self._spacing_us(launches)
 
+        def replay() -> float:
+            if not warm:
+                self._sets.cool()
+            return (self._replay_us(graph) - off) / launches
 
-def _replay(graph: torch.cuda.CUDAGraph, flush: torch.Tensor | None) -> float:
-    """Microseconds of one replay."""
-    start, end = _event(), _event()
-    if flush is not None:
-        flush.sum()
-    torch.cuda.synchronize()
-    start.record()
-    graph.replay()
-    end.record()
-    torch.cuda.synchronize()
-    return float(start.elapsed_time(end)) * 1e3
+        return replay
 
+    def _space(self) -> None:
+        if self._spacer is not None:
+            self._spacer.add_(1)
 
-def _event_samples(
-    kernel: ctypes.CDLL, task: Task, case: Case, addresses: list[int]
-) -> list[float]:
-    """One event pair round each launch, launch overhead included: the paper's method."""
-    call = launcher(kernel, task, case, addresses, _stream())
-    pairs = []
-    for index in range(EVENT_WARMUPS + EVENT_LAUNCHES):
+    def _spacing_us(self, launches: int) -> float:
+        """What as many launches of the spacer alone take."""
+        if self._spacer is None:
+            return 0.0
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(launches):
+                self._space()
+        return statistics.median(self._replay_us(graph) for _ in range(MIN_BLOCKS))
+
+    def _replay_us(self, graph: torch.cuda.CUDAGraph) -> float:
+        """By events; the host's clock is kept beside it, for the judge to compare."""
         start, end = _event(), _event()
+        torch.cuda.synchronize()
+        began = time.perf_counter()
         start.record()
-        call()
-        end.record()
-        if index >= EVENT_WARMUPS:
-            pairs.append((start, end))
-    torch.cuda.synchronize()
-    return [float(start.elapsed_time(end)) * 1e3 for start, end in pairs]
-
-
-def _run_afresh(
-    task: Task,
-    call: Call,
-    candidate: ctypes.CDLL,
-    last: list[int],
-    keep: list[torch.Tensor],
-    pattern: int,
-    graph: torch.cuda.CUDAGraph,
-) -> None:
-    """Poison the last set again and let the timed graph fill it: nothing stale can pass.
-
-    A kernel that works in place would run several times on one set; it is launched once instead.
-    """
-    for index, copies in enumerate(keep):
-        content = torch.from_numpy(poison(task, call, index, pattern)).cuda()
-        copies[-1][: len(content)] = content
-    torch.cuda.synchronize()
-    if any(arg.access == "readwrite" for arg in task.args):
-        launch(candidate, task, call.case, last, _stream())
-    else:
         graph.replay()
-    torch.cuda.synchronize()
+        end.record()
+        torch.cuda.synchronize()
+        self._host_us += (time.perf_counter() - began) * 1e6
+        microseconds = float(start.elapsed_time(end)) * 1e3
+        self._event_us += microseconds
+        return microseconds
+
+    def _events(self, kernel: ctypes.CDLL) -> list[float]:
+        """One event pair round each launch, launch overhead included: the paper's method."""
+        call = launcher(kernel, self._task, self._call.case, self._sets.addresses(0), _stream())
+        pairs = []
+        for index in range(EVENT_WARMUPS + EVENT_LAUNCHES):
+            start, end = _event(), _event()
+            start.record()
+            call()
+            end.record()
+            if index >= EVENT_WARMUPS:
+                pairs.append((start, end))
+        torch.cuda.synchronize()
+        return [float(start.elapsed_time(end)) * 1e3 for start, end in pairs]
+
+    def _verify(self) -> int:
+        """Replay once over poisoned buffers and hand back a random share of what was written.
+
+        A kernel that works in place ran many times on each set; it is run once on each instead.
+        """
+        self._sets.refill()
+        in_place = any(arg.access == "readwrite" for arg in self._task.args)
+        calls = self._sets.count if in_place else self._sets.launches
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for index in range(calls):
+                addresses = self._sets.addresses(index)
+                launch(self._kernels[1], self._task, self._call.case, addresses, _stream())
+        graph.replay()
+        torch.cuda.synchronize()
+        chosen = self._random.sample(range(self._sets.count), self._sets.most_verified())
+        self._sets.write_back(chosen)
+        return len(chosen)
 
 
-def _write_back(task: Task, call: Call, keep: list[torch.Tensor]) -> None:
-    """The last set, as the timed launches left it: a timed kernel is checked too."""
-    for arg, copies in zip(task.args, keep, strict=True):
-        content = copies[-1][: buffer_bytes(arg, call.case)]
-        content.cpu().numpy().tofile(call.after / f"{arg.name}.after")
+def _known(blocks: list[dict[str, Any]]) -> bool:
+    """Whether the log-ratio's interval is as narrow as HALF_WIDTH or the A/A noise."""
+    logs = [math.log(b["baseline_us"] / b["candidate_us"]) for b in blocks]
+    control = [math.log(b["baseline_us"] / b["control_us"]) for b in blocks]
+    half = 2 * statistics.stdev(logs) / math.sqrt(len(logs))
+    return half <= max(HALF_WIDTH, abs(statistics.median(control)))
 
 
 def _event() -> torch.cuda.Event:
@@ -190,9 +206,3 @@ def _event() -> torch.cuda.Event:
 
 def _stream() -> int:
     return int(torch.cuda.current_stream().cuda_stream)
-
-
-def _sm_clock_mhz(index: int) -> int:
-    pynvml.nvmlInit()
-    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-    return int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))

@@ -1,0 +1,89 @@
+"""Raw samples to a measured time: intervals, noise, throttled blocks, and impossible figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.measured import SPACED_NOTE, interval, measured_time, steady
+from astra_chat.tools.oracle import Truth
+from astra_chat.tools.runner import CaseRun, Runner
+from astra_chat.tools.tasks import find_task
+from astra_chat.tools.types import Case, Device, Implausible, MeasuredTime
+
+H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+CASE = Case(dims={"tokens": 64, "d": 8192}, dtype="float16")
+
+
+def block(candidate_us: float, control_us: float = 3.0, **fields: Any) -> dict[str, Any]:
+    made = {"baseline_us": 3.0, "candidate_us": candidate_us, "control_us": control_us}
+    return {**made, "sm_clock_mhz": 1980, "throttled": False, **fields}
+
+
+def judged(blocks: list[dict[str, Any]], **fields: Any) -> MeasuredTime | Implausible:
+    report = {
+        "blocks": blocks, "warm": [{"baseline_us": 2.0, "candidate_us": 1.5}] * 5,
+        "baseline_event_us": [7.0], "candidate_event_us": [6.0], "spaced": False,
+        "event_us": 900.0, "host_us": 1000.0,
+    }  # fmt: skip
+    run = CaseRun(Truth(CASE, Path()), Path(), {**report, **fields}, 0x7FA5)
+    return measured_time(Runner(find_task("silu_and_mul"), H200), run, 2.0)
+
+
+def test_a_time_and_its_ratio() -> None:
+    time = judged([block(2.0 + 0.001 * i) for i in range(11)])
+    assert isinstance(time, MeasuredTime)
+    assert (time.baseline_us, time.median_us) == (3.0, pytest.approx(2.005))
+    assert time.ratio == pytest.approx(3 / 2.005) and time.ratio_low < time.ratio < time.ratio_high
+    assert (time.warm_us, time.blocks, time.sm_clock_mhz, time.weight) == (1.5, 11, 1980, 2.0)
+
+
+def test_no_interval_is_narrower_than_what_the_baseline_gains_over_itself() -> None:
+    quiet = judged([block(2.0)] * 10)
+    noisy = judged([block(2.0, control_us=2.85)] * 10)
+    assert isinstance(quiet, MeasuredTime) and isinstance(noisy, MeasuredTime)
+    assert quiet.ratio_low == pytest.approx(1.5) and noisy.ratio_low < 1.5 * 0.951
+    assert noisy.noise == pytest.approx(np.log(3 / 2.85))
+
+
+def test_throttled_and_slow_blocks_are_left_out() -> None:
+    good = [block(2.0)] * 9
+    bad = [block(9.0, throttled=True), block(9.0, sm_clock_mhz=1200)]
+    time = judged(good + bad)
+    assert isinstance(time, MeasuredTime) and time.median_us == 2.0 and time.blocks == 9
+    assert len(steady(bad[:1])) == 1
+
+
+def test_below_the_physical_limit_is_not_believed() -> None:
+    outcome = judged([block(0.4)] * 10)
+    assert isinstance(outcome, Implausible) and "physical limit" in outcome.why
+
+
+def test_events_that_claim_far_less_than_the_host_saw_are_not_believed() -> None:
+    outcome = judged([block(2.0)] * 10, event_us=10.0)
+    assert isinstance(outcome, Implausible) and "host's clock" in outcome.why
+
+
+def test_nan_is_not_believed() -> None:
+    assert isinstance(judged([block(float("nan"))] * 10), Implausible)
+
+
+def test_spaced_launches_say_so() -> None:
+    time = judged([block(2.0)] * 10, spaced=True)
+    assert isinstance(time, MeasuredTime) and time.note == SPACED_NOTE
+
+
+def test_the_interval_covers_the_truth_and_narrows() -> None:
+    random = np.random.default_rng(1)
+    covered, widths = 0, []
+    for _ in range(200):
+        low, middle, high = interval(list(random.normal(0.05, 0.01, 21)))
+        assert low <= middle <= high
+        covered += low <= 0.05 <= high
+        widths.append(high - low)
+    assert covered >= 180
+    low, _, high = interval(list(random.normal(0.05, 0.01, 400)))
+    assert high - low < 0.5 * float(np.mean(widths))

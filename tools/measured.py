@@ -1,0 +1,86 @@
+"""From a GPU's raw samples to one case's time: interval, A/A noise, and what cannot be true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from astra_chat.tools.oracle import Truth
+from astra_chat.tools.runner import CaseRun, Runner
+from astra_chat.tools.types import Implausible, MeasuredTime
+from astra_chat.tools.virtual_gpu.estimate import limit_us
+from astra_chat.tools.virtual_gpu.specs import spec
+
+BOOTSTRAPS = 2000
+SLOW_CLOCK = 0.97
+"""A block whose SM clock fell below this share of the median is left out."""
+HOST_SHARE = 0.5
+"""Events that claim less than this share of what the host's clock saw are not believed; what the
+host adds to every replay (record, launch, wait) is allowed for."""
+SPACED_NOTE = "timed with another kernel between launches, whose time is taken off"
+
+
+def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime | Implausible:
+    """One case of a real GPU. The interval is never narrower than the A/A noise."""
+    report = run.report
+    blocks = steady(report["blocks"])
+    candidate_us = median(b["candidate_us"] for b in blocks)
+    floor = case_limit_us(runner, run.truth)
+    if why := _implausible(candidate_us, floor, report):
+        return Implausible(case=run.truth.case, median_us=candidate_us, why=why)
+    low, middle, high = interval([math.log(b["baseline_us"] / b["candidate_us"]) for b in blocks])
+    noise = abs(median(math.log(b["baseline_us"] / b["control_us"]) for b in blocks))
+    return MeasuredTime(
+        case=run.truth.case,
+        weight=weight,
+        baseline_us=median(b["baseline_us"] for b in blocks),
+        median_us=candidate_us,
+        ratio=math.exp(middle),
+        ratio_low=math.exp(min(low, middle - noise)),
+        ratio_high=math.exp(max(high, middle + noise)),
+        limit_us=floor,
+        percent_of_limit=100 * floor / candidate_us,
+        baseline_event_us=median(report["baseline_event_us"]),
+        event_us=median(report["candidate_event_us"]),
+        sm_clock_mhz=int(median(b["sm_clock_mhz"] for b in blocks)),
+        note=SPACED_NOTE if report["spaced"] else "",
+        baseline_warm_us=median(b["baseline_us"] for b in report["warm"]),
+        warm_us=median(b["candidate_us"] for b in report["warm"]),
+        noise=noise,
+        blocks=len(blocks),
+    )
+
+
+def steady(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Blocks that ran unthrottled at the usual clock; all of them where that leaves none."""
+    usual = median(b["sm_clock_mhz"] for b in blocks)
+    kept = [b for b in blocks if not b["throttled"] and b["sm_clock_mhz"] >= SLOW_CLOCK * usual]
+    return kept or list(blocks)
+
+
+def interval(logs: Sequence[float]) -> tuple[float, float, float]:
+    """Low, median and high of paired log-ratios: 95 % percentile bootstrap of the median."""
+    values = np.asarray(logs)
+    drawn = np.random.default_rng(0).integers(len(values), size=(BOOTSTRAPS, len(values)))
+    medians = np.median(values[drawn], axis=1)
+    low, high = np.percentile(medians, [2.5, 97.5])
+    return float(low), float(np.median(values)), float(high)
+
+
+def _implausible(candidate_us: float, floor_us: float, report: Mapping[str, Any]) -> str:
+    if not candidate_us >= floor_us:
+        return f"{candidate_us:.3f} us is below the physical limit of {floor_us:.3f} us"
+    if report["event_us"] < HOST_SHARE * report["host_us"]:
+        claimed, seen = report["event_us"] / 1e3, report["host_us"] / 1e3
+        return f"the events claim {claimed:.1f} ms where the host's clock saw {seen:.1f} ms"
+    return ""
+
+
+def case_limit_us(runner: Runner, truth: Truth) -> float:
+    """The time below which no kernel of this contract can be, on the device's GPU."""
+    task, case = runner.task, truth.case
+    return limit_us(task.least_bytes(case), task.flops_of(case), spec(runner.device.spec))
