@@ -1,4 +1,4 @@
-"""Figures of Astra itself: `python -m astra_chat.measure startup|turns|judge`."""
+"""Figures of Astra itself: `python -m astra_chat.measure startup|turns|judge|noise`."""
 
 from __future__ import annotations
 
@@ -113,6 +113,39 @@ def judge(device: str) -> None:
             print(f"{name}: {total:.1f} s ({steps})")
 
 
+def noise(device: str, repeats: int) -> None:
+    """How often a baseline timed against itself would be accepted: each comparison on its own.
+
+    Reads on a GPU; an estimate has no noise.
+    """
+    from astra_chat.tools.build import Build, build
+    from astra_chat.tools.devices import pick_device
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.oracle import Oracle
+    from astra_chat.tools.process import Stop
+    from astra_chat.tools.runner import Runner
+    from astra_chat.tools.tasks import find_task
+    from astra_chat.tools.time import judge_times, time_cases
+
+    task, chosen = find_task("silu_and_mul"), pick_device(device)
+    if chosen.kind != "cuda":
+        raise BadInput("noise is measured on a GPU: --device cuda")
+    built = build(task, task.baseline, chosen)
+    assert isinstance(built, Build)
+    oracle, found = Oracle(task), []
+    truths = oracle.truths([case for case, _ in task.bench], Stop())
+    for _ in range(repeats):
+        timed = time_cases(Runner(task, chosen), built, built, [(t, 1.0) for t in truths])
+        assert isinstance(timed, list), timed
+        found += [t.time for t in timed]
+    oracle.close()
+    verdicts = [judge_times([time])[1] for time in found]
+    print(f"{task.name} baseline against itself on {chosen.name}: {len(found)} comparisons")
+    print({verdict: verdicts.count(verdict) for verdict in ("accepted", "tie", "slower")})
+    widths = sorted(time.ratio_high / time.ratio_low - 1 for time in found)
+    print(f"interval's width: median {widths[len(widths) // 2]:.2%}, widest {widths[-1]:.2%}")
+
+
 def _seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
@@ -134,11 +167,16 @@ def _chat(folder: Path) -> tuple[float, int, Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.measure", description=__doc__)
-    parser.add_argument("what", choices=["startup", "turns", "judge"])
-    parser.add_argument("--device", default="virtual", help="of judge: virtual, cuda, cuda:N")
+    parser.add_argument("what", choices=["startup", "turns", "judge", "noise"])
+    parser.add_argument(
+        "--device", default="virtual", help="of judge and noise: virtual, cuda, cuda:N"
+    )
+    parser.add_argument("--repeats", type=int, default=15, help="of noise: runs over all cases")
     asked = parser.parse_args()
     if asked.what == "judge":
         judge(asked.device)
+    elif asked.what == "noise":
+        noise(asked.device, asked.repeats)
     else:
         {"startup": startup, "turns": turns}[asked.what]()
 
