@@ -14,7 +14,7 @@ from astra_chat.agents.brief import stamp
 from astra_chat.agents.messages import thread as typed
 from astra_chat.agents.payloads import Analysis, NextSpeaker, Speaker
 from astra_chat.agents.policy import Decision, Next, next_speakers
-from astra_chat.agents.replies import ask_again, malformed
+from astra_chat.agents.replies import UnusableReply, ask_again, malformed
 from astra_chat.agents.thread import Limits, Thread
 from astra_chat.tools.types import Value
 
@@ -58,9 +58,7 @@ class Moderator:
         prompt: list[LLMMessage] = [UserMessage(content=question(thread, legal), source="user")]
         rejected: list[str] = []
         for _ in range(ATTEMPTS):
-            answer = await self._client.create(prompt, json_output=NextSpeaker)
-            said = str(answer.content)
-            choice = _read(said, legal)
+            said, choice = await self._ask(prompt, legal)
             if not isinstance(choice, _Refusal):
                 return Decision(speaker=choice, by="model", legal=legal, rejected=tuple(rejected))
             rejected.append(choice.words)
@@ -69,6 +67,16 @@ class Moderator:
                 UserMessage(content=ask_again(choice.words), source="user"),
             ]
         return Decision(speaker=legal[0], by="rule", legal=legal, rejected=tuple(rejected))
+
+    async def _ask(
+        self, prompt: list[LLMMessage], legal: Sequence[Speaker]
+    ) -> tuple[str, Speaker | _Refusal]:
+        """What the model said, and the choice in it."""
+        try:
+            answer = await self._client.create(prompt, json_output=NextSpeaker)
+        except UnusableReply as error:
+            return error.said, _Refusal(words=error.reason)
+        return str(answer.content), _read(str(answer.content), legal)
 
 
 class _Refusal(Value):

@@ -12,6 +12,18 @@ MOST_CASES = 8
 MOST_PROBLEMS = 4
 
 
+class UnusableReply(Exception):
+    """A model's reply of which nothing can be read: cut off, refused, withheld, fenced or empty.
+
+    Clients raise it; whoever asked sends `reason` back, after `said`, what the model is reminded of
+    having said.
+    """
+
+    def __init__(self, reason: str, said: str = "(nothing that can be read)") -> None:
+        super().__init__(reason)
+        self.reason, self.said = reason, said
+
+
 def malformed(error: ValidationError) -> str:
     """Why a reply did not fit its schema."""
     problems = [

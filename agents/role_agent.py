@@ -14,13 +14,13 @@ from autogen_agentchat.messages import (
     TextMessage,
 )
 from autogen_core import CancellationToken
-from autogen_core.models import ChatCompletionClient
+from autogen_core.models import AssistantMessage, ChatCompletionClient
 from pydantic import ValidationError
 
 from astra_chat.agents.brief import Setting, brief
 from astra_chat.agents.messages import MESSAGE_TYPES, History, RepairEvent, message
 from astra_chat.agents.payloads import REPLY_TYPES, AnyReply, Pass, RoleName
-from astra_chat.agents.replies import ask_again, malformed, objection
+from astra_chat.agents.replies import UnusableReply, ask_again, malformed, objection
 from astra_chat.agents.roles import instructions
 
 REPAIRS = 2
@@ -95,6 +95,10 @@ class RoleAgent(AssistantAgent):
                     return (said, "") if reason is None else (None, reason)
         except ValidationError as error:
             return None, malformed(error)
+        except UnusableReply as error:
+            said_so = AssistantMessage(content=error.said, source=self.name)
+            await self.model_context.add_message(said_so)
+            return None, error.reason
         raise RuntimeError("AutoGen's AssistantAgent ended its turn without a response")
 
     def _respond(self, said: StructuredMessage[Any]) -> Response:

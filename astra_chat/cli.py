@@ -31,7 +31,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 @app.command()
 def run(
     task: Annotated[str, typer.Argument(help="A shipped task's name, or a task folder.")],
-    models: Annotated[str, typer.Option(help="Who answers: scripted.")] = "scripted",
+    models: Annotated[
+        str, typer.Option(help="Who answers: scripted, or openai:MODEL[,ROLE=openai:MODEL...].")
+    ] = "scripted",
+    base_url: Annotated[
+        str | None, typer.Option(help="A server that speaks OpenAI's protocol: http://...")
+    ] = None,
     device: Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")] = "auto",
     gpu: Annotated[
         str | None, typer.Option(help="Whose time the virtual GPU estimates: h200, h100, ...")
@@ -54,6 +59,7 @@ def run(
         result = run_session(
             task,
             models=models,
+            base_url=base_url,
             device=device,
             gpu=gpu,
             out=out,
@@ -102,7 +108,7 @@ def replay(
 
 def _register_others() -> None:
     """Commands that live with what they command; each module offers register(app)."""
-    for name in ("astra_chat.judge_commands", "astra_chat.doctor"):
+    for name in ("astra_chat.judge_commands", "astra_chat.models_command", "astra_chat.doctor"):
         if find_spec(name) is not None:
             import_module(name).register(app)
 

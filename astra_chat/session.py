@@ -61,6 +61,7 @@ def run(
     task: str | Path,
     *,
     models: str = "scripted",
+    base_url: str | None = None,
     device: str = "auto",
     gpu: str | None = None,
     out: str | Path | None = None,
@@ -75,7 +76,7 @@ def run(
     Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
     An interrupted run returns: its summary says so.
     """
-    request = request_for(task, models, device, gpu, out, rounds, cases, baseline)
+    request = request_for(task, models, device, gpu, out, rounds, cases, baseline, base_url)
     return Session(request, on_record, on_progress).run()
 
 
@@ -198,6 +199,8 @@ class Session:
                 # AutoGen keeps an exception's text only; the agents handed us the exception.
                 raise self._failures[0] from None
             raise
+        finally:
+            await request.models.close()
         return False
 
     async def _follow(

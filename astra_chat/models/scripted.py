@@ -20,9 +20,10 @@ from autogen_core.tools import Tool, ToolSchema
 from pydantic import BaseModel
 
 from astra_chat.agents.brief import read_stamp
-from astra_chat.agents.payloads import Kernel, NextSpeaker, Pass, Payload, RoleName
+from astra_chat.agents.payloads import Kernel, NextSpeaker, Pass, Payload
 from astra_chat.agents.thread import Position
 from astra_chat.models.script import Script
+from astra_chat.models.spec import Role
 
 MODEL_INFO = ModelInfo(
     vision=False,
@@ -42,7 +43,13 @@ class ScriptedModels:
     def __init__(self, script: Script) -> None:
         self._script = script
 
-    def client(self, role: RoleName | Literal["selector"]) -> ChatCompletionClient:
+    def described(self, role: Role) -> str:
+        return self.name
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def client(self, role: Role) -> ChatCompletionClient:
         return ScriptedClient(self._script, role)
 
     def expected(self, kernel: Kernel, place: Position) -> str | None:
@@ -60,7 +67,7 @@ class ScriptedClient(ChatCompletionClient):
     component_type = "model"
     component_config_schema = BaseModel
 
-    def __init__(self, script: Script, role: RoleName | Literal["selector"]) -> None:
+    def __init__(self, script: Script, role: Role) -> None:
         self._script, self._role = script, role
 
     async def create(

@@ -17,18 +17,15 @@ from astra_chat.agents.payloads import (
     RoleName,
 )
 from astra_chat.agents.thread import Position
-from astra_chat.models import open_models
+from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedClient, ScriptedModels
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
 from tests.chat_samples import KERNELS
 
 
 @pytest.fixture
 def models(task: Task) -> ScriptedModels:
-    found = open_models("scripted", task)
-    assert isinstance(found, ScriptedModels)
-    return found
+    return ScriptedModels(load_script(task))
 
 
 def ask(models: ScriptedModels, role: str, number: int, attempt: int) -> str:
@@ -103,14 +100,3 @@ def test_what_is_expected_of_a_kernel(models: ScriptedModels) -> None:
     assert models.expected(coder, Position(round=1, attempt=0)) == "build_failed"
     assert models.expected(coder, Position(round=1, attempt=1)) is None, "another kernel's turn"
     assert models.expected(coder, Position(round=9, attempt=0)) is None
-
-
-@pytest.mark.parametrize("spec", ["openai:o4-mini", "", "script"])
-def test_unknown_models_are_refused_with_what_there_is(task: Task, spec: str) -> None:
-    with pytest.raises(BadInput, match=f"no models '{spec}': there is scripted"):
-        open_models(spec, task)
-
-
-def test_scripted_takes_no_argument(task: Task) -> None:
-    with pytest.raises(BadInput, match="takes no argument"):
-        open_models("scripted:other", task)

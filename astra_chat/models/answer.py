@@ -1,0 +1,46 @@
+"""One answer of a model, with what AutoGen's own result leaves out: refusals and token details."""
+
+from __future__ import annotations
+
+from autogen_core.models import CreateResult
+
+from astra_chat.agents.replies import UnusableReply
+
+SHOWN = 400
+"""Characters of a refusal that go back in words."""
+
+
+class Answer(CreateResult):
+    """What a model answered; nothing of a bad answer is lost."""
+
+    refusal: str = ""
+    """The model's own words where it refused."""
+    cached_tokens: int = 0
+    """Of the prompt's tokens, those that the server had in its cache: they cost less."""
+    reasoning_tokens: int = 0
+    """Of the completion's tokens, those that were thought and not said."""
+
+
+def require_usable(result: CreateResult) -> None:
+    """Raise UnusableReply, in words for the model, where nothing can be read of an answer."""
+    text = result.content if isinstance(result.content, str) else ""
+    if isinstance(result, Answer) and result.refusal:
+        raise UnusableReply(
+            f"it was a refusal: {result.refusal[:SHOWN]!r}; if you cannot do this, answer with the"
+            " JSON object whose kind is 'pass' and say why",
+            said=result.refusal,
+        )
+    if result.finish_reason == "content_filter":
+        raise UnusableReply("it was withheld by the server's content filter; say it in other words")
+    if result.finish_reason == "length":
+        raise UnusableReply(
+            f"it was cut off after {result.usage.completion_tokens} tokens, the limit of one"
+            " answer; answer more briefly"
+        )
+    if not text.strip():
+        raise UnusableReply("it was empty")
+    if text.lstrip().startswith("```"):
+        raise UnusableReply(
+            "it stands in a Markdown fence; the first character must be '{' and the last '}'",
+            said=text,
+        )

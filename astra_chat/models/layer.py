@@ -1,0 +1,104 @@
+"""A client round another: a layer changes `create` and leaves everything else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from autogen_core import CancellationToken
+from autogen_core.models import (
+    ChatCompletionClient,
+    CreateResult,
+    LLMMessage,
+    ModelInfo,
+    RequestUsage,
+)
+from autogen_core.tools import Tool, ToolSchema
+from pydantic import BaseModel
+
+from astra_chat.models.answer import require_usable
+
+Tools: TypeAlias = Sequence[Tool | ToolSchema]
+ToolChoice: TypeAlias = Tool | Literal["auto", "required", "none"]
+JsonOutput: TypeAlias = bool | type[BaseModel] | None
+
+
+class Layer(ChatCompletionClient):
+    """Passes everything on to `inner`."""
+
+    component_type = "model"
+    component_config_schema = BaseModel
+
+    def __init__(self, inner: ChatCompletionClient) -> None:
+        self._inner = inner
+
+    async def create(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Tools = (),
+        tool_choice: ToolChoice = "auto",
+        json_output: JsonOutput = None,
+        extra_create_args: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> CreateResult:
+        return await self._inner.create(
+            messages,
+            tools=tools,
+            tool_choice=tool_choice,
+            json_output=json_output,
+            extra_create_args=extra_create_args or {},
+            cancellation_token=cancellation_token,
+        )
+
+    async def create_stream(
+        self,
+        messages: Sequence[LLMMessage],
+        *,
+        tools: Tools = (),
+        tool_choice: ToolChoice = "auto",
+        json_output: JsonOutput = None,
+        extra_create_args: Mapping[str, Any] | None = None,
+        cancellation_token: CancellationToken | None = None,
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        """The whole answer as one piece, so that a layer has one way in."""
+        yield await self.create(
+            messages,
+            tools=tools,
+            tool_choice=tool_choice,
+            json_output=json_output,
+            extra_create_args=extra_create_args,
+            cancellation_token=cancellation_token,
+        )
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    def actual_usage(self) -> RequestUsage:
+        return self._inner.actual_usage()
+
+    def total_usage(self) -> RequestUsage:
+        return self._inner.total_usage()
+
+    def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Tools = ()) -> int:
+        return self._inner.count_tokens(messages, tools=tools)
+
+    def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Tools = ()) -> int:
+        return self._inner.remaining_tokens(messages, tools=tools)
+
+    @property
+    def capabilities(self) -> ModelInfo:
+        return self._inner.model_info
+
+    @property
+    def model_info(self) -> ModelInfo:
+        return self._inner.model_info
+
+
+class Readable(Layer):
+    """The outermost layer: raises UnusableReply for answers of which nothing can be read."""
+
+    async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
+        result = await super().create(messages, **rest)
+        require_usable(result)
+        return result

@@ -1,0 +1,111 @@
+"""What a model server's error means: pass and come again, or say what the user can do about it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import openai
+from pydantic import SecretStr
+
+from astra_chat.models.openai_options import NO_KEY, OpenAIOptions
+from astra_chat.tools.errors import AstraError, BadInput, EnvironmentLack
+
+PASSING_STATUS = (408, 409, 425, 429)
+"""Besides all from 500 up."""
+NO_QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+"""Codes of a 429 that no waiting helps."""
+LONGEST_WORDS = 400
+
+
+class NoAnswer(Exception):
+    """The server answered 200 with something that is no chat completion."""
+
+
+FAILURES = (openai.OpenAIError, NoAnswer, TimeoutError, json.JSONDecodeError)
+"""What a request may end with; anything else is our own fault."""
+
+
+def passing(error: Exception) -> bool:
+    """Whether the same request may succeed a little later."""
+    if isinstance(error, openai.APIStatusError):
+        if _code(error) in NO_QUOTA:
+            return False
+        return error.status_code in PASSING_STATUS or error.status_code >= 500
+    return isinstance(error, FAILURES)
+
+
+def asked_wait_s(error: Exception) -> float | None:
+    """Seconds that the server asked to wait; None where it did not."""
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    headers = error.response.headers
+    for name, per_second in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            return float(headers[name]) / per_second
+        except (KeyError, ValueError):
+            continue  # a date, or nothing: our own waits do
+    return None
+
+
+def explained(error: Exception, options: OpenAIOptions, key: SecretStr) -> AstraError:
+    """The error as one line that says what to do. It never holds the key."""
+    at = f"{options.model} at {options.base_url}"
+    if isinstance(error, openai.APITimeoutError | TimeoutError):
+        return EnvironmentLack(
+            f"{at} did not answer within {options.timeout_s:g} s, {_times(options)}:"
+            " raise timeout_s=..., or look at the server"
+        )
+    if isinstance(error, openai.APIConnectionError):
+        return EnvironmentLack(f"cannot reach {options.base_url}, {_times(options)}: is it up?")
+    if isinstance(error, openai.APIStatusError):
+        return _status(error, at, options, key)
+    said = scrubbed(str(error), key)
+    return EnvironmentLack(f"{at} answers with no chat completion, {_times(options)}: {said}")
+
+
+def _status(
+    error: openai.APIStatusError, at: str, options: OpenAIOptions, key: SecretStr
+) -> AstraError:
+    status, said = error.status_code, scrubbed(_message(error), key)
+    if status in (401, 403):
+        # The server's own words often repeat a part of the key.
+        return EnvironmentLack(
+            f"{at} refuses the key in {options.key_env} (HTTP {status}): set one that is valid"
+        )
+    if _code(error) in NO_QUOTA:
+        return EnvironmentLack(f"{at}: the account has no quota left: {said}")
+    if status == 404:
+        return BadInput(f"{at} is not there (HTTP 404): {said}")
+    if passing(error):
+        return EnvironmentLack(f"{at} answers HTTP {status}, {_times(options)}: {said}")
+    return BadInput(f"{at} refuses the request (HTTP {status}): {said}")
+
+
+def _times(options: OpenAIOptions) -> str:
+    return "in one try" if options.tries == 1 else f"in {options.tries} tries"
+
+
+def _code(error: openai.APIStatusError) -> str:
+    return str(error.code or error.type or "")
+
+
+def _message(error: openai.APIStatusError) -> str:
+    body: Any = error.body
+    if isinstance(body, dict) and isinstance(body.get("message"), str):
+        return str(body["message"])
+    return error.message
+
+
+def scrubbed(text: str, key: SecretStr) -> str:
+    """The text in one line, cut, without the key or anything that looks like one."""
+    text = re.sub(r"\bsk-[\w*-]{4,}", "[key]", without_key(text, key))
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_WORDS else f"{text[:LONGEST_WORDS]}..."
+
+
+def without_key(text: str, key: SecretStr) -> str:
+    """The text, should a server have put the key into it."""
+    secret = key.get_secret_value()
+    return text if secret == NO_KEY else text.replace(secret, "[key]")

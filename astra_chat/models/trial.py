@@ -1,0 +1,83 @@
+"""Tries every role's model with one small question, in the form that the role has to answer in."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from autogen_core.models import LLMMessage, UserMessage
+from pydantic import BaseModel, ValidationError
+
+from astra_chat.agents.payloads import REPLY_TYPES, NextSpeaker
+from astra_chat.agents.replies import UnusableReply, malformed
+from astra_chat.models import Models, RunModels
+from astra_chat.models.openai import OpenAIModels
+from astra_chat.models.spec import ROLES, Role, at_address, parse
+from astra_chat.tools.errors import AstraError, BadInput
+
+QUESTION = (
+    "This is a trial of the connection. Answer with the JSON object {reply} and nothing else."
+)
+UNUSABLE = 1
+"""Exit code where a model answered and its answer cannot be used."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one role's question."""
+
+    role: Role
+    model: str
+    words: str
+    exit_code: int
+    """0, or that of the failure."""
+
+
+def open_live(spec: str, base_url: str | None) -> Models:
+    """Models of --models that answer for themselves. Raises BadInput for others."""
+    spec = at_address(spec, base_url)
+    roles = parse(spec)
+    if not all(one.kind == "openai" for one in roles.values()):
+        raise BadInput(f"--models {spec}: only live models can be tried: openai:MODEL")
+    return RunModels(spec, dict.fromkeys(ROLES, OpenAIModels(spec, roles)))
+
+
+async def try_all(models: Models) -> list[Trial]:
+    """All roles at once, each on its own client; in the order of ROLES."""
+    try:
+        return list(await asyncio.gather(*(try_one(models, role) for role in ROLES)))
+    finally:
+        await models.close()
+
+
+async def try_one(models: Models, role: Role) -> Trial:
+    model = models.described(role)
+    try:
+        return Trial(role, model, await _ask(models, role), 0)
+    except AstraError as error:
+        return Trial(role, model, str(error), error.exit_code)
+    except UnusableReply as error:
+        return Trial(role, model, f"its reply cannot be used: {error.reason}", UNUSABLE)
+    except ValidationError as error:
+        return Trial(role, model, f"its reply cannot be used: {malformed(error)}", UNUSABLE)
+
+
+async def _ask(models: Models, role: Role) -> str:
+    """What a usable reply says of itself. Raises what the client raises, and ValidationError."""
+    reply, example = _form(role)
+    question = QUESTION.format(reply=example)
+    asked: list[LLMMessage] = [UserMessage(content=question, source="user")]
+    began = time.monotonic()
+    result = await models.client(role).create(asked, json_output=reply)
+    seconds = time.monotonic() - began
+    reply.model_validate_json(str(result.content))
+    usage = result.usage
+    return f"{seconds:.1f} s, {usage.prompt_tokens} tokens in, {usage.completion_tokens} out"
+
+
+def _form(role: Role) -> tuple[type[BaseModel], str]:
+    """A role's own reply type, so that the server has to take its schema, and a short reply."""
+    if role == "selector":
+        return NextSpeaker, '{"choose": "planner"}'
+    return REPLY_TYPES[role], '{"reply": {"kind": "pass", "words": "ready"}}'
