@@ -1,7 +1,4 @@
-"""Translation of one instruction: its modifiers and operands, each taken exactly once.
-
-What no family takes is refused, so a modifier that changes the meaning can not be overlooked.
-"""
+"""Translation of one instruction to a step on arrays of lanes: families and operands."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_chat.tools.virtual_gpu.modifiers import Modifiers
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
@@ -19,7 +17,6 @@ from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
     bits_of,
     constant,
     dtype_of,
-    is_type,
     resize,
     unsigned,
 )
@@ -28,13 +25,11 @@ from astra_chat.tools.virtual_gpu.syntax import (
     Instruction,
     Negated,
     Operand,
-    Pair,
     Register,
     Sink,
     Special,
     Symbol,
 )
-from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
 Read = Callable[[Frame], Array]
 Write = Callable[[Frame, Array], None]
@@ -88,10 +83,10 @@ class Unit:
         return self.numbers[register.name]
 
 
-class Code:
+class Code(Modifiers):
     def __init__(self, unit: Unit, instruction: Instruction) -> None:
-        self.unit, self.instruction = unit, instruction
-        self._left = list(instruction.modifiers)
+        super().__init__(unit.kernel, instruction)
+        self.unit = unit
         guard = instruction.guard
         self._guard = None if guard is None else self._predicate(guard.register, guard.negated)
 
@@ -105,86 +100,6 @@ class Code:
         step = handler(self)
         self.done()
         return step
-
-    @property
-    def last_type(self) -> str:
-        """The last type among the modifiers; empty without one."""
-        return next((m for m in reversed(self.instruction.modifiers) if is_type(m)), "")
-
-    @property
-    def kind(self) -> str:
-        """Kind of the last type."""
-        last = self.last_type
-        if last in ("f32", "f64", "pred", ""):
-            return last
-        return "half" if "f16" in last else "int"
-
-    def refuse(self, what: str) -> PtxUnsupported:
-        ins = self.instruction
-        return PtxUnsupported(
-            f"{what} in '{ins.text}'", kernel=self.unit.kernel, opcode=ins.opcode, line=ins.line
-        )
-
-    # Modifiers
-
-    def done(self) -> None:
-        """Refuses the instruction if a modifier is left that nobody took."""
-        if self._left:
-            raise self.refuse(f"modifier .{self._left[0]} here")
-
-    def flag(self, name: str) -> bool:
-        if name in self._left:
-            self._left.remove(name)
-            return True
-        return False
-
-    def option(self, *names: str, default: str = "") -> str:
-        """The one of `names` that is among the modifiers; refused without if no default."""
-        for name in names:
-            if self.flag(name):
-                return name
-        if not default:
-            raise self.refuse(f"the form without .{names[0]}")
-        return default
-
-    def optional(self, *names: str) -> str:
-        """Like `option`; empty if none of them is there."""
-        return next((name for name in names if self.flag(name)), "")
-
-    def type(self, *allowed: str) -> str:
-        """The first type among the modifiers."""
-        found = next((m for m in self._left if is_type(m)), None)
-        if found is None or (allowed and found not in allowed):
-            raise self.refuse(f"type {found}")
-        self._left.remove(found)
-        return found
-
-    def ignore(self, *names: str) -> None:
-        """Modifiers that concern speed or the memory model only."""
-        for name in names:
-            self.flag(name)
-
-    def ignore_hints(self) -> None:
-        """Cache hints: L1::no_allocate, L2::128B. Not L2::cache_hint, which has an operand."""
-        self._left = [
-            m for m in self._left if not (m.startswith(("L1::", "L2::")) and m != "L2::cache_hint")
-        ]
-
-    # Operands
-
-    @property
-    def operands(self) -> tuple[Operand, ...]:
-        return self.instruction.operands
-
-    def operand(self, index: int) -> Operand:
-        if index >= len(self.operands):
-            raise self.refuse("this number of operands")
-        return self.operands[index]
-
-    def count(self, *allowed: int) -> int:
-        if len(self.operands) not in allowed:
-            raise self.refuse("this number of operands")
-        return len(self.operands)
 
     def read(self, index: int, type_name: str) -> Read:
         return self.reader(self.operand(index), dtype_of(type_name))
@@ -289,13 +204,6 @@ class Code:
         if guard is not None:
             return guarded
         return plain if local else masked
-
-    def pair(self, index: int) -> tuple[Operand, Operand]:
-        """Both destinations of d|p; the second is a Sink where there is one only."""
-        operand = self.operand(index)
-        if isinstance(operand, Pair):
-            return operand.first, operand.second
-        return operand, Sink()
 
     @property
     def active(self) -> Callable[[Frame], Active]:

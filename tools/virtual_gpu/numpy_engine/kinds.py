@@ -25,15 +25,8 @@ _SIGNED: dict[int, Any] = {
     32: np.dtype(np.int32),
     64: np.dtype(np.int64),
 }
-_TYPES = frozenset(
-    "pred b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64".split()
-)
 HALVES = frozenset({"f16", "f16x2", "bf16", "bf16x2"})
 INTEGERS = frozenset("b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64".split())
-
-
-def is_type(modifier: str) -> bool:
-    return modifier in _TYPES
 
 
 def dtype_of(type_name: str) -> Any:

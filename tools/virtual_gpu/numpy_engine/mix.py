@@ -13,7 +13,8 @@ from astra_chat.tools.virtual_gpu.flow import (
     destinations,
     sources,
 )
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import INTEGERS, is_type
+from astra_chat.tools.virtual_gpu.modifiers import is_type
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import INTEGERS
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.syntax import Instruction
 

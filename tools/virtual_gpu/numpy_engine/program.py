@@ -17,9 +17,9 @@ from astra_chat.tools.virtual_gpu.flow import (
     local_registers,
 )
 from astra_chat.tools.virtual_gpu.inline import FlatKernel, inline
+from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Read, Step, Unit
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mix
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.ptx import shared_layout
@@ -100,7 +100,19 @@ def count(program: Program) -> int:
     return sum(block.mix.instructions for block in program.blocks)
 
 
-def _translate(module: Module, kernel: Kernel) -> Program:
+@dataclass(frozen=True)
+class Prepared:
+    """A kernel as both engines begin with it: blocks in order, and where its variables lie."""
+
+    kernel: Kernel
+    blocks: list[BasicBlock]
+    places: dict[str, Place]
+    shared_bytes: int
+    local_bytes: int
+
+
+def prepare(module: Module, kernel: Kernel) -> Prepared:
+    """Raises PtxUnsupported for clusters and for control flow that is not known beforehand."""
     if "reqnctapercluster" in kernel.directives or "explicitcluster" in kernel.directives:
         raise PtxUnsupported(
             "a cluster launch", kernel=kernel.name, opcode=".reqnctapercluster", line=0
@@ -110,11 +122,17 @@ def _translate(module: Module, kernel: Kernel) -> Program:
     offsets, shared_bytes = shared_layout(module, kernel)
     local, local_bytes = _local_layout(flat)
     places = _places(module, kernel, offsets) | local
-    unit = Unit(kernel.name, local_registers(blocks), places)
-    translated = tuple(_block(unit, block) for block in blocks)
+    return Prepared(kernel, blocks, places, shared_bytes, local_bytes)
+
+
+def _translate(module: Module, kernel: Kernel) -> Program:
+    found = prepare(module, kernel)
+    unit = Unit(kernel.name, local_registers(found.blocks), found.places)
+    translated = tuple(_block(unit, block) for block in found.blocks)
     return Program(
-        kernel, translated, tuple(unit.widths), shared_bytes, local_bytes, _granule(blocks)
-    )
+        kernel, translated, tuple(unit.widths), found.shared_bytes, found.local_bytes,
+        _granule(found.blocks),
+    )  # fmt: skip
 
 
 def _local_layout(flat: FlatKernel) -> tuple[dict[str, Place], int]:
