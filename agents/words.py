@@ -127,7 +127,9 @@ def _passed(outcome: Correct | Timed) -> str:
 
 def _right(correct: Correct) -> str:
     sampled = f" ({len(correct.sampled)} by a sample of blocks)" if correct.sampled else ""
-    return f"right on {correct.cases} cases{sampled}"
+    hidden = f", {correct.hidden} of them drawn after the build" if correct.hidden else ""
+    unsteady = "; not the same bits every time" if correct.deterministic is False else ""
+    return f"right on {correct.cases} cases{sampled}{hidden}{unsteady}"
 
 
 def _wrong(wrong: Wrong) -> str:
@@ -140,6 +142,7 @@ def _wrong(wrong: Wrong) -> str:
         "unwritten": "elements were never written",
         "input_changed": "an argument that is only read was changed",
         "write_outside": "memory outside the argument was written",
+        "precision": "less precise than the baseline is",
     }
     note = f"; {wrong.note}" if wrong.note else ""
     return (

@@ -5,6 +5,7 @@ The folder holds task.toml, baseline.cu, reference.py and, where there are any, 
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -35,6 +36,8 @@ class Arg(Value):
     access: Literal["read", "write", "readwrite"]
     strided: bool = False
     """Rows may lie apart: the launcher takes `<name>_stride`, in elements."""
+    min_alignment_bytes: int = Field(default=16, ge=1, le=256)
+    """A caller may pass any address that is a multiple of this and of the element's size."""
 
     @property
     def written(self) -> bool:
@@ -53,6 +56,10 @@ class Arg(Value):
     def stride_of(self, case: Case) -> int:
         """Elements from one row to the next."""
         return self.shape_of(case)[-1] + (case.pad if self.strided else 0)
+
+    def shift_of(self, case: Case) -> int:
+        """Bytes from a multiple of 256 to the first element."""
+        return case.offset * math.lcm(self.min_alignment_bytes, ITEM_BYTES[self.dtype_of(case)])
 
     def bytes_of(self, case: Case) -> int:
         count = 1
@@ -103,6 +110,8 @@ class Task(Value):
     dims: dict[Name, Dim] = Field(min_length=1)
     dtypes: tuple[DTypeName, ...] = Field(min_length=1)
     tolerance: dict[DTypeName, Tolerance]
+    oracle_ratio: float = Field(default=2.0, ge=1)
+    """A candidate's error norm may be this many times the baseline's own (tools/precision.py)."""
     flops: Extent
     """Operations of one call, for the physical limit: "8*tokens*d"."""
     flags: tuple[str, ...]

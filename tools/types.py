@@ -8,7 +8,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 DTypeName = Literal["float32", "float16", "bfloat16"]
-ValueFamily = Literal["normal", "large", "tiny", "ramp", "one_hot", "special"]
+ValueFamily = Literal[
+    "normal", "large", "tiny", "ramp", "one_hot", "special", "heavy_tail", "binary"
+]
 DeviceKind = Literal["cuda", "virtual"]
 Basis = Literal["measured", "estimated"]
 StepName = Literal["guard", "build", "check", "time", "profile"]
@@ -45,12 +47,16 @@ class Case(Value):
     seed: int = 0
     pad: int = Field(default=0, ge=0)
     """Elements between the rows of every strided argument."""
+    offset: int = Field(default=0, ge=0, le=63)
+    """Every argument starts so many times its least alignment past a multiple of 256 bytes."""
 
     @property
     def label(self) -> str:
         extents = "x".join(str(extent) for extent in self.dims.values())
         family = "" if self.values == "normal" else f" {self.values}"
-        return f"{extents} {self.dtype}{family}{f' pad {self.pad}' if self.pad else ''}"
+        apart = f" pad {self.pad}" if self.pad else ""
+        moved = f" offset {self.offset}" if self.offset else ""
+        return f"{extents} {self.dtype}{family}{apart}{moved}"
 
 
 class Device(Value):
@@ -193,7 +199,9 @@ class Wrong(Value):
     kind: Literal["wrong"] = "wrong"
     case: Case
     argument: str
-    reason: Literal["value", "nan_pattern", "unwritten", "input_changed", "write_outside"]
+    reason: Literal[
+        "value", "nan_pattern", "unwritten", "input_changed", "write_outside", "precision"
+    ]
     index: tuple[int, ...]
     """First bad element."""
     expected: float
@@ -248,6 +256,12 @@ class Correct(Value):
     """Cases of which the virtual GPU ran a stated sample of blocks only, in words."""
     worst: float
     """Largest |got - expected| / (atol + rtol |expected|) over all cases; at most 1."""
+    hidden: int = 0
+    """Of the cases, those drawn from the legal domain after the build."""
+    error_ratio: float | None = None
+    """Largest error norm over that of the baseline (tools/precision.py); None: not compared."""
+    deterministic: bool | None = None
+    """Repeated calls gave the same bits; None: no call was repeated."""
 
 
 class Timed(Value):
@@ -314,6 +328,41 @@ class Progress(Value):
     text: str
 
 
+class ErrorNorm(Value):
+    """Error of one argument on one case beside the baseline's own (tools/precision.py), in ulps."""
+
+    case: Case
+    argument: str
+    candidate_ulps: float
+    baseline_ulps: float
+    limit_ulps: float
+
+
+class CheckRecord(Value):
+    """What the check step did and saw, up to the first failure: enough to do it again."""
+
+    visible: tuple[Case, ...]
+    """The task's own cases and the tester's that ran, with their seeds."""
+    hidden: tuple[Case, ...]
+    """Those of them that were drawn after the build."""
+    left_out: tuple[str, ...] = ()
+    """Drawn cases that the baseline itself fails, and how: not held against a candidate."""
+    calls: int
+    """Of the launcher, repeats included."""
+    how: dict[str, int]
+    """Calls by how they were made: in fresh buffers, in used ones, as a replayed CUDA graph."""
+    elements: int
+    """Compared with the oracle, one by one."""
+    guard_bytes: int
+    """Outside the arguments and between their rows, looked at after the calls."""
+    read_bytes: int
+    """Of arguments that may only be read, compared with what they were."""
+    repeats: int
+    """Calls whose bits were compared with those of an earlier call on the same inputs."""
+    worst_error: ErrorNorm | None = None
+    """Where the candidate came closest to the limit of its error norm."""
+
+
 class Evaluation(Value):
     """What the judge found about one candidate."""
 
@@ -322,3 +371,4 @@ class Evaluation(Value):
     outcome: Outcome
     resources: tuple[Resources, ...] = ()
     steps: tuple[Step, ...] = ()
+    check: CheckRecord | None = None

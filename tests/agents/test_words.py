@@ -35,6 +35,7 @@ OUTCOMES: list[tuple[Outcome, list[str]]] = [
     (Crashed(case=CASE, message="signal 11"), ["crashed", "signal 11"]),
     (TimedOut(step="check", limit_s=60), ["check", "60 s"]),
     (Correct(cases=3, worst=0.5), ["right on 3 cases", "not timed"]),
+    (Correct(cases=9, hidden=4, worst=0.5, deterministic=False), ["4 of them drawn", "same bits"]),
     (timed(1.5), ["estimated 1.50x", "accepted"]),
 ]
 

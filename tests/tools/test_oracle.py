@@ -54,14 +54,19 @@ def test_a_seed_decides_the_inputs_and_is_made_once(oracle: Oracle) -> None:
 
 
 def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
-    families: list[ValueFamily] = ["large", "tiny", "ramp", "one_hot", "special"]
+    families: list[ValueFamily] = [
+        "large", "tiny", "ramp", "one_hot", "special", "heavy_tail", "binary",
+    ]  # fmt: skip
     truths = oracle.truths([case(values) for values in families], Stop())
-    large, tiny, ramp, one_hot, special = (input_of(t) for t in truths)
+    large, tiny, ramp, one_hot, special, heavy_tail, binary = (input_of(t) for t in truths)
     assert 40 < large.std() < 90
     assert 0 < np.abs(tiny).max() < 1e-3
     assert len(np.unique(ramp)) == ramp.size
     assert (one_hot.sum(axis=1) == 1).all() and ((one_hot == 0) | (one_hot == 1)).all()
     assert np.isnan(special).any() or np.isinf(special).any()
+    heavy = np.sort(np.abs(heavy_tail), axis=None)
+    assert heavy[-10:].sum() > heavy[:-10].sum() / 2 and heavy[-1] <= 200
+    assert set(binary.flat) == {0.0, 1.0} and 0.3 < binary.mean() < 0.7
 
 
 @pytest.mark.parametrize(

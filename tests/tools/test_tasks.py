@@ -52,6 +52,16 @@ def test_bytes_and_flops_follow_from_the_contract() -> None:
     assert product("2*d", {"d": 7}) == 14
 
 
+def test_an_offset_is_the_least_that_the_contract_allows(folder: Path) -> None:
+    edit(folder, 'name = "out", ', 'name = "out", min_alignment_bytes = 1, ')
+    out, given = load_task(folder).args
+    half, single = (
+        Case(dims={"tokens": 1, "d": 8}, dtype=dtype, offset=3) for dtype in ("float16", "float32")
+    )
+    assert (out.shift_of(half), out.shift_of(single)) == (6, 12), "an element is never split"
+    assert (given.shift_of(half), given.shift_of(single)) == (48, 48)
+
+
 def test_the_step_of_a_dim_depends_on_the_dtype() -> None:
     task = find_task("silu_and_mul")
     task.require_legal(Case(dims={"tokens": 1, "d": 12}, dtype="float32"))

@@ -13,6 +13,8 @@ Shape = tuple[int, ...]
 Draw = Callable[[torch.Generator, Shape, torch.dtype], torch.Tensor]
 SPECIAL_SHARE = 32
 """One element in this many is special in the family `special`."""
+HEAVIEST = 200.0
+"""Bound of the family `heavy_tail`: products of two still fit float16."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,18 @@ def _special(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tens
     ).to(dtype)
 
 
+def _heavy_tail(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
+    """A few elements outweigh all others: sampling, and sums in a poor order, lose them."""
+    spread = torch.exp(2 * torch.randn(shape, generator=g))
+    drawn = torch.randn(shape, generator=g) * spread
+    return drawn.clamp(-HEAVIEST, HEAVIEST).to(dtype)
+
+
+def _binary(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
+    """Zeros and ones: short sums and products are exact, so nothing has to be tolerated."""
+    return torch.randint(2, shape, generator=g).to(dtype)
+
+
 _FAMILIES: dict[ValueFamily, Draw] = {
     "normal": _normal,
     "large": _scaled(64.0),
@@ -71,4 +85,6 @@ _FAMILIES: dict[ValueFamily, Draw] = {
     "ramp": _ramp,
     "one_hot": _one_hot,
     "special": _special,
+    "heavy_tail": _heavy_tail,
+    "binary": _binary,
 }
