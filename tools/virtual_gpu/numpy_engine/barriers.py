@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.flow import is_reducing_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number, select
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Write
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
@@ -71,6 +71,13 @@ class _Arrival:
     """The predicates of bar.red."""
 
 
+def _different(numbers: Array, active: Active) -> Array:
+    first = numbers[active.mask][:1] if numbers.strides[-1] else numbers.reshape(-1)[:1]
+    if numbers.strides == (0, 0) or (numbers[active.mask] == first).all():
+        return first
+    return np.unique(numbers[active.mask])
+
+
 class WaitingRoom:
     """The lanes of a batch that wait at barriers."""
 
@@ -92,7 +99,7 @@ class WaitingRoom:
             votes = active.mask & barrier.reduction.value(f)
         if f.tally is not None:
             f.tally.barrier(active)
-        for number in np.unique(select(numbers, active, f.shape)):
+        for number in _different(numbers, active):
             mask = active.mask & (numbers == number)
             wanted = None if threads is None else int(np.broadcast_to(threads, f.shape)[mask][0])
             self._arrivals.append(_Arrival(barrier, int(number), wanted, mask, votes & mask))

@@ -54,10 +54,15 @@ def on_halves(type_name: str, compute: Function) -> Function:
         return compute
 
     def packed(*pairs: Array) -> Array:
-        lows, highs = zip(*map(split, pairs), strict=True)
-        return join(compute(*lows), compute(*highs))
+        result: Array = compute(*map(_both, pairs))
+        return np.ascontiguousarray(result).view(np.uint32)[..., 0]
 
     return packed
+
+
+def _both(pair: Array) -> Array:
+    """uint32 as uint16 [..., 2]: both halves where they lie."""
+    return np.ascontiguousarray(pair).view(np.uint16).reshape(*pair.shape, 2)
 
 
 def rounded(type_name: str, compute: Function) -> Function:
@@ -126,11 +131,7 @@ def mul(code: Code) -> Step:
 
 @family("fma", "half")
 def fma(code: Code) -> Step:
-    return _finish(code, _fma)
-
-
-def _fma(a: Array, b: Array, c: Array) -> Array:
-    return rounding.exact_fma(a, b, c)
+    return _finish(code, lambda a, b, c: rounding.narrowing_fma(a, b, c, 10))
 
 
 @family("neg", "half")

@@ -16,6 +16,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 
 _F32_SIGN = np.uint32(0x80000000)
 _F32_EXPONENT = np.uint32(0x7F800000)
+_F32_TINY = int(np.float64(2.0**-126).view(np.uint64)) - 1
+"""One less than the bits, as float64, of float32's smallest normal number."""
 _HALF_VALUES = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(np.float32)
 _HALF_NAN = np.uint16(0x7FFF)
 MODES = ("rn", "rz", "rm", "rp")
@@ -56,14 +58,29 @@ def narrow_half(value: Array) -> Array:
 
 def narrow_bfloat(value: Array) -> Array:
     """float32 or float64 to bfloat16 bits, to nearest even; NaN becomes 0x7fff."""
+    single = value
     if value.dtype == np.float64:
-        value = odd_float32(value)
-    wide = value.view(np.uint32)
+        single = value.astype(np.float32)
+        # A second rounding can only matter where the first ended half-way between two bfloat16.
+        halfway = (single.view(np.uint32) & np.uint32(0xFFFF)) == np.uint32(0x8000)
+        single = patched(single, halfway, odd_float32, value)
+    wide = single.view(np.uint32)
     up = (wide >> np.uint32(16)) & np.uint32(1)
     up += np.uint32(0x7FFF)
     up += wide
     up >>= np.uint32(16)
-    return _canonical(up.astype(np.uint16), value)
+    return _canonical(up.astype(np.uint16), single)
+
+
+def patched(
+    values: Array, where: Array, compute: Callable[..., Array], *operands: Array
+) -> Array:
+    """`values` with those that `where` marks computed again: in full, hence only for a few."""
+    if not where.any():
+        return values
+    fixed = values.copy()
+    fixed[where] = compute(*(np.broadcast_to(o, values.shape)[where] for o in operands))
+    return fixed
 
 
 def _canonical(bits: Array, value: Array) -> Array:
@@ -105,10 +122,25 @@ def toward(bits: Array, rounded: Array, exact: Array, mode: str) -> Array:
 
 def float32_of(exact: Array, mode: str) -> Array:
     """float64 to float32 in a rounding mode. Correct for exact or odd-rounded float64."""
-    near = exact.astype(np.float32)
     if mode == "rn":
+        near: Array = exact.astype(np.float32)
         return near
-    return toward(near.view(np.uint32), near.astype(np.float64), exact, mode).view(np.float32)
+    # Within float32's normal range the 29 bits that do not fit are cut, away from zero after
+    # adding what carries into the next float32.
+    bits = exact.view(np.int64)
+    magnitude = np.abs(exact)
+    probe = magnitude.view(np.uint64) - np.uint64(1)
+    if not (magnitude.max() < 2.0**127 and int(probe.min()) >= _F32_TINY):
+        near = exact.astype(np.float32)
+        fixed = toward(near.view(np.uint32), near.astype(np.float64), exact, mode)
+        return fixed.view(np.float32)
+    cut = np.int64(0x1FFFFFFF)
+    if mode == "rm":
+        bits = bits + ((bits >> np.int64(63)) & cut)
+    elif mode == "rp":
+        bits = bits + (~(bits >> np.int64(63)) & cut)
+    result: Array = (bits & ~cut).view(np.float64).astype(np.float32)
+    return result
 
 
 def half_of(
@@ -140,18 +172,21 @@ def exact_fma(a: Array, b: Array, c: Array) -> Array:
     return odd_sum(*np.broadcast_arrays(product, c.astype(np.float64)))
 
 
+def narrowing_fma(a: Array, b: Array, c: Array, bits: int) -> Array:
+    """a * b + c as float64, good for one more rounding, to `bits` bits of fraction or fewer.
+
+    That rounding can only go wrong where the rest of the bits is zero: half-way between two
+    values, or on one. Only there the sum is rounded to odd.
+    """
+    product, addend = a.astype(np.float64) * b, c.astype(np.float64)
+    near, rest = _two_sum(product, addend)
+    tail = near.view(np.uint64) & np.uint64((1 << (51 - bits)) - 1)
+    return patched(near, (tail == 0) & (np.abs(rest) > 0), exact_fma, a, b, c)
+
+
 def fma32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     """float32 fused multiply-add."""
-    if mode != "rn":
-        return float32_of(exact_fma(a, b, c), mode)
-    near = a.astype(np.float64) * b + c
-    result: Array = near.astype(np.float32)
-    # One rounding too many can only matter half-way between floats, or among subnormals.
-    tie = (near.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
-    tiny = flush(result)
-    if tie.any() or tiny is not result:
-        return exact_fma(a, b, c).astype(np.float32)
-    return result
+    return float32_of(narrowing_fma(a, b, c, 23), mode)
 
 
 def fma64(a: Array, b: Array, c: Array) -> Array:

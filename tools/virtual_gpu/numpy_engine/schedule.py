@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import heapq
 from collections.abc import Mapping, Sequence
 
@@ -30,6 +32,7 @@ BATCH_LANES = 32768
 """Lanes that run together: enough to hide the cost of a NumPy call, few enough for the cache."""
 INSTRUCTION_BUDGET = 20_000_000
 """Instructions that one batch may issue before it counts as an endless loop."""
+_KEPT_BYTES = 1 << 28
 _LOCAL_LIMIT_BYTES = 1 << 28
 
 
@@ -49,6 +52,7 @@ def run(
     stay zero. Raises Fault where a GPU or its sanitizer would stop, KeyError for a variable of the
     module without an address.
     """
+    _keep_freed_memory()
     chosen = blocks_of(launch, blocks)
     threads = padded_threads(launch.block)
     step = _batch_blocks(program, threads)
@@ -63,6 +67,20 @@ def run(
         if frame.tally is not None:
             frame.tally.finish()
     return LaunchReport(launch, int(chosen.size), tally.finish() if tally else Counters())
+
+
+@functools.cache
+def _keep_freed_memory() -> None:
+    """Tells malloc not to give freed arrays back to the kernel between two instructions.
+
+    The page faults of getting them again would cost several times what the arithmetic does.
+    """
+    trim_threshold, top_pad, mmap_threshold = -1, -2, -3  # malloc.h
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt"):
+        for option in (trim_threshold, mmap_threshold):
+            libc.mallopt(option, _KEPT_BYTES)
+        libc.mallopt(top_pad, _KEPT_BYTES // 8)
 
 
 def _batch_blocks(program: Program, threads: int) -> int:
