@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 from astra_chat.tools.virtual_gpu.lexer import PtxSyntaxError, Token
 from astra_chat.tools.virtual_gpu.syntax import Immediate, Relocation, Variable, type_bits
 
@@ -72,6 +74,9 @@ class Cursor:
             return Immediate(int(text[2:], 16) ^ (negative << 31), "f32")
         if text[:2] in ("0d", "0D"):
             return Immediate(int(text[2:], 16) ^ (negative << 63), "f64")
+        if "." in text:
+            value = struct.unpack("<I", struct.pack("<f", float(text)))[0]
+            return Immediate(value ^ (negative << 31), "f32")
         try:
             value = int(text.rstrip("U"), 0)
         except ValueError as error:

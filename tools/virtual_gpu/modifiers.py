@@ -5,6 +5,8 @@ What nobody takes is refused, so a modifier that changes the meaning can not be 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Operand, Pair, Sink
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
@@ -81,10 +83,10 @@ class Modifiers:
             self.flag(name)
 
     def ignore_hints(self) -> None:
-        """Cache hints: L1::no_allocate, L2::128B. Not L2::cache_hint, which has an operand."""
-        self._left = [
-            m for m in self._left if not (m.startswith(("L1::", "L2::")) and m != "L2::cache_hint")
-        ]
+        """Cache hints: L1::no_allocate, L2::128B, and L2::cache_hint with its operand."""
+        if "L2::cache_hint" in self._left:
+            self.instruction = replace(self.instruction, operands=self.operands[:-1])
+        self._left = [m for m in self._left if not m.startswith(("L1::", "L2::"))]
 
     @property
     def operands(self) -> tuple[Operand, ...]:

@@ -6,12 +6,13 @@ frame.py     the state of a batch              barriers.py   of a thread block
 arena.py     where addresses lead              races.py      the race check
 tally.py, mix.py   exact counters
 Families of instructions: floats, halves, integers, bits, compares, moves, convert, loads,
-atomics, warps, control; rounding.py has the arithmetic that needs care.
+asynchronous, atomics, warps, control; rounding.py has the arithmetic that needs care.
 """
 
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.numpy_engine import (
+    asynchronous,
     atomics,
     bits,
     compares,
@@ -28,6 +29,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.program import Program, count, tr
 from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, run
 
 FAMILY_MODULES = (
+    asynchronous,
     atomics,
     bits,
     compares,

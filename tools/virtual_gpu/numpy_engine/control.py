@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.syntax import Group, Symbol
@@ -84,6 +84,21 @@ def assertion(code: Code) -> Step:
             f"{_string(f, file)}:{line & 0xFFFFFFFF}"
         )
         raise f.fault(code.instruction, "assert", message, machine.DEVICE_ASSERT, lane)
+
+    return step
+
+
+@family("vprintf")
+def printf(code: Code) -> Step:
+    """What the kernel prints is dropped; the call returns 0 as for an empty format."""
+    results = code.operand(0)
+    items = results.items if isinstance(results, Group) else ()
+    offsets = [code.unit.places[item.name].offset for item in items if isinstance(item, Symbol)]
+
+    def step(f: Frame) -> None:
+        starts = select(f.local.origin, f.active, f.shape)
+        for offset in offsets:
+            f.local.items(4)[(starts + offset) >> 2] = 0
 
     return step
 

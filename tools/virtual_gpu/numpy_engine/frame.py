@@ -20,6 +20,7 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch
 
 if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena
+    from astra_chat.tools.virtual_gpu.numpy_engine.asynchronous import CopyQueue
     from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
     from astra_chat.tools.virtual_gpu.numpy_engine.tally import Tally
 
@@ -69,6 +70,8 @@ class Frame:
     """The condition code of add.cc and its like."""
     steps: int = 0
     """Instructions issued so far: what the budget counts."""
+    copies: CopyQueue | None = None
+    """cp.async on their way; made by the first."""
     specials: dict[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -90,8 +90,8 @@ class _Form:
 
 @family("ld")
 def load(code: Code) -> Step:
-    code.count(2)
     form = _Form(code, code.operand(1), writes=False)
+    code.count(2)
     address = address_reader(code, code.operand(1))
     parts = form.parts(code, code.operand(0))
     writes = [code.writer(part, form.element) for part in parts]
@@ -180,8 +180,8 @@ def fetch_arena(f: Frame, site: Site, space: str, address: Array, active: Active
 
 @family("st")
 def store(code: Code) -> Step:
-    code.count(2)
     form = _Form(code, code.operand(0), writes=True)
+    code.count(2)
     address = address_reader(code, code.operand(0))
     reads = [code.reader(part, form.element) for part in form.parts(code, code.operand(1))]
     put = _putter(form.space, form.site)
@@ -256,6 +256,17 @@ def put_arena(
         f.races.write(f, site, index, active, before, values, items[index])
     else:
         items[index] = values
+
+
+@family("createpolicy")
+def createpolicy(code: Code) -> Step:
+    """An eviction policy, for the hints of loads and stores: it concerns speed only."""
+    code.option("fractional", "range", "cvt")
+    code.ignore("global", "L2")
+    code.ignore_hints()
+    code.type("b64")
+    write = code.write(0, "b64")
+    return lambda f: write(f, np.zeros((1, 1), np.uint64))
 
 
 @family("prefetch")

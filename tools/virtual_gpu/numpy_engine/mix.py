@@ -23,10 +23,10 @@ _CLASSES = {
     "shuffle": "shfl vote match redux activemask elect",
     "barrier": "bar barrier",
     "control": "bra brx ret exit trap brkpt membar fence griddepcontrol nanosleep pmevent "
-    "__assertfail",
+    "__assertfail vprintf createpolicy",
     "special": "ex2 lg2 sin cos tanh rcp rsqrt sqrt",
     "move": "mov cvta",
-    "global": "prefetch prefetchu",
+    "global": "prefetch prefetchu cp",
 }
 _BY_FAMILY = {name: kind for kind, names in _CLASSES.items() for name in names.split()}
 _ON_CHIP = {"param": "move", "const": "move", "shared": "shared"}

@@ -72,9 +72,7 @@ def narrow_bfloat(value: Array) -> Array:
     return _canonical(up.astype(np.uint16), single)
 
 
-def patched(
-    values: Array, where: Array, compute: Callable[..., Array], *operands: Array
-) -> Array:
+def patched(values: Array, where: Array, compute: Callable[..., Array], *operands: Array) -> Array:
     """`values` with those that `where` marks computed again: in full, hence only for a few."""
     if not where.any():
         return values

@@ -1,0 +1,68 @@
+// Libraries and rarer instructions: CUB, cooperative groups reductions, cp.async, printf, policies.
+#include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
+#include <cstdint>
+#include <cstdio>
+#include <cub/block/block_reduce.cuh>
+#include <cub/block/block_scan.cuh>
+#include <cuda_pipeline.h>
+namespace cg = cooperative_groups;
+
+extern "C" __global__ void cub_reduce(float *out, const float *in) {
+  using Reduce = cub::BlockReduce<float, 128>;
+  __shared__ typename Reduce::TempStorage storage;
+  const float sum = Reduce(storage).Sum(in[blockIdx.x * 128 + threadIdx.x]);
+  if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}
+extern "C" __global__ void cub_scan(int *out, const int *in) {
+  using Scan = cub::BlockScan<int, 96>;
+  __shared__ typename Scan::TempStorage storage;
+  int v = in[threadIdx.x];
+  Scan(storage).InclusiveSum(v, v);
+  out[threadIdx.x] = v;
+}
+extern "C" __global__ void group_reduce(int *out, const int *in) {
+  auto warp = cg::tiled_partition<32>(cg::this_thread_block());
+  const int v = in[threadIdx.x];
+  out[threadIdx.x] = cg::reduce(warp, v, cg::plus<int>()) * 1000 + cg::reduce(warp, v, cg::greater<int>());
+}
+extern "C" __global__ void pipeline(float *out, const float *in, int n) {
+  __shared__ float4 stage[2][64];
+  const float4 *source = reinterpret_cast<const float4 *>(in);
+  __pipeline_memcpy_async(&stage[0][threadIdx.x], &source[threadIdx.x], 16);
+  __pipeline_commit();
+  float sum = 0;
+  for (int k = 0; k < n; ++k) {
+    if (k + 1 < n)
+      __pipeline_memcpy_async(&stage[(k + 1) & 1][threadIdx.x], &source[(k + 1) * 64 + threadIdx.x],
+                              16, k == 1 ? 8 : 0);
+    __pipeline_commit();
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    const float4 v = stage[k & 1][63 - threadIdx.x];
+    sum = sum * 2 + v.x + v.y + v.z + v.w;
+    __syncthreads();
+  }
+  out[threadIdx.x] = sum;
+}
+extern "C" __global__ void unwaited(float *out, const float *in) {
+  __shared__ float4 stage[32];
+  __pipeline_memcpy_async(&stage[threadIdx.x], reinterpret_cast<const float4 *>(in) + threadIdx.x, 16);
+  __pipeline_commit();
+  __syncthreads();
+  out[threadIdx.x] = stage[threadIdx.x].x;
+}
+extern "C" __global__ void prints(int *out, const int *in) {
+  const int v = in[threadIdx.x];
+  if (v > 10) printf("%d is large: %s\n", v, "yes");
+  out[threadIdx.x] = v + 1;
+}
+extern "C" __global__ void policies(float *out, const float *in) {
+  uint64_t policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  float v;
+  asm volatile("ld.global.L1::no_allocate.L2::cache_hint.f32 %0, [%1], %2;"
+               : "=f"(v) : "l"(in + threadIdx.x), "l"(policy));
+  asm volatile("st.global.L2::cache_hint.f32 [%0], %1, %2;"
+               :: "l"(out + threadIdx.x), "f"(v * 2), "l"(policy) : "memory");
+}

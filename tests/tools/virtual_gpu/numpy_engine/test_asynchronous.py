@@ -1,0 +1,75 @@
+"""Libraries on top of the engine (CUB, cooperative groups), cp.async, printf, cache policies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.virtual_gpu.types import Fault
+
+
+@pytest.fixture(scope="module")
+def bench(compiled: Any) -> Any:
+    return compiled("more.cu")
+
+
+def test_cub_block_reduce(bench: Any) -> None:
+    x = np.arange(3 * 128, dtype=np.float32).reshape(3, 128)
+    out = np.zeros(3, np.float32)
+    bench.launch("cub_reduce", 3, 128, out, x)
+    assert np.array_equal(out, x.sum(axis=1))
+
+
+def test_cub_block_scan(bench: Any) -> None:
+    x = np.random.default_rng(0).integers(-9, 9, 96).astype(np.int32)
+    out = np.zeros(96, np.int32)
+    bench.launch("cub_scan", 1, 96, out, x)
+    assert np.array_equal(out, np.cumsum(x))
+
+
+def test_cooperative_groups_reduce(bench: Any) -> None:
+    x = np.random.default_rng(0).integers(0, 100, 64).astype(np.int32)
+    out = np.zeros(64, np.int32)
+    bench.launch("group_reduce", 1, 64, out, x)
+    warps = x.reshape(2, 32)
+    assert np.array_equal(out, (warps.sum(axis=1) * 1000 + warps.max(axis=1)).repeat(32))
+
+
+def test_pipelined_copies_arrive_in_order(bench: Any, aligned: Any) -> None:
+    x = aligned(np.random.default_rng(0).integers(0, 9, (5, 64, 4)).astype(np.float32))
+    out = np.zeros(64, np.float32)
+    bench.launch("pipeline", 1, 64, out, x, np.int32(5))
+    tiles = x.copy()
+    tiles[2, :, 2:] = 0  # The copy of tile 2 reads 8 of 16 bytes.
+    expected = np.zeros(64)
+    for tile in tiles:
+        expected = expected * 2 + tile[::-1].sum(axis=1)
+    assert np.array_equal(out, expected)
+
+
+def test_reading_before_waiting_gives_poison(bench: Any, aligned: Any) -> None:
+    x, out = aligned(np.ones(128, np.float32)), np.zeros(32, np.float32)
+    bench.launch("unwaited", 1, 32, out, x)
+    assert np.isnan(out).all()
+
+
+def test_copies_check_bounds_and_alignment(bench: Any, aligned: Any) -> None:
+    x, out = aligned(np.ones(129, np.float32)), np.zeros(32, np.float32)
+    with pytest.raises(Fault, match="read of 16 bytes"):
+        bench.launch("unwaited", 1, 32, out, x[:127])
+    with pytest.raises(Fault, match="misaligned"):
+        bench.launch("unwaited", 1, 32, out, x[1:])
+
+
+def test_printf_is_dropped(bench: Any, capfd: Any) -> None:
+    x, out = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
+    bench.launch("prints", 1, 32, out, x)
+    assert np.array_equal(out, x + 1) and capfd.readouterr() == ("", "")
+
+
+def test_cache_policies_concern_speed_only(bench: Any) -> None:
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    bench.launch("policies", 1, 32, out, x)
+    assert np.array_equal(out, 2 * x)
