@@ -16,13 +16,15 @@ from pathlib import Path
 
 from astra_chat.tools.cache import cache_folder, new_entry
 from astra_chat.tools.errors import EnvironmentLack
-from astra_chat.tools.process import StepTimeout, Stop, run_limited
+from astra_chat.tools.process import StepMemory, StepTimeout, Stop, run_limited
+from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.toolkit import Toolkit, find_toolkit
 from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
 
 BUILD_TIMEOUT_S = 180.0
 BUILD_MEMORY_BYTES = 12 * 2**30
+BUILD_FILE_BYTES = 2**30
 LOG_LINES = 40
 KEPT = ("kernel.cu", "kernel.so", "kernel.ptx", "kernel.cubin", "kernel.o", "nvcc.log")
 
@@ -119,9 +121,9 @@ def _build_missing(
     try:
         done = run_limited(
             [_ninja(), "-k", "0", "--quiet"],
-            timeout_s=BUILD_TIMEOUT_S, memory_bytes=BUILD_MEMORY_BYTES, cwd=scratch, stop=stop,
+            timeout_s=BUILD_TIMEOUT_S, walls=_walls(scratch), cwd=scratch, stop=stop,
         )  # fmt: skip
-    except StepTimeout:
+    except (StepTimeout, StepMemory):
         timed_out = True
     failures: dict[Path, BuildFailed | TimedOut] = {}
     for index, (final, source) in enumerate(missing.items()):
@@ -135,6 +137,18 @@ def _build_missing(
             text = log.read_text(errors="replace") if log.is_file() else done.output
             failures[final] = BuildFailed(log=readable_log(text, source))
     return failures
+
+
+def _walls(scratch: Path) -> Walls:
+    """A compiler reads the toolkit and the system's headers, and writes where it works."""
+    toolkit = find_toolkit()
+    places = (toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, Path(_ninja()))
+    return Walls(
+        read=(*places, *(place.resolve() for place in places), cache_folder("virtual-gpu")),
+        write=(scratch,),
+        memory_bytes=BUILD_MEMORY_BYTES,
+        file_bytes=BUILD_FILE_BYTES,
+    )
 
 
 def _publish(entry: Path, final: Path) -> None:

@@ -16,6 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from astra_chat.tools.errors import AstraError
+from astra_chat.tools.sandbox.walls import Walls
+
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",
     "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "PYTHONPATH", "ASTRA_CACHE", "XDG_CACHE_HOME", "HOME",
@@ -24,10 +27,17 @@ PASSED_ON = (
 TAIL_BYTES = 32_768
 POLL_S = 0.02
 REPORT_BYTES = 16 * 2**20
+WATCH_S = 0.1
+RESIDENT_SHARE = 0.5
+"""Of the machine's memory: what a walled child may hold before it is killed."""
 
 
 class StepTimeout(Exception):
     """The child ran past its limit and was killed."""
+
+
+class StepMemory(Exception):
+    """The child held too much memory and was killed."""
 
 
 class Cancelled(Exception):
@@ -60,41 +70,55 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def run_limited(
-    argv: Sequence[str], *, timeout_s: float, memory_bytes: int | None, cwd: Path, stop: Stop
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    cwd: Path,
+    stop: Stop,
+    memory_bytes: int | None = None,
+    walls: Walls | None = None,
 ) -> Finished:
-    """Run to the end. Raises StepTimeout or Cancelled after killing the process group.
+    """Run to the end; behind `walls`, which then also say the memory, argv[0] is a full path.
 
-    No memory limit (None) suits CUDA programs, which reserve more addresses than any machine has.
+    Raises StepTimeout, StepMemory or Cancelled after killing the process group.
     """
     if memory_bytes:
         shell = 'ulimit -v "$1"; shift; exec "$@"'
         argv = ["/bin/sh", "-c", shell, "sh", str(memory_bytes // 1024), *argv]
-    child = _start(argv, stdin=subprocess.DEVNULL, cwd=cwd)
+    child = _start(argv, walls, stdin=subprocess.DEVNULL, cwd=cwd)
     with _Tail(child) as tail:
         _wait(child, timeout_s, stop)
-    return Finished(child.returncode, tail.text())
+    return Finished(_status(child.returncode) if walls else child.returncode, tail.text())
 
 
 class Worker:
     """One of our own modules in a child, which reports over a private pipe, never over stdout.
 
     The request goes in as JSON on stdin; each report is a JSON line that carries the nonce of
-    this run, so what a candidate writes anywhere else cannot pass for a verdict.
+    this run, so what a candidate writes anywhere else cannot pass for a verdict. A child that
+    runs a candidate stands behind `walls`; None is for our own and the user's code.
     """
 
     def __init__(
-        self, module: str, request: Mapping[str, Any], *, timeout_s: float, stop: Stop
+        self,
+        module: str,
+        request: Mapping[str, Any],
+        *,
+        timeout_s: float,
+        stop: Stop,
+        walls: Walls | None = None,
     ) -> None:
-        self._stop, self._deadline = stop, time.monotonic() + timeout_s
+        self._module, self._stop, self._deadline = module, stop, time.monotonic() + timeout_s
         self._nonce = secrets.token_hex(16)
         reader, writer = os.pipe()
         try:
             self._child = _start(
-                [sys.executable, "-m", module], stdin=subprocess.PIPE, pass_fds=(writer,)
+                [sys.executable, "-m", module], walls, stdin=subprocess.PIPE, pass_fds=(writer,)
             )
         finally:
             os.close(writer)
-        self._pipe = reader
+        self._pipe, self._ready = reader, False
+        self._memory = _MemoryWatch(self._child) if walls else None
         self._tail = _Tail(self._child)
         envelope = {"fd": writer, "nonce": self._nonce, "request": request}
         assert self._child.stdin is not None
@@ -113,7 +137,10 @@ class Worker:
         self._tail.close()
 
     def reports(self) -> Iterator[dict[str, Any]]:
-        """Reports until the pipe closes. Raises StepTimeout or Cancelled."""
+        """Reports until the pipe closes.
+
+        Raises StepTimeout, StepMemory or Cancelled, and AstraError where our own code failed.
+        """
         pending = b""
         while True:
             if select.select([self._pipe], [], [], POLL_S)[0]:
@@ -121,19 +148,33 @@ class Worker:
                 if not chunk:
                     return
                 *lines, pending = (pending + chunk).split(b"\n")
-                yield from filter(None, map(self._genuine, lines))
+                for report in filter(None, map(self._genuine, lines)):
+                    if report["kind"] == "broken":
+                        raise AstraError(f"{self._module} failed: {report['message']}")
+                    if report["kind"] == "ready":
+                        self._ready = True
+                    else:
+                        yield report
                 pending = pending[-REPORT_BYTES:]
             elif self._child.poll() is not None:
                 return
             self._stop.check()
+            if self._memory:
+                self._memory.check()
             if time.monotonic() > self._deadline:
                 raise StepTimeout
 
     def finish(self) -> Finished:
-        """Exit status and what was printed, after the last report."""
+        """Exit status and what was printed, after the last report.
+
+        Raises AstraError where the child died before any code but ours had run.
+        """
         _wait(self._child, max(1.0, self._deadline - time.monotonic()), self._stop)
         self._tail.close()
-        return Finished(self._child.returncode, self._tail.text())
+        if not self._ready:
+            why = self._tail.text().strip()[-600:] or signal_name(self._child.returncode)
+            raise AstraError(f"{self._module} did not start: {why}")
+        return Finished(_status(self._child.returncode), self._tail.text())
 
     def _genuine(self, line: bytes) -> dict[str, Any] | None:
         try:
@@ -152,10 +193,29 @@ class Reporter:
         envelope = json.loads(sys.stdin.buffer.read())
         self.request: dict[str, Any] = envelope["request"]
         self._nonce, self._fd = envelope["nonce"], envelope["fd"]
+        sys.excepthook = self._broken
+        self.send("ready")
 
     def send(self, kind: str, **fields: Any) -> None:
+        if self._fd < 0:  # Nsight Compute stands between us: there is no pipe
+            return
         line = json.dumps({"nonce": self._nonce, "kind": kind, **fields}) + "\n"
         os.write(self._fd, line.encode())
+
+    def _broken(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        """Our own failure is told on the pipe: a traceback in the output could be anyone's.
+
+        Memory that ran out is left to the exit status: it was the candidate that held it.
+        """
+        sys.__excepthook__(kind, error, trace)
+        if not isinstance(error, MemoryError):
+            self.send("broken", message=f"{kind.__name__}: {error}")
+
+
+def _status(returncode: int) -> int:
+    """bubblewrap tells the signal that ended its child as a shell does: 128 + number."""
+    ended = 128 < returncode <= 128 + max(signal.Signals)
+    return 128 - returncode if ended else returncode
 
 
 def signal_name(returncode: int) -> str:
@@ -192,12 +252,44 @@ class _Tail:
         self.close()
 
 
-def _start(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+class _MemoryWatch:
+    """Resident memory of a child and its children, looked at now and then."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        self._child, self._next = child, 0.0
+        self._most = int(RESIDENT_SHARE * os.sysconf("SC_PHYS_PAGES"))
+
+    def check(self) -> None:
+        """Raises StepMemory."""
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + WATCH_S
+        if sum(map(_resident_pages, _family(self._child.pid))) > self._most:
+            raise StepMemory
+
+
+def _family(pid: int) -> list[int]:
+    """A process and all below it; empty where there is no /proc, or they are gone."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        children = []
+    return [pid, *(below for child in children for below in _family(int(child)))]
+
+
+def _resident_pages(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def _start(argv: Sequence[str], walls: Walls | None, **options: Any) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        argv,
+        walls.command(argv) if walls else argv,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=child_environment(),
+        env=child_environment(walls.environment() if walls else None),
         start_new_session=True,
         **options,
     )
@@ -205,12 +297,14 @@ def _start(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
 
 def _wait(child: subprocess.Popen[bytes], timeout_s: float, stop: Stop) -> None:
     deadline = time.monotonic() + timeout_s
+    memory = _MemoryWatch(child)
     while child.poll() is None:
         try:
             stop.check()
+            memory.check()
             if time.monotonic() > deadline:
                 raise StepTimeout
-        except (Cancelled, StepTimeout):
+        except (Cancelled, StepMemory, StepTimeout):
             _kill(child)
             raise
         time.sleep(POLL_S)

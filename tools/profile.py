@@ -8,6 +8,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from astra_chat.tools.build import Build
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.measured import case_limit_us
 from astra_chat.tools.oracle import Truth
-from astra_chat.tools.process import StepTimeout, run_limited
+from astra_chat.tools.process import StepMemory, StepTimeout, run_limited
 from astra_chat.tools.runner import Runner
 from astra_chat.tools.toolkit import find_tool
 from astra_chat.tools.types import AnyTime, Metric, Profile, TimedOut
@@ -45,7 +46,7 @@ def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedO
     ncu = find_tool("ncu")
     with (
         tempfile.TemporaryDirectory(prefix="astra-ncu-") as scratch,
-        runner.request(build, [truth], "profile") as (request, _),
+        runner.request(build, [truth], "profile") as (request, folders),
     ):
         sheet, asked = Path(scratch) / "ncu.csv", Path(scratch) / "request.json"
         asked.write_text(json.dumps({"fd": -1, "nonce": "", "request": request}))
@@ -55,12 +56,16 @@ def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedO
             "--log-file", str(sheet), sys.executable, "-m", "astra_chat.tools.children.cuda",
         ]  # fmt: skip
         shell = ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *command]
+        walls = runner.walls(build, [truth], folders)
+        walls = replace(
+            walls, network=True, privileges=True, write=(Path(scratch), *walls.write),
+            read=(*walls.read, ncu.resolve().parent.parent),
+        )  # fmt: skip
         try:
             end = run_limited(
-                shell, timeout_s=NCU_TIMEOUT_S, memory_bytes=None, cwd=Path(scratch),
-                stop=runner.stop,
-            )  # fmt: skip
-        except StepTimeout:
+                shell, timeout_s=NCU_TIMEOUT_S, walls=walls, cwd=Path(scratch), stop=runner.stop
+            )
+        except (StepMemory, StepTimeout):
             return TimedOut(step="profile", limit_s=NCU_TIMEOUT_S)
         text = sheet.read_text(errors="replace") if sheet.is_file() else end.output
     if "ERR_NVGPUCTRPERM" in text + end.output:

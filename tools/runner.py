@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,15 +14,17 @@ from typing import Any, Literal
 import numpy as np
 
 from astra_chat.tools.build import Build
-from astra_chat.tools.errors import AstraError
+from astra_chat.tools.cache import cache_folder
 from astra_chat.tools.layout import Bytes, Mask, gathered
 from astra_chat.tools.oracle import Truth
-from astra_chat.tools.process import StepTimeout, Stop, Worker, signal_name
+from astra_chat.tools.process import StepMemory, StepTimeout, Stop, Worker, signal_name
+from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import Crashed, Device, TimedOut, Unsafe, Unsupported
 
 Mode = Literal["check", "time", "profile"]
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
+VIRTUAL_MEMORY_BYTES = 16 * 2**30
 Failure = Crashed | TimedOut | Unsafe | Unsupported
 
 
@@ -35,9 +38,16 @@ class CaseRun:
     pattern: int
     """The 16-bit NaN that outputs held before the call."""
 
-    def after(self, arg: Arg) -> tuple[Bytes, Bytes]:
+    @property
+    def copies(self) -> int:
+        """How many buffer sets were handed back: several where timed launches are verified."""
+        return int(self.report.get("verified_sets", 1))
+
+    def after(self, arg: Arg, copy: int = 0) -> tuple[Bytes, Bytes]:
         """An argument's elements after the call, and all that lies round and between its rows."""
-        raw = np.fromfile(self.folder / f"{arg.name}.after", dtype=np.uint8)
+        path = self.folder / f"{arg.name}.after"
+        size = path.stat().st_size // self.copies
+        raw = np.fromfile(path, dtype=np.uint8, count=size, offset=copy * size)
         guard = int(self.report.get("guard_bytes", 0))
         end = len(raw) - guard
         content, between = gathered(arg, self.truth.case, raw[guard:end])
@@ -69,7 +79,10 @@ class Runner:
             limit_s = RUN_TIMEOUT_S[mode]
             started, finished = 0, 0
             try:
-                with Worker(module, request, timeout_s=limit_s, stop=self.stop) as worker:
+                with Worker(
+                    module, request, timeout_s=limit_s, stop=self.stop,
+                    walls=self.walls(build, truths, folders, baseline),
+                ) as worker:  # fmt: skip
                     for report in worker.reports():
                         if report["kind"] == "start":
                             started = report["index"]
@@ -79,6 +92,7 @@ class Runner:
                         yield failure or CaseRun(
                             truths[index], folders[index], report, request["pattern"]
                         )
+                        shutil.rmtree(folders[index], ignore_errors=True)  # they can be large
                         finished += 1
                         if failure:
                             return
@@ -86,8 +100,11 @@ class Runner:
             except StepTimeout:
                 yield TimedOut(step=mode, limit_s=limit_s)
                 return
+            except StepMemory:
+                message = "it held more than half of this machine's memory and was killed"
+                yield Crashed(case=truths[started].case, message=message)
+                return
             if finished < len(truths):
-                self._require_candidate_ran(end.output, started, finished)
                 message = f"the runner was {signal_name(end.returncode)}; {_last_line(end.output)}"
                 yield Crashed(case=truths[started].case, message=message)
 
@@ -125,13 +142,23 @@ class Runner:
                 }
             yield request, folders
 
-    def _require_candidate_ran(self, output: str, started: int, finished: int) -> None:
-        """A traceback before or between cases is our fault, not the kernel's."""
-        if "Traceback (most recent call last)" in output and "astra_chat" in output:
-            raise AstraError(
-                f"the {self.device.kind} runner failed after {finished} case(s) "
-                f"(at case {started}): {_last_line(output)}"
-            )
+    def walls(
+        self,
+        build: Build,
+        truths: Sequence[Truth],
+        folders: Sequence[Path],
+        baseline: Build | None = None,
+    ) -> Walls:
+        """What a runner may reach: inputs but no expected outputs, builds, a scratch folder."""
+        inputs = (t.input_path(arg) for t in truths for arg in self.task.args if arg.read)
+        builds = (build.folder, *((baseline.folder,) if baseline else ()))
+        libraries = (cache_folder("virtual-gpu"),) if self.device.kind == "virtual" else ()
+        return Walls(
+            read=(self.task.folder.resolve(), *builds, *libraries, *inputs),
+            write=(folders[0].parent,),
+            gpu=self.device.kind == "cuda",
+            memory_bytes=VIRTUAL_MEMORY_BYTES if self.device.kind == "virtual" else None,
+        )
 
 
 def nan_pattern() -> int:

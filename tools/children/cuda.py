@@ -18,6 +18,7 @@ from astra_chat.tools.children.arguments import (
 from astra_chat.tools.children.cuda_timing import TimedCall
 from astra_chat.tools.layout import Bytes, poisoned
 from astra_chat.tools.process import Reporter
+from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.tasks import Task
 
 GUARD_BYTES = 4096
@@ -33,6 +34,8 @@ def main() -> None:
     request = reporter.request
     task, calls = task_of(request), [Call.of(item) for item in request["calls"]]
     torch.cuda.set_device(request["index"])
+    torch.zeros(1, device="cuda")  # the driver opens and starts what it needs before the lock
+    lock()
     library = ctypes.CDLL(request["library"])
     if request["mode"] == "profile":
         _profile(task, calls[0], library, request["pattern"])

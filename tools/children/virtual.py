@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import resource
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from astra_chat.tools.children.arguments import (
 )
 from astra_chat.tools.layout import Bytes
 from astra_chat.tools.process import Reporter
+from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.virtual_gpu.estimate import estimate
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
@@ -27,17 +27,16 @@ from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
 ALIGNMENT_BYTES = 256
-MEMORY_BYTES = 16 * 2**30
 
 
 def main() -> None:
     reporter = Reporter()
     limit_files_and_cores()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     request = reporter.request
     task = task_of(request)
     gpu = VirtualGpu(spec(request["spec"]), counters=request["counters"])
     resources = {name: tuple(pair) for name, pair in request["resources"].items()}
+    lock()
     try:
         library = gpu.load(Path(request["library"]), Path(request["ptx"]), resources)
     except PtxUnsupported as lack:
