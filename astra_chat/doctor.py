@@ -17,6 +17,8 @@ import typer
 
 from astra_chat.tools.cache import cache_folder
 from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.sandbox.level import ENOUGH, NOT_ENOUGH, isolation
+from astra_chat.tools.sandbox.level import WORDS as ISOLATION_WORDS
 from astra_chat.tools.toolkit import find_compiler, find_tool, find_toolkit, host_tool_versions
 from astra_chat.tools.types import Value
 
@@ -93,6 +95,7 @@ def diagnose() -> Diagnosis:
             _asked("a trial build", "virtual", _trial_build),
             *(_package(name, "virtual") for name in ("ninja", "apache-tvm-ffi", "pyautogen")),
             _asked("cache folder", "virtual", _cache),
+            _isolation(),
             _torch(),
             *_gpu(),
             *(_asked(name, "more", _tool(name)) for name in ("cuobjdump", "nvdisasm")),
@@ -184,6 +187,16 @@ def _cache() -> str:
     if not os.access(folder, os.W_OK):
         raise EnvironmentLack(f"{folder} is not writable: set ASTRA_CACHE to a folder that is")
     return f"{folder.parent}, writable"
+
+
+def _isolation() -> Point:
+    """The level in force for builds and runs of kernels."""
+    found = isolation()
+    ok = found in ENOUGH
+    advice = "" if ok else NOT_ENOUGH
+    return Point(
+        name="isolation", serves="more", ok=ok, found=ISOLATION_WORDS[found], advice=advice
+    )
 
 
 def _torch() -> Point:

@@ -23,6 +23,7 @@ KernelArgument = Annotated[Path, typer.Argument(help="The kernel: one .cu file."
 DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")]
 GpuOption = Annotated[str | None, typer.Option(help="Whose time to estimate: h200, h100, ...")]
 CasesOption = Annotated[str | None, typer.Option(help="Which cases to time: demo or bench.")]
+TrustOption = Annotated[bool, typer.Option("--trust", help="Run it even if it cannot be isolated.")]
 BaselineOption = Annotated[str, typer.Option(help="What to beat: sglang or paper.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -46,10 +47,11 @@ def check(
     task: TaskArgument,
     kernel: KernelArgument,
     device: DeviceOption = "auto",
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Is KERNEL right? Every written argument against the float64 oracle, on all check cases."""
-    with open_judge(task, device, None, None, "sglang") as judge:
+    with open_judge(task, device, None, None, "sglang", trust) as judge:
         evaluation = judge.check(_source(kernel))
     _show_evaluation(evaluation, as_json)
 
@@ -61,10 +63,11 @@ def time(
     gpu: GpuOption = None,
     cases: CasesOption = None,
     baseline: BaselineOption = "sglang",
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Is KERNEL faster than the baseline? Checked first, then timed case by case."""
-    with open_judge(task, device, gpu, cases, baseline) as judge:
+    with open_judge(task, device, gpu, cases, baseline, trust) as judge:
         evaluation = judge.evaluate(_source(kernel))
     _show_evaluation(evaluation, as_json)
 
@@ -74,12 +77,13 @@ def profile(
     kernel: KernelArgument,
     device: DeviceOption = "auto",
     gpu: GpuOption = None,
+    trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Why does KERNEL take that long? Metrics, bottleneck and physical limit."""
     from astra_chat.tools.types import Evaluation
 
-    with open_judge(task, device, gpu, None, "sglang") as judge:
+    with open_judge(task, device, gpu, None, "sglang", trust) as judge:
         found = judge.profile(_source(kernel))
     if isinstance(found, Evaluation):
         _show_evaluation(found, as_json)
@@ -91,7 +95,14 @@ def profile(
         _print_rich(profile_text(found))
 
 
-def open_judge(task: str, device: str, gpu: str | None, cases: str | None, baseline: str) -> Judge:
+def open_judge(
+    task: str,
+    device: str,
+    gpu: str | None,
+    cases: str | None,
+    baseline: str,
+    trust: bool = False,
+) -> Judge:
     """The judge for these options. Raises BadInput naming the option that is off."""
     from astra_chat.tools.devices import pick_device
     from astra_chat.tools.errors import BadInput
@@ -102,7 +113,7 @@ def open_judge(task: str, device: str, gpu: str | None, cases: str | None, basel
         raise BadInput(f"no cases '{cases}': use {' or '.join(CASE_LISTS)}")
     if baseline not in TIER_FILES:
         raise BadInput(f"no baseline '{baseline}': use {' or '.join(TIER_FILES)}")
-    return Judge(find_task(task), pick_device(device, gpu), tier=baseline, cases=cases)
+    return Judge(find_task(task), pick_device(device, gpu), tier=baseline, cases=cases, trust=trust)
 
 
 def _source(kernel: Path) -> str:

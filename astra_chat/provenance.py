@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from astra_chat.tools.sandbox.level import isolation
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.toolkit import host_tool_versions
 from astra_chat.tools.types import Device, sha256_of
@@ -35,7 +36,7 @@ def header(task: Task, device: Device, options: Options) -> Header:
 
 
 def versions(device: Device) -> dict[str, str]:
-    """Astra, Python, packages, compilers and, for a real GPU, its driver."""
+    """Astra, Python, packages, compilers, how kernels are isolated, and a real GPU's driver."""
     found = {"astra": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -43,6 +44,7 @@ def versions(device: Device) -> dict[str, str]:
         except metadata.PackageNotFoundError:
             continue
     found |= host_tool_versions()
+    found["isolation"] = isolation()
     if device.kind == "cuda":
         found["driver"] = _driver()
     return found

@@ -15,7 +15,8 @@ from astra_chat.tools.oracle import Oracle, Truth
 from astra_chat.tools.process import Stop
 from astra_chat.tools.profile import profile_cuda, profile_virtual, unprofiled
 from astra_chat.tools.runner import Failure, Runner
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.sandbox.level import require_isolation
+from astra_chat.tools.tasks import Task, is_shipped
 from astra_chat.tools.time import TimedCase, judge_times, time_cases
 from astra_chat.tools.types import (
     BuildFailed,
@@ -62,12 +63,15 @@ class Judge:
         *,
         tier: str = "sglang",
         cases: str | None = None,
+        trust: bool = False,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         """`tier` names the baseline (TIER_FILES); `cases` the list to time (CASE_LISTS).
 
-        None means bench on a real GPU and demo on the virtual one. Raises BadInput.
+        None means bench on a real GPU and demo on the virtual one. `trust` lets strange candidates
+        run where the machine cannot isolate them (sandbox/level.py). Raises BadInput.
         """
+        self._trust = trust
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
         self.baseline = baseline_source(task, tier)
         self.weighted: Weighted = getattr(
@@ -166,6 +170,8 @@ class Judge:
         )  # fmt: skip
 
     def _built(self, source: str, steps: _Steps) -> Build | Refused | BuildFailed | TimedOut:
+        if not self._trust and not is_shipped(source):
+            require_isolation()
         with steps.step("guard"):
             findings = guard(source, self.task.entry)
         if findings:

@@ -37,7 +37,7 @@ def test_json_is_versioned_and_carries_every_point() -> None:
     assert done.returncode == 0
     assert said["schema"] == "astra-chat/doctor/1"
     names = {point["name"]: point for point in said["points"]}
-    assert {"Python", "nvcc", "torch", "GPU", "OPENAI_API_KEY"} <= set(names)
+    assert {"Python", "nvcc", "torch", "GPU", "isolation", "OPENAI_API_KEY"} <= set(names)
     assert names["OPENAI_API_KEY"]["ok"]
     assert "sk-never-to-be-said" not in done.stdout + done.stderr
 

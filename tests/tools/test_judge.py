@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
+from astra_chat.tools.devices import virtual_device
+from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.process import Cancelled
 from astra_chat.tools.tasks import Task, find_task
@@ -113,3 +114,15 @@ def test_a_running_evaluation_can_be_cancelled(task: Task, device: Device) -> No
 def test_a_missing_tier_is_named(task: Task, tmp_path: object) -> None:
     with pytest.raises(BadInput, match="no paper baseline"):
         baseline_source(task.model_copy(update={"folder": task.folder / "script"}), "paper")
+
+
+def test_a_strange_kernel_needs_isolation_or_trust(
+    task: Task, scalar: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astra_chat.tools.sandbox.level.isolation", lambda: "seccomp")
+    with Judge(task, virtual_device("h200")) as judge:
+        with pytest.raises(EnvironmentLack, match="--trust"):
+            judge.build(scalar)
+        assert isinstance(judge.build(judge.baseline).result, Built)
+    with Judge(task, virtual_device("h200"), trust=True) as judge:
+        assert isinstance(judge.build(scalar).result, Built)

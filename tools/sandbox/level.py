@@ -18,6 +18,10 @@ WORDS: dict[Isolation, str] = {
     "none": "none but limits and a clean environment",
 }
 ENOUGH: tuple[Isolation, ...] = ("bubblewrap", "landlock")
+NOT_ENOUGH = (
+    "install bubblewrap, or run a Linux kernel with Landlock (5.13 or newer), or say --trust if you"
+    " trust whoever writes the kernels; those shipped with Astra run anyway"
+)
 TRIAL_S = 10
 
 
@@ -51,6 +55,5 @@ def require_isolation() -> None:
     """Raises EnvironmentLack where a stranger's code would find the user's files."""
     if isolation() not in ENOUGH:
         raise EnvironmentLack(
-            f"the isolation here is {WORDS[isolation()]}: install bubblewrap, or a Linux kernel"
-            " with Landlock (5.13 or newer), or say --trust if you trust whoever wrote the kernels"
+            f"kernels cannot be isolated here ({WORDS[isolation()]}): {NOT_ENOUGH}"
         )
