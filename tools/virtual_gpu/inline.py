@@ -7,6 +7,7 @@ another width than it was written.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from astra_chat.tools.virtual_gpu.syntax import (
@@ -85,7 +86,7 @@ class _Inliner:
         formal = (*function.returns, *function.params)
         actual = (*results.items, *arguments.items)
         symbols = self._bind(call, formal, actual) | self._fresh_names(function)
-        copy = _renamed(function, symbols, f"${self._copies}", after)
+        copy = _renamed(function, call, symbols, f"${self._copies}", after)
         self._flat.variables.update(
             {
                 symbols[n]: dataclasses.replace(v, name=symbols[n])
@@ -134,20 +135,19 @@ class _Inliner:
 
 
 def _renamed(
-    function: Function, symbols: dict[str, str], suffix: str, after: str
+    function: Function, call: Instruction, symbols: dict[str, str], suffix: str, after: str
 ) -> list[Statement]:
-    """A copy of the body; `ret` jumps behind it."""
+    """A copy of the body; `ret` jumps behind it. What is no line of a .cu gets the call's."""
     registers: dict[str, Register] = {}
     body: list[Statement] = []
     for statement in function.body:
         if isinstance(statement, Label):
             body.append(Label(symbols[statement.name]))
             continue
+        for register in _mentioned(statement):
+            fresh = Register(register.name + suffix, register.type)
+            registers.setdefault(register.name, fresh)
         guard = statement.guard
-        for operand in (*statement.operands, *([guard.register] if guard else [])):
-            for register in registers_of(operand):
-                fresh = Register(register.name + suffix, register.type)
-                registers.setdefault(register.name, fresh)
         if guard is not None:
             guard = Guard(registers[guard.register.name], guard.negated)
         if statement.family == "ret":
@@ -155,5 +155,13 @@ def _renamed(
             statement = dataclasses.replace(statement, opcode="bra")
         else:
             operands = tuple(rename(o, registers, symbols) for o in statement.operands)
-        body.append(dataclasses.replace(statement, operands=operands, guard=guard))
+        source = statement.source if ".cu:" in statement.source else call.source
+        body.append(dataclasses.replace(statement, operands=operands, guard=guard, source=source))
     return body
+
+
+def _mentioned(instruction: Instruction) -> Iterator[Register]:
+    for operand in instruction.operands:
+        yield from registers_of(operand)
+    if instruction.guard is not None:
+        yield instruction.guard.register

@@ -30,8 +30,10 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES, Counters, Launch, Lau
 
 BATCH_LANES = 32768
 """Lanes that run together: enough to hide the cost of a NumPy call, few enough for the cache."""
-INSTRUCTION_BUDGET = 20_000_000
-"""Instructions that one batch may issue before it counts as an endless loop."""
+INSTRUCTION_BUDGET = 1 << 33
+"""Instructions of single threads that one batch may issue before it counts as an endless loop: some
+seconds. All threads of the batch count, idle ones too, and at least _LEAST_LANES."""
+_LEAST_LANES = 8192
 _KEPT_BYTES = 1 << 28
 _LOCAL_LIMIT_BYTES = 1 << 28
 
@@ -143,7 +145,8 @@ class _Batch:
 
     def __init__(self, program: Program, frame: Frame, budget: int) -> None:
         self._blocks = program.blocks
-        self._frame, self._budget = frame, budget
+        self._frame = frame
+        self._most_steps = budget // max(frame.live.size, _LEAST_LANES)
         self._pending: list[Active | None] = [None] * len(program.blocks)
         self._queue: list[int] = []
         self._waiting = WaitingRoom(frame.live)
@@ -167,7 +170,7 @@ class _Batch:
         frame, block = self._frame, self._blocks[index]
         frame.enter(active)
         frame.steps += block.mix.instructions
-        if frame.steps > self._budget:
+        if frame.steps > self._most_steps:
             raise self._endless(block, active)
         if frame.tally is not None:
             frame.tally.visit(index, active)
@@ -239,8 +242,8 @@ class _Batch:
 
     def _endless(self, block: Block, active: Active) -> Exception:
         message = (
-            f"more than {self._budget} instructions in one batch of blocks: an endless loop, or a "
-            "wait for another block"
+            f"more than {self._most_steps} instructions in a row: an endless loop, or a wait for "
+            "another block"
         )
         assert block.first is not None
         return self._frame.fault(

@@ -115,10 +115,10 @@ def test_null_pointer(bench: Any) -> None:
 
 def test_endless_loop(bench: Any) -> None:
     out = np.zeros(1, np.int32)
-    fault = fault_of(bench, "endless", 1, 32, out, instruction_budget=10_000)
-    expect(fault, "timeout", 702, "bugs.cu:63", "10000 instructions")
+    fault = fault_of(bench, "endless", 1, 32, out, instruction_budget=10_000 * 8192)
+    expect(fault, "timeout", 702, "bugs.cu:63", "more than 10000 instructions")
     out[0] = 1
-    bench.launch("endless", 1, 32, out, instruction_budget=10_000)
+    bench.launch("endless", 1, 32, out, instruction_budget=10_000 * 8192)
 
 
 def test_assertion(bench: Any) -> None:
