@@ -4,19 +4,24 @@ KINDS."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Protocol
 
 from autogen_core.models import ChatCompletionClient
 
 from astra_chat.agents.payloads import Kernel
 from astra_chat.agents.thread import Position
+from astra_chat.models.cassette import Head, Tape
+from astra_chat.models.cassette_client import CassetteClient
 from astra_chat.models.layer import Readable
+from astra_chat.models.offline import OfflineClient
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Device
 
 
 class Models(Protocol):
@@ -58,13 +63,30 @@ that its kind plays."""
 
 
 class RunModels:
-    """Each role's own kind of models, as the chat asks them: only readable answers come through."""
+    """Each role's own kind of models, as the chat asks them: with the tape running, if there is
+    one, and only readable answers come through."""
 
-    def __init__(self, name: str, parts: Mapping[Role, Models]) -> None:
-        self.name, self._parts = name, parts
+    def __init__(self, name: str, parts: Mapping[Role, Models], tape: Tape | None = None) -> None:
+        self.name, self._parts, self.tape = name, parts, tape
 
     def client(self, role: Role) -> ChatCompletionClient:
-        return Readable(self._parts[role].client(role))
+        client = self._parts[role].client(role)
+        if self.tape is not None:
+            client = CassetteClient(client, role, self.described(role), self.tape)
+        return Readable(client)
+
+    @property
+    def plays_on(self) -> Device | None:
+        """The device of a recording that is only played: this machine need not have it."""
+        played = self.tape is not None and self.tape.mode == "replay"
+        return self.tape.head.device if played and self.tape and self.tape.head else None
+
+    def begin(self, task: Task, device: Device) -> None:
+        """Start the tape, if one is to be recorded. Raises BadInput if it cannot be written."""
+        if self.tape is not None:
+            roles = {role: self.described(role) for role in ROLES}
+            head = Head(models=self.name, roles=dict(roles), task=task.name, device=device)
+            self.tape.begin(head)
 
     def described(self, role: Role) -> str:
         return self._parts[role].described(role)
@@ -78,19 +100,72 @@ class RunModels:
             await part.close()
 
 
-def open_models(spec: str, task: Task, base_url: str | None = None) -> Models:
-    """The models named by --models, see models/spec.py.
+class PlayedModels:
+    """What stands behind a recording that is only played: nobody."""
+
+    def __init__(self, head: Head, task: Task) -> None:
+        self.name, self._roles = head.models, head.roles
+        scripted = any(spec.kind == "scripted" for spec in parse(head.models).values())
+        self._script = ScriptedModels(load_script(task)) if scripted else None
+
+    def client(self, role: Role) -> ChatCompletionClient:
+        return OfflineClient()
+
+    def described(self, role: Role) -> str:
+        return self._roles[role]
+
+    def expected(self, kernel: Kernel, place: Position) -> str | None:
+        """What a script foretells stands in the task's folder, not on the tape."""
+        return self._script.expected(kernel, place) if self._script else None
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels:
+    """The models named by --models, see models/spec.py; before them may stand record:FILE: or
+    auto:FILE:, and replay:FILE stands alone.
 
     Raises BadInput naming what there is, EnvironmentLack where a key is missing.
     """
-    spec = at_address(spec, base_url)
+    mode, _, rest = spec.partition(":")
+    if mode == "replay":
+        if base_url is not None:
+            raise BadInput("--base-url: a replay asks no server")
+        tape = Tape(_file(rest, spec), "replay")
+        assert tape.head is not None
+        played = PlayedModels(tape.head, task)
+        return RunModels(played.name, dict.fromkeys(ROLES, played), tape)
+    if mode in ("record", "auto"):
+        file, _, inner = rest.partition(":")
+        if not inner:
+            raise BadInput(
+                f"--models {spec}: name file and models, as in {mode}:FILE:openai:o4-mini"
+            )
+        name = at_address(inner, base_url)
+        path = _file(file, spec)
+        tape = Tape(path, "record") if mode == "record" else Tape(path, "auto")
+        return RunModels(name, _parts(name, task), tape)
+    name = at_address(spec, base_url)
+    return RunModels(name, _parts(name, task))
+
+
+def _file(name: str, spec: str) -> Path:
+    if not name:
+        raise BadInput(f"--models {spec}: name the recording's file")
+    return Path(name)
+
+
+def _parts(spec: str, task: Task) -> dict[Role, Models]:
+    """Who plays each role; one object for all roles of a kind."""
     roles = parse(spec)
     for one in roles.values():
         if one.kind not in KINDS:
-            raise BadInput(f"no models '{one}': there is {', '.join(KINDS)}")
+            there = ", ".join([*KINDS, "record", "auto", "replay"])
+            raise BadInput(f"no models '{one}': there is {there}")
     parts: dict[Role, Models] = {}
     for kind, make in KINDS.items():
         played = {role: one for role, one in roles.items() if one.kind == kind}
         if played:
             parts |= dict.fromkeys(played, make(spec, played, task))
-    return RunModels(spec, parts)
+    return parts

@@ -13,8 +13,6 @@ from autogen_core import CancellationToken
 from autogen_core.models import (
     CreateResult,
     LLMMessage,
-    ModelFamily,
-    ModelInfo,
     RequestUsage,
     SystemMessage,
 )
@@ -24,6 +22,7 @@ from pydantic import BaseModel, SecretStr
 
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
+from astra_chat.models.offline import MODEL_INFO
 from astra_chat.models.openai_errors import (
     FAILURES,
     NoAnswer,
@@ -37,14 +36,6 @@ from astra_chat.models.retry import persist
 from astra_chat.models.schema import in_words, response_format
 
 FINISHED = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
-MODEL_INFO = ModelInfo(
-    vision=False,
-    function_calling=False,
-    json_output=True,
-    family=ModelFamily.UNKNOWN,
-    structured_output=True,
-)
-"""Of any model: AutoGen knows few names, and what we send depends on our options alone."""
 
 
 class OpenAIClient(OpenAIChatCompletionClient):
@@ -61,6 +52,7 @@ class OpenAIClient(OpenAIChatCompletionClient):
             api_key=key.get_secret_value(),
             timeout=options.timeout_s,
             max_retries=0,
+            # AutoGen knows few names; what we send depends on our own options alone.
             model_info=MODEL_INFO,
             include_name_in_message=False,
         )

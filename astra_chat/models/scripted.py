@@ -3,36 +3,19 @@ else in the chat."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from autogen_core import CancellationToken
-from autogen_core.models import (
-    ChatCompletionClient,
-    CreateResult,
-    LLMMessage,
-    ModelFamily,
-    ModelInfo,
-    RequestUsage,
-    UserMessage,
-)
-from autogen_core.tools import Tool, ToolSchema
-from pydantic import BaseModel
+from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, UserMessage
 
 from astra_chat.agents.brief import read_stamp
 from astra_chat.agents.payloads import Kernel, NextSpeaker, Pass, Payload
 from astra_chat.agents.thread import Position
+from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
+from astra_chat.models.offline import NO_USAGE, OfflineClient
 from astra_chat.models.script import Script
 from astra_chat.models.spec import Role
-
-MODEL_INFO = ModelInfo(
-    vision=False,
-    function_calling=False,
-    json_output=True,
-    family=ModelFamily.UNKNOWN,
-    structured_output=True,
-)
-NO_USAGE = RequestUsage(prompt_tokens=0, completion_tokens=0)
 
 
 class ScriptedModels:
@@ -60,12 +43,9 @@ class ScriptedModels:
         return scripted.expects
 
 
-class ScriptedClient(ChatCompletionClient):
+class ScriptedClient(OfflineClient):
     """Answers by the place in the chat that the prompt names: it has no cursor that could be lost,
     so a run that takes another way than the script, or is resumed, still gets the right answer."""
-
-    component_type = "model"
-    component_config_schema = BaseModel
 
     def __init__(self, script: Script, role: Role) -> None:
         self._script, self._role = script, role
@@ -74,9 +54,9 @@ class ScriptedClient(ChatCompletionClient):
         self,
         messages: Sequence[LLMMessage],
         *,
-        tools: Sequence[Tool | ToolSchema] = (),
-        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
-        json_output: bool | type[BaseModel] | None = None,
+        tools: Tools = (),
+        tool_choice: ToolChoice = "auto",
+        json_output: JsonOutput = None,
         extra_create_args: Mapping[str, Any] | None = None,
         cancellation_token: CancellationToken | None = None,
     ) -> CreateResult:
@@ -116,45 +96,3 @@ class ScriptedClient(ChatCompletionClient):
             case _:
                 found, lacks = self._script.analysis(place.round), "analysis of this candidate"
         return found or Pass(words=f"the script holds no {lacks}")
-
-    async def create_stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Sequence[Tool | ToolSchema] = (),
-        tool_choice: Tool | Literal["auto", "required", "none"] = "auto",
-        json_output: bool | type[BaseModel] | None = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> AsyncGenerator[str | CreateResult, None]:
-        """The whole answer as one piece."""
-        yield await self.create(messages)
-
-    async def close(self) -> None:
-        """Nothing is open."""
-
-    def actual_usage(self) -> RequestUsage:
-        return NO_USAGE
-
-    def total_usage(self) -> RequestUsage:
-        return NO_USAGE
-
-    def count_tokens(
-        self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()
-    ) -> int:
-        """No tokens: nothing is read by a model."""
-        return 0
-
-    def remaining_tokens(
-        self, messages: Sequence[LLMMessage], *, tools: Sequence[Tool | ToolSchema] = ()
-    ) -> int:
-        """A script has no context window; AutoGen wants an integer."""
-        return 2**31 - 1
-
-    @property
-    def capabilities(self) -> ModelInfo:
-        return MODEL_INFO
-
-    @property
-    def model_info(self) -> ModelInfo:
-        return MODEL_INFO

@@ -1,0 +1,188 @@
+"""A tape of everything that came into a run from outside: answers of models, findings of the judge.
+
+JSON lines: a head, then one line for each question with its answer, on the disk before the run goes
+on. Played back, a run needs neither a network nor a GPU. Knows neither AutoGen nor the judge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from pydantic import ValidationError
+
+from astra_chat.models.difference import difference, nearest
+from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.types import Device, Value
+
+Mode = Literal["record", "auto", "replay"]
+"""auto: what is on the tape is played, what is not is asked and recorded."""
+Json: TypeAlias = dict[str, Any]
+VERSION = 1
+
+
+class Head(Value):
+    """First line of a tape."""
+
+    kind: Literal["head"] = "head"
+    v: int = VERSION
+    models: str
+    """The words of --models that were recorded."""
+    roles: dict[str, str]
+    """What plays each role, with everything that shapes its answers."""
+    task: str
+    device: Device
+
+
+class Line(Value):
+    """One question and what came."""
+
+    kind: Literal["line"] = "line"
+    who: str
+    """The role that asked; "executor" asks the judge."""
+    key: str
+    """sha256 of the request in canonical JSON."""
+    n: int
+    """How often the same had been asked before."""
+    request: Json
+    answer: Json
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where on the tape the answer to a question stands, or is to stand."""
+
+    who: str
+    key: str
+    n: int
+    request: Json
+
+
+def key_of(request: Json) -> str:
+    """sha256 of the request in canonical JSON."""
+    text = json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Tape:
+    """Safe to use from several threads, since the judge works in threads of its own."""
+
+    def __init__(self, path: Path, mode: Mode) -> None:
+        """Reads what is there. Raises BadInput if it is no tape, is missing where it is to be
+        played, or is there already where a new one is to be recorded."""
+        self.path, self.mode = path, mode
+        self._lock = threading.Lock()
+        self._asked: Counter[tuple[str, str]] = Counter()
+        self._lines: dict[tuple[str, str, int], Line] = {}
+        self.head: Head | None = None
+        self._whole = 0
+        if mode == "record" and path.exists():
+            raise BadInput(
+                f"{path} is there already and is not overwritten:"
+                f" name another file, or use auto:{path}:... to add to it"
+            )
+        if mode == "replay" or path.exists():
+            self._read()
+
+    def begin(self, head: Head) -> None:
+        """Be ready to record: make the file, or cut off its torn last line."""
+        if self.mode == "replay" or (self.head is not None and self._whole == _size(self.path)):
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.head is not None:
+                os.truncate(self.path, self._whole)
+                return
+            with self.path.open("x"):
+                pass
+        except OSError as error:
+            raise BadInput(f"cannot write {self.path}: {error.strerror}") from None
+        self.head = head
+        self._append(head)
+
+    def place(self, who: str, request: Json) -> Place:
+        """Count a question. Call it once for each."""
+        request = json.loads(json.dumps(request))
+        key = key_of(request)
+        with self._lock:
+            n = self._asked[who, key]
+            self._asked[who, key] += 1
+        return Place(who, key, n, request)
+
+    def recorded(self, place: Place) -> Json | None:
+        """The recorded answer. None if there is none and one may be asked for.
+
+        Raises BadInput where the tape is all there is: it says which message differs, and how.
+        """
+        if self.mode == "record":
+            return None
+        line = self._lines.get((place.who, place.key, place.n))
+        if self.mode == "auto" and (line is None or "failure" in line.answer):
+            return None
+        if line is not None:
+            return line.answer
+        raise BadInput(f"{self.path}: {self._why_not(place)}")
+
+    def keep(self, place: Place, answer: Json) -> None:
+        """Record an answer; it is on the disk when this returns. Raises EnvironmentLack."""
+        line = Line(who=place.who, key=place.key, n=place.n, request=place.request, answer=answer)
+        with self._lock:
+            self._lines[place.who, place.key, place.n] = line
+            self._append(line)
+
+    def _why_not(self, place: Place) -> str:
+        lines = [line for line in self._lines.values() if line.who == place.who]
+        if not lines:
+            return f"nothing of the {place.who} is recorded, and it was asked"
+        if times := sum(line.key == place.key for line in lines):
+            return f"the {place.who} asked the same {times} times on the tape, and now once more"
+        requests = [line.request for line in lines]
+        number = nearest(place.request, requests)
+        return (
+            f"the {place.who} asks what is not recorded; against its request {number + 1} of"
+            f" {len(requests)}, the nearest: {difference(requests[number], place.request)}"
+        )
+
+    def _append(self, value: Head | Line) -> None:
+        try:
+            with self.path.open("a", encoding="utf-8", newline="\n") as file:
+                file.write(value.model_dump_json() + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise EnvironmentLack(f"cannot write {self.path}: {error.strerror}") from None
+
+    def _read(self) -> None:
+        try:
+            data = self.path.read_bytes()
+        except OSError as error:
+            raise BadInput(f"cannot read {self.path}: {error.strerror}") from None
+        whole = data[: data.rfind(b"\n") + 1]
+        self._whole = len(whole)
+        first, *rest = whole.split(b"\n")[:-1] or [b""]
+        try:
+            self.head = Head.model_validate_json(first)
+        except ValidationError:
+            raise BadInput(f"{self.path} is no recording of Astra") from None
+        if self.head.v != VERSION:
+            raise BadInput(
+                f"{self.path} is a recording of format version {self.head.v};"
+                f" this Astra reads {VERSION}"
+            )
+        for number, text in enumerate(rest, 2):
+            try:
+                line = Line.model_validate_json(text)
+            except ValidationError as error:
+                problem = error.errors()[0]["msg"]
+                raise BadInput(f"{self.path}, line {number}: {problem}") from None
+            self._lines[line.who, line.key, line.n] = line
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else -1
