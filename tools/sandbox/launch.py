@@ -18,7 +18,7 @@ def main() -> None:
     if order["landlock"]:
         landlock.restrict(order["read"], order["write"], order["list"], network=order["network"])
     if order["seccomp"]:
-        seccomp.wall(network=order["network"])
+        seccomp.wall(network=order["network"], local_sockets=order["gpu"])
         if not order["privileges"]:
             limits.drop_capabilities()
     os.execv(command[0], command)

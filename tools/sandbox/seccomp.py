@@ -25,6 +25,7 @@ NUMBER, ARCH, ARGUMENT = 0, 4, 16
 """Offsets in struct seccomp_data; the low half of argument i lies at ARGUMENT + 8 i."""
 X86_64, X32_BIT = 0xC000003E, 0x40000000
 CLONE_THREAD = 0x00010000
+AF_UNIX = 1
 
 OTHERS = {
     "ptrace": 101, "process_vm_readv": 310, "process_vm_writev": 311, "kcmp": 312,
@@ -76,13 +77,16 @@ def available() -> bool:
     return bool(_libc().syscall(SECCOMP, GET_ACTION_AVAIL, 0, ctypes.byref(action)) == 0)
 
 
-def wall(*, network: bool) -> None:
+def wall(*, network: bool, local_sockets: bool = False) -> None:
     """For whole process trees that must fork: no other processes, no machine, no network.
 
-    Raises SeccompError.
+    `local_sockets` leaves Unix sockets: the CUDA driver makes one at its start, before `lock` takes
+    them away too. Raises SeccompError.
     """
-    refused = OTHERS | MACHINE | ({} if network else NETWORK)
-    _install([*_head(), *_refusals(refused.values()), (RETURN, 0, 0, ALLOW)])
+    local = local_sockets and not network
+    refused = OTHERS | MACHINE | ({} if network or local else NETWORK)
+    sockets = _block(NETWORK["socket"], _unless([(IF_EQUAL, AF_UNIX)])) if local else []
+    _install([*_head(), *_refusals(refused.values()), *sockets, (RETURN, 0, 0, ALLOW)])
 
 
 def lock() -> bool:

@@ -65,6 +65,7 @@ class Walls:
                 "landlock": level != "none" and landlock.abi() > 0,
                 "seccomp": level != "none",
                 "network": self.network,
+                "gpu": self.gpu,
                 "privileges": self.privileges,
                 "memory_bytes": self.memory_bytes,
                 "file_bytes": self.file_bytes,
@@ -78,7 +79,13 @@ class Walls:
         return [*SYSTEM, *python_folders(), *map(str, self.read)]
 
     def _writable(self) -> list[str]:
-        return [*HARMLESS, *(gpu_devices() if self.gpu else ()), *map(str, self.write)]
+        return [*HARMLESS, *(self._driver() if self.gpu else ()), *map(str, self.write)]
+
+    def _driver(self) -> Iterator[str]:
+        """The CUDA driver names its threads in /proc: without that cuInit fails with error 304."""
+        yield from gpu_devices()
+        # Nsight Compute starts the process that it watches: a number that nobody knows yet.
+        yield "/proc" if self.privileges else "/proc/self/task"
 
     def _namespaces(self, bwrap: str) -> list[str]:
         """bubblewrap's words: a root that holds the readable and the writable, and nothing else."""
