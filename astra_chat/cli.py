@@ -30,23 +30,45 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 
 @app.command()
 def run(
-    task: Annotated[str, typer.Argument(help="A shipped task's name, or a task folder.")],
+    task: Annotated[
+        str | None, typer.Argument(help="A shipped task's name, or a task folder.")
+    ] = None,
     models: Annotated[
-        str, typer.Option(help="Who answers: scripted, or openai:MODEL[,ROLE=openai:MODEL...].")
-    ] = "scripted",
+        str | None,
+        typer.Option(help="Who answers: scripted (default), or openai:MODEL[,ROLE=openai:MODEL]."),
+    ] = None,
     base_url: Annotated[
         str | None, typer.Option(help="A server that speaks OpenAI's protocol: http://...")
     ] = None,
-    device: Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")] = "auto",
+    device: Annotated[
+        str | None, typer.Option(help="auto (default), cuda, cuda:N or virtual.")
+    ] = None,
     gpu: Annotated[
         str | None, typer.Option(help="Whose time the virtual GPU estimates: h200, h100, ...")
     ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Folder of the run's files.")
     ] = None,
-    rounds: Annotated[int, typer.Option(help="Plans to try at most.")] = 5,
+    rounds: Annotated[int | None, typer.Option(help="Plans to try at most; 5 by default.")] = None,
     cases: Annotated[str | None, typer.Option(help="Cases to time: demo or bench.")] = None,
-    baseline: Annotated[str, typer.Option(help="What to beat: sglang or paper.")] = "sglang",
+    baseline: Annotated[
+        str | None, typer.Option(help="What to beat: sglang (default) or paper.")
+    ] = None,
+    resume: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Go on with an interrupted or killed run.")
+    ] = None,
+    branch: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Go on from a run in a new folder.")
+    ] = None,
+    after_round: Annotated[
+        int | None,
+        typer.Option(
+            "--from",
+            "--rewind",
+            metavar="ROUND",
+            help="Go back to the end of this round first, in a new folder; 0 is the baseline.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, only the end.")] = False,
 ) -> None:
@@ -66,14 +88,19 @@ def run(
             rounds=rounds,
             cases=cases,
             baseline=baseline,
+            resume=resume,
+            branch=branch,
+            after_round=after_round,
             on_record=show.record,
             on_progress=show.progress,
+            on_notice=_note,
         )
     finally:
         show.close()
     show.end(result.summary, result.transcript)
     ended = result.summary.ended
     if ended is not None and ended.reason == "interrupted":
+        _note(f"go on with: astra-chat run --resume {result.transcript}")
         raise typer.Exit(INTERRUPTED)
     if ended is not None and ended.reason == "baseline_failed":
         raise typer.Exit(KERNEL_FAILED)
@@ -103,7 +130,12 @@ def replay(
     if transcript.torn and lacking:
         raise BadInput(lacking)
     if lacking:
-        print(f"astra-chat: {lacking}", file=sys.stderr)
+        _note(lacking)
+
+
+def _note(words: str) -> None:
+    """Words beside the output proper."""
+    print(f"astra-chat: {words}", file=sys.stderr)
 
 
 def _register_others() -> None:

@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def on_signal(cancel: Callable[[], None]) -> Iterator[None]:
-    """Within the running loop, Ctrl-C and SIGTERM call `cancel` instead of raising anything.
+def on_signal(interrupt: Callable[[], None], cancel: Callable[[], None]) -> Iterator[None]:
+    """Within the running loop, Ctrl-C calls `interrupt` and SIGTERM `cancel`; nothing is raised.
 
     Python itself would wait for the end of a turn, or never come back from one. Only the main
     thread may take signals; elsewhere they are left alone.
@@ -25,29 +24,29 @@ def on_signal(cancel: Callable[[], None]) -> Iterator[None]:
         yield
         return
     loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        loop.add_signal_handler(number, cancel)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    loop.add_signal_handler(signal.SIGTERM, cancel)
     try:
         yield
     finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
-def in_own_loop(chat: Callable[[], Coroutine[None, None, T]], cancel: Callable[[], None]) -> T:
+def in_own_loop(chat: Callable[[], Coroutine[None, None, T]], interrupt: Callable[[], None]) -> T:
     """Run the chat in an event loop of its own, also where the caller runs in one (a notebook).
 
-    There a Ctrl-C calls `cancel`, from the caller's thread, and the chat's end is awaited.
+    There every Ctrl-C calls `interrupt`, from the caller's thread, and the chat's end is awaited.
     """
     if not _loop_is_running():
         return asyncio.run(chat())
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(lambda: asyncio.run(chat()))
-        try:
-            return running.result()
-        except KeyboardInterrupt:
-            cancel()
-            return running.result()
+        while True:
+            try:
+                return running.result()
+            except KeyboardInterrupt:
+                interrupt()
 
 
 def _loop_is_running() -> bool:

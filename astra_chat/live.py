@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from astra_chat.tools.types import Progress as Report
-from astra_chat.transcript.events import Chosen, Ended, Record
+from astra_chat.transcript.events import Chosen, Record
 from astra_chat.view import View
 
 
@@ -56,7 +56,5 @@ class LiveView:
             for task in self._tasks.values():
                 bars.remove_task(task)
             self._tasks.clear()
-            bars.refresh()
-        if isinstance(record.event, Ended):
             bars.stop()
         self._view.show(record)

@@ -32,28 +32,40 @@ class Request:
     """Where the run's files go; ./transcripts/<task>-<time>-<id> if None."""
 
 
-def request_for(
-    task: str | Path,
-    models: str,
-    device: str,
-    gpu: str | None,
-    out: str | Path | None,
-    rounds: int,
-    cases: str | None,
-    baseline: str,
-) -> Request:
+@dataclass(frozen=True)
+class Wishes:
+    """What the user said, word for word. None: the default, or for a run that goes on from a
+    transcript what was recorded there."""
+
+    task: str | Path | None = None
+    models: str | None = None
+    base_url: str | None = None
+    device: str | None = None
+    gpu: str | None = None
+    out: str | Path | None = None
+    rounds: int | None = None
+    cases: str | None = None
+    baseline: str | None = None
+
+
+def request_for(wishes: Wishes) -> Request:
     """The request in values. Raises BadInput naming the option that is off."""
-    if rounds < 1:
-        raise BadInput(f"--rounds {rounds}: at least 1")
-    found = find_task(str(task))
+    if wishes.task is None:
+        raise BadInput("name a TASK: one of `astra-chat tasks`, or a task folder")
+    limits = Limits() if wishes.rounds is None else Limits(rounds=wishes.rounds)
+    if limits.rounds < 1:
+        raise BadInput(f"--rounds {limits.rounds}: at least 1")
+    found = find_task(str(wishes.task))
+    cases = wishes.cases
+    models = open_models(wishes.models or "scripted", found, wishes.base_url)
     return Request(
         task=found,
-        device=pick_device(device, gpu),
-        models=open_models(models, found),
-        tier=_one_of("--baseline", baseline, tuple(TIER_FILES)),
+        device=pick_device(wishes.device or "auto", wishes.gpu),
+        models=models,
+        tier=_one_of("--baseline", wishes.baseline or "sglang", tuple(TIER_FILES)),
         cases=None if cases is None else _one_of("--cases", cases, CASE_LISTS),
-        limits=Limits(rounds=rounds),
-        folder=None if out is None else Path(out),
+        limits=limits,
+        folder=None if wishes.out is None else Path(wishes.out),
     )
 
 

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias, cast
+from typing import TypeAlias, cast
 
 from autogen_agentchat.base import TaskResult
+from autogen_agentchat.conditions import ExternalTermination
 from autogen_agentchat.messages import (
     BaseAgentEvent,
     BaseChatMessage,
@@ -24,21 +25,20 @@ from astra_chat.agents.messages import RepairEvent, message
 from astra_chat.agents.messages import turn as typed
 from astra_chat.agents.moderator import Moderator
 from astra_chat.agents.payloads import Commission, Speaker
-from astra_chat.agents.policy import next_speakers
+from astra_chat.agents.policy import Next, next_speakers
 from astra_chat.agents.thread import Turn
 from astra_chat.ending import deviation, ended
 from astra_chat.export import export_best
 from astra_chat.interrupt import in_own_loop, on_signal
-from astra_chat.provenance import header
-from astra_chat.request import Request, place, request_for
+from astra_chat.journal import begin
+from astra_chat.request import Request, Wishes, request_for
+from astra_chat.resume import Past, past_of, request_on, task_of
 from astra_chat.summary import Summary, summarize
 from astra_chat.team import STALLED, build_team
-from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.errors import AstraError
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.types import Progress
-from astra_chat.transcript.events import Chosen, Event, Options, Record, Repaired
-from astra_chat.transcript.turns import blobs, events_of
-from astra_chat.transcript.writer import NAME, Writer
+from astra_chat.transcript.events import Chosen, Record, Repaired, TurnEvent
 
 Item: TypeAlias = BaseAgentEvent | BaseChatMessage | TaskResult
 """What a team's stream yields."""
@@ -48,36 +48,47 @@ Item: TypeAlias = BaseAgentEvent | BaseChatMessage | TaskResult
 class RunResult:
     """What a run left behind."""
 
-    folder: Path
-    """Holds transcript.jsonl and, where a candidate was accepted, best.cu and best/."""
+    transcript: Path
+    """Beside it lie, where a candidate was accepted, best.cu and best/."""
     summary: Summary
 
     @property
-    def transcript(self) -> Path:
-        return self.folder / NAME
+    def folder(self) -> Path:
+        return self.transcript.parent
 
 
 def run(
-    task: str | Path,
+    task: str | Path | None = None,
     *,
-    models: str = "scripted",
+    models: str | None = None,
     base_url: str | None = None,
-    device: str = "auto",
+    device: str | None = None,
     gpu: str | None = None,
     out: str | Path | None = None,
-    rounds: int = 5,
+    rounds: int | None = None,
     cases: str | None = None,
-    baseline: str = "sglang",
+    baseline: str | None = None,
+    resume: str | Path | None = None,
+    branch: str | Path | None = None,
+    after_round: int | None = None,
     on_record: Callable[[Record], None] = lambda _: None,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    on_notice: Callable[[str], None] = lambda _: None,
 ) -> RunResult:
     """Run a chat about a shipped task or a task folder, as `astra-chat run` does.
 
+    `resume` goes on with a run's transcript; `branch`, or either with `after_round`, goes on from
+    it in a transcript of its own. Then `task` may be left away, and what is None is as it was.
     Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
     An interrupted run returns: its summary says so.
     """
-    request = request_for(task, models, device, gpu, out, rounds, cases, baseline, base_url)
-    return Session(request, on_record, on_progress).run()
+    wishes = Wishes(task, models, base_url, device, gpu, out, rounds, cases, baseline)
+    past = past_of(resume, branch, after_round)
+    if past is None:
+        return Session(request_for(wishes), on_record, on_progress, on_notice).run()
+    with task_of(past.transcript, task) as found:
+        request = request_on(past, found, wishes)
+        return Session(request, on_record, on_progress, on_notice, past=past).run()
 
 
 class Session:
@@ -88,52 +99,31 @@ class Session:
         request: Request,
         on_record: Callable[[Record], None] = lambda _: None,
         on_progress: Callable[[Progress], None] = lambda _: None,
+        on_notice: Callable[[str], None] = lambda _: None,
         judge: Judging | None = None,
+        past: Past | None = None,
     ) -> None:
-        self._request, self._on_record, self._on_progress = request, on_record, on_progress
-        self._own_judge = judge
-        self._records: list[Record] = []
-        self._thread: list[Turn] = []
-        self._stored: set[str] = set()
+        """`on_notice` gets words for the user that are no part of the record."""
+        self._request, self._past, self._own_judge = request, past, judge
+        self._on_record, self._on_progress = on_record, on_progress
+        self._on_notice = on_notice
         self._failures: list[Exception] = []
-        self._folder, self._name = place(request)
-        self._writer: Writer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._token = CancellationToken()
+        self._pause, self._token = ExternalTermination(), CancellationToken()
+        self._interrupts = 0
 
     def run(self) -> RunResult:
         """Hold the chat and leave a transcript that ends with how it ended.
 
         An exception of the machine's or our own is recorded in that end, then raised.
         """
-        request = self._request
-        options = Options(
-            models=request.models.name,
-            tier=request.tier,
-            rounds=request.limits.rounds,
-            repairs=request.limits.repairs,
-            cases=request.cases,
-            flags=request.task.flags,
-        )
-        head = header(request.task, request.device, options)
-        self._require_room()
         with self._judge() as judge:
-            self._writer = Writer(self._folder / NAME, self._name)
+            self._journal = begin(self._request, self._past, self._on_record)
             try:
-                self._record(head, *blobs(request.task.files().values(), self._stored))
                 self._converse(judge)
             finally:
-                self._writer.close()
-        return RunResult(self._folder, summarize(self._records))
-
-    def _require_room(self) -> None:
-        """Nothing of an earlier run is overwritten; the Writer sees to the transcript itself."""
-        for name in ("best.cu", "best"):
-            if (self._folder / name).exists():
-                raise BadInput(
-                    f"{self._folder / name} is there already and is not overwritten:"
-                    " name another folder"
-                )
+                self._journal.close()
+        return RunResult(self._journal.path, summarize(self._journal.records))
 
     def _judge(self) -> AbstractContextManager[Judging]:
         if self._own_judge is not None:
@@ -152,25 +142,38 @@ class Session:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._on_progress, report)
 
-    def _cancel(self) -> None:
-        """Stop the chat from another thread than its own."""
+    def _interrupt(self) -> None:
+        """Ctrl-C: first the turn is finished, then nothing is waited for."""
+        self._interrupts += 1
+        if self._interrupts == 1:
+            self._pause.set()
+            self._on_notice("finishing this turn, then stopping; Ctrl-C again stops at once")
+        else:
+            self._token.cancel()
+
+    def _interrupt_from_outside(self) -> None:
+        """The same from another thread than the chat's."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._token.cancel)
+            self._loop.call_soon_threadsafe(self._interrupt)
+
+    @property
+    def _stopped(self) -> bool:
+        return self._interrupts > 0 or self._token.is_cancelled()
 
     def _converse(self, judge: Judging) -> None:
         """Hold the chat and record its end, whatever it is."""
         try:
-            interrupted = in_own_loop(lambda: self._chat(judge), self._cancel)
-            self._finish("interrupted" if interrupted else None)
+            in_own_loop(lambda: self._chat(judge), self._interrupt_from_outside)
+            self._finish()
         except KeyboardInterrupt:
-            self._finish("interrupted")
+            self._finish()
         except Exception as error:
-            self._record(ended(self._thread, "error", error))
-            error.add_note(f"the transcript so far: {self._folder / NAME}")
+            self._journal.record(ended(self._journal.thread, "error", error))
+            error.add_note(f"the transcript so far: {self._journal.path}")
             raise
 
-    async def _chat(self, judge: Judging) -> bool:
-        """Record the team's stream until it ends; True if it was interrupted."""
+    async def _chat(self, judge: Judging) -> None:
+        """Let the team talk until the chat is at its end or the user stops it."""
         request = self._request
         setting = Setting(
             task=request.task,
@@ -179,29 +182,39 @@ class Session:
             device=request.device.name,
             limits=request.limits,
         )
-        team, moderator = build_team(setting, request.models, judge, self._failures.append)
-        token = self._token
         self._loop = asyncio.get_running_loop()
         # AutoGen leaves tasks behind whose errors nobody fetches; ours come by `_failures`.
         self._loop.set_exception_handler(lambda loop, context: None)
-        asked = message("user", self._commission())
+        if not self._journal.thread:
+            self._take(Turn("user", self._commission()))
+        self._note_deviation()
         try:
-            with on_signal(token.cancel):
-                running = team.run_stream(task=asked, cancellation_token=token)
-                async with aclosing(running) as stream:
-                    await self._follow(stream, moderator, token)
+            with on_signal(self._interrupt, self._token.cancel):
+                while not self._stopped and self._following().speakers:
+                    await self._talk(setting, judge)
+        finally:
+            await request.models.close()
+
+    async def _talk(self, setting: Setting, judge: Judging) -> None:
+        """One run of a fresh team, which is told all that was said."""
+        said = [message(turn.speaker, turn.payload) for turn in self._journal.thread]
+        team, moderator = build_team(
+            setting, self._request.models, judge, self._failures.append, self._pause
+        )
+        running = team.run_stream(
+            task=said, cancellation_token=self._token, output_task_messages=False
+        )
+        try:
+            async with aclosing(running) as stream:
+                await self._follow(stream, moderator, self._token)
         except asyncio.CancelledError:
-            if not token.is_cancelled():
+            if not self._token.is_cancelled():
                 raise
-            return True
         except RuntimeError:
             if self._failures:
                 # AutoGen keeps an exception's text only; the agents handed us the exception.
                 raise self._failures[0] from None
             raise
-        finally:
-            await request.models.close()
-        return False
 
     async def _follow(
         self, stream: AsyncIterator[Item], moderator: Moderator, token: CancellationToken
@@ -221,9 +234,9 @@ class Session:
                 if reason == STALLED:
                     raise RuntimeError("the team fell silent before its end")
             case SelectSpeakerEvent():
-                self._record(Chosen(decision=moderator.decisions.popleft()))
+                self._journal.record(Chosen(decision=moderator.decisions.popleft()))
             case RepairEvent(source=source, content=reason):
-                self._record(Repaired(speaker=cast(Speaker, source), reason=reason))
+                self._journal.record(Repaired(speaker=cast(Speaker, source), reason=reason))
             case BaseChatMessage():
                 self._take(typed(item))
 
@@ -237,39 +250,43 @@ class Session:
             rounds=request.limits.rounds,
         )
 
+    def _following(self) -> Next:
+        return next_speakers(self._journal.thread, self._request.limits)
+
     def _take(self, said: Turn) -> None:
         """Record a turn, and whether it left the script."""
-        self._thread.append(said)
-        self._record(*events_of(said, self._stored))
-        if (found := deviation(self._thread, self._request.models)) is not None:
-            self._record(found)
+        found = deviation([*self._journal.thread, said], self._request.models)
+        self._journal.take(said, *([found] if found else []))
 
-    def _finish(self, reason: Literal["interrupted"] | None) -> None:
+    def _note_deviation(self) -> None:
+        """Record what a kill left unsaid about the last turn."""
+        found = deviation(self._journal.thread, self._request.models)
+        events = [record.event for record in self._journal.records]
+        last = max(i for i, event in enumerate(events) if isinstance(event, TurnEvent))
+        if found is not None and found not in events[last:]:
+            self._journal.record(found)
+
+    def _finish(self) -> None:
         """Leave the best candidate's files, then record the end."""
-        stop = reason or next_speakers(self._thread, self._request.limits).stop
-        assert stop is not None
-        found = facts.best(self._thread)
+        stop = self._following().stop if self._journal.thread else None
+        found = facts.best(self._journal.thread)
         notes: list[str] = []
         if found is not None:
-            source = facts.source_of(self._thread, found[0].candidate)
+            source = facts.source_of(self._journal.thread, found[0].candidate)
             assert source is not None
-            notes = self._leave(source, whole=reason is None)
-        self._record(ended(self._thread, stop, notes=notes))
+            notes = self._leave(source, whole=stop is not None)
+        self._journal.record(ended(self._journal.thread, stop or "interrupted", notes=notes))
 
     def _leave(self, source: str, whole: bool) -> list[str]:
         """Write best.cu and, of a run that reached its end, best/; say what was written."""
         request = self._request
         try:
-            (self._folder / "best.cu").write_text(source)
+            (self._journal.folder / "best.cu").write_text(source)
             if not whole:
                 return ["its source is in best.cu"]
-            export_best(request.task, source, self._folder / "best", arch=request.device.arch)
+            export_best(
+                request.task, source, self._journal.folder / "best", arch=request.device.arch
+            )
         except (AstraError, OSError) as error:
             return [f"its files were not all written: {error}"]
         return ["its source is in best.cu, a tvm-ffi module of it in best/"]
-
-    def _record(self, *events: Event) -> None:
-        assert self._writer is not None
-        for record in self._writer.append(*events):
-            self._records.append(record)
-            self._on_record(record)

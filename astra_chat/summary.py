@@ -11,7 +11,7 @@ from astra_chat.agents import thread as facts
 from astra_chat.agents.thread import Attempt, Round
 from astra_chat.agents.words import describe, verdict
 from astra_chat.tools.types import AnyTime, Basis, Case, Device, Outcome, Timed, Value
-from astra_chat.transcript.events import Deviation, Ended, Header, Options, Record
+from astra_chat.transcript.events import Deviation, Ended, Header, Options, Record, Resumed
 from astra_chat.transcript.turns import thread
 
 
@@ -73,6 +73,7 @@ def summarize(records: Sequence[Record]) -> Summary:
     """The summary of a transcript's records; the first holds the header."""
     header, last = records[0].event, records[-1]
     assert isinstance(header, Header)
+    options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]
     turns = thread(records)
     first, found = facts.baseline(turns), facts.best(turns)
     return Summary(
@@ -81,7 +82,7 @@ def summarize(records: Sequence[Record]) -> Summary:
         task=header.task.name,
         task_id=header.task.id,
         device=header.device,
-        options=header.options,
+        options=options[-1],
         started=header.started,
         seconds=last.t,
         extra_cases=facts.extra_cases(turns),

@@ -54,9 +54,16 @@ class Done(TerminationCondition):
 
 
 def build_team(
-    setting: Setting, models: Models, judge: Judging, on_failure: Callable[[Exception], None]
+    setting: Setting,
+    models: Models,
+    judge: Judging,
+    on_failure: Callable[[Exception], None],
+    pause: TerminationCondition,
 ) -> tuple[SelectorGroupChat, Moderator]:
-    """A fresh team; after an error or a cancellation AutoGen's are not to be used again."""
+    """A fresh team; after an error or a cancellation AutoGen's are not to be used again.
+
+    `pause` ends its run after a turn, wherever the chat stands.
+    """
     # AutoGen logs every exception with a traceback; ours reach the user by `on_failure`.
     for name in ("autogen_core", "autogen_agentchat"):
         logging.getLogger(name).addHandler(logging.NullHandler())
@@ -70,7 +77,7 @@ def build_team(
         allow_repeated_speaker=True,
         # Unused as long as the moderator always answers, but AutoGen fills it: keep it short.
         model_context=BufferedChatCompletionContext(buffer_size=2),
-        termination_condition=Done(setting.limits),
+        termination_condition=Done(setting.limits) | pause,
         custom_message_types=[*MESSAGE_TYPES.values(), RepairEvent],
         emit_team_events=True,
     )

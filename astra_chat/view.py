@@ -43,6 +43,7 @@ from astra_chat.transcript.events import (
     Proposed,
     Record,
     Repaired,
+    Resumed,
     Spoken,
 )
 from astra_chat.transcript.turns import turn
@@ -101,6 +102,17 @@ class View:
                 if not self._quiet:
                     self._show_turn(record, said)
                 self._thread.append(said)
+            case Resumed():
+                self._decision = None
+                self._show_aside(event)
+            case Repaired() | Deviation():
+                self._show_aside(event)
+            case Ended():
+                self._show_end(event)
+
+    def _show_aside(self, event: Repaired | Deviation | Resumed) -> None:
+        """What is no turn: a line or two below the last one."""
+        match event:
             case Repaired(speaker=speaker, reason=reason):
                 self._line(f"{speaker}'s reply was sent back: {reason}", "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
@@ -109,18 +121,21 @@ class View:
                     f" the judge found {found}; the run goes on with what was found",
                     "yellow",
                 )
-            case Ended():
-                self._show_end(event)
+            case Resumed(started=started):
+                self._line(f"resumed on {started}", "bold")
 
     def _show_header(self, header: Header, run: str) -> None:
-        words = Text.assemble(
+        title = Text.assemble(
             (f"Astra run {run}", "bold"),
             f"  task {header.task.name}, baseline {header.options.tier},"
             f" models {header.options.models}",
         )
-        self._out.print(words)
+        self._out.print(title)
         versions = ", ".join(f"{name} {version}" for name, version in header.versions.items())
         self._wrapped(Text(f"on {header.device.name}; {versions}", "dim"))
+        if (origin := header.origin) is not None:
+            words = f"branched off run {origin.run} after turn {origin.turn}, round {origin.rounds}"
+            self._out.print(Text(words, "bold"))
 
     def _show_turn(self, record: Record, said: Turn) -> None:
         self._out.print()

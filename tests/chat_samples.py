@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,8 +42,17 @@ from astra_chat.tools.types import (
     candidate_id,
     sha256_of,
 )
-from astra_chat.transcript.events import Chosen, Header, Options, TaskRecord
-from astra_chat.transcript.turns import blobs, events_of
+from astra_chat.transcript.events import (
+    Blob,
+    Chosen,
+    Ended,
+    Event,
+    Header,
+    Options,
+    TaskRecord,
+)
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import blobs, events_of, finished, texts
 from astra_chat.transcript.writer import Writer
 
 DEVICE = Device(
@@ -419,3 +429,20 @@ def write_transcript(path: Path, turns: Sequence[Turn] | None = None) -> Path:
     writer.append(ended(turns, "profiler"))
     writer.close()
     return path
+
+
+def story(path: Path) -> list[str]:
+    """All that a run came to, but for ids and clock fields: the records of its finished turns, the
+    texts, the end."""
+    found = read(path)
+    told = [record.event for record in finished(found.records)]
+    told += [record.event for record in found.records[-1:] if isinstance(record.event, Ended)]
+    kept = [event for event in told if not isinstance(event, Header | Blob)]
+    return [*sorted(texts(found.records)), *map(_timeless, kept)]
+
+
+def _timeless(event: Event) -> str:
+    document = event.model_dump(mode="json")
+    for part in (document, *(document.get(key) or {} for key in ("report", "evaluation"))):
+        part.pop("steps", None)
+    return json.dumps(document)

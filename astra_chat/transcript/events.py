@@ -46,6 +46,16 @@ class GitState(Value):
     dirty: bool
 
 
+class Origin(Value):
+    """Where a run branched off: another run's turns up to here are its own first turns."""
+
+    run: str
+    turn: int
+    """Turns taken over."""
+    rounds: int
+    """Rounds begun within them."""
+
+
 class Header(Value):
     """First line of every transcript."""
 
@@ -57,6 +67,7 @@ class Header(Value):
     options: Options
     git: GitState | None
     task: TaskRecord
+    origin: Origin | None = None
 
 
 class Blob(Value):
@@ -125,8 +136,20 @@ class Deviation(Value):
     found: str
 
 
+class Resumed(Value):
+    """An interrupted or killed run goes on from its last finished turn."""
+
+    kind: Literal["resumed"] = "resumed"
+    started: str
+    """UTC, ISO 8601."""
+    versions: dict[str, str]
+    git: GitState | None
+    options: Options
+    """From here on."""
+
+
 class Ended(Value):
-    """Last line of every run that was not killed."""
+    """Last line of every run that was not killed; a run that is resumed goes on after it."""
 
     kind: Literal["ended"] = "ended"
     reason: EndReason
@@ -140,7 +163,17 @@ class Ended(Value):
 
 
 Event = Annotated[
-    Header | Blob | Chosen | Spoken | Proposed | BuildDone | Judged | Repaired | Deviation | Ended,
+    Header
+    | Blob
+    | Chosen
+    | Spoken
+    | Proposed
+    | BuildDone
+    | Judged
+    | Repaired
+    | Deviation
+    | Resumed
+    | Ended,
     Field(discriminator="kind"),
 ]
 TurnEvent: TypeAlias = Spoken | Proposed | BuildDone | Judged

@@ -9,7 +9,16 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.transcript.events import VERSION, Blob, Ended, Header, Proposed, Record
+from astra_chat.transcript.events import (
+    VERSION,
+    Blob,
+    Ended,
+    Header,
+    Options,
+    Proposed,
+    Record,
+    Resumed,
+)
 
 
 @dataclass(frozen=True)
@@ -20,6 +29,8 @@ class Transcript:
     records: tuple[Record, ...]
     torn: bool
     """The last line was cut off and has been dropped."""
+    size: int
+    """Bytes of the whole lines."""
 
     @property
     def header(self) -> Header:
@@ -27,6 +38,12 @@ class Transcript:
         event = self.records[0].event
         assert isinstance(event, Header)
         return event
+
+    @property
+    def options(self) -> Options:
+        """What the user asked for last."""
+        found = [r.event.options for r in self.records if isinstance(r.event, Header | Resumed)]
+        return found[-1]
 
     @property
     def ended(self) -> Ended | None:
@@ -39,7 +56,7 @@ def read(path: Path) -> Transcript:
     """Read a transcript, or the one in a run's folder. Raises BadInput in one clear line."""
     if path.is_dir():
         path = path / "transcript.jsonl"
-    lines, torn = _lines(path)
+    lines, torn, size = _lines(path)
     _require_transcript(path, lines, torn)
     records = tuple(_record(path, number, line) for number, line in enumerate(lines, 1))
     if not isinstance(records[0].event, Header):
@@ -49,18 +66,18 @@ def read(path: Path) -> Transcript:
         if record.seq != number or record.run != run:
             raise BadInput(f"{path}, line {number + 1}: lines are missing or do not belong here")
     _require_files(path, records)
-    return Transcript(path, records, torn)
+    return Transcript(path, records, torn, size)
 
 
-def _lines(path: Path) -> tuple[list[str], bool]:
-    """The whole lines, and whether a torn one followed them."""
+def _lines(path: Path) -> tuple[list[str], bool, int]:
+    """The whole lines, whether a torn one followed them, and their size in bytes."""
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        data = path.read_bytes()
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    whole, newline, rest = text.rpartition("\n")
-    lines = whole.split("\n") if newline else []
-    return lines, bool(rest)
+    whole, newline, rest = data.rpartition(b"\n")
+    lines = whole.decode(errors="replace").split("\n") if newline else []
+    return lines, bool(rest), len(whole) + len(newline)
 
 
 def _require_transcript(path: Path, lines: list[str], torn: bool) -> None:

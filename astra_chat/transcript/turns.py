@@ -10,10 +10,14 @@ from astra_chat.tools.types import BuildReport, Evaluation, sha256_of
 from astra_chat.transcript.events import (
     Blob,
     BuildDone,
+    Chosen,
+    Ended,
     Event,
     Judged,
     Proposed,
     Record,
+    Repaired,
+    Resumed,
     Spoken,
     TurnEvent,
 )
@@ -50,6 +54,25 @@ def texts(records: Iterable[Record]) -> dict[str, str]:
     """Every stored text by its sha256."""
     events = (record.event for record in records)
     return {event.sha256: event.text for event in events if isinstance(event, Blob)}
+
+
+def finished(records: Iterable[Record]) -> list[Record]:
+    """The records of finished turns: without ends, resumptions, and what is left of turns that a
+    kill or an interruption broke off. Equal for a run that was resumed and one that was not."""
+    kept: list[Record] = []
+    half: list[Record] = []
+    for record in records:
+        match record.event:
+            case Chosen() | Repaired():
+                half.append(record)
+            case Resumed() | Ended():
+                half.clear()
+            case Spoken() | Proposed() | BuildDone() | Judged():
+                kept += [*half, record]
+                half.clear()
+            case _:
+                kept.append(record)
+    return kept
 
 
 def thread(records: Iterable[Record]) -> list[Turn]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
+from collections.abc import Iterable
+from io import FileIO
 from pathlib import Path
-from typing import TextIO
 
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.transcript.events import (
@@ -16,33 +18,62 @@ from astra_chat.transcript.events import (
     Record,
     Spoken,
 )
+from astra_chat.transcript.reader import Transcript
 
 NAME = "transcript.jsonl"
 
 
 class Writer:
-    """Appends events to a new transcript. Raises BadInput if the file is there already or cannot be
-    made, EnvironmentLack if it cannot be written to any more."""
+    """Appends events to a new transcript, or by `go_on` to one that is there.
 
-    def __init__(self, path: Path, run: str) -> None:
-        self.path, self._run = path, run
-        self._file = _create(path)
+    Raises BadInput if a new file is there already or cannot be made, or another process writes it;
+    EnvironmentLack if it cannot be written to any more.
+    """
+
+    def __init__(self, path: Path, run: str, file: FileIO | None = None) -> None:
+        self.path, self._run, self._file = path, run, file or _create(path)
         self._start = time.monotonic()
         self._seq = self._turn = 0
+
+    @classmethod
+    def go_on(cls, transcript: Transcript) -> Writer:
+        """Append to a transcript that was read; a torn last line is cut away."""
+        last = transcript.records[-1]
+        writer = cls(transcript.path, last.run, _open_again(transcript))
+        writer._count_from(last)
+        return writer
 
     def append(self, *events: Event) -> list[Record]:
         """Write the events and wait until the disk has them."""
         records = [self._record(event) for event in events]
-        try:
-            self._file.writelines(record.model_dump_json() + "\n" for record in records)
-            self._file.flush()
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            raise EnvironmentLack(f"cannot write {self.path}: {error.strerror}") from None
+        self._write(records)
         return records
+
+    def copy(self, records: Iterable[Record]) -> list[Record]:
+        """Write another run's records as this one's; its clock goes on from the last of them."""
+        copies = []
+        for record in records:
+            copies.append(record.model_copy(update={"run": self._run, "seq": self._seq}))
+            self._count_from(copies[-1])
+        self._write(copies)
+        return copies
 
     def close(self) -> None:
         self._file.close()
+
+    def _count_from(self, last: Record) -> None:
+        self._start = time.monotonic() - last.t
+        self._seq, self._turn = last.seq + 1, last.turn
+
+    def _write(self, records: Iterable[Record]) -> None:
+        """In one piece, so that a kill hardly ever tears a line."""
+        left = memoryview("".join(r.model_dump_json() + "\n" for r in records).encode())
+        try:
+            while left:
+                left = left[self._file.write(left) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise EnvironmentLack(f"cannot write {self.path}: {error.strerror}") from None
 
     def _record(self, event: Event) -> Record:
         self._turn += isinstance(event, Spoken | Proposed | BuildDone | Judged)
@@ -52,15 +83,47 @@ class Writer:
         return record
 
 
-def _create(path: Path) -> TextIO:
-    """Open a file that must not be there yet: an existing transcript is never overwritten."""
+def _create(path: Path) -> FileIO:
+    """Open a file that must not be there yet: an existing transcript is never overwritten.
+
+    An empty one holds nothing of a run: it was killed before its first line.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("x", encoding="utf-8", newline="\n")
+        file = path.open("ab", buffering=0)
     except FileExistsError:
-        there = path if path.exists() else path.parent
         raise BadInput(
-            f"{there} is there already and is not overwritten: name another folder"
+            f"{path.parent} is there already and is not overwritten: name another folder"
         ) from None
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from None
+    _lock(file, path)
+    if os.fstat(file.fileno()).st_size:
+        file.close()
+        raise BadInput(f"{path} is there already and is not overwritten: name another folder")
+    return file
+
+
+def _open_again(transcript: Transcript) -> FileIO:
+    path = transcript.path
+    try:
+        file = path.open("r+b", buffering=0)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}") from None
+    _lock(file, path)
+    whole, newline, _ = file.readall().rpartition(b"\n")
+    if len(whole) + len(newline) != transcript.size:
+        file.close()
+        raise BadInput(f"{path} has grown since it was read: another process goes on with it")
+    file.truncate(transcript.size)
+    file.seek(transcript.size)
+    return file
+
+
+def _lock(file: FileIO, path: Path) -> None:
+    """Keep others from writing it; the lock goes with the process, however that ends."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise BadInput(f"{path} is being written by another run: wait for its end") from None

@@ -7,22 +7,20 @@ from typing import Any
 
 import pytest
 
-from astra_chat.request import Request, place, request_for
+from astra_chat.request import Request, Wishes, place, request_for
 from astra_chat.tools.errors import BadInput
 
 
 def request(folder: Path, **changes: Any) -> Request:
-    words: dict[str, Any] = {
-        "task": str(folder),
-        "models": "scripted",
-        "device": "virtual",
-        "gpu": None,
-        "out": None,
-        "rounds": 3,
-        "cases": None,
-        "baseline": "sglang",
-    }
-    return request_for(**{**words, **changes})
+    words = {"task": str(folder), "device": "virtual", "rounds": 3, **changes}
+    return request_for(Wishes(**words))
+
+
+def test_what_is_not_said_has_defaults(task_folder: Path) -> None:
+    found = request_for(Wishes(task=task_folder))
+    assert found.limits.rounds == 5 and found.models.name == "scripted" and found.tier == "sglang"
+    with pytest.raises(BadInput, match="name a TASK"):
+        request_for(Wishes())
 
 
 def test_words_become_values(task_folder: Path) -> None:
@@ -39,7 +37,7 @@ def test_words_become_values(task_folder: Path) -> None:
         ({"baseline": "today"}, "--baseline today: use sglang or paper"),
         ({"cases": "all"}, "--cases all: use demo or bench"),
         ({"device": "tpu"}, "no device 'tpu'"),
-        ({"models": "openai:x"}, "no models 'openai:x'"),
+        ({"models": "oracle"}, "no models 'oracle'"),
         ({"task": "none"}, "no task 'none'"),
         ({"gpu": "v0"}, "v0"),
     ],

@@ -15,8 +15,9 @@ import pytest
 
 import astra_chat
 from astra_chat.tools.types import sha256_of
-from astra_chat.transcript.events import Blob, Ended, Record
+from astra_chat.transcript.events import Blob
 from astra_chat.transcript.reader import read
+from tests.chat_samples import story
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,17 +33,6 @@ def follow(path: Path, lines: int, process: subprocess.Popen[str]) -> None:
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "the run is too slow"
         time.sleep(0.01)
-
-
-def said(records: tuple[Record, ...] | list[Record]) -> list[str]:
-    """Events without their header and seconds."""
-    words = []
-    for record in records[1:]:
-        document = record.event.model_dump(mode="json")
-        for part in (document, *(document.get(k) or {} for k in ("report", "evaluation"))):
-            part.pop("steps", None)
-        words.append(json.dumps(document))
-    return words
 
 
 @pytest.fixture(scope="module")
@@ -119,39 +109,63 @@ def test_from_python(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
     assert read(result.transcript).header.task == first.task, "judged by the same rules"
 
 
-def test_of_a_killed_run_a_prefix_survives(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
-    folder, out, _ = whole
-    complete = said(read(out).records)
-    path = tmp_path / "out" / "transcript.jsonl"
-    process = subprocess.Popen(
-        command("run", folder, "--device", "virtual", "-o", path.parent),
-        cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+def started(folder: Path, out: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        command("run", folder, "--device", "virtual", "-o", out),
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def test_a_killed_run_goes_on_to_the_identical_end(
+    whole: tuple[Path, Path, str], tmp_path: Path
+) -> None:
+    """Without its task folder: the task comes from the transcript."""
+    folder, out, _ = whole
+    path = tmp_path / "out" / "transcript.jsonl"
+    process = started(folder, path.parent)
     follow(path, 27, process)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     found = read(path)
     assert found.ended is None and len(found.records) >= 27
-    kept = said(found.records)
-    assert kept == complete[: len(kept)]
+    done = subprocess.run(
+        command("run", "--resume", path), cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert story(path) == story(out)
+    assert "resumed on" in done.stdout and done.stdout.count("Leave the scalar loop") == 1
+    again = subprocess.run(command("replay", path), cwd=ROOT, capture_output=True, text=True)
+    assert again.stdout == done.stdout
+    assert (path.parent / "best.cu").read_text() == (out / "best.cu").read_text()
 
 
-def test_ctrl_c_ends_at_once_with_130(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
-    folder, _, _ = whole
-    process = subprocess.Popen(
-        command("run", folder, "--device", "virtual", "-o", tmp_path / "out"),
-        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    follow(tmp_path / "out" / "transcript.jsonl", 14, process)
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
+    whole: tuple[Path, Path, str], tmp_path: Path, times: int
+) -> None:
+    folder, out, _ = whole
+    path = tmp_path / "out" / "transcript.jsonl"
+    process = started(folder, path.parent)
+    follow(path, 14, process)
     asked = time.monotonic()
+    assert process.stderr is not None
     process.send_signal(signal.SIGINT)
-    stdout, stderr = process.communicate(timeout=60)
+    finishing = process.stderr.readline()
+    if times == 2:
+        process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 130, stderr
-    assert time.monotonic() - asked < 10
-    assert stderr == "" and stdout.endswith(f"transcript: {tmp_path}/out/transcript.jsonl\n")
-    ended = read(tmp_path / "out").records[-1].event
-    assert isinstance(ended, Ended) and ended.reason == "interrupted"
+    assert times == 1 or time.monotonic() - asked < 10
+    assert stdout.endswith(f"transcript: {path}\n")
+    assert "Ctrl-C again stops at once" in finishing
+    assert stderr == f"astra-chat: go on with: astra-chat run --resume {path}\n"
+    ended = read(path).ended
+    assert ended is not None and ended.reason == "interrupted"
     assert not _children_in(tmp_path), "no process goes on"
+    done = subprocess.run(
+        command("run", folder, "--resume", path.parent, "--quiet"), cwd=ROOT, timeout=300
+    )
+    assert done.returncode == 0 and story(path) == story(out)
 
 
 def _children_in(folder: Path) -> list[str]:

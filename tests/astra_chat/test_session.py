@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,8 @@ import pytest
 from astra_chat.agents.payloads import Pass
 from astra_chat.agents.thread import Limits
 from astra_chat.models import open_models
-from astra_chat.request import Request
+from astra_chat.request import Request, Wishes
+from astra_chat.resume import request_on, resumed
 from astra_chat.session import RunResult, Session
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.tasks import Task, load_task
@@ -29,6 +30,7 @@ from tests.chat_samples import (
     VECTOR,
     WRONG_OUTCOME,
     FixedJudge,
+    story,
     timed,
 )
 
@@ -191,20 +193,48 @@ def test_a_record_that_cannot_be_shown_stops_the_run(
     assert len(fixed_judge.evaluated) == 1, "nobody goes on in the background"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_run_ends_at_once_and_says_so(
-    task: Task, tmp_path: Path, fixed_judge: FixedJudge, number: signal.Signals
-) -> None:
-    def interrupt() -> None:
-        if len(fixed_judge.evaluated) == 1:
-            os.kill(os.getpid(), number)
-            assert fixed_judge.cancelled.wait(10), "the judge was not stopped"
+def stop_by(judge: FixedJudge, *numbers: signal.Signals) -> None:
+    """Send signals while the second kernel is judged."""
 
-    fixed_judge.before = interrupt
-    result = run(task, tmp_path / "out", fixed_judge)
+    def before() -> None:
+        if len(judge.evaluated) == 1:
+            for number in numbers:
+                signal.pthread_kill(threading.main_thread().ident or 0, number)
+                time.sleep(0.05)
+            if numbers != (signal.SIGINT,):
+                assert judge.cancelled.wait(10), "the judge was not stopped"
+
+    judge.before = before
+
+
+@pytest.mark.parametrize(
+    ("numbers", "turns"),
+    [
+        ((signal.SIGINT,), 9),
+        ((signal.SIGINT, signal.SIGINT), 8),
+        ((signal.SIGTERM,), 8),
+    ],
+)
+def test_an_interrupted_run_says_so_and_goes_on_to_the_identical_end(
+    task: Task, tmp_path: Path, numbers: tuple[signal.Signals, ...], turns: int
+) -> None:
+    """Ctrl-C once finishes the turn; twice, or SIGTERM, stops at once."""
+    run(task, tmp_path / "whole", FixedJudge())
+    judge = FixedJudge()
+    stop_by(judge, *numbers)
+    result = run(task, tmp_path / "out", judge)
     found = read(result.transcript)
     assert found.ended is not None and found.ended.reason == "interrupted"
-    assert speakers(result.transcript) == STORY[:8], "the turns that were finished"
+    assert speakers(result.transcript) == STORY[:turns], "the turns that were finished"
+    before = result.transcript.read_bytes()
+    go_on(task, result.transcript, FixedJudge())
+    assert result.transcript.read_bytes().startswith(before), "appended, nothing else"
+    assert story(result.transcript) == story(tmp_path / "whole")
+
+
+def go_on(task: Task, path: Path, judge: FixedJudge) -> RunResult:
+    past = resumed(path)
+    return Session(request_on(past, task, Wishes()), judge=judge, past=past).run()
 
 
 def test_an_existing_transcript_is_not_touched(
@@ -223,13 +253,11 @@ def test_from_within_an_event_loop(task: Task, tmp_path: Path, fixed_judge: Fixe
     assert asyncio.run(notebook()).summary.best is not None
 
 
-def test_ctrl_c_in_a_notebook(task: Task, tmp_path: Path, fixed_judge: FixedJudge) -> None:
-    def interrupt() -> None:
-        if len(fixed_judge.evaluated) == 1:
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            assert fixed_judge.cancelled.wait(10), "the judge was not stopped"
-
-    fixed_judge.before = interrupt
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_in_a_notebook(
+    task: Task, tmp_path: Path, fixed_judge: FixedJudge, times: int
+) -> None:
+    stop_by(fixed_judge, *[signal.SIGINT] * times)
 
     async def cell() -> RunResult:
         return run(task, tmp_path / "out", fixed_judge)
@@ -238,6 +266,7 @@ def test_ctrl_c_in_a_notebook(task: Task, tmp_path: Path, fixed_judge: FixedJudg
     result = loop.run_until_complete(cell())
     loop.close()
     assert result.summary.ended is not None and result.summary.ended.reason == "interrupted"
+    assert len(speakers(result.transcript)) == (9 if times == 1 else 8)
 
 
 @pytest.mark.parametrize("name", ["best.cu", "best"])

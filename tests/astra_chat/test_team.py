@@ -6,6 +6,7 @@ import asyncio
 
 from autogen_agentchat.agents import AssistantAgent, UserProxyAgent
 from autogen_agentchat.base import TaskResult
+from autogen_agentchat.conditions import ExternalTermination
 from autogen_agentchat.messages import SelectSpeakerEvent
 from autogen_agentchat.teams import SelectorGroupChat
 
@@ -23,7 +24,9 @@ def test_the_team_is_autogens(task: Task, fixed_judge: FixedJudge) -> None:
     setting = Setting(
         task=task, baseline=task.baseline, tier="sglang", device="virtual", limits=Limits()
     )
-    team, moderator = build_team(setting, open_models("scripted", task), fixed_judge, print)
+    team, moderator = build_team(
+        setting, open_models("scripted", task), fixed_judge, print, ExternalTermination()
+    )
     assert isinstance(team, SelectorGroupChat)
     members = {agent.name: agent for agent in team._participants}
     assert isinstance(members.pop("executor"), UserProxyAgent)

@@ -1,0 +1,202 @@
+"""Going on from a transcript, which is all that a run needs of its past: the task, the turns, the
+options. A resumed run appends to it; a branch takes turns over into a transcript of its own."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.policy import STOP_WORDS, next_speakers
+from astra_chat.agents.thread import Limits, Turn
+from astra_chat.request import Request, Wishes, request_for
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.tasks import Task, find_task, load_task
+from astra_chat.tools.types import Device, sha256_of
+from astra_chat.transcript.events import Chosen, Origin, Record, Repaired, Spoken
+from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.turns import finished, texts, thread
+
+NO_LIMITS = Limits(rounds=10**9)
+BROKEN_OFF = ("interrupted", "error")
+"""Ends after which the chat goes on where it was."""
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a run goes on from."""
+
+    transcript: Transcript
+    branched: tuple[Record, ...] | None = None
+    """The records that a branch takes over; None where the transcript itself is gone on with."""
+
+    @property
+    def turns(self) -> list[Turn]:
+        """What was said before."""
+        return thread(self.transcript.records if self.branched is None else self.branched)
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where a branch comes from."""
+        if self.branched is None:
+            return None
+        turns = thread(self.branched)
+        run = self.transcript.records[0].run
+        return Origin(run=run, turn=len(turns), rounds=facts.rounds_begun(turns))
+
+
+def past_of(
+    resume: str | Path | None, branch: str | Path | None, after_round: int | None
+) -> Past | None:
+    """What --resume, --branch and --from ask for. Raises BadInput."""
+    if resume is not None and branch is not None:
+        raise BadInput("--resume appends to a transcript, --branch starts another: give one")
+    if after_round is not None and resume is None and branch is None:
+        raise BadInput("--from ROUND goes with --branch FILE or --resume FILE")
+    if resume is not None and after_round is None:
+        return resumed(Path(resume))
+    file = branch if resume is None else resume
+    return None if file is None else branched(Path(file), after_round)
+
+
+def resumed(path: Path) -> Past:
+    """Go on with an interrupted or killed run. Raises BadInput if it cannot be read."""
+    return Past(read(path))
+
+
+def branched(path: Path, rounds: int | None) -> Past:
+    """Go on from the end of a round, 0 being the baseline's, or from the last finished turn.
+
+    Raises BadInput if the transcript cannot be read or did not finish that round.
+    """
+    transcript = read(path)
+    kept = finished(transcript.records)
+    return Past(transcript, tuple(kept if rounds is None else _until(transcript, kept, rounds)))
+
+
+def _require_more(past: Past, limits: Limits) -> None:
+    """Raise BadInput where nothing is left to be done."""
+    turns = thread(past.transcript.records if past.branched is None else past.branched)
+    stop = next_speakers(turns, limits).stop if turns else None
+    ended = past.transcript.ended
+    broken_off = past.branched is None and (ended is None or ended.reason in BROKEN_OFF)
+    if stop is None or broken_off:
+        return
+    way = f"--rounds {limits.rounds + 1} goes on, " if stop == "rounds" else ""
+    raise BadInput(
+        f"{past.transcript.path} is finished: {STOP_WORDS[stop]};"
+        f" {way}--branch FILE --from ROUND goes on from an earlier round"
+    )
+
+
+def _require_device(past: Past, device: Device) -> None:
+    """Raise BadInput unless figures of this device may stand beside the recorded ones."""
+    before = past.transcript.header.device
+    if device.model_copy(update={"index": before.index}) != before:
+        raise BadInput(
+            f"{past.transcript.path} was judged on {before.name}, not on {device.name}: figures of"
+            " two devices cannot be compared"
+        )
+
+
+def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
+    """The recorded request with what may change changed: models, rounds, a branch's folder.
+
+    Raises BadInput naming the option that may not, or where nothing is left to be done.
+    """
+    transcript, options = past.transcript, past.transcript.options
+    for option, said, recorded in (
+        ("--cases", wishes.cases, options.cases),
+        ("--baseline", wishes.baseline, options.tier),
+    ):
+        if said is not None and said != recorded:
+            kept = recorded or "left it to the device"
+            raise BadInput(f"{option} {said}: {transcript.path} has {kept}, which stays")
+    if past.branched is None and wishes.out is not None:
+        raise BadInput("--out goes with --branch: a resumed run stays in its folder")
+    device, gpu = _words(transcript.header.device)
+    if wishes.device is not None or wishes.gpu is not None:
+        device, gpu = wishes.device or "auto", wishes.gpu
+    request = request_for(
+        replace(
+            wishes,
+            task=task.folder,
+            models=wishes.models or options.models,
+            device=device,
+            gpu=gpu,
+            out=wishes.out if past.branched is not None else transcript.path.parent,
+            rounds=options.rounds if wishes.rounds is None else wishes.rounds,
+            cases=options.cases,
+            baseline=options.tier,
+        )
+    )
+    _require_device(past, request.device)
+    _require_more(past, request.limits)
+    return request
+
+
+def _words(device: Device) -> tuple[str, str | None]:
+    """--device and --gpu for a recorded device."""
+    if device.kind == "virtual":
+        return "virtual", device.spec
+    return f"cuda:{device.index}", None
+
+
+@contextmanager
+def task_of(transcript: Transcript, given: str | Path | None) -> Iterator[Task]:
+    """The task as the transcript has it; where the user names one, that, if it is the same."""
+    recorded = transcript.header.task
+    if given is not None:
+        task = find_task(str(given))
+        if task.id != recorded.id:
+            hashes = {name: sha256_of(text) for name, text in task.files().items()}
+            raise BadInput(
+                f"{transcript.path} was judged by other files of {recorded.name}:"
+                f" {', '.join(_different(recorded.files, hashes))}; leave TASK away to go on"
+                " with the recorded ones"
+            )
+        yield task
+        return
+    with tempfile.TemporaryDirectory(prefix="astra-task-") as name:
+        _write_files(transcript, Path(name))
+        yield load_task(Path(name))
+
+
+def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Record]:
+    """The records up to the planner's turn after a round; without it, up to the round's end."""
+    planners = [
+        i
+        for i, record in enumerate(kept)
+        if isinstance(record.event, Spoken) and record.event.speaker == "planner"
+    ]
+    if 0 <= rounds < len(planners):
+        end = planners[rounds]
+        while isinstance(kept[end - 1].event, Chosen | Repaired):
+            end -= 1
+        return kept[:end]
+    turns = thread(kept)
+    following = next_speakers(turns, NO_LIMITS).speakers if turns else ("tester",)
+    if rounds == len(planners) and (not following or following[0] == "planner"):
+        return kept
+    raise BadInput(
+        f"{transcript.path} has no finished round {rounds}: rounds 0 to"
+        f" {max(0, len(planners) - 1)} are"
+    )
+
+
+def _different(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Names of files that are not the same."""
+    return sorted(name for name in before | now if before.get(name) != now.get(name))
+
+
+def _write_files(transcript: Transcript, folder: Path) -> None:
+    stored = texts(transcript.records)
+    for name, sha in transcript.header.task.files.items():
+        path = (folder / name).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            raise BadInput(f"{transcript.path}: the task's file '{name}' leads out of its folder")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(stored[sha])
