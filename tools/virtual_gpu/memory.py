@@ -101,6 +101,11 @@ class Memory:
         buffer = self._buffers[at]
         return buffer if address < buffer.address + buffer.nbytes else None
 
+    @property
+    def buffers(self) -> list[Buffer]:
+        """All of them, ordered by address."""
+        return list(self._buffers)
+
     def track_writes(self, on: bool) -> None:
         """Begins anew to note which bytes are stored to, or stops."""
         self._tracking = on

@@ -59,7 +59,7 @@ def run(
     threads = padded_threads(launch.block)
     step = _batch_blocks(program, threads)
     tally = LaunchTally() if counters else None
-    room = _shared_limit(program, launch)
+    room = shared_limit(program, launch)
     for start in range(0, chosen.size, step):
         frame = _frame(
             program, launch, memory, module_globals or {}, chosen[start : start + step], tally, room
@@ -92,7 +92,7 @@ def _batch_blocks(program: Program, threads: int) -> int:
     return max(lanes // threads, 1)
 
 
-def _shared_limit(program: Program, launch: Launch) -> int:
+def shared_limit(program: Program, launch: Launch) -> int:
     """Static and dynamic; a dynamic array begins at most 15 bytes behind the static ones."""
     static = (
         -(-program.shared_bytes // 16) * 16
