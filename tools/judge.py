@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from astra_chat.tools.audit import audit
 from astra_chat.tools.build import Build, build_all
 from astra_chat.tools.check import check
 from astra_chat.tools.errors import BadInput, EnvironmentLack
@@ -185,7 +186,14 @@ class Judge:
             raise BadInput(f"the {self.tier} baseline of {self.task.name} does not build: {why}")
         if isinstance(built, Build):
             steps.note("from the cache" if built.cached else "")
+            return self._audited(built, source, steps)
         return built
+
+    def _audited(self, built: Build, source: str, steps: _Steps) -> Build | Refused:
+        """The baseline is the task's own, not a stranger's: it may keep what it likes."""
+        with steps.step("audit"):
+            findings = audit(built, self.task, source) if source != self.baseline else ()
+        return Refused(gate="audit", findings=findings) if findings else built
 
     def _checked(
         self, built: Build, extra_cases: Sequence[Case], steps: _Steps

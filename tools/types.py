@@ -13,7 +13,7 @@ ValueFamily = Literal[
 ]
 DeviceKind = Literal["cuda", "virtual"]
 Basis = Literal["measured", "estimated"]
-StepName = Literal["guard", "build", "check", "time", "profile"]
+StepName = Literal["guard", "build", "audit", "check", "time", "profile"]
 
 ITEM_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 DTYPE_CODES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2}

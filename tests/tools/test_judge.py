@@ -51,7 +51,9 @@ def test_the_baseline_against_itself_is_a_tie(judge: Judge, device: Device) -> N
     assert outcome.basis == ("measured" if device.kind == "cuda" else "estimated")
     assert outcome.profile.basis == outcome.basis and len(outcome.profile.metrics) >= 5
     assert all(0 < case.percent_of_limit < 130 for case in outcome.cases)
-    assert [s.name for s in evaluation.steps] == ["guard", "build", "check", "time", "profile"]
+    assert [s.name for s in evaluation.steps] == [
+        "guard", "build", "audit", "check", "time", "profile",
+    ]  # fmt: skip
     assert {p.step for p in seen} >= {"build", "check", "time", "profile"}
     assert evaluation.candidate == candidate_id(judge.baseline) and evaluation.resources
 
@@ -126,3 +128,14 @@ def test_a_strange_kernel_needs_isolation_or_trust(
         assert isinstance(judge.build(judge.baseline).result, Built)
     with Judge(task, virtual_device("h200"), trust=True) as judge:
         assert isinstance(judge.build(scalar).result, Built)
+
+
+def test_what_hides_from_the_guard_is_refused_by_the_audit(judge: Judge, scalar: str) -> None:
+    state = "static int n;\n  if (++n > 9) return cudaSuccess;\n  switch (dtype) {"
+    counting = scalar.replace("switch (dtype) {", state)
+    assert counting != scalar
+    outcome = judge.check(counting).outcome
+    assert isinstance(outcome, Refused) and outcome.gate == "audit"
+    assert [(f.line, f.what.split(":")[0]) for f in outcome.findings] == [
+        (1 + counting[: counting.index("static int n")].count("\n"), "n")
+    ]

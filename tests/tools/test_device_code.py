@@ -1,0 +1,78 @@
+"""PTX read for what persists, what rounds and what stays in the cache."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.device_code import kept_in_l2, tensor_or_low_precision, tf32, written_globals
+
+HEAD = """
+.visible .global .align 4 .b8 table[16] = {0, 0, 128, 63};
+.global .align 1 .b8 $str[5] = {97, 98, 99, 10, 0};
+.visible .entry kernel(.param .u64 out)
+{
+    .reg .b64 %rd<9>;
+    mov.u64 %rd1, table;
+    cvta.global.u64 %rd2, %rd1;
+"""
+NAMES = frozenset({"table", "$str"})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "st.global.u32 [%rd1], 5;",
+        "st.u32 [%rd2+4], 5;",
+        "mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd2, %rd3; st.f32 [%rd4], %f1;",
+        "@%p1 st.global.u32 [%rd1], 5;",
+        "atom.global.add.u32 %r1, [%rd1], 1;",
+        "red.global.add.u32 [%rd1+8], 1;",
+        "st.global.u64 [%rd8], %rd2;",
+        "{ .param .b64 a; st.param.b64 [a], %rd2; call.uni helper, (a); }",
+        "bra L; L: mov.u64 %rd5, %rd2; st.u8 [%rd5], 1;",
+    ],
+)
+def test_a_write_is_followed_to_its_variable(body: str) -> None:
+    assert written_globals(f"{HEAD}{body} ret; }}", NAMES) == ["table"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "ld.global.f32 %f1, [%rd1]; st.global.f32 [%rd8], %f1;",
+        "ld.f32 %f1, [%rd2+4]; st.shared.f32 [%r9], %f1;",
+        "// st.global.u32 [%rd1], 5;\n",
+        "{ .param .b64 a; st.param.b64 [a], %rd2; call.uni (retval0), vprintf, (a, b); }",
+        "st.global.u32 [%rd8], 5; atom.global.add.u32 %r1, [%rd7], 1;",
+    ],
+)
+def test_reading_and_printing_are_no_writes(body: str) -> None:
+    assert written_globals(f"{HEAD}{body} ret; }}", NAMES) == []
+
+
+def test_another_functions_registers_are_others() -> None:
+    second = ".visible .entry other() { st.global.u32 [%rd1], 5; ret; }"
+    assert written_globals(f"{HEAD} ret; }} {second}", NAMES) == []
+
+
+def test_precision() -> None:
+    assert tf32("wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32 {%f1}, {%r1};")
+    assert tf32("cvt.rna.tf32.f32 %r1, %f1;") == "cvt.rna.tf32.f32"
+    assert tf32("// cvt.rna.tf32.f32 %r1, %f1;\nfma.rn.f32 %f1, %f2, %f3, %f4;") is None
+    for low in (
+        "cvt.rn.f16.f32 %rs1, %f1;",
+        "fma.rn.bf16x2 %r1, %r2, %r3, %r4;",
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1};",
+        "cvt.rn.satfinite.e4m3x2.f32 %rs1, %f1, %f2;",
+    ):
+        assert tensor_or_low_precision(low), low
+    assert (
+        tensor_or_low_precision("fma.rn.f32 %f1, %f2, %f3, %f4; ld.global.b16 %rs1, [%rd1];")
+        is None
+    )
+
+
+def test_cache_policy() -> None:
+    assert kept_in_l2("createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0;")
+    assert kept_in_l2("ld.global.L2::evict_last.f32 %f1, [%rd1];")
+    assert kept_in_l2("ld.global.L1::no_allocate.L2::evict_first.f32 %f1, [%rd1];") is None

@@ -1,0 +1,207 @@
+"""Audits what was built, not what was written: symbols, constructors, state, precision.
+
+Names can be hidden from any reader of text (policy.py); a linker is not to be fooled. What a
+launcher may link to is a list of grants. Read is the candidate's own object, kernel.o, before the
+CUDA runtime is linked to it, and the cubin and PTX of the same call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from astra_chat.tools import device_code, elf, policy
+from astra_chat.tools.build import Build
+from astra_chat.tools.elf import Elf, Symbol
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Finding
+
+RUNTIME = re.compile(
+    r"__cuda(RegisterFatBinary(End)?|UnregisterFatBinary|RegisterFunction|RegisterVar"
+    r"|PushCallConfiguration|PopCallConfiguration|GetKernel|LaunchKernel|InitModule)(_ptsz)?"
+)
+"""What nvcc's own host code calls."""
+C_LIBRARY = frozenset(
+    "memcpy memset memmove memcmp strlen strcmp strncmp abort atexit __cxa_atexit __stack_chk_fail"
+    " printf fprintf puts putchar fputs fputc fwrite vfprintf stderr stdout __printf_chk"
+    " __fprintf_chk __memcpy_chk __memset_chk __assert_fail __dso_handle _GLOBAL_OFFSET_TABLE_"
+    " __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release"
+    " __cxa_guard_abort __cxa_begin_catch __cxa_end_catch __cxa_rethrow"
+    " __cxa_throw_bad_array_new_length __cxa_pure_virtual __cxa_throw __cxa_allocate_exception"
+    " __cxa_free_exception __tls_get_addr abs labs div ldiv".split()
+)
+CPP_LIBRARY = re.compile(
+    r"_ZSt\d+__throw_\w+|_ZN?K?St\w*(array|tuple|exception|logic_error|runtime_error)\w*|_ZSt9terminatev"
+    r"|_ZTVN10__cxxabiv1\w+|_Zn[wa]m|_Zd[la]Pvm?"
+)
+"""Throwing helpers, type information, new and delete: what the standard's templates pull in."""
+MATHS = re.compile(
+    r"(exp2?|expm1|log2?|log10|log1p|sqrt|rsqrt|pow|sin|cos|tan|tanh|erf|fabs|floor|ceil|round|trunc"
+    r"|fmod|fmin|fmax|ldexp|frexp|lround|lrint|rint|nearbyint|fma|cbrt|hypot)[fl]?l?"
+)
+CONSTRUCTORS = (".init_array", ".ctors", ".preinit_array", ".fini_array", ".dtors")
+OWN_CONSTRUCTOR = "_ZL24__sti____cudaRegisterAllv"
+"""nvcc's registration of the kernels; the runtime needs it, nothing else runs at load."""
+OWN_STATE = re.compile(
+    r"_ZL15__fatDeviceText|_ZL20__cudaFatCubinHandle|DW\.ref\.\w+|_ZT[VIS]\w+"
+    r"|_Z(GV)?ZL?\d+__device_stub__\w+E(8__handle|5__tmp|3__f)"
+)
+SECTIONS = re.compile(
+    r"(\.rela)?\.(text|rodata|data|bss|init_array|eh_frame|gcc_except_table|nv_fatbin|group|comment"
+    r"|nvFatBinSegment|note|symtab|strtab|shstrtab|tbss|tdata|lbss|ldata)\b.*|"
+)
+SYSTEM_CALLS = (b"\x0f\x05", b"\x0f\x34", b"\xcd\x80")
+"""syscall, sysenter, int 0x80."""
+STATE = "it keeps state from one call to the next: every call must start from its arguments alone"
+
+
+def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
+    """What in the built object breaks the policy, each with the source line that names it first."""
+    host, cubin = Elf.read(build.object), Elf.read(build.folder / "kernel.cubin")
+    kernels = {s.name for s in cubin.symbols if s.other & elf.CUDA_ENTRY}
+    ptx = build.ptx.read_text(errors="replace")
+    said = [
+        *_imports(host),
+        *_exports(host, task.entry, kernels),
+        *_constructors(host),
+        *_host_state(host, frozenset(plain(s.name) for s in cubin.symbols if s.kind == elf.OBJECT)),
+        *_sections(host),
+        *_system_calls(host),
+        *_device_state(cubin, ptx),
+        *_device_code(ptx, task),
+    ]
+    findings = [
+        Finding(line=_line(source, name), what=f"{plain(name)}: {why}") for name, why in said
+    ]
+    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.line))
+
+
+Said = Iterator[tuple[str, str]]
+"""A symbol, section or instruction, and what is wrong with it."""
+
+
+def _imports(host: Elf) -> Said:
+    for name in sorted({s.name for s in host.symbols if not s.section and s.name}):
+        if name in C_LIBRARY or any(p.fullmatch(name) for p in (RUNTIME, CPP_LIBRARY, MATHS)):
+            continue
+        plain = re.sub(r"(_v\d+|_ptsz|_ptds)+$", "", name)
+        if not policy.CUDA_CALLS.fullmatch(plain):
+            why = policy.refusal(plain, called=True) or "a launcher has no use for it"
+            yield name, f"links to it: {why}"
+
+
+def _exports(host: Elf, entry: str, kernels: set[str]) -> Said:
+    defined = [s for s in host.symbols if s.section and s.binding != elf.LOCAL and s.name]
+    for symbol in defined:
+        if re.match(r"(__)?cu(da)?[A-Z]", symbol.name):
+            yield symbol.name, "defines a name of the CUDA runtime"
+        elif not symbol.name.startswith(("_Z", "DW.ref.")) and symbol.name not in (entry, *kernels):
+            yield symbol.name, "exports it beside the launcher: make it static"
+    launchers = [s for s in defined if s.name == entry and s.kind == elf.FUNCTION]
+    if len(launchers) != 1 or launchers[0].binding != elf.GLOBAL:
+        yield entry, "the launcher is not exported as one plain function"
+
+
+def _constructors(host: Elf) -> Said:
+    """Every pointer of these sections must be nvcc's registration."""
+    places = {(s.section, s.value): s.name for s in host.symbols if s.kind == elf.FUNCTION}
+    for index, section in enumerate(host.sections):
+        if not section.name.startswith(CONSTRUCTORS):
+            continue
+        for relocation in host.relocations(index):
+            name = places.get(host.place(relocation), section.name)
+            if name != OWN_CONSTRUCTOR:
+                yield name, "host code that runs when the library is loaded or unloaded"
+
+
+def _host_state(host: Elf, on_device: frozenset[str]) -> Said:
+    """Variables of the host; nvcc gives each variable of the device one of the same name."""
+    for symbol in host.symbols:
+        if (
+            symbol.kind not in (elf.OBJECT, elf.THREAD_LOCAL)
+            or not symbol.section
+            or not symbol.size
+        ):
+            continue
+        section = _section_of(host, symbol)
+        if section is None or not section.flags & elf.WRITE:
+            continue
+        own = section.name.startswith(".data.rel.ro") or OWN_STATE.fullmatch(symbol.name)
+        if not own and plain(symbol.name) not in on_device:
+            yield symbol.name, STATE
+
+
+def _section_of(host: Elf, symbol: Symbol) -> elf.Section | None:
+    """None for symbols that lie in no section of the file."""
+    return host.sections[symbol.section] if symbol.section < len(host.sections) else None
+
+
+def _sections(host: Elf) -> Said:
+    for section in host.sections:
+        if section.flags & elf.ALLOCATED and not SECTIONS.fullmatch(section.name):
+            yield section.name, "a section of its own"
+
+
+def _system_calls(host: Elf) -> Said:
+    """Bytes of a system call in the code; those that a jump's distance happens to have pass."""
+    for section in host.sections:
+        if section.flags & elf.EXECUTABLE:
+            code = section.content
+            for call in SYSTEM_CALLS:
+                at = code.find(call)
+                while at >= 0:
+                    if not _is_distance(code, at):
+                        yield section.name, "calls the operating system past the C library"
+                        return
+                    at = code.find(call, at + 1)
+
+
+def _is_distance(code: bytes, at: int) -> bool:
+    """Whether the bytes are the low half of a call's or a jump's 32-bit distance."""
+    return code[at - 1] in (0xE8, 0xE9) or (code[at - 2] == 0x0F and code[at - 1] & 0xF0 == 0x80)
+
+
+def _device_state(cubin: Elf, ptx: str) -> Said:
+    """Global variables of the device: none that starts empty, none that a kernel writes."""
+    started = set()
+    for symbol in cubin.symbols:
+        section = _section_of(cubin, symbol) if symbol.section else None
+        if (
+            symbol.kind != elf.OBJECT
+            or section is None
+            or not section.name.startswith(".nv.global")
+        ):
+            continue
+        if section.kind == elf.NO_BITS:
+            yield symbol.name, f"a __device__ variable; {STATE}"
+        else:
+            started.add(symbol.name)
+    for name in device_code.written_globals(ptx, frozenset(started)):
+        yield name, f"a __device__ variable that a kernel may write; {STATE}"
+
+
+def _device_code(ptx: str, task: Task) -> Said:
+    if "float32" in task.dtypes and (found := device_code.tf32(ptx)):
+        yield found, "rounds float32 to ten bits: the contract says float32"
+    elif set(task.dtypes) == {"float32"} and (found := device_code.tensor_or_low_precision(ptx)):
+        yield found, "computes below float32: the contract says float32"
+    if found := device_code.kept_in_l2(ptx):
+        yield found, "asks the L2 cache to keep data for the next call"
+
+
+def plain(name: str) -> str:
+    """The last identifier of a mangled name: "calls" of _ZZ12silu_and_mulE5calls."""
+    last = name
+    if name.startswith("_Z"):
+        for number in re.finditer(r"\d+", name):
+            word = name[number.end() : number.end() + int(number[0])]
+            if len(word) == int(number[0]) and word.isidentifier():
+                last = word
+    return last
+
+
+def _line(source: str, name: str) -> int:
+    """First line that names it; 1 where none does."""
+    word = re.compile(rf"\b{re.escape(plain(name))}\b")
+    lines = enumerate(source.splitlines(), start=1)
+    return next((number for number, line in lines if word.search(line)), 1)
