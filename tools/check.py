@@ -2,42 +2,170 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from astra_chat.tools.build import Build
+from astra_chat.tools.floats import OVERFLOW, Array, as_float
 from astra_chat.tools.oracle import Truth
+from astra_chat.tools.precision import Yardstick
 from astra_chat.tools.runner import CaseRun, Failure, Runner
-from astra_chat.tools.tasks import Arg, Task
-from astra_chat.tools.types import ITEM_BYTES, Correct, DTypeName, Wrong
+from astra_chat.tools.tasks import Arg, Task, Tolerance
+from astra_chat.tools.types import (
+    ITEM_BYTES,
+    CheckRecord,
+    Correct,
+    Crashed,
+    DTypeName,
+    ErrorNorm,
+    How,
+    Wrong,
+)
 
-Array = np.ndarray[Any, Any]
+HOW_IN_WORDS: dict[How, str] = {
+    "fresh": "in fresh buffers",
+    "same_buffers": "in buffers that held other inputs before",
+    "graph": "under CUDA-graph capture, and replayed",
+}
+LEAST_ULPS = 1e-3
+"""Below this a baseline counts as exact: a ratio to it says nothing."""
 
-OVERFLOW = {"float16": 2.0**16, "bfloat16": 2.0**128, "float32": 2.0**128}
-"""Where a dtype has become infinite: larger results must be infinite too."""
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the launcher to make: a case, and into which buffers and how."""
+
+    truth: Truth
+    how: How = "fresh"
+    hidden: bool = False
+
+
+@dataclass
+class Seen:
+    """What a check has seen so far; becomes its record."""
+
+    calls: list[Call] = field(default_factory=list)
+    elements: int = 0
+    guard_bytes: int = 0
+    read_bytes: int = 0
+    repeats: int = 0
+    same_bits: bool = True
+    worst: float = 0.0
+    worst_error: ErrorNorm | None = None
+    sampled: dict[str, str] = field(default_factory=dict)
+    _bits: dict[Path, bytes] = field(default_factory=dict)
+
+    def add(self, task: Task, call: Call, run: CaseRun) -> None:
+        """Count what was looked at, and compare the bits with those of an earlier such call."""
+        self.calls.append(call)
+        digest = sha256()
+        for arg in task.args:
+            content, guards = run.after(arg)
+            self.guard_bytes += len(guards)
+            self.read_bytes += 0 if arg.written else len(content)
+            if arg.written:
+                covered = run.coverage(arg)
+                bits = content if covered is None else content[covered]
+                self.elements += len(bits) // ITEM_BYTES[arg.dtype_of(run.truth.case)]
+                digest.update(bits.tobytes())
+        before = self._bits.setdefault(call.truth.folder, digest.digest())
+        if sum(c.truth.folder == call.truth.folder for c in self.calls) > 1:
+            self.repeats += 1
+            self.same_bits &= before == digest.digest()
+        if note := run.report.get("sampled"):
+            self.sampled[run.truth.case.label] = note
+
+    def nearest(self, error: ErrorNorm | None) -> None:
+        """Keep the error norm that came nearest to its limit."""
+        if error and (self.worst_error is None or _share(error) > _share(self.worst_error)):
+            self.worst_error = error
+
+    def correct(self) -> Correct:
+        cases = {call.truth.folder: call for call in self.calls}.values()
+        return Correct(
+            cases=len(cases),
+            hidden=sum(call.hidden for call in cases),
+            sampled=tuple(f"{label}: {note}" for label, note in self.sampled.items()),
+            worst=self.worst,
+            error_ratio=_ratio(self.worst_error) if self.worst_error else None,
+            deterministic=self.same_bits if self.repeats else None,
+        )
+
+    def record(self, left_out: Sequence[str] = ()) -> CheckRecord:
+        cases = {call.truth.folder: call for call in self.calls}.values()
+        return CheckRecord(
+            visible=tuple(call.truth.case for call in cases if not call.hidden),
+            hidden=tuple(call.truth.case for call in cases if call.hidden),
+            left_out=tuple(left_out),
+            calls=len(self.calls),
+            how=dict(Counter(call.how for call in self.calls)),
+            elements=self.elements,
+            guard_bytes=self.guard_bytes,
+            read_bytes=self.read_bytes,
+            repeats=self.repeats,
+            worst_error=self.worst_error,
+        )
 
 
 def check(
     runner: Runner,
     build: Build,
-    truths: Sequence[Truth],
+    calls: Sequence[Call],
+    yardstick: Yardstick | None = None,
+    seen: Seen | None = None,
     on_case: Callable[[int], None] = lambda _: None,
 ) -> Correct | Wrong | Failure:
-    """Run every case and compare; the first failure ends it. Small cases should come first."""
-    worst, sampled = 0.0, []
-    for done, run in enumerate(runner.run(build, truths, "check"), start=1):
+    """Make every call and compare; the first failure ends it. Small cases should come first.
+
+    `yardstick` knows the baseline's own errors; `seen` is filled as the check goes.
+    """
+    seen = seen or Seen()
+    runs = runner.run(build, [c.truth for c in calls], "check", hows=[c.how for c in calls])
+    for call, run in zip(calls, runs, strict=False):  # a failure ends the runs early
         if not isinstance(run, CaseRun):
-            return run
+            return _in_context(run, call, seen)
         verdict = compare(runner.task, run)
         if isinstance(verdict, Wrong):
-            return verdict
-        worst = max(worst, verdict)
-        if note := run.report.get("sampled"):
-            sampled.append(f"{run.truth.case.label}: {note}")
-        on_case(done)
-    return Correct(cases=len(truths), sampled=tuple(sampled), worst=worst)
+            return _in_context(verdict, call, seen)
+        seen.add(runner.task, call, run)
+        seen.worst = max(seen.worst, verdict)
+        error = yardstick.judge(run) if yardstick else None
+        if isinstance(error, Wrong):
+            return error
+        seen.nearest(error)
+        on_case(len(seen.calls))
+    return seen.correct()
+
+
+def _in_context(found: Wrong | Failure, call: Call, seen: Seen) -> Wrong | Failure:
+    """Say so where the same inputs came out right before, or the buffers held others."""
+    words = []
+    if any(before.truth.folder == call.truth.folder for before in seen.calls):
+        words.append("an earlier call on the same inputs was right")
+    if call.how != "fresh":
+        words.append(f"called {HOW_IN_WORDS[call.how]}")
+    if isinstance(found, Wrong):
+        return found.model_copy(update={"note": "; ".join(filter(None, [found.note, *words]))})
+    if isinstance(found, Crashed):
+        return found.model_copy(update={"message": "; ".join([found.message, *words])})
+    return found
+
+
+def _share(error: ErrorNorm) -> float:
+    return error.candidate_ulps / error.limit_ulps
+
+
+def _ratio(error: ErrorNorm) -> float:
+    """Candidate over baseline; 1 where both are exact."""
+    if error.candidate_ulps == error.baseline_ulps:
+        return 1.0
+    return error.candidate_ulps / max(error.baseline_ulps, LEAST_ULPS)
 
 
 def compare(task: Task, run: CaseRun) -> float | Wrong:
@@ -93,23 +221,44 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
     )  # fmt: skip
 
 
-def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wrong:
-    """NaN and infinity patterns first: a comparison with NaN is never true by itself."""
-    case, dtype = run.truth.case, arg.dtype_of(run.truth.case)
-    got, expected = as_float(content, dtype), run.truth.expected(arg)
-    tolerance, overflow = task.tolerance[dtype], OVERFLOW[dtype]
-    with np.errstate(invalid="ignore", over="ignore"):
+@dataclass(frozen=True)
+class Comparison:
+    """Of values with the truth, element by element."""
+
+    good: Array
+    same_pattern: Array
+    """NaN and infinity are where they belong."""
+    share: Array
+    """Error over the allowed error."""
+    allowed: Array
+
+
+def compare_values(
+    got: Array, expected: Array, tolerance: Tolerance, dtype: DTypeName
+) -> Comparison:
+    """float64 against float64. NaN and infinity patterns first: no comparison with NaN is true."""
+    overflow = OVERFLOW[dtype]
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         beyond = np.abs(expected) > overflow * (1 + tolerance.rtol)
         same_pattern = (np.isnan(got) == np.isnan(expected)) & (
             ~beyond | (np.isinf(got) & (np.sign(got) == np.sign(expected)))
         )
         target = np.clip(expected, -overflow, overflow)
         allowed = tolerance.atol + tolerance.rtol * np.abs(target)
-        share = np.abs(np.clip(got, -overflow, overflow) - target) / allowed
+        error = np.abs(np.clip(got, -overflow, overflow) - target)
+        share = np.where(error == 0, 0.0, error / allowed)
     good = same_pattern & ((share <= 1.0) | np.isnan(expected))
+    return Comparison(good, same_pattern, share, allowed)
+
+
+def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wrong:
+    case, dtype = run.truth.case, arg.dtype_of(run.truth.case)
+    got, expected = as_float(content, dtype), run.truth.expected(arg)
+    found = compare_values(got, expected, task.tolerance[dtype], dtype)
+    good, share = found.good, found.share
     if (covered := run.coverage(arg)) is not None:
         ran = covered.reshape(-1, ITEM_BYTES[dtype]).any(axis=1)
-        good |= ~ran
+        good = good | ~ran
         share = share[ran]
     bad = np.flatnonzero(~good)
     if not len(bad):
@@ -117,10 +266,10 @@ def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wron
     first = int(bad[0])
     return Wrong(
         case=case, argument=arg.name,
-        reason=_reason(run, content, dtype, first, bool(same_pattern[first])),
+        reason=_reason(run, content, dtype, first, bool(found.same_pattern[first])),
         index=_index(first, arg.shape_of(case)),
         expected=float(expected[first]), got=float(got[first]), bad=len(bad), total=len(good),
-        note=f"allowed error there: {float(allowed[first]):.3g}",
+        note=f"allowed error there: {float(found.allowed[first]):.3g}",
     )  # fmt: skip
 
 
@@ -132,17 +281,6 @@ def _reason(
     if (words[first] == run.pattern).all():
         return "unwritten"
     return "value" if same_pattern else "nan_pattern"
-
-
-def as_float(content: Array, dtype: DTypeName) -> Array:
-    """Bytes of a dtype as float64, exactly."""
-    if dtype == "bfloat16":
-        widened = content.view(np.uint16).astype(np.uint32) << 16
-        typed: Array = widened.view(np.float32)
-    else:
-        typed = content.view({"float16": np.float16, "float32": np.float32}[dtype])
-    with np.errstate(invalid="ignore"):  # a signalling NaN is as good a NaN as any
-        return typed.astype(np.float64)
 
 
 def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

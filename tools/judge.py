@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from astra_chat.tools.audit import audit
 from astra_chat.tools.build import Build, build_all
-from astra_chat.tools.check import check
+from astra_chat.tools.checker import Checker
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.guard import guard
 from astra_chat.tools.oracle import Oracle, Truth
@@ -24,6 +24,7 @@ from astra_chat.tools.types import (
     BuildReport,
     Built,
     Case,
+    CheckRecord,
     Correct,
     Device,
     Evaluation,
@@ -81,6 +82,7 @@ class Judge:
         self._stop = Stop()
         self._oracle = Oracle(task)
         self._runner = Runner(task, device, self._stop)
+        self._checker = Checker(self._runner, self._oracle)
 
     def __enter__(self) -> Judge:
         return self
@@ -167,7 +169,7 @@ class Judge:
     ) -> Evaluation:
         return Evaluation(
             candidate=candidate_id(source), device=self.device, outcome=outcome,
-            resources=built.resources if built else (), steps=steps.done(),
+            resources=built.resources if built else (), steps=steps.done(), check=steps.record,
         )  # fmt: skip
 
     def _built(self, source: str, steps: _Steps) -> Build | Refused | BuildFailed | TimedOut:
@@ -198,14 +200,11 @@ class Judge:
     def _checked(
         self, built: Build, extra_cases: Sequence[Case], steps: _Steps
     ) -> Correct | Wrong | Failure:
-        cases = sorted({c.model_dump_json(): c for c in (*self.task.check, *extra_cases)}.values(),
-                       key=self.task.least_bytes)  # fmt: skip
         with steps.step("check"):
-            truths = self._truths("check", cases)
-            return check(
-                self._runner, built, truths,
-                lambda done: self._tell("check", done, len(truths), "compared with the oracle"),
-            )  # fmt: skip
+            outcome, steps.record = self._checker.check(
+                built, extra_cases, lambda *progress: self._tell("check", *progress)
+            )
+        return outcome
 
     def _timed(
         self, built: Build, weighted: Weighted, steps: _Steps
@@ -266,6 +265,7 @@ class _Steps:
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
+        self.record: CheckRecord | None = None
 
     @contextmanager
     def step(self, name: StepName) -> Iterator[None]:

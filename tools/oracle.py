@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -42,6 +43,10 @@ class Oracle:
 
     def close(self) -> None:
         self._root.cleanup()
+
+    def forget(self, truth: Truth) -> None:
+        """Delete a case's inputs and results."""
+        shutil.rmtree(truth.folder, ignore_errors=True)
 
     def truths(
         self,

@@ -20,7 +20,7 @@ from astra_chat.tools.oracle import Truth
 from astra_chat.tools.process import StepMemory, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Arg, Task
-from astra_chat.tools.types import Crashed, Device, TimedOut, Unsafe, Unsupported
+from astra_chat.tools.types import Crashed, Device, How, TimedOut, Unsafe, Unsupported
 
 Mode = Literal["check", "time", "profile"]
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
@@ -71,10 +71,15 @@ class Runner:
     stop: Stop = field(default_factory=Stop)
 
     def run(
-        self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None = None
+        self,
+        build: Build,
+        truths: Sequence[Truth],
+        mode: Mode,
+        baseline: Build | None = None,
+        hows: Sequence[How] | None = None,
     ) -> Iterator[CaseRun | Failure]:
-        """Yield each case's run, or the failure that ended the process."""
-        with self.request(build, truths, mode, baseline) as (request, folders):
+        """Yield each case's run, or the failure that ended the process; `hows` says how each."""
+        with self.request(build, truths, mode, baseline, hows) as (request, folders):
             module = f"astra_chat.tools.children.{self.device.kind}"
             limit_s = RUN_TIMEOUT_S[mode]
             started, finished = 0, 0
@@ -90,7 +95,10 @@ class Runner:
                         index = report["index"]
                         failure = _failure(report, truths[index])
                         yield failure or CaseRun(
-                            truths[index], folders[index], report, request["pattern"]
+                            truths[index],
+                            folders[index],
+                            report,
+                            request["calls"][index]["pattern"],
                         )
                         shutil.rmtree(folders[index], ignore_errors=True)  # they can be large
                         finished += 1
@@ -110,22 +118,36 @@ class Runner:
 
     @contextmanager
     def request(
-        self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None = None
+        self,
+        build: Build,
+        truths: Sequence[Truth],
+        mode: Mode,
+        baseline: Build | None = None,
+        hows: Sequence[How] | None = None,
     ) -> Iterator[tuple[dict[str, Any], list[Path]]]:
         """The request, and a scratch folder for each case's results."""
         with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
             folders = [Path(scratch) / str(i) for i in range(len(truths))]
             for folder in folders:
                 folder.mkdir()
+            pattern = nan_pattern()
             request: dict[str, Any] = {
                 "task": str(self.task.folder),
                 "mode": mode,
                 "library": str(build.library),
                 "index": self.device.index,
-                "pattern": nan_pattern(),
+                "pattern": pattern,
                 "calls": [
-                    {"case": t.case.model_dump_json(), "truth": str(t.folder), "after": str(f)}
-                    for t, f in zip(truths, folders, strict=True)
+                    {
+                        "case": t.case.model_dump_json(),
+                        "truth": str(t.folder),
+                        "after": str(folder),
+                        "how": how,
+                        "pattern": nan_pattern() if mode == "check" else pattern,
+                    }
+                    for t, folder, how in zip(
+                        truths, folders, hows or ["fresh"] * len(truths), strict=True
+                    )
                 ],
             }
             if baseline:

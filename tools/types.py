@@ -13,6 +13,9 @@ ValueFamily = Literal[
 ]
 DeviceKind = Literal["cuda", "virtual"]
 Basis = Literal["measured", "estimated"]
+How = Literal["fresh", "same_buffers", "graph"]
+"""A call to check is made in buffers of its own, in those of the call before it (whose case has the
+same shapes), or under CUDA-graph capture and then replayed (device `cuda`)."""
 StepName = Literal["guard", "build", "audit", "check", "time", "profile"]
 
 ITEM_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
@@ -349,8 +352,8 @@ class CheckRecord(Value):
     """Drawn cases that the baseline itself fails, and how: not held against a candidate."""
     calls: int
     """Of the launcher, repeats included."""
-    how: dict[str, int]
-    """Calls by how they were made: in fresh buffers, in used ones, as a replayed CUDA graph."""
+    how: dict[How, int]
+    """Calls by how they were made."""
     elements: int
     """Compared with the oracle, one by one."""
     guard_bytes: int

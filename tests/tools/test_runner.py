@@ -8,7 +8,7 @@ import pytest
 
 from astra_chat.tools import runner as runner_module
 from astra_chat.tools.build import Build, build
-from astra_chat.tools.check import check
+from astra_chat.tools.check import Call, check
 from astra_chat.tools.oracle import Oracle
 from astra_chat.tools.process import Stop
 from astra_chat.tools.runner import Runner
@@ -42,7 +42,8 @@ def judge(device: Device) -> Iterator[Judge]:
         """Built and checked without the guard, which would refuse some of these."""
         built = build(TASK, source, device)
         assert isinstance(built, Build), built
-        return check(Runner(TASK, device), built, oracle.truths(CASES, Stop()))
+        calls = [Call(truth) for truth in oracle.truths(CASES, Stop())]
+        return check(Runner(TASK, device), built, calls)
 
     yield run
     oracle.close()
@@ -130,7 +131,8 @@ def test_what_the_virtual_gpu_lacks_is_unsupported(scalar: str) -> None:
     built = build(TASK, source, device)
     assert isinstance(built, Build)
     oracle = Oracle(TASK)
-    outcome = check(Runner(TASK, device), built, oracle.truths(CASES, Stop()))
+    calls = [Call(truth) for truth in oracle.truths(CASES, Stop())]
+    outcome = check(Runner(TASK, device), built, calls)
     oracle.close()
     assert isinstance(outcome, Unsupported)
     assert "wgmma" in outcome.opcode and outcome.line > 0 and "silu" in outcome.kernel

@@ -15,7 +15,7 @@ import numpy as np
 from astra_chat.tools.contract import call_values
 from astra_chat.tools.layout import Bytes, poisoned, spread
 from astra_chat.tools.tasks import Task, load_task
-from astra_chat.tools.types import Case
+from astra_chat.tools.types import Case, How
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,14 @@ class Call:
     case: Case
     truth: Path
     after: Path
+    how: How = "fresh"
+    pattern: int = 0
+    """The 16-bit NaN that outputs, guards and paddings hold before the call."""
 
     @staticmethod
-    def of(item: dict[str, str]) -> Call:
+    def of(item: dict[str, Any]) -> Call:
         case = Case.model_validate_json(item["case"])
-        return Call(case, Path(item["truth"]), Path(item["after"]))
+        return Call(case, Path(item["truth"]), Path(item["after"]), item["how"], item["pattern"])
 
 
 def poison(task: Task, call: Call, arg_index: int, pattern: int) -> Bytes:

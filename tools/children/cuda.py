@@ -16,13 +16,15 @@ from astra_chat.tools.children.arguments import (
     task_of,
 )
 from astra_chat.tools.children.cuda_timing import TimedCall
-from astra_chat.tools.layout import Bytes, poisoned
+from astra_chat.tools.layout import poisoned
 from astra_chat.tools.process import Reporter
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.tasks import Task
 
 GUARD_BYTES = 4096
 """Poisoned bytes on both sides of every argument: a write outside shows."""
+LATE_CYCLES = 400_000
+"""About 0.2 ms: how much later than the launch the inputs arrive on the stream."""
 
 LAUNCH_FAILURE = 719
 """cudaErrorLaunchFailure, where torch does not say which error it was."""
@@ -41,13 +43,14 @@ def main() -> None:
         _profile(task, calls[0], library, request["pattern"])
         return
     baseline = ctypes.CDLL(request["baseline"]) if request["mode"] == "time" else None
+    held: list[torch.Tensor] = []
     for index, call in enumerate(calls):
         reporter.send("start", index=index)
         try:
             if baseline:
                 done = TimedCall(task, call, (baseline, library), request).run()
             else:
-                done = _check(task, call, library, request["pattern"])
+                done = _check(task, call, library, held)
         except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
             done = {"status": getattr(error, "error_code", LAUNCH_FAILURE)}
         reporter.send("case", index=index, **done)
@@ -55,24 +58,86 @@ def main() -> None:
             return
 
 
-def _check(task: Task, call: Call, library: ctypes.CDLL, pattern: int) -> dict[str, Any]:
-    """Run once on a stream of its own; write every argument's bytes, guards included."""
-    tensors = [_guarded(poison(task, call, i, pattern), pattern) for i in range(len(task.args))]
+def _check(
+    task: Task, call: Call, library: ctypes.CDLL, held: list[torch.Tensor]
+) -> dict[str, Any]:
+    """Run once; write every argument's bytes with the guards on both sides."""
+    contents = [_guarded(task, call, i) for i in range(len(task.args))]
+    if call.how != "same_buffers":
+        held[:] = [_poisoned(c, call.pattern) for c in contents]  # old ones go after new are made
+    shifts = [arg.shift_of(call.case) for arg in task.args]
+    addresses = [t.data_ptr() + GUARD_BYTES + shift for t, shift in zip(held, shifts, strict=True)]
     torch.cuda.synchronize()
-    stream = torch.cuda.Stream()
-    addresses = [t.data_ptr() + GUARD_BYTES for t in tensors]
-    status = launch(library, task, call.case, addresses, stream.cuda_stream)
+    run = _replayed if call.how == "graph" else _streamed
+    status, after = run(task, call, library, addresses, contents, held)
     if status:
         return {"status": status}
-    torch.cuda.synchronize()
-    for arg, tensor in zip(task.args, tensors, strict=True):
-        tensor.cpu().numpy().tofile(call.after / f"{arg.name}.after")
+    for arg, tensor, shift in zip(task.args, after, shifts, strict=True):
+        tensor[shift:].cpu().numpy().tofile(call.after / f"{arg.name}.after")
     return {"status": 0, "guard_bytes": GUARD_BYTES}
 
 
-def _guarded(content: Bytes, pattern: int) -> torch.Tensor:
-    guard = poisoned(GUARD_BYTES, pattern)
-    return torch.from_numpy(np.concatenate([guard, content, guard])).cuda()
+def _streamed(
+    task: Task,
+    call: Call,
+    library: ctypes.CDLL,
+    addresses: list[int],
+    contents: list[torch.Tensor],
+    buffers: list[torch.Tensor],
+) -> tuple[int, list[torch.Tensor]]:
+    """On a stream of its own, on which the inputs arrive late and the results are taken at once.
+
+    Work that is put on another stream meets inputs that are not there yet, or is not waited for.
+    """
+    stream = torch.cuda.Stream()
+    after = [torch.empty_like(buffer) for buffer in buffers]
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(LATE_CYCLES)
+        for buffer, content in zip(buffers, contents, strict=True):
+            buffer.copy_(content, non_blocking=True)
+        status = launch(library, task, call.case, addresses, stream.cuda_stream)
+        for result, buffer in zip(after, buffers, strict=True):
+            result.copy_(buffer, non_blocking=True)
+    torch.cuda.synchronize()
+    return status, after
+
+
+def _replayed(
+    task: Task,
+    call: Call,
+    library: ctypes.CDLL,
+    addresses: list[int],
+    contents: list[torch.Tensor],
+    buffers: list[torch.Tensor],
+) -> tuple[int, list[torch.Tensor]]:
+    """Captured while the buffers hold nothing but poison, and replayed once the inputs are there:
+    what runs during the capture is lost, as it is in a server that replays graphs."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        stream = torch.cuda.current_stream().cuda_stream
+        status = launch(library, task, call.case, addresses, stream)
+    if status:
+        return status, buffers
+    for buffer, content in zip(buffers, contents, strict=True):
+        buffer.copy_(content)
+    torch.cuda.synchronize()
+    graph.replay()
+    torch.cuda.synchronize()
+    return 0, buffers
+
+
+def _guarded(task: Task, call: Call, index: int) -> torch.Tensor:
+    """An argument's content between guards, on the device; the left one longer by its shift."""
+    left = poisoned(GUARD_BYTES + task.args[index].shift_of(call.case), call.pattern)
+    right = poisoned(GUARD_BYTES, call.pattern)
+    content = poison(task, call, index, call.pattern)
+    return torch.from_numpy(np.concatenate([left, content, right])).cuda()
+
+
+def _poisoned(like: torch.Tensor, pattern: int) -> torch.Tensor:
+    """A buffer of this size that holds nothing but poison."""
+    return torch.from_numpy(poisoned(like.numel(), pattern)).cuda()
 
 
 def _profile(task: Task, call: Call, library: ctypes.CDLL, pattern: int) -> None:

@@ -42,17 +42,35 @@ def main() -> None:
     except PtxUnsupported as lack:
         reporter.send("case", index=0, **_fault(lack))
         return
+    held: list[Bytes] = []
     for index, item in enumerate(request["calls"]):
         reporter.send("start", index=index)
-        reporter.send("case", index=index, **_run(gpu, library, task, Call.of(item), request))
+        held = _buffers(task, Call.of(item), held)
+        done = _run(gpu, library, task, Call.of(item), held, request)
+        reporter.send("case", index=index, **done)
+
+
+def _buffers(task: Task, call: Call, held: list[Bytes]) -> list[Bytes]:
+    """The arguments' buffers before a call; those held are not freed before new ones are made."""
+    contents = [poison(task, call, i, call.pattern) for i in range(len(task.args))]
+    if call.how != "same_buffers":
+        shifts = [arg.shift_of(call.case) for arg in task.args]
+        return [_aligned(c, shift) for c, shift in zip(contents, shifts, strict=True)]
+    for array, content in zip(held, contents, strict=True):
+        array[:] = content
+    return held
 
 
 def _run(
-    gpu: VirtualGpu, library: ctypes.CDLL, task: Task, call: Call, request: dict[str, Any]
+    gpu: VirtualGpu,
+    library: ctypes.CDLL,
+    task: Task,
+    call: Call,
+    arrays: list[Bytes],
+    request: dict[str, Any],
 ) -> dict[str, Any]:
     """Run one case; write every argument's bytes and, if sampled, which of them were written."""
     start = time.monotonic()
-    arrays = [_aligned(poison(task, call, i, request["pattern"])) for i in range(len(task.args))]
     names = [arg.name for arg in task.args]
     addresses = [gpu.register(a, n) for a, n in zip(arrays, names, strict=True)]
     gpu.reset()
@@ -98,10 +116,10 @@ def _fault(fault: Fault | PtxUnsupported) -> dict[str, Any]:
     return {"status": fault.cuda_error, "unsafe": {"what": what, "where": fault.where}}
 
 
-def _aligned(content: Bytes) -> Bytes:
-    """The content at an address that is a multiple of 256, as cudaMalloc gives it."""
-    room = np.empty(len(content) + ALIGNMENT_BYTES, dtype=np.uint8)
-    offset = -room.ctypes.data % ALIGNMENT_BYTES
+def _aligned(content: Bytes, shift: int) -> Bytes:
+    """The content `shift` bytes past an address that is a multiple of 256, cudaMalloc's."""
+    room = np.empty(len(content) + ALIGNMENT_BYTES + shift, dtype=np.uint8)
+    offset = -room.ctypes.data % ALIGNMENT_BYTES + shift
     aligned = room[offset : offset + len(content)]
     aligned[:] = content
     return aligned

@@ -15,7 +15,7 @@ import pytest
 
 from astra_chat.tools import runner as runner_module
 from astra_chat.tools.build import Build, build
-from astra_chat.tools.check import check
+from astra_chat.tools.check import Call, check
 from astra_chat.tools.devices import virtual_device
 from astra_chat.tools.oracle import Oracle, Truth
 from astra_chat.tools.process import Stop
@@ -155,7 +155,8 @@ def test_memory_piece_by_piece_ends_too(run: Run, monkeypatch: pytest.MonkeyPatc
 def test_an_honest_kernel_passes_after_all_that(level: Isolation, oracle: Oracle) -> None:
     built = build(TASK, HONEST, DEVICE)
     assert isinstance(built, Build)
-    outcome = check(Runner(TASK, DEVICE), built, [truth(oracle, 1), truth(oracle, 30)])
+    calls = [Call(truth(oracle, 1)), Call(truth(oracle, 30))]
+    outcome = check(Runner(TASK, DEVICE), built, calls)
     assert isinstance(outcome, Correct)
 
 

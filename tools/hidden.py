@@ -1,0 +1,112 @@
+"""Hidden cases: drawn from the legal domain after a candidate is built, so it cannot know them.
+
+Per dtype: the least extents, odd ones that are no powers of two, heavy tails, zeros and ones, and a
+family by chance; per dim that may exceed it, one case beyond a grid's second extent.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Case, DeviceKind, DTypeName, ValueFamily
+
+BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**23}
+"""Least bytes of one drawn case: the virtual GPU stays quick."""
+LONG_BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**22, "cuda": 2**28}
+"""The same for a case beyond a grid's limit."""
+GRID_LIMIT = 65_535
+"""Largest second and third extent of a grid: an index that does not loop breaks beyond."""
+BEYOND_GRID = 70_000
+CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "ramp", "one_hot", "special")
+SEED_BITS = 48
+
+Extents = Callable[[Task, DTypeName, random.Random, int], dict[str, int]]
+
+
+def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]:
+    """Hidden cases of one candidate; all lie in the contract's domain."""
+    budget = BUDGET_BYTES[device]
+    cases = []
+    for dtype in task.dtypes:
+        for extents, family in (
+            (_least, rng.choice(CHANCE)),
+            (_odd, "normal"),
+            (_odd, "heavy_tail"),
+            (_odd, "binary"),
+            (_odd, rng.choice(CHANCE)),
+        ):
+            cases.append(_case(task, dtype, extents(task, dtype, rng, budget), family, rng))
+    for name in task.dims:
+        dtype = rng.choice(task.dtypes)
+        dims = _beyond_grid(task, dtype, name, rng)
+        if dims and task.least_bytes(Case(dims=dims, dtype=dtype)) <= LONG_BUDGET_BYTES[device]:
+            cases.append(_case(task, dtype, dims, "normal", rng))
+    return tuple(cases)
+
+
+def twin(case: Case, rng: random.Random) -> Case:
+    """The same call on other numbers: what is remembered from the first is wrong for it."""
+    return case.model_copy(update={"seed": _seed(rng)})
+
+
+def seeded(case: Case, seed: int) -> Case:
+    """A case of the task's list, whose seed is the judge's to draw unless the list states one."""
+    return case if case.seed else case.model_copy(update={"seed": seed})
+
+
+def _case(
+    task: Task, dtype: DTypeName, dims: dict[str, int], family: ValueFamily, rng: random.Random
+) -> Case:
+    """Strides and addresses too are the caller's choice; strides as the task's own cases have."""
+    pads = sorted({case.pad for case in task.check})
+    return Case(
+        dims=dims, dtype=dtype, values=family, seed=_seed(rng), pad=rng.choice(pads),
+        offset=rng.choice((0, 1, 3)),
+    )  # fmt: skip
+
+
+def _seed(rng: random.Random) -> int:
+    return 1 + rng.getrandbits(SEED_BITS)
+
+
+def _least(task: Task, dtype: DTypeName, rng: random.Random, budget: int) -> dict[str, int]:
+    """Each dim at its least legal extent or a step or two above."""
+    dims = {}
+    for name, dim in task.dims.items():
+        step = dim.step(dtype)
+        low, high = -(-dim.min // step), dim.max // step
+        dims[name] = step * min(high, low + rng.randrange(3))
+    return dims
+
+
+def _odd(task: Task, dtype: DTypeName, rng: random.Random, budget: int) -> dict[str, int]:
+    """Odd multiples of each dim's step, even in the logarithm, as large as the budget allows."""
+    dims = {
+        name: -(-dim.min // dim.step(dtype)) * dim.step(dtype) for name, dim in task.dims.items()
+    }
+    for name in rng.sample(list(dims), len(dims)):
+        step, high = task.dims[name].step(dtype), task.dims[name].max // task.dims[name].step(dtype)
+        low = max(1, dims[name] // step)
+        while high > low and _bytes(task, dtype, {**dims, name: high * step}) > budget:
+            high = max(low, high // 2)
+        units = round(math.exp(rng.uniform(math.log(low), math.log(high))))
+        dims[name] = step * max(low, min(high, units | 1 if units | 1 <= high else units - 1))
+    return dims
+
+
+def _beyond_grid(
+    task: Task, dtype: DTypeName, name: str, rng: random.Random
+) -> dict[str, int] | None:
+    """This dim beyond a grid's limit, the others least; None where the contract stops before."""
+    step = task.dims[name].step(dtype)
+    low, high = GRID_LIMIT // step + 1, min(task.dims[name].max, BEYOND_GRID) // step
+    if high < low:
+        return None
+    return {**_least(task, dtype, rng, 0), name: step * rng.randint(low, high)}
+
+
+def _bytes(task: Task, dtype: DTypeName, dims: dict[str, int]) -> int:
+    return task.least_bytes(Case(dims=dims, dtype=dtype))

@@ -1,0 +1,171 @@
+"""How precise: a kernel's error beside the baseline's own, in units in the last place (ulps).
+
+The error norm of an argument on a case is the root mean square of |got - expected| over an ulp at
+max(|expected|, rms of all expected). Elements far below the rest are measured on the scale of the
+whole, for cancellation makes their own ulps arbitrarily small: by those, an honest float32 kernel
+of silu_and_mul errs by a million.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from astra_chat.tools.floats import FRACTION_BITS, OVERFLOW, Array, as_float, ulp
+from astra_chat.tools.runner import CaseRun
+from astra_chat.tools.tasks import Arg, Task
+from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, ErrorNorm, ValueFamily, Wrong
+
+ROW_ULPS = 3.0
+"""What float32 arithmetic may add that is common to a row, in float32's ulps: a scale that is off
+by some ulps puts every element of its row off, so a case tells as much as it has rows."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Error of one argument on one case."""
+
+    ulps: float
+    half_ulps: float
+    """The same norm of a result that is off by half an ulp everywhere: of correct rounding."""
+    count: int
+    """Elements that were compared."""
+    exact: Array | None = None
+    """Of inputs of zeros and ones: where the result is exactly the expected one."""
+
+    @staticmethod
+    def of(got: Array, expected: Array, dtype: DTypeName, binary: bool = False) -> Norm:
+        """Norm over the elements at which both are finite. `got` and `expected` are float64."""
+        kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < OVERFLOW[dtype])
+        exact = kept & (got == expected) if binary else None
+        target, error = expected[kept], np.abs(got[kept] - expected[kept])
+        if not len(target):
+            return Norm(0.0, 0.0, 0, exact)
+        scale = ulp(np.maximum(np.abs(target), _rms(target)), dtype)
+        return Norm(_rms(error / scale), _rms(0.5 * ulp(target, dtype) / scale), len(target), exact)
+
+
+class Yardstick:
+    """What the baseline's own errors are, and what they allow a candidate."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._own: dict[str, dict[str, Norm]] = {}
+        self._kinds: dict[str, tuple[DTypeName, ValueFamily]] = {}
+
+    def learn(self, run: CaseRun) -> None:
+        """Take a run of the baseline as the measure of its case."""
+        case = run.truth.case
+        self._kinds[_key(case)] = (case.dtype, case.values)
+        self._own[_key(case)] = {
+            arg.name: Norm.of(
+                *elements(arg, run)[:2], arg.dtype_of(case), binary=case.values == "binary"
+            )
+            for arg in self._task.args
+            if arg.written
+        }
+
+    def knows(self, case: Case) -> bool:
+        return _key(case) in self._own
+
+    def forget(self, case: Case) -> None:
+        self._own.pop(_key(case), None)
+
+    def judge(self, run: CaseRun) -> ErrorNorm | Wrong | None:
+        """The error norm nearest to its limit; Wrong beyond it; None without a baseline's run."""
+        found = []
+        for arg in self._task.args:
+            if arg.written and self.knows(run.truth.case):
+                got, expected, ran = elements(arg, run)
+                verdict = self.judge_values(arg, run.truth.case, got, expected, ran)
+                if isinstance(verdict, Wrong):
+                    return verdict
+                found.append(verdict)
+        return max(found, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
+
+    def judge_values(
+        self, arg: Arg, case: Case, got: Array, expected: Array, ran: Array
+    ) -> ErrorNorm | Wrong:
+        """Values at the flat positions `ran`, float64, on a case that the yardstick knows."""
+        own, dtype = self._own[_key(case)][arg.name], arg.dtype_of(case)
+        if own.exact is not None and len(own.exact) == len(got):
+            inexact = np.flatnonzero(own.exact & (got != expected))
+            if len(inexact):
+                note = "inputs of zeros and ones make it exact, as the baseline's is"
+                return _wrong(arg, case, got, expected, ran, inexact, note)
+        norm = Norm.of(got, expected, dtype)
+        own_ulps, limit = self._limit(arg, case, norm)
+        if norm.ulps <= limit:
+            return ErrorNorm(
+                case=case, argument=arg.name, candidate_ulps=norm.ulps,
+                baseline_ulps=own_ulps, limit_ulps=limit,
+            )  # fmt: skip
+        with np.errstate(invalid="ignore"):
+            error = np.abs(got - expected)
+        beyond = np.flatnonzero(error > 0.5 * ulp(expected, dtype))
+        beyond = beyond[np.argsort(-error[beyond], kind="stable")]
+        note = (
+            f"rms error {norm.ulps:.3g} ulp; the baseline's own is {own_ulps:.3g},"
+            f" at most {limit:.3g} is allowed"
+        )
+        return _wrong(arg, case, got, expected, ran, beyond, note)
+
+    def _limit(self, arg: Arg, case: Case, norm: Norm) -> tuple[float, float]:
+        """The baseline's norm, by the case or by all of its kind, and the candidate's limit.
+
+        A correctly rounded result is always within it, however exact the baseline happens to be.
+        """
+        own = max(self._own[_key(case)][arg.name].ulps, self._pooled(arg, case))
+        rows = max(1, math.prod(arg.shape_of(case)[:-1]))
+        dtype = arg.dtype_of(case)
+        common = ROW_ULPS * 2.0 ** (FRACTION_BITS[dtype] - FRACTION_BITS["float32"])
+        luck = 1 + 1 / math.sqrt(max(1, norm.count))
+        limit = luck * max(self._task.oracle_ratio * own, norm.half_ulps)
+        return own, limit + common / math.sqrt(rows)
+
+    def _pooled(self, arg: Arg, case: Case) -> float:
+        """Over all known cases of this dtype and family: a small one may be right by luck."""
+        alike = [
+            norms[arg.name]
+            for known, norms in self._own.items()
+            if self._kinds[known] == (case.dtype, case.values)
+        ]
+        count = sum(norm.count for norm in alike)
+        return math.sqrt(sum(n.ulps**2 * n.count for n in alike) / count) if count else 0.0
+
+
+def elements(arg: Arg, run: CaseRun) -> tuple[Array, Array, Array]:
+    """Got and expected, float64, where a block ran, and those flat positions."""
+    dtype = arg.dtype_of(run.truth.case)
+    got, expected = as_float(run.after(arg)[0], dtype), np.asarray(run.truth.expected(arg))
+    covered = run.coverage(arg)
+    if covered is None:
+        return got, expected, np.arange(len(got))
+    ran = np.flatnonzero(covered.reshape(-1, ITEM_BYTES[dtype]).any(axis=1))
+    return got[ran], expected[ran], ran
+
+
+def _wrong(
+    arg: Arg, case: Case, got: Array, expected: Array, ran: Array, bad: Array, note: str
+) -> Wrong:
+    first = int(bad[0])
+    return Wrong(
+        case=case, argument=arg.name, reason="precision",
+        index=tuple(int(i) for i in np.unravel_index(int(ran[first]), arg.shape_of(case))),
+        expected=float(expected[first]), got=float(got[first]), bad=len(bad), total=len(got),
+        note=note,
+    )  # fmt: skip
+
+
+def _rms(values: Array) -> float:
+    """Root mean square, whatever the magnitude."""
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * math.sqrt(float(np.mean(np.square(values / largest))))
+
+
+def _key(case: Case) -> str:
+    return case.model_dump_json()
