@@ -16,7 +16,7 @@ from astra_chat.request import Request, Wishes, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task, find_task, load_task
 from astra_chat.tools.types import Device, sha256_of
-from astra_chat.transcript.events import Chosen, Origin, Record, Repaired, Spoken
+from astra_chat.transcript.events import Deviation, Origin, Record, Spoken, TurnEvent
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import finished, texts, thread
 
@@ -174,16 +174,16 @@ def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Reco
     ]
     if 0 <= rounds < len(planners):
         end = planners[rounds]
-        while isinstance(kept[end - 1].event, Chosen | Repaired):
+        while not isinstance(kept[end - 1].event, TurnEvent | Deviation):
             end -= 1
         return kept[:end]
     turns = thread(kept)
     following = next_speakers(turns, NO_LIMITS).speakers if turns else ("tester",)
-    if rounds == len(planners) and (not following or following[0] == "planner"):
+    begun = facts.rounds_begun(turns)
+    if rounds == begun and (not following or following[0] == "planner"):
         return kept
     raise BadInput(
-        f"{transcript.path} has no finished round {rounds}: rounds 0 to"
-        f" {max(0, len(planners) - 1)} are"
+        f"{transcript.path} has no finished round {rounds}: rounds 0 to {max(0, begun - 1)} are"
     )
 
 

@@ -1,0 +1,130 @@
+"""SIGKILL at random points: whatever is left on the disk, the run goes on to the identical end."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.thread import Turn
+from astra_chat.models import open_models
+from astra_chat.request import Request, Wishes
+from astra_chat.resume import request_on, resumed
+from astra_chat.session import Session
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Outcome
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
+from astra_chat.transcript.writer import NAME
+from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, story, timed
+
+KILLS = 120
+NO_WINNER: dict[str, Outcome] = {VECTOR: timed(1.0, "tie")}
+"""Nothing is exported then, which would take a compiler seconds in every run."""
+
+
+def hold(task: Task, out: Path, judge: FixedJudge) -> None:
+    """Begin a run, or go on with what is left of one."""
+    path = out / NAME
+    if path.is_file() and path.stat().st_size:
+        past = resumed(path)
+        Session(request_on(past, task, Wishes()), judge=judge, past=past).run()
+    else:
+        models = open_models("scripted", task)
+        Session(Request(task=task, device=DEVICE, models=models, folder=out), judge=judge).run()
+
+
+def killed(task: Task, out: Path, dice: random.Random) -> bool:
+    """Hold the chat in a process of its own and kill it; False if that came too late."""
+    path = out / NAME
+    before = path.stat().st_size if path.is_file() else 0
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            judge = FixedJudge(NO_WINNER)
+            judge.before = lambda: time.sleep(dice.uniform(0, 0.004))
+            hold(task, out, judge)
+            code = 0
+        finally:
+            os._exit(code)
+    deadline = time.monotonic() + 20
+    while dice.random() < 0.999 and time.monotonic() < deadline:
+        if path.is_file() and path.stat().st_size > before:
+            break
+        time.sleep(0.001)
+    time.sleep(dice.choice([0.02, 0.2]) * dice.random())
+    os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the run itself failed"
+    return os.WIFSIGNALED(status)
+
+
+def test_killed_at_random_points_the_end_is_identical(task: Task, tmp_path: Path) -> None:
+    hold(task, tmp_path / "whole", FixedJudge(NO_WINNER))
+    whole = story(tmp_path / "whole")
+    dice = random.Random(20261121)
+    kills = finished = 0
+    lengths: set[int] = set()
+    while kills < KILLS:
+        out = tmp_path / str(finished)
+        while killed(task, out, dice):
+            kills += 1
+            if (out / NAME).is_file() and (out / NAME).stat().st_size:
+                lengths.add(len(read(out).records))
+        assert story(out) == whole
+        finished += 1
+    assert finished >= 3 and len(lengths) >= 15, "the kills did not come at many places"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_torn_anywhere_the_end_is_identical(task: Task, tmp_path: Path, seed: int) -> None:
+    """The file cut at any byte: of a line, between lines, between a source and its turn."""
+    hold(task, tmp_path / "whole", FixedJudge(NO_WINNER))
+    path = tmp_path / "out" / NAME
+    path.parent.mkdir()
+    data = (tmp_path / "whole" / NAME).read_bytes()
+    head = len(b"".join(data.splitlines(keepends=True)[: 2 + len(task.files())]))
+    cut = random.Random(seed).randint(head, len(data) - 1)
+    path.write_bytes(data[:cut])
+    hold(task, path.parent, FixedJudge(NO_WINNER))
+    assert story(path) == story(tmp_path / "whole")
+    assert path.read_bytes().startswith(data[: data[:cut].rfind(b"\n") + 1])
+
+
+def test_torn_in_its_head_nothing_can_go_on(task: Task, tmp_path: Path) -> None:
+    hold(task, tmp_path, FixedJudge(NO_WINNER))
+    path = tmp_path / NAME
+    path.write_bytes(path.read_bytes()[:3000])
+    with pytest.raises(BadInput, match="cut off"):
+        hold(task, tmp_path, FixedJudge(NO_WINNER))
+
+
+def test_what_is_counted_is_counted_from_the_thread(task: Task, tmp_path: Path) -> None:
+    """Extra cases and repairs of before the kill count after it."""
+    hold(task, tmp_path / "whole", FixedJudge(NO_WINNER))
+    turns = thread(read(tmp_path / "whole").records)
+    wrong = next(i for i, turn in enumerate(turns) if _is(turn, KERNELS["wrong.cu"]))
+    for lines in range(len((tmp_path / "whole" / NAME).read_text().splitlines())):
+        path = tmp_path / "cut" / NAME
+        path.parent.mkdir(exist_ok=True)
+        text = (tmp_path / "whole" / NAME).read_text().splitlines(keepends=True)
+        path.write_text("".join(text[: lines + 1]))
+        if lines < len(task.files()) + 1 or len(thread(read(path).records)) != wrong + 2:
+            continue
+        judge = FixedJudge(NO_WINNER)
+        hold(task, path.parent, judge)
+        assert judge.evaluated[0][0] == KERNELS["wrong.cu"]
+        assert len(judge.evaluated[0][1]) == 1 and len(judge.evaluated[-1][1]) == 2
+        assert story(path) == story(tmp_path / "whole")
+        return
+    raise AssertionError("no such cut")
+
+
+def _is(turn: Turn, source: str) -> bool:
+    return getattr(turn.payload, "source", "") == source
