@@ -54,6 +54,10 @@ def run(
     baseline: Annotated[
         str | None, typer.Option(help="What to beat: sglang (default) or paper.")
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="What may be spent: tokens=200000,usd=5,wall_s=3600,evaluations=40."),
+    ] = None,
     resume: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Go on with an interrupted or killed run.")
     ] = None,
@@ -88,6 +92,7 @@ def run(
             rounds=rounds,
             cases=cases,
             baseline=baseline,
+            budget=budget,
             resume=resume,
             branch=branch,
             after_round=after_round,

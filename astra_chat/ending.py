@@ -76,6 +76,8 @@ def ended(
 def _reason_words(thread: Thread, reason: EndReason) -> str:
     if reason == "interrupted":
         return "interrupted; the transcript holds every turn that was finished"
+    if reason == "budget":
+        return "the run stopped before it would have spent more than its budget"
     if reason == "error":
         return "the run broke off by an error that is not the kernel's"
     words = STOP_WORDS[reason]

@@ -108,6 +108,7 @@ def _options(request: Request) -> Options:
         repairs=request.limits.repairs,
         cases=request.cases,
         flags=request.task.flags,
+        budget=str(request.budget),
     )
 
 

@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from astra_chat.agents.thread import Limits
-from astra_chat.models import Models, open_models
+from astra_chat.budget import Budget, parse_budget
+from astra_chat.models import RunModels, open_models
 from astra_chat.tools.devices import pick_device
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import CASE_LISTS, TIER_FILES
@@ -22,12 +23,13 @@ class Request:
 
     task: Task
     device: Device
-    models: Models
+    models: RunModels
     tier: str = "sglang"
     """The baseline to beat, a key of judge.TIER_FILES."""
     cases: str | None = None
     """The list to time, one of judge.CASE_LISTS; None leaves it to the device."""
     limits: Limits = field(default_factory=Limits)
+    budget: Budget = field(default_factory=Budget)
     folder: Path | None = None
     """Where the run's files go; ./transcripts/<task>-<time>-<id> if None."""
 
@@ -46,6 +48,7 @@ class Wishes:
     rounds: int | None = None
     cases: str | None = None
     baseline: str | None = None
+    budget: str | None = None
 
 
 def request_for(wishes: Wishes) -> Request:
@@ -60,13 +63,21 @@ def request_for(wishes: Wishes) -> Request:
     models = open_models(wishes.models or "scripted", found, wishes.base_url)
     return Request(
         task=found,
-        device=pick_device(wishes.device or "auto", wishes.gpu),
+        device=_device(wishes, models),
         models=models,
         tier=_one_of("--baseline", wishes.baseline or "sglang", tuple(TIER_FILES)),
         cases=None if cases is None else _one_of("--cases", cases, CASE_LISTS),
         limits=limits,
+        budget=parse_budget(wishes.budget),
         folder=None if wishes.out is None else Path(wishes.out),
     )
+
+
+def _device(wishes: Wishes, models: RunModels) -> Device:
+    """The one named, else that of the recording that is played, else the best there is."""
+    if wishes.device in (None, "auto") and wishes.gpu is None and models.plays_on is not None:
+        return models.plays_on
+    return pick_device(wishes.device or "auto", wishes.gpu)
 
 
 def _one_of(option: str, value: str, allowed: tuple[str, ...]) -> str:

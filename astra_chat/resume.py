@@ -21,7 +21,7 @@ from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import finished, texts, thread
 
 NO_LIMITS = Limits(rounds=10**9)
-BROKEN_OFF = ("interrupted", "error")
+BROKEN_OFF = ("interrupted", "budget", "error")
 """Ends after which the chat goes on where it was."""
 
 
@@ -131,6 +131,7 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
             rounds=options.rounds if wishes.rounds is None else wishes.rounds,
             cases=options.cases,
             baseline=options.tier,
+            budget=options.budget if wishes.budget is None else wishes.budget,
         )
     )
     _require_device(past, request.device)

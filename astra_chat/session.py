@@ -27,10 +27,14 @@ from astra_chat.agents.moderator import Moderator
 from astra_chat.agents.payloads import Commission, Speaker
 from astra_chat.agents.policy import Next, next_speakers
 from astra_chat.agents.thread import Turn
+from astra_chat.budget import BudgetSpent
 from astra_chat.ending import deviation, ended
 from astra_chat.export import export_best
 from astra_chat.interrupt import in_own_loop, on_signal
 from astra_chat.journal import begin
+from astra_chat.ledger import ledger
+from astra_chat.models.cassette_judge import taped
+from astra_chat.models.meter import Meter, MeteredJudge
 from astra_chat.request import Request, Wishes, request_for
 from astra_chat.resume import Past, past_of, request_on, task_of
 from astra_chat.summary import Summary, summarize
@@ -38,7 +42,7 @@ from astra_chat.team import STALLED, build_team
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.types import Progress
-from astra_chat.transcript.events import Chosen, Record, Repaired, TurnEvent
+from astra_chat.transcript.events import Chosen, Ended, EndReason, Record, Repaired, TurnEvent
 
 Item: TypeAlias = BaseAgentEvent | BaseChatMessage | TaskResult
 """What a team's stream yields."""
@@ -68,6 +72,7 @@ def run(
     rounds: int | None = None,
     cases: str | None = None,
     baseline: str | None = None,
+    budget: str | None = None,
     resume: str | Path | None = None,
     branch: str | Path | None = None,
     after_round: int | None = None,
@@ -82,7 +87,7 @@ def run(
     Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
     An interrupted run returns: its summary says so.
     """
-    wishes = Wishes(task, models, base_url, device, gpu, out, rounds, cases, baseline)
+    wishes = Wishes(task, models, base_url, device, gpu, out, rounds, cases, baseline, budget)
     past = past_of(resume, branch, after_round)
     if past is None:
         return Session(request_for(wishes), on_record, on_progress, on_notice).run()
@@ -120,12 +125,21 @@ class Session:
         with self._judge() as judge:
             self._journal = begin(self._request, self._past, self._on_record)
             try:
-                self._converse(judge)
+                self._converse(self._metered(judge))
             finally:
                 self._journal.close()
         return RunResult(self._journal.path, summarize(self._journal.records))
 
     def _judge(self) -> AbstractContextManager[Judging]:
+        """The judge, with the models' tape running if they have one."""
+        request = self._request
+        past = self._past.turns if self._past else []
+        return taped(
+            request.models.tape, self._real_judge, request.task, request.device, request.tier,
+            request.cases, past,
+        )  # fmt: skip
+
+    def _real_judge(self) -> AbstractContextManager[Judging]:
         if self._own_judge is not None:
             return nullcontext(self._own_judge)
         request = self._request
@@ -136,6 +150,13 @@ class Session:
             cases=request.cases,
             on_progress=self._progress,
         )
+
+    def _metered(self, judge: Judging) -> Judging:
+        """Start the meter, of which the earlier sittings are a part, and the models' tape."""
+        request, before = self._request, self._journal.records
+        self._meter = Meter(request.budget, ledger(before), before[-1].t)
+        request.models.begin(request.task, request.device, self._meter)
+        return MeteredJudge(judge, self._meter)
 
     def _progress(self, report: Progress) -> None:
         """From the judge's thread to the chat's, where everything else is shown."""
@@ -167,8 +188,10 @@ class Session:
             self._finish()
         except KeyboardInterrupt:
             self._finish()
+        except BudgetSpent as spent:
+            self._finish(spent)
         except Exception as error:
-            self._journal.record(ended(self._journal.thread, "error", error))
+            self._end(ended(self._journal.thread, "error", error))
             error.add_note(f"the transcript so far: {self._journal.path}")
             raise
 
@@ -234,10 +257,13 @@ class Session:
                 if reason == STALLED:
                     raise RuntimeError("the team fell silent before its end")
             case SelectSpeakerEvent():
-                self._journal.record(Chosen(decision=moderator.decisions.popleft()))
+                chosen = Chosen(decision=moderator.decisions.popleft())
+                self._journal.record(*self._meter.take("selector"), chosen)
             case RepairEvent(source=source, content=reason):
-                self._journal.record(Repaired(speaker=cast(Speaker, source), reason=reason))
-            case BaseChatMessage():
+                repaired = Repaired(speaker=cast(Speaker, source), reason=reason)
+                self._journal.record(*self._meter.take(source, 1), repaired)
+            case BaseChatMessage(source=source):
+                self._journal.record(*self._meter.take(source))
                 self._take(typed(item))
 
     def _commission(self) -> Commission:
@@ -266,16 +292,23 @@ class Session:
         if found is not None and found not in events[last:]:
             self._journal.record(found)
 
-    def _finish(self) -> None:
+    def _finish(self, spent: BudgetSpent | None = None) -> None:
         """Leave the best candidate's files, then record the end."""
-        stop = self._following().stop if self._journal.thread else None
+        stop: EndReason | None = self._following().stop if self._journal.thread else None
+        if spent is not None:
+            stop = "budget"
         found = facts.best(self._journal.thread)
-        notes: list[str] = []
+        notes = [str(spent)] if spent else []
         if found is not None:
             source = facts.source_of(self._journal.thread, found[0].candidate)
             assert source is not None
-            notes = self._leave(source, whole=stop is not None)
-        self._journal.record(ended(self._journal.thread, stop or "interrupted", notes=notes))
+            notes += self._leave(source, whole=stop is not None)
+        self._end(ended(self._journal.thread, stop or "interrupted", notes=notes))
+
+    def _end(self, end: Ended) -> None:
+        """The last two lines: what was spent, and how it ended."""
+        self._journal.record(*self._meter.take())
+        self._journal.record(ledger(self._journal.records), end)
 
     def _leave(self, source: str, whole: bool) -> list[str]:
         """Write best.cu and, of a run that reached its end, best/; say what was written."""

@@ -12,6 +12,7 @@ from astra_chat.agents.thread import Attempt, Round
 from astra_chat.agents.words import describe, verdict
 from astra_chat.tools.types import AnyTime, Basis, Case, Device, Outcome, Timed, Value
 from astra_chat.transcript.events import Deviation, Ended, Header, Options, Record, Resumed
+from astra_chat.transcript.spending import Spent
 from astra_chat.transcript.turns import thread
 
 
@@ -65,6 +66,8 @@ class Summary(Value):
     """None: no candidate was faster."""
     rounds: tuple[RoundSummary, ...]
     deviations: tuple[Deviation, ...]
+    spent: Spent | None
+    """The ledger; None: the run was killed before its end, or recorded before there were any."""
     ended: Ended | None
     """None: the run was killed before its end."""
 
@@ -75,6 +78,7 @@ def summarize(records: Sequence[Record]) -> Summary:
     assert isinstance(header, Header)
     options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]
     turns = thread(records)
+    spent = [r.event for r in records if isinstance(r.event, Spent)]
     first, found = facts.baseline(turns), facts.best(turns)
     return Summary(
         schema="astra-chat/run/1",
@@ -90,6 +94,7 @@ def summarize(records: Sequence[Record]) -> Summary:
         best=_timing(found[0].candidate, found[1]) if found else None,
         rounds=tuple(_round(one) for one in facts.rounds(turns)),
         deviations=tuple(r.event for r in records if isinstance(r.event, Deviation)),
+        spent=spent[-1] if spent else None,
         ended=last.event if isinstance(last.event, Ended) else None,
     )
 

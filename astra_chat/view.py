@@ -30,6 +30,8 @@ from astra_chat.agents.words import (
     ratio_text,
     resources_in_words,
 )
+from astra_chat.budget import Budget, parse_budget
+from astra_chat.spending_view import asked_words, ledger_lines
 from astra_chat.table import table
 from astra_chat.tools.types import BuildReport, Evaluation, Profile, Step, Timed, candidate_id
 from astra_chat.transcript.events import (
@@ -46,6 +48,7 @@ from astra_chat.transcript.events import (
     Resumed,
     Spoken,
 )
+from astra_chat.transcript.spending import Asked, Spent, Tokens
 from astra_chat.transcript.turns import turn
 
 WIDTH = 100
@@ -85,16 +88,17 @@ class View:
         self._decision: Decision | None = None
         self._thread: list[Turn] = []
         self._texts: dict[str, str] = {}
+        self._tokens, self._budget = Tokens(), Budget()
+        self._ledger: list[str] = []
 
     def show(self, record: Record) -> None:
         event = record.event
         match event:
             case Header():
                 self._header = event
+                self._budget = parse_budget(event.options.budget)
                 if not self._quiet:
                     self._show_header(event, record.run)
-            case Blob(sha256=sha, text=text):
-                self._texts[sha] = text
             case Chosen(decision=decision):
                 self._decision = decision
             case Spoken() | Proposed() | BuildDone() | Judged():
@@ -102,17 +106,16 @@ class View:
                 if not self._quiet:
                     self._show_turn(record, said)
                 self._thread.append(said)
-            case Resumed():
-                self._decision = None
-                self._show_aside(event)
-            case Repaired() | Deviation():
-                self._show_aside(event)
             case Ended():
                 self._show_end(event)
+            case _:
+                self._show_aside(record)
 
-    def _show_aside(self, event: Repaired | Deviation | Resumed) -> None:
-        """What is no turn: a line or two below the last one."""
-        match event:
+    def _show_aside(self, record: Record) -> None:
+        """What is no turn: a line or two below the last one, or something to remember."""
+        match record.event:
+            case Blob(sha256=sha, text=text):
+                self._texts[sha] = text
             case Repaired(speaker=speaker, reason=reason):
                 self._line(f"{speaker}'s reply was sent back: {reason}", "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
@@ -121,8 +124,15 @@ class View:
                     f" the judge found {found}; the run goes on with what was found",
                     "yellow",
                 )
-            case Resumed(started=started):
+            case Resumed(started=started, options=options):
+                self._decision = None
+                self._budget = parse_budget(options.budget)
                 self._line(f"resumed on {started}", "bold")
+            case Asked(tokens=tokens) as asked:
+                self._tokens = self._tokens + tokens
+                self._line(asked_words(asked, self._tokens, self._budget), "dim")
+            case Spent() as spent:
+                self._ledger = ledger_lines(spent, record.t)
 
     def _show_header(self, header: Header, run: str) -> None:
         title = Text.assemble(
@@ -271,6 +281,8 @@ class View:
         self._wrapped(Text(ended.words, style))
         if ended.error:
             self._wrapped(Text(ended.error, "red"))
+        for line in self._ledger:
+            self._line(line, "dim")
 
     def _line(self, words: str, style: str = "") -> None:
         if not self._quiet:

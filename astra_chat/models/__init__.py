@@ -14,8 +14,11 @@ from astra_chat.agents.thread import Position
 from astra_chat.models.cassette import Head, Tape
 from astra_chat.models.cassette_client import CassetteClient
 from astra_chat.models.layer import Readable
+from astra_chat.models.meter import Meter, MeteredClient
 from astra_chat.models.offline import OfflineClient
 from astra_chat.models.openai import OpenAIModels
+from astra_chat.models.openai_options import options_of
+from astra_chat.models.prices import FREE, Price
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
@@ -34,6 +37,9 @@ class Models(Protocol):
 
     def described(self, role: Role) -> str:
         """A role's model and everything that shapes its answers."""
+
+    def price(self, role: Role) -> Price | None:
+        """Of a role's tokens; None where it is not known."""
 
     def expected(self, kernel: Kernel, place: Position) -> str | None:
         """The outcome that was foretold for a kernel, if any was."""
@@ -68,11 +74,14 @@ class RunModels:
 
     def __init__(self, name: str, parts: Mapping[Role, Models], tape: Tape | None = None) -> None:
         self.name, self._parts, self.tape = name, parts, tape
+        self._meter: Meter | None = None
 
     def client(self, role: Role) -> ChatCompletionClient:
-        client = self._parts[role].client(role)
+        client, model = self._parts[role].client(role), self.described(role)
         if self.tape is not None:
-            client = CassetteClient(client, role, self.described(role), self.tape)
+            client = CassetteClient(client, role, model, self.tape)
+        if self._meter is not None and model != ScriptedModels.name:
+            client = MeteredClient(client, role, model, self.price(role), self._meter)
         return Readable(client)
 
     @property
@@ -81,8 +90,14 @@ class RunModels:
         played = self.tape is not None and self.tape.mode == "replay"
         return self.tape.head.device if played and self.tape and self.tape.head else None
 
-    def begin(self, task: Task, device: Device) -> None:
-        """Start the tape, if one is to be recorded. Raises BadInput if it cannot be written."""
+    def begin(self, task: Task, device: Device, meter: Meter | None = None) -> None:
+        """Start the meter, and the tape if one is to be recorded.
+
+        Raises BadInput if it cannot be written, or a price is lacking that a budget needs.
+        """
+        self._meter = meter
+        if meter is not None:
+            meter.require_prices({role: self.price(role) for role in ROLES})
         if self.tape is not None:
             roles = {role: self.described(role) for role in ROLES}
             head = Head(models=self.name, roles=dict(roles), task=task.name, device=device)
@@ -90,6 +105,9 @@ class RunModels:
 
     def described(self, role: Role) -> str:
         return self._parts[role].described(role)
+
+    def price(self, role: Role) -> Price | None:
+        return self._parts[role].price(role)
 
     def expected(self, kernel: Kernel, place: Position) -> str | None:
         found = [part.expected(kernel, place) for part in self._parts.values()]
@@ -113,6 +131,11 @@ class PlayedModels:
 
     def described(self, role: Role) -> str:
         return self._roles[role]
+
+    def price(self, role: Role) -> Price | None:
+        """As if it were spent again: a replay's ledger is the recorded run's."""
+        spec = parse(self.name)[role]
+        return options_of(role, spec).price if spec.kind == "openai" else FREE
 
     def expected(self, kernel: Kernel, place: Position) -> str | None:
         """What a script foretells stands in the task's folder, not on the tape."""

@@ -9,6 +9,7 @@ from autogen_core.models import ChatCompletionClient
 from astra_chat.agents.payloads import Kernel
 from astra_chat.agents.thread import Position
 from astra_chat.models.openai_options import key_of, options_of
+from astra_chat.models.prices import Price
 from astra_chat.models.spec import ModelSpec, Role
 
 
@@ -32,6 +33,9 @@ class OpenAIModels:
 
     def described(self, role: Role) -> str:
         return self._options[role].described
+
+    def price(self, role: Role) -> Price | None:
+        return self._options[role].price
 
     def expected(self, kernel: Kernel, place: Position) -> str | None:
         """A live model foretells nothing but its plan's ratio."""

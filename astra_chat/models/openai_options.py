@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 
+from astra_chat.models.prices import Price, price_of
 from astra_chat.models.spec import ModelSpec, Role
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.types import Value
@@ -48,6 +49,11 @@ class OpenAIOptions(Value):
     top_p: float | None = Field(None, gt=0, le=1)
     seed: int | None = None
     service_tier: str | None = None
+    usd_in: float | None = Field(None, ge=0)
+    """Price of a million prompt tokens, where prices.toml lacks the model or is out of date."""
+    usd_cached: float | None = Field(None, ge=0)
+    """Of a million prompt tokens that the server had in its cache; as usd_in if not said."""
+    usd_out: float | None = Field(None, ge=0)
 
     @field_validator("base_url")
     @classmethod
@@ -65,6 +71,14 @@ class OpenAIOptions(Value):
     def wire(self) -> dict[str, Any]:
         """The options that go into a request."""
         return {name: value for name in WIRE if (value := getattr(self, name)) is not None}
+
+    @property
+    def price(self) -> Price | None:
+        """None where it is not known."""
+        if self.usd_in is None or self.usd_out is None:
+            return price_of(self.model)
+        cached = self.usd_in if self.usd_cached is None else self.usd_cached
+        return Price.model_validate({"in": self.usd_in, "cached": cached, "out": self.usd_out})
 
     @property
     def described(self) -> str:

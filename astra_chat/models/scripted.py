@@ -14,6 +14,7 @@ from astra_chat.agents.payloads import Kernel, NextSpeaker, Pass, Payload
 from astra_chat.agents.thread import Position
 from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
 from astra_chat.models.offline import NO_USAGE, OfflineClient
+from astra_chat.models.prices import FREE, Price
 from astra_chat.models.script import Script
 from astra_chat.models.spec import Role
 
@@ -28,6 +29,9 @@ class ScriptedModels:
 
     def described(self, role: Role) -> str:
         return self.name
+
+    def price(self, role: Role) -> Price | None:
+        return FREE
 
     async def close(self) -> None:
         """Nothing is open."""

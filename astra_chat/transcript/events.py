@@ -10,11 +10,12 @@ from pydantic import Field
 from astra_chat.agents.payloads import Said, Speaker
 from astra_chat.agents.policy import Decision, StopReason
 from astra_chat.tools.types import Basis, BuildReport, Device, Evaluation, Value
+from astra_chat.transcript.spending import Asked, Spent
 
 VERSION = 1
 """Of the format. A reader refuses another."""
 
-EndReason: TypeAlias = StopReason | Literal["interrupted", "error"]
+EndReason: TypeAlias = StopReason | Literal["interrupted", "budget", "error"]
 
 
 class TaskRecord(Value):
@@ -37,6 +38,8 @@ class Options(Value):
     """The timed list, demo or bench; None where the device decided."""
     flags: tuple[str, ...]
     """nvcc flags of baseline and candidates."""
+    budget: str = ""
+    """The words of --budget; nothing is limited where there are none."""
 
 
 class GitState(Value):
@@ -173,6 +176,8 @@ Event = Annotated[
     | Repaired
     | Deviation
     | Resumed
+    | Asked
+    | Spent
     | Ended,
     Field(discriminator="kind"),
 ]

@@ -21,6 +21,7 @@ from astra_chat.transcript.events import (
     Spoken,
     TurnEvent,
 )
+from astra_chat.transcript.spending import Asked, Spent
 
 
 def events_of(turn: Turn, stored: set[str]) -> list[Event]:
@@ -63,9 +64,9 @@ def finished(records: Iterable[Record]) -> list[Record]:
     half: list[Record] = []
     for record in records:
         match record.event:
-            case Chosen() | Repaired():
+            case Chosen() | Repaired() | Asked():
                 half.append(record)
-            case Resumed() | Ended():
+            case Resumed() | Spent() | Ended():
                 half.clear()
             case Spoken() | Proposed() | BuildDone() | Judged():
                 kept += [*half, record]

@@ -17,9 +17,12 @@ from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.tasks import Task
 from astra_chat.transcript.events import Chosen, Record, Repaired
 from astra_chat.transcript.reader import read
+from astra_chat.transcript.spending import Asked, Spent
 from astra_chat.transcript.turns import thread
 from tests.astra_chat.fake_openai import (
-    Asked,
+    Asked as Question,
+)
+from tests.astra_chat.fake_openai import (
     FakeOpenAI,
     Reply,
     by_script,
@@ -47,16 +50,21 @@ def run(
 
 
 def words(records: tuple[Record, ...]) -> list[str]:
-    return [record.event.model_dump_json() for record in records[1:]]
+    """Everything but the head and what was spent."""
+    return [
+        record.event.model_dump_json()
+        for record in records[1:]
+        if not isinstance(record.event, Asked | Spent)
+    ]
 
 
 def badly(
-    first: dict[str, list[Reply]], then: Callable[[Asked], Reply]
-) -> Callable[[Asked], Reply]:
+    first: dict[str, list[Reply]], then: Callable[[Question], Reply]
+) -> Callable[[Question], Reply]:
     """Some roles' first requests get other replies."""
     lock = threading.Lock()
 
-    def answer(asked: Asked) -> Reply:
+    def answer(asked: Question) -> Reply:
         with lock:
             left = first.get(asked.role)
             if left:

@@ -1,0 +1,49 @@
+"""Limits on what a run may spend: --budget tokens=200000,usd=5,wall_s=3600,evaluations=40."""
+
+from __future__ import annotations
+
+from pydantic import Field, ValidationError
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.types import Value
+
+
+class BudgetSpent(Exception):
+    """The next step would cost more than is left; its text says what is used up."""
+
+
+class Budget(Value):
+    """None: no limit."""
+
+    tokens: int | None = Field(None, gt=0)
+    """Prompt and completion of all roles."""
+    usd: float | None = Field(None, gt=0)
+    wall_s: float | None = Field(None, gt=0)
+    """Of all sittings together; the time between them does not count."""
+    evaluations: int | None = Field(None, gt=0)
+    """Candidates, and the baseline, that are run."""
+    gpu_s: float | None = Field(None, gt=0)
+    """Seconds of check, time and profile on a real GPU."""
+
+    def __str__(self) -> str:
+        given = self.model_dump(exclude_none=True)
+        return ",".join(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}"
+                        for name, value in given.items())  # fmt: skip
+
+
+def parse_budget(words: str | None) -> Budget:
+    """The words of --budget. Raises BadInput naming the part that is off."""
+    given: dict[str, str] = {}
+    for part in words.split(",") if words else ():
+        name, equals, value = part.partition("=")
+        if name not in Budget.model_fields:
+            there = ", ".join(Budget.model_fields)
+            raise BadInput(f"--budget: there is no '{name}', only {there}")
+        if not equals or name in given:
+            raise BadInput(f"--budget: '{part}': say each limit once, as {name}=NUMBER")
+        given[name] = value
+    try:
+        return Budget.model_validate(given)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        raise BadInput(f"--budget: {problem['loc'][0]}: {problem['msg']}") from None

@@ -1,0 +1,83 @@
+"""What a run has spent, from its records alone, so that a resumed run has lost nothing of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from astra_chat.agents.words import verdict
+from astra_chat.tools.types import BuildReport, Built, Correct, Evaluation, Step, StepName, Timed
+from astra_chat.transcript.events import BuildDone, Chosen, Judged, Record, Repaired
+from astra_chat.transcript.spending import (
+    Asked,
+    Rejected,
+    RoleSpent,
+    Spent,
+    StepSpent,
+    Tokens,
+)
+
+ON_GPU: tuple[StepName, ...] = ("check", "time", "profile")
+UNUSABLE = "unusable reply"
+
+
+def ledger(records: Sequence[Record]) -> Spent:
+    """Everything that was spent up to the last of these records."""
+    events = [record.event for record in records]
+    roles: dict[str, list[Tokens]] = {}
+    for event in events:
+        if isinstance(event, Asked):
+            roles.setdefault(event.role, []).append(event.tokens)
+    evaluations = [event.evaluation for event in events if isinstance(event, Judged)]
+    builds = [event.report for event in events if isinstance(event, BuildDone)]
+    built = [step for report in builds for step in report.steps]
+    run = [step for evaluation in evaluations for step in evaluation.steps]
+    seconds = _by_step([*built, *run])
+    return Spent(
+        tokens=_sum(tokens for own in roles.values() for tokens in own),
+        roles=tuple(
+            RoleSpent(role=role, answers=len(own), tokens=_sum(own)) for role, own in roles.items()
+        ),
+        evaluations=len(evaluations),
+        steps=tuple(StepSpent(step=name, seconds=round(s, 3)) for name, s in seconds.items()),
+        gpu_s=round(sum(gpu_seconds(evaluation) for evaluation in evaluations), 3),
+        rejected=_rejected(records, builds, evaluations),
+    )
+
+
+def gpu_seconds(evaluation: Evaluation) -> float:
+    """Seconds that an evaluation had a real GPU for itself."""
+    if evaluation.device.kind != "cuda":
+        return 0.0
+    return sum(step.seconds for step in evaluation.steps if step.name in ON_GPU)
+
+
+def _sum(tokens: Iterable[Tokens]) -> Tokens:
+    return sum(tokens, Tokens())
+
+
+def _by_step(steps: Iterable[Step]) -> dict[StepName, float]:
+    found: dict[StepName, float] = {}
+    for step in steps:
+        found[step.name] = found.get(step.name, 0.0) + step.seconds
+    return found
+
+
+def _rejected(
+    records: Sequence[Record], builds: list[BuildReport], evaluations: list[Evaluation]
+) -> tuple[Rejected, ...]:
+    """Why candidates and replies were turned down, the most frequent reason first."""
+    reasons = Counter(verdict(b.result) for b in builds if not isinstance(b.result, Built))
+    for evaluation in evaluations:
+        outcome = evaluation.outcome
+        good = isinstance(outcome, Correct) or (
+            isinstance(outcome, Timed) and outcome.verdict == "accepted"
+        )
+        reasons[verdict(outcome)] += 0 if good else 1
+    for record in records:
+        match record.event:
+            case Repaired():
+                reasons[UNUSABLE] += 1
+            case Chosen(decision=decision):
+                reasons[UNUSABLE] += len(decision.rejected)
+    return tuple(Rejected(reason=r, times=n) for r, n in reasons.most_common() if n)

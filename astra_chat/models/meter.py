@@ -1,0 +1,160 @@
+"""Counts what models and judge cost, and stops a run before it spends more than it may."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
+
+from astra_chat.agents.executor import Judging
+from astra_chat.budget import Budget, BudgetSpent
+from astra_chat.ledger import gpu_seconds
+from astra_chat.models.answer import Answer
+from astra_chat.models.layer import Layer
+from astra_chat.models.prices import Price
+from astra_chat.models.spec import Role
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.types import BuildReport, Case, Evaluation
+from astra_chat.transcript.spending import Asked, Spent, Tokens
+
+CHARACTERS_PER_TOKEN = 4
+"""Of a prompt that is yet to be sent: a rough guess, on the low side for code."""
+
+
+class Meter:
+    """What was spent so far, earlier sittings included, beside what may be."""
+
+    def __init__(
+        self,
+        budget: Budget,
+        before: Spent | None = None,
+        before_s: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._budget, self._clock = budget, clock
+        self._untold: list[Asked] = []
+        self._tokens = before.tokens if before else Tokens()
+        self._evaluations = before.evaluations if before else 0
+        self._gpu_s = before.gpu_s if before else 0.0
+        self._start = clock() - before_s
+
+    def require_prices(self, prices: Mapping[Role, Price | None]) -> None:
+        """Raise BadInput where money is limited and a model's price is not known."""
+        lacking = [role for role, price in prices.items() if price is None]
+        if self._budget.usd is not None and lacking:
+            raise BadInput(
+                f"--budget usd: the price of the {lacking[0]}'s model is not known: say usd_in=,"
+                " usd_cached= and usd_out=, per million tokens, in --models"
+            )
+
+    def before_asking(self, characters: int, price: Price | None) -> None:
+        """Raise BudgetSpent unless a prompt of so many characters may be sent."""
+        self._before_anything()
+        prompt = characters // CHARACTERS_PER_TOKEN
+        limit = self._budget.tokens
+        if limit is not None and self._tokens.total + prompt >= limit:
+            raise BudgetSpent(
+                f"the budget of {limit:,} tokens is used up: {self._tokens.total:,} are spent, and"
+                f" the next prompt has about {prompt:,}"
+            )
+        usd, spent = self._budget.usd, self._tokens.usd
+        if usd is not None and spent is not None and price is not None:
+            following = price.usd(prompt, 0, 0)
+            if spent + following >= usd:
+                raise BudgetSpent(
+                    f"the budget of ${usd:g} is used up: ${spent:.4f} are spent, and the next"
+                    f" prompt costs about ${following:.4f}"
+                )
+
+    def asked(self, role: Role, model: str, tokens: Tokens) -> None:
+        """Count an answer."""
+        self._tokens = self._tokens + tokens
+        self._untold.append(Asked(role=role, model=model, tokens=tokens))
+
+    def take(self, role: str | None = None, most: int | None = None) -> list[Asked]:
+        """Answers that nobody has recorded yet, oldest first: a role's, or all.
+
+        They are recorded with what came of them, since a team tells of its turns a little later
+        than it takes them, and two runs of the same are to be the same line by line.
+        """
+        found = [one for one in self._untold if role in (None, one.role)][:most]
+        for one in found:
+            self._untold.remove(one)
+        return found
+
+    def before_building(self) -> None:
+        """Raise BudgetSpent unless time is left."""
+        self._before_anything()
+
+    def before_evaluating(self) -> None:
+        """Raise BudgetSpent unless one more kernel may be run."""
+        self._before_anything()
+        limit, gpu_s = self._budget.evaluations, self._budget.gpu_s
+        if limit is not None and self._evaluations >= limit:
+            raise BudgetSpent(f"the budget of {limit} evaluations is used up")
+        if gpu_s is not None and self._gpu_s >= gpu_s:
+            raise BudgetSpent(
+                f"the budget of {gpu_s:g} GPU seconds is used up: {self._gpu_s:.1f} are spent"
+            )
+
+    def evaluated(self, evaluation: Evaluation) -> None:
+        self._evaluations += 1
+        self._gpu_s += gpu_seconds(evaluation)
+
+    def _before_anything(self) -> None:
+        limit, now = self._budget.wall_s, self._clock() - self._start
+        if limit is not None and now >= limit:
+            raise BudgetSpent(f"the budget of {limit:g} s is used up: {now:.0f} s have passed")
+
+
+class MeteredClient(Layer):
+    """Asks only within the budget, and counts every answer, usable or not."""
+
+    def __init__(
+        self, inner: ChatCompletionClient, role: Role, model: str, price: Price | None, meter: Meter
+    ) -> None:
+        super().__init__(inner)
+        self._role, self._model, self._price, self._meter = role, model, price, meter
+
+    async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
+        """Raises BudgetSpent."""
+        self._meter.before_asking(sum(len(str(m.content)) for m in messages), self._price)
+        result = await super().create(messages, **rest)
+        self._meter.asked(self._role, self._model, tokens_of(result, self._price))
+        return result
+
+
+def tokens_of(result: CreateResult, price: Price | None) -> Tokens:
+    """What one answer took and cost."""
+    prompt, completion = result.usage.prompt_tokens, result.usage.completion_tokens
+    cached = result.cached_tokens if isinstance(result, Answer) else 0
+    return Tokens(
+        prompt=prompt,
+        cached=cached,
+        completion=completion,
+        reasoning=result.reasoning_tokens if isinstance(result, Answer) else 0,
+        usd=price.usd(prompt, cached, completion) if price else None,
+    )
+
+
+class MeteredJudge:
+    """Runs kernels only within the budget."""
+
+    def __init__(self, judge: Judging, meter: Meter) -> None:
+        self._judge, self._meter = judge, meter
+
+    def build(self, source: str) -> BuildReport:
+        self._meter.before_building()
+        return self._judge.build(source)
+
+    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
+        """Raises BudgetSpent."""
+        self._meter.before_evaluating()
+        evaluation = self._judge.evaluate(source, extra_cases)
+        self._meter.evaluated(evaluation)
+        return evaluation
+
+    def cancel(self) -> None:
+        self._judge.cancel()

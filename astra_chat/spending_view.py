@@ -1,0 +1,47 @@
+"""What a run spends, in words: a line for each answer, and the ledger at the end."""
+
+from __future__ import annotations
+
+from astra_chat.budget import Budget
+from astra_chat.transcript.spending import Asked, Spent, Tokens
+
+
+def asked_words(event: Asked, so_far: Tokens, budget: Budget) -> str:
+    """One answer's tokens, and what all came to so far beside what may be spent."""
+    total = f"{so_far.total:,}" + (f" of {budget.tokens:,}" if budget.tokens else "")
+    money = f", {_usd(so_far.usd)}" + (f" of ${budget.usd:g}" if budget.usd else "")
+    return f"{event.role} asked {event.model}: {tokens_words(event.tokens)}; so far {total}{money}"
+
+
+def tokens_words(tokens: Tokens) -> str:
+    """ "3,100 tokens in (2,048 cached), 800 out (512 thought), $0.0042"."""
+    cached = f" ({tokens.cached:,} cached)" if tokens.cached else ""
+    thought = f" ({tokens.reasoning:,} thought)" if tokens.reasoning else ""
+    return (
+        f"{tokens.prompt:,} tokens in{cached}, {tokens.completion:,} out{thought},"
+        f" {_usd(tokens.usd)}"
+    )
+
+
+def ledger_lines(spent: Spent, seconds: float) -> list[str]:
+    """The ledger, one subject a line. `seconds`: the run's own, all sittings together."""
+    lines = []
+    if spent.roles:
+        answers = sum(role.answers for role in spent.roles)
+        lines.append(f"models: {answers} answers, {tokens_words(spent.tokens)}")
+        lines += [
+            f"  {role.role}: {role.answers} answers, {tokens_words(role.tokens)}"
+            for role in spent.roles
+        ]
+    steps = ", ".join(f"{step.step} {step.seconds:.1f} s" for step in spent.steps)
+    if steps:
+        gpu = f"; {spent.gpu_s:.1f} s on the GPU" if spent.gpu_s else ""
+        lines.append(f"judge: {spent.evaluations} evaluations, {steps}{gpu}")
+    if spent.rejected:
+        reasons = ", ".join(f"{one.times} {one.reason}" for one in spent.rejected)
+        lines.append(f"not taken: {reasons}")
+    return [*lines, f"in all {seconds:.1f} s"]
+
+
+def _usd(usd: float | None) -> str:
+    return "price not known" if usd is None else f"${usd:.4f}"

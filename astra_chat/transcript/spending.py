@@ -1,0 +1,75 @@
+"""What a run spent: an event for each answer of a live model, and the ledger at its end."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from astra_chat.tools.types import StepName, Value
+
+
+class Tokens(Value):
+    """Tokens and their price; all fields add up."""
+
+    prompt: int = 0
+    cached: int = 0
+    """Of the prompt's, those that the server had in its cache."""
+    completion: int = 0
+    reasoning: int = 0
+    """Of the completion's, those that were thought and not said."""
+    usd: float | None = 0.0
+    """None: of some answers the price is not known."""
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.completion
+
+    def __add__(self, other: Tokens) -> Tokens:
+        known = self.usd is not None and other.usd is not None
+        return Tokens(
+            prompt=self.prompt + other.prompt,
+            cached=self.cached + other.cached,
+            completion=self.completion + other.completion,
+            reasoning=self.reasoning + other.reasoning,
+            usd=(self.usd or 0.0) + (other.usd or 0.0) if known else None,
+        )
+
+
+class Asked(Value):
+    """A live model answered, usably or not."""
+
+    kind: Literal["asked"] = "asked"
+    role: str
+    """Who asked; the selector too."""
+    model: str
+    tokens: Tokens
+
+
+class RoleSpent(Value):
+    role: str
+    answers: int
+    tokens: Tokens
+
+
+class StepSpent(Value):
+    step: StepName
+    seconds: float
+
+
+class Rejected(Value):
+    reason: str
+    """Outcome of a candidate, or "unusable reply"."""
+    times: int
+
+
+class Spent(Value):
+    """The ledger: what everything before it came to, earlier sittings included. The time that
+    passed is that of its record."""
+
+    kind: Literal["spent"] = "spent"
+    tokens: Tokens
+    roles: tuple[RoleSpent, ...]
+    evaluations: int
+    steps: tuple[StepSpent, ...]
+    gpu_s: float
+    """Of check, time and profile on a real GPU."""
+    rejected: tuple[Rejected, ...]
