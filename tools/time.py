@@ -17,7 +17,7 @@ from astra_chat.tools.types import AnyTime, EstimatedTime, Implausible, Wrong
 RESOLUTION = 1.10
 """Estimates closer than this are a tie: the model does not tell such kernels apart."""
 MIN_GAIN = 1.01
-"""What the lower end of the mean's interval must exceed to be accepted."""
+"""What the lower end of the mean's interval must exceed to be accepted; slower likewise."""
 NO_REGRESSION = 0.98
 """A measured case whose interval reaches below this keeps a candidate from being accepted."""
 
@@ -77,7 +77,7 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
     low, high = math.exp(log_ratio - spread), math.exp(log_ratio + spread)
     worst = min(cases, key=lambda c: c.ratio_low)
     if low <= MIN_GAIN:
-        verdict: Verdict = "slower" if high < 1.0 else "tie"
+        verdict: Verdict = "slower" if high < 1 / MIN_GAIN else "tie"
         return ratio, verdict, f"95 % interval {low:.3f} to {high:.3f}"
     if worst.ratio_low < NO_REGRESSION:
         why = f"{worst.case.label} may be slower: {worst.ratio_low:.3f} to {worst.ratio_high:.3f}"
