@@ -25,7 +25,7 @@ class BufferSets:
     """
 
     def __init__(self, task: Task, call: Call, pattern: int) -> None:
-        self._task, self._call, self._pattern = task, call, pattern
+        self._task, self._call = task, call
         l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
         sizes = [buffer_bytes(arg, call.case) for arg in task.args]
         self.count = min(MAX_LAUNCHES, max(2, math.ceil(2 * l2_bytes / sum(sizes)) + 1))
@@ -33,6 +33,10 @@ class BufferSets:
         self._tensors = [
             torch.empty((self.count, stride), dtype=torch.uint8, device="cuda")
             for stride in strides
+        ]
+        self._originals = [
+            torch.from_numpy(poison(task, call, index, pattern)).cuda()
+            for index in range(len(sizes))
         ]
         self.refill()
         small = self.count * sum(strides) < 2 * l2_bytes
@@ -45,9 +49,8 @@ class BufferSets:
 
     def refill(self) -> None:
         """Inputs as they were and outputs poisoned, in every set: nothing stale can pass."""
-        for index, tensor in enumerate(self._tensors):
-            content = torch.from_numpy(poison(self._task, self._call, index, self._pattern)).cuda()
-            tensor[:, : len(content)] = content
+        for original, tensor in zip(self._originals, self._tensors, strict=True):
+            tensor[:, : len(original)] = original
         torch.cuda.synchronize()
 
     def cool(self) -> None:
