@@ -15,7 +15,7 @@ from astra_chat.tools.types import Case, DeviceKind, DTypeName, ValueFamily
 
 BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**23}
 """Least bytes of one drawn case: the virtual GPU stays quick."""
-LONG_BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**22, "cuda": 2**28}
+LONG_BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**23, "cuda": 2**28}
 """The same for a case beyond a grid's limit."""
 GRID_LIMIT = 65_535
 """Largest second and third extent of a grid: an index that does not loop breaks beyond."""
@@ -74,19 +74,16 @@ def _seed(rng: random.Random) -> int:
 
 def _least(task: Task, dtype: DTypeName, rng: random.Random, budget: int) -> dict[str, int]:
     """Each dim at its least legal extent or a step or two above."""
-    dims = {}
+    dims = _smallest(task, dtype)
     for name, dim in task.dims.items():
         step = dim.step(dtype)
-        low, high = -(-dim.min // step), dim.max // step
-        dims[name] = step * min(high, low + rng.randrange(3))
+        dims[name] = min(dim.max // step * step, dims[name] + step * rng.randrange(3))
     return dims
 
 
 def _odd(task: Task, dtype: DTypeName, rng: random.Random, budget: int) -> dict[str, int]:
     """Odd multiples of each dim's step, even in the logarithm, as large as the budget allows."""
-    dims = {
-        name: -(-dim.min // dim.step(dtype)) * dim.step(dtype) for name, dim in task.dims.items()
-    }
+    dims = _smallest(task, dtype)
     for name in rng.sample(list(dims), len(dims)):
         step, high = task.dims[name].step(dtype), task.dims[name].max // task.dims[name].step(dtype)
         low = max(1, dims[name] // step)
@@ -105,7 +102,12 @@ def _beyond_grid(
     low, high = GRID_LIMIT // step + 1, min(task.dims[name].max, BEYOND_GRID) // step
     if high < low:
         return None
-    return {**_least(task, dtype, rng, 0), name: step * rng.randint(low, high)}
+    return {**_smallest(task, dtype), name: step * rng.randint(low, high)}
+
+
+def _smallest(task: Task, dtype: DTypeName) -> dict[str, int]:
+    steps = {name: dim.step(dtype) for name, dim in task.dims.items()}
+    return {name: -(-dim.min // steps[name]) * steps[name] for name, dim in task.dims.items()}
 
 
 def _bytes(task: Task, dtype: DTypeName, dims: dict[str, int]) -> int:

@@ -1,0 +1,84 @@
+"""Hidden cases: all legal, all different, and covering what hard-coded kernels miss."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from astra_chat.tools.hidden import BUDGET_BYTES, GRID_LIMIT, draw, seeded, twin
+from astra_chat.tools.tasks import Dim, Task, find_task, task_names
+from astra_chat.tools.types import Case
+
+SEEDS = range(20)
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_every_drawn_case_is_legal_and_small(name: str) -> None:
+    task = find_task(name)
+    for seed in SEEDS:
+        for case in draw(task, "virtual", random.Random(seed)):
+            task.require_legal(case)
+            beyond_grid = max(case.dims.values()) > GRID_LIMIT
+            least = min(task.least_bytes(c) for c in task.check if c.dtype == case.dtype)
+            assert beyond_grid or task.least_bytes(case) <= max(BUDGET_BYTES["virtual"], 4 * least)
+
+
+def test_each_dtype_gets_odd_extents_heavy_tails_and_zeros_and_ones() -> None:
+    task = find_task("silu_and_mul")
+    for seed in SEEDS:
+        cases = draw(task, "virtual", random.Random(seed))
+        for dtype in task.dtypes:
+            own = [c for c in cases if c.dtype == dtype]
+            assert {"normal", "heavy_tail", "binary"} <= {c.values for c in own}
+            assert any(c.dims["d"] // (16 // (4 if dtype == "float32" else 2)) % 2 for c in own)
+        assert any(c.dims["tokens"] > GRID_LIMIT for c in cases)
+
+
+def test_extents_and_seeds_differ_from_draw_to_draw() -> None:
+    task = find_task("silu_and_mul")
+    drawn = [c for s in SEEDS for c in draw(task, "virtual", random.Random(s))]
+    assert len({c.seed for c in drawn}) == len(drawn) and all(c.seed for c in drawn)
+    assert len({tuple(c.dims.values()) for c in drawn}) > len(drawn) / 2
+    assert {c.offset for c in drawn} == {0, 1, 3}
+
+
+def test_a_gpu_gets_larger_cases() -> None:
+    task = find_task("silu_and_mul")
+    largest = {
+        kind: max(
+            task.least_bytes(c)
+            for s in SEEDS
+            for c in draw(task, kind, random.Random(s))
+            if max(c.dims.values()) <= GRID_LIMIT
+        )
+        for kind in ("virtual", "cuda")
+    }
+    assert largest["cuda"] > 8 * largest["virtual"]
+
+
+def narrow(task: Task, **dims: Dim) -> Task:
+    return task.model_copy(update={"dims": {**task.dims, **dims}})
+
+
+def test_a_narrow_domain_is_kept() -> None:
+    task = narrow(
+        find_task("silu_and_mul"),
+        tokens=Dim(min=5, max=6),
+        d=Dim(min=64, max=64, multiple_of_bytes=16),
+    )
+    for seed in SEEDS:
+        for case in draw(task, "virtual", random.Random(seed)):
+            task.require_legal(case)
+
+
+def test_a_twin_differs_in_its_numbers_only() -> None:
+    case = Case(dims={"tokens": 3, "d": 8}, dtype="float16", seed=5, offset=1)
+    other = twin(case, random.Random(0))
+    assert other.seed != 5 and other.model_copy(update={"seed": 5}) == case
+
+
+def test_a_stated_seed_is_kept() -> None:
+    case = Case(dims={"tokens": 3, "d": 8}, dtype="float16")
+    assert seeded(case, 9).seed == 9
+    assert seeded(case.model_copy(update={"seed": 4}), 9).seed == 4

@@ -1,0 +1,136 @@
+"""Error norms on made-up results: honest rounding in any order passes, lost bits do not."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.floats import Array, rounded
+from astra_chat.tools.oracle import Truth
+from astra_chat.tools.precision import Norm, Yardstick
+from astra_chat.tools.runner import CaseRun
+from astra_chat.tools.tasks import find_task
+from astra_chat.tools.types import Case, DTypeName, ErrorNorm, ValueFamily, Wrong
+
+TASK = find_task("silu_and_mul")
+OUT = TASK.args[0]
+ROWS, WIDTH = 64, 64
+RNG = np.random.default_rng(3)
+STORAGE = {"float16": np.float16, "float32": np.float32}
+
+
+class Bench:
+    """A case with an expected result, a yardstick, and runs of a made-up baseline or candidate."""
+
+    def __init__(
+        self, folder: Path, dtype: DTypeName, values: ValueFamily = "normal", rows: int = ROWS
+    ) -> None:
+        self.case = Case(dims={"tokens": rows, "d": WIDTH}, dtype=dtype, values=values)
+        self.folder, self.dtype = folder, dtype
+        self.expected = RNG.standard_normal(rows * WIDTH)
+        self.yardstick = Yardstick(TASK)
+
+    def run(self, out: Array) -> CaseRun:
+        self.expected.tofile(self.folder / "out.expected")
+        out.astype(STORAGE[self.dtype]).tofile(self.folder / "out.after")
+        return CaseRun(Truth(self.case, self.folder), self.folder, {}, 0x7FA5)
+
+    def judge(self, baseline: Array, candidate: Array) -> ErrorNorm | Wrong | None:
+        self.yardstick.learn(self.run(baseline))
+        return self.yardstick.judge(self.run(candidate))
+
+    def off_by(self, ulps: float) -> Array:
+        """Results whose errors are even in +- that many ulps, before they are rounded."""
+        unit = np.spacing(np.abs(self.expected).astype(STORAGE[self.dtype])).astype(float)
+        return self.expected + RNG.uniform(-ulps, ulps, len(self.expected)) * unit
+
+
+@pytest.fixture
+def half(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, "float16")
+
+
+@pytest.fixture
+def single(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, "float32")
+
+
+def test_the_norm_of_correct_rounding_is_below_half_an_ulp(half: Bench) -> None:
+    norm = Norm.of(rounded(half.expected, "float16"), half.expected, "float16")
+    assert 0.1 < norm.ulps < norm.half_ulps < 0.5
+    assert norm.count == ROWS * WIDTH
+
+
+def test_tiny_elements_are_measured_on_the_scale_of_all(single: Bench) -> None:
+    """Cancellation leaves an error that is a million of a tiny element's own ulps."""
+    single.expected[::7] = 1e-12
+    got = single.expected.copy()
+    got[::7] += 1e-8
+    assert Norm.of(got, single.expected, "float32").ulps < 1
+
+
+def test_other_roundings_of_the_same_work_pass(single: Bench) -> None:
+    verdict = single.judge(single.off_by(1), single.off_by(1.2))
+    assert isinstance(verdict, ErrorNorm)
+    assert verdict.candidate_ulps < verdict.limit_ulps
+
+
+def test_an_exact_baseline_does_not_forbid_rounding(half: Bench) -> None:
+    verdict = half.judge(half.expected, half.expected)
+    assert isinstance(verdict, ErrorNorm) and verdict.candidate_ulps > 0
+
+
+def test_lost_bits_are_caught_within_the_tolerance(single: Bench) -> None:
+    """Six bits of a float32 lost: a relative error of 4e-6, where 1e-5 is tolerated."""
+    bits = rounded(single.expected, "float32").astype(np.float32).view(np.uint32)
+    cut = (bits & np.uint32(0xFFFFFFC0)).view(np.float32).astype(float)
+    verdict = single.judge(single.off_by(1), cut)
+    assert isinstance(verdict, Wrong) and verdict.reason == "precision"
+    assert "the baseline's own is" in verdict.note
+    at = int(np.ravel_multi_index(verdict.index, (ROWS, WIDTH)))
+    assert verdict.got == cut[at] and verdict.expected == single.expected[at]
+
+
+def test_zeros_for_small_results_are_caught(half: Bench) -> None:
+    """All of them below the absolute tolerance: only the baseline's own error tells."""
+    half.expected *= 1e-4
+    verdict = half.judge(rounded(half.expected, "float16"), np.zeros(len(half.expected)))
+    assert isinstance(verdict, Wrong) and verdict.reason == "precision"
+
+
+def test_a_small_case_leans_on_its_kind(tmp_path: Path) -> None:
+    """One row whose scale is off by an ulp or so beside a baseline that is right by luck."""
+    small = Bench(tmp_path, "float32", rows=1)
+    assert isinstance(small.judge(small.expected, small.off_by(2)), ErrorNorm)
+
+
+def test_what_zeros_and_ones_make_exact_must_be_exact(tmp_path: Path) -> None:
+    scene = Bench(tmp_path, "float32", "binary")
+    scene.expected = RNG.integers(0, 9, ROWS * WIDTH).astype(float)
+    scene.expected[5] = math.pi
+    close = scene.expected.copy()
+    assert isinstance(scene.judge(scene.expected, close), ErrorNorm)
+    close[5] = np.nextafter(np.float32(math.pi), np.float32(4))
+    assert isinstance(scene.judge(scene.expected, close), ErrorNorm), "pi is not exact"
+    close[77] = scene.expected[77] + 1e-6
+    verdict = scene.judge(scene.expected, close)
+    assert isinstance(verdict, Wrong) and verdict.index == (1, 13) and verdict.bad == 1
+
+
+def test_infinities_and_nans_are_left_to_the_comparison(half: Bench) -> None:
+    half.expected[:3] = np.nan, np.inf, 1e9
+    got = rounded(half.expected, "float16")
+    verdict = half.judge(got, got)
+    assert isinstance(verdict, ErrorNorm) and math.isfinite(verdict.candidate_ulps)
+
+
+def test_without_the_baseline_there_is_no_verdict(half: Bench) -> None:
+    run = half.run(half.expected)
+    assert half.yardstick.judge(run) is None
+    half.yardstick.learn(run)
+    assert half.yardstick.judge(run) is not None
+    half.yardstick.forget(half.case)
+    assert half.yardstick.judge(run) is None
