@@ -1,8 +1,8 @@
 """f16 and bf16 arithmetic, single and packed: computed wider, rounded once.
 
-Sums, products and quotients go through float32 (24 bits are at least 2 * 11 + 2: the second
-rounding is innocuous); FMA and results that are subnormal as float32 go through float64, rounded
-to odd.
+Sums and products go through float32: 24 bits are at least 2 * 11 + 2, so the second rounding is
+innocuous, and a product of bf16 that float32 can not hold is below half of bf16's least value. FMA
+goes through float64, rounded to odd where that matters.
 """
 
 from __future__ import annotations
@@ -106,14 +106,6 @@ def _flushing(compute: Function, type_name: str) -> Function:
     return lambda *values: flush(compute(*map(flush, values)))
 
 
-def _product(a: Array, b: Array) -> Array:
-    """float32 where that is exact; float64 where a product of bf16 may be subnormal."""
-    result = a * b
-    small = (np.abs(result) < 2.0**-120) & (result != 0)
-    lost = (result == 0) & (a != 0) & (b != 0)
-    return a.astype(np.float64) * b if small.any() or lost.any() else result
-
-
 @family("add", "half")
 def add(code: Code) -> Step:
     return _finish(code, np.add)
@@ -126,7 +118,7 @@ def sub(code: Code) -> Step:
 
 @family("mul", "half")
 def mul(code: Code) -> Step:
-    return _finish(code, _product)
+    return _finish(code, np.multiply)
 
 
 @family("fma", "half")

@@ -77,16 +77,20 @@ class RaceCheck:
         mine: Stamps = select(self._stamps, active, f.shape)
         changed, overwritten = _differ(before, values), _differ(after, values)
         for granules in self._granules(site, index):
-            for known, verb in ((self._writer, "wrote"), (self._reader, "read")):
-                stamps = known[granules]
-                clash = _others(stamps, mine) & changed
+            earlier = self._writer[granules]
+            self._writer[granules] = mine
+            met = (
+                (earlier, changed, "wrote"),
+                (self._reader[granules], changed, "read"),
+                (self._writer[granules], overwritten, "wrote"),
+            )
+            for stamps, matters, verb in met:
+                clash = _others(stamps, mine) & matters
                 if clash.any():
                     raise self._fault(f, site, active, int(np.argmax(clash)), stamps, verb)
-            self._writer[granules] = mine
-            stamps = self._writer[granules]
-            clash = (stamps != mine) & overwritten
-            if clash.any():
-                raise self._fault(f, site, active, int(np.argmax(clash)), stamps, "wrote")
+            if not changed.all():
+                self._writer[granules] = earlier
+                self._writer[granules[changed]] = mine[changed]
 
     def _granules(self, site: Site, index: Index) -> Iterator[Index]:
         each = site.size // self._granule

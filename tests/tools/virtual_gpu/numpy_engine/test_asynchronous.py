@@ -55,6 +55,12 @@ def test_reading_before_waiting_gives_poison(bench: Any, aligned: Any) -> None:
     assert np.isnan(out).all()
 
 
+def test_waiting_leaves_the_newest_groups_on_their_way(bench: Any) -> None:
+    x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    bench.launch("waited_for_one", 1, 32, out, x)
+    assert np.array_equal(out[:32], x[:32]) and np.isnan(out[32:]).all()
+
+
 def test_copies_check_bounds_and_alignment(bench: Any, aligned: Any) -> None:
     x, out = aligned(np.ones(129, np.float32)), np.zeros(32, np.float32)
     with pytest.raises(Fault, match="read of 16 bytes"):

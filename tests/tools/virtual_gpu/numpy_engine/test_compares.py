@@ -101,6 +101,17 @@ def test_guards_keep_what_was_there(operate: Any) -> None:
     assert list(operate("", np.uint32, a, body=body)) == [8, 8, 8, 30, 40, 50]
 
 
+def test_guards_reach_only_the_lanes_that_are_here(operate: Any) -> None:
+    """A guarded write on one side of a branch, to a register that the other side has set."""
+    a = np.arange(6, dtype=np.uint32)
+    body = (
+        "{ .reg .pred here, odd; .reg .b32 bit; mov.u32 %out, 7; and.b32 bit, %a0, 1; "
+        "setp.eq.u32 odd, bit, 1; setp.lt.u32 here, %a0, 3; @!here bra AFTER; "
+        "@odd mov.u32 %out, 9; add.u32 %a0, %a0, 10; AFTER: add.u32 %out, %out, %a0; }"
+    )
+    assert list(operate("", np.uint32, a, body=body)) == [17, 20, 19, 10, 11, 12]
+
+
 def test_packing_and_unpacking(operate: Any) -> None:
     a = np.array([0x0123456789ABCDEF], np.uint64)
     body = (

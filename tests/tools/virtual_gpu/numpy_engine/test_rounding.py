@@ -173,6 +173,21 @@ def test_fma_of_f32_at_a_tie_broken_far_below(operate: Any) -> None:
     assert list(got) == expected
 
 
+@pytest.mark.parametrize("far", [2.0**-30, -(2.0**-30), 2.0**-60, -(2.0**-60)])
+@pytest.mark.parametrize("kind", ["f16", "bf16"])
+def test_fma_of_halves_at_a_tie_broken_far_below(operate: Any, kind: str, far: float) -> None:
+    """7/4 * 37/64 lies half-way between two bf16, 51/32 * 67/64 between two f16."""
+    form = FORMATS[kind]
+    factors = (1.75, 0.578125) if kind == "bf16" else (1.59375, 1.046875)
+    if kind == "f16":
+        far = math.copysign(2.0**-24, far)
+    a, b, c = (np.array([form.round(Fraction(x))], np.uint16) for x in (*factors, far))
+    exact = Fraction(factors[0]) * Fraction(factors[1])
+    assert form.round(exact + Fraction(far)) != form.round(exact - Fraction(far))
+    got = operate(f"fma.rn.{kind}", np.uint16, a, b, c)
+    assert got[0] == form.round(exact + Fraction(far))
+
+
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 @pytest.mark.parametrize("mode", ["rn", "rz"])
 def test_float_to_half(operate: Any, kind: str, mode: str) -> None:

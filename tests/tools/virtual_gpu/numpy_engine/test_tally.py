@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from astra_chat.tools.virtual_gpu.ptx import parse
 from astra_chat.tools.virtual_gpu.types import Counters
+from tests.tools.virtual_gpu.numpy_engine.conftest import Bench, at_256
 
 
 @pytest.mark.parametrize(("stride", "wavefronts"), [(1, 1), (2, 2), (8, 8), (32, 32), (33, 1)])
@@ -59,6 +61,33 @@ def test_misaligned_rows_touch_one_sector_more(compiled: Any, aligned: Any) -> N
     raw, out = room[1:1025], room[1032:1544]
     report = compiled("styles.cu").launch("scalar_f32", 1, 512, out, raw, np.int32(512))
     assert report.counters.global_load_sectors == 5 * report.counters.global_load_requests
+
+
+def pattern(index: str, words: int = 64) -> Counters:
+    """Counters of one warp of 32 that loads word number %r1, which `index` makes of lane %r0."""
+    bench = Bench(
+        parse(
+            ".version 9.0\n.target sm_90\n.address_size 64\n"
+            ".visible .entry kernel(.param .u64 in)\n{ .reg .b32 %r<9>; .reg .b64 %rd<9>;\n"
+            f"mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [in]; {index}\n"
+            "mul.wide.u32 %rd1, %r1, 4; add.s64 %rd2, %rd0, %rd1; ld.global.u32 %r2, [%rd2]; ret; }"
+        )
+    )
+    return bench.launch("kernel", 1, 32, at_256(np.zeros(words, np.uint32))).counters
+
+
+@pytest.mark.parametrize(
+    ("index", "sectors"),
+    [
+        ("mov.u32 %r1, %r0;", 4), ("sub.u32 %r1, 31, %r0;", 4), ("add.u32 %r1, %r0, 1;", 5),
+        ("mul.lo.u32 %r1, %r0, 13; and.b32 %r1, %r1, 31;", 4), ("shl.b32 %r1, %r0, 1;", 8),
+        ("and.b32 %r1, %r0, 1; shl.b32 %r1, %r1, 4;", 2), ("and.b32 %r1, %r0, 3;", 1),
+    ],
+)  # fmt: skip
+def test_sectors_of_any_order(index: str, sectors: int) -> None:
+    counters = pattern(index)
+    assert counters.global_load_requests == 1
+    assert counters.global_load_sectors == counters.unique_load_sectors == sectors
 
 
 def test_early_return_lowers_efficiency(compiled: Any) -> None:

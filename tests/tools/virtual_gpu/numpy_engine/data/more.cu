@@ -52,6 +52,16 @@ extern "C" __global__ void unwaited(float *out, const float *in) {
   __syncthreads();
   out[threadIdx.x] = stage[threadIdx.x].x;
 }
+extern "C" __global__ void waited_for_one(float *out, const float *in) {
+  __shared__ float stage[2][32];
+  for (int k = 0; k < 2; ++k) {
+    __pipeline_memcpy_async(&stage[k][threadIdx.x], &in[k * 32 + threadIdx.x], 4);
+    __pipeline_commit();
+  }
+  __pipeline_wait_prior(1);
+  out[threadIdx.x] = stage[0][threadIdx.x];
+  out[32 + threadIdx.x] = stage[1][threadIdx.x];
+}
 extern "C" __global__ void prints(int *out, const int *in) {
   const int v = in[threadIdx.x];
   if (v > 10) printf("%d is large: %s\n", v, "yes");
