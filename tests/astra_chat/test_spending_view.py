@@ -1,0 +1,46 @@
+"""What is spent, in words."""
+
+from __future__ import annotations
+
+from astra_chat.budget import Budget
+from astra_chat.spending_view import asked_words, ledger_lines
+from astra_chat.transcript.spending import (
+    Asked,
+    Rejected,
+    RoleSpent,
+    Spent,
+    StepSpent,
+    Tokens,
+)
+
+ONE = Tokens(prompt=3100, cached=2048, completion=800, reasoning=512, usd=0.0042)
+
+
+def test_an_answer_beside_the_budget() -> None:
+    event = Asked(role="coder", model="openai:o4-mini", tokens=ONE)
+    assert asked_words(event, ONE + ONE, Budget(tokens=200_000, usd=5)) == (
+        "coder asked openai:o4-mini: 3,100 tokens in (2,048 cached), 800 out (512 thought),"
+        " $0.0042; so far 7,800 of 200,000, $0.0084 of $5"
+    )
+    plain = Asked(role="coder", model="openai:x", tokens=Tokens(prompt=1, usd=None))
+    assert asked_words(plain, plain.tokens, Budget()) == (
+        "coder asked openai:x: 1 tokens in, 0 out, price not known; so far 1, price not known"
+    )
+
+
+def test_the_ledger() -> None:
+    spent = Spent(
+        tokens=ONE, roles=(RoleSpent(role="coder", answers=2, tokens=ONE),), evaluations=3,
+        steps=(StepSpent(step="build", seconds=4.25), StepSpent(step="time", seconds=1.0)),
+        gpu_s=1.0, rejected=(Rejected(reason="wrong", times=2), Rejected(reason="tie", times=1)),
+    )  # fmt: skip
+    lines = ledger_lines(spent, 12.34)
+    assert lines[0].startswith("models: 2 answers, 3,100 tokens in")
+    assert lines[1].startswith("  coder: 2 answers")
+    assert lines[2] == "judge: 3 evaluations, build 4.2 s, time 1.0 s; 1.0 s on the GPU"
+    assert lines[3:] == ["not taken: 2 wrong, 1 tie", "in all 12.3 s"]
+
+
+def test_a_scripted_runs_ledger_names_no_models() -> None:
+    nothing = Spent(tokens=Tokens(), roles=(), evaluations=0, steps=(), gpu_s=0.0, rejected=())
+    assert ledger_lines(nothing, 1.0) == ["in all 1.0 s"]
