@@ -106,6 +106,7 @@ def test_the_virtual_gpu_stands_alone(path: str) -> None:
         return
     allowed = (
         "astra_chat.tools.virtual_gpu",
+        "astra_chat.tools.cache",
         "astra_chat.tools.toolkit",
         "astra_chat.tools.errors",
     )

@@ -5,7 +5,7 @@ It stands alone: nothing in here knows of tasks or chats.
     ptx.py      text -> Module of Kernels      specs.py     constants of real GPUs, with sources
     flow.py     control flow, block order      limits.py    occupancy, launches a GPU refuses
     memory.py   buffers, bounds, coverage      estimate.py  counters -> time, limit, bottleneck
-    numpy_engine/  runs a Kernel               sampling.py  which blocks of a large launch run
+    numpy_engine/, c_engine/  run a Kernel     sampling.py  which blocks of a large launch run
     cudart/     fake CUDA runtime, in C        gpu.py       VirtualGpu: all of it, for one process
     runtime.py  builds and binds it
 """

@@ -1,0 +1,120 @@
+"""The NumPy engine's tests with each launch on both engines, and compared."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
+from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.ptx import Module
+from astra_chat.tools.virtual_gpu.types import Fault, Launch, LaunchReport, PtxUnsupported
+
+REFERENCE_TESTS = Path(__file__).parents[1] / "numpy_engine"
+
+
+def load_reference(name: str) -> ModuleType:
+    """A file of the NumPy engine's tests, as a module of our own."""
+    full = f"both_engines_{name}"
+    if full not in sys.modules:
+        spec = importlib.util.spec_from_file_location(full, REFERENCE_TESTS / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[full] = module
+        spec.loader.exec_module(module)
+    return sys.modules[full]
+
+
+class Both:
+    """In the place of an engine: runs the reference, then the C engine on the same memory.
+
+    What C left there stays, so the tests' own expectations are of its results. Where blocks talk to
+    each other by atomics their order shows in the bytes, and only those expectations hold.
+    """
+
+    def __init__(self) -> None:
+        self.only_numpy: set[str] = set()
+        """Kernels that the C engine refused."""
+
+    def translate(self, module: Module, kernel: str) -> tuple[Any, Any]:
+        reference = numpy_engine.translate(module, kernel)
+        try:
+            return reference, c_engine.translate(module, kernel)
+        except PtxUnsupported as lack:
+            assert "on the C engine" in str(lack)
+            self.only_numpy.add(kernel)
+            return reference, None
+
+    def run(
+        self, programs: tuple[Any, Any], launch: Launch, memory: Memory, **options: Any
+    ) -> LaunchReport:
+        before = [buffer.data.copy() for buffer in memory.buffers]
+        try:
+            report, fault = numpy_engine.run(programs[0], launch, memory, **options), None
+        except Fault as caught:
+            report, fault = None, caught
+        after = [buffer.data.copy() for buffer in memory.buffers]
+        if programs[1] is not None:
+            for buffer, old in zip(memory.buffers, before, strict=True):
+                if buffer.data.flags.writeable:
+                    buffer.data[:] = old
+            self._second(programs[1], launch, memory, report, fault, options)
+            if fault is None and not programs[1].serial:
+                for buffer, expected in zip(memory.buffers, after, strict=True):
+                    same_bytes(buffer.data, expected, buffer.name)
+        if fault is not None:
+            raise fault
+        assert report is not None
+        return report
+
+    def _second(
+        self,
+        program: c_engine.Program,
+        launch: Launch,
+        memory: Memory,
+        report: LaunchReport | None,
+        fault: Fault | None,
+        options: dict[str, Any],
+    ) -> None:
+        if fault is None:
+            found = c_engine.run(program, launch, memory, **options)
+            retries = any(".cas." in i.opcode for i in program.instructions)
+            assert found == report or retries
+            return
+        with pytest.raises(Fault) as caught:
+            c_engine.run(program, launch, memory, **options)
+        assert (caught.value.kind, caught.value.cuda_error) == (fault.kind, fault.cuda_error)
+        # The engines take warps in another order: of several places at fault each finds its own.
+        if fault.kind not in ("timeout", "race", "barrier_divergence"):
+            assert (caught.value.message, caught.value.where) == (fault.message, fault.where)
+
+
+def same_bytes(got: Any, expected: Any, name: str) -> None:
+    """Equal bytes; or, where they differ, NaNs as float32 of any payload."""
+    if np.array_equal(got, expected):
+        return
+    size = got.size // 4 * 4
+    a, b = got[:size].view(np.float32), expected[:size].view(np.float32)
+    differ = a.view(np.uint32) != b.view(np.uint32)
+    assert np.isnan(a[differ]).all() and np.isnan(b[differ]).all(), f"{name}: {differ.sum()} differ"
+    assert np.array_equal(got[size:], expected[size:]), name
+
+
+bench = load_reference("conftest")
+"""The bench that those tests use, for both engines."""
+engines = Both()
+bench.numpy_engine = engines  # type: ignore[attr-defined]
+
+
+def on_both_engines(name: str) -> dict[str, Any]:
+    """Tests and fixtures of a file of the NumPy engine's tests; their launches are compared."""
+    module = load_reference(name)
+    if hasattr(module, "Bench"):
+        module.Bench = bench.Bench
+    return {n: value for n, value in vars(module).items() if not n.startswith("__")}

@@ -1,0 +1,9 @@
+"""Whole kernels on both engines: every byte, counter and fault is compared."""
+
+from __future__ import annotations
+
+from tests.tools.virtual_gpu.c_engine.both import on_both_engines
+
+globals().update(on_both_engines("test_schedule"))
+globals().update(on_both_engines("test_styles"))
+globals().update(on_both_engines("test_tally"))

@@ -1,0 +1,318 @@
+/* Thread blocks: their warps in turn, barriers, and the host's threads that run them. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include "machine.h"
+
+#define QUEUE_WORDS ((program.blocks + 63) / 64)
+
+void fault_at(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t lane) {
+  struct fault *fault = &w->worker->fault;
+  fault->kind = kind, fault->instruction = instruction, fault->warp = w->index, fault->lane = lane;
+  fault->block = w->block_id;
+  longjmp(w->worker->stopped, 1);
+}
+void stop(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t m) {
+  fault_at(w, kind, instruction, LOWEST(m));
+}
+void failed_assertion(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *slots) {
+  const uint32_t lane = LOWEST(m);
+  const uint8_t *mine = w->worker->local + ((size_t)w->index * LANES + lane) * w->worker->local_stride;
+  for (int i = 0; i < 4; i++) memcpy(&w->worker->fault.detail[i], mine + slots[i], 8);
+  fault_at(w, ASSERTION, instruction, lane);
+}
+
+int next_block(struct warp *w) {
+  for (uint32_t word = 0; word < QUEUE_WORDS; word++)
+    if (w->queue[word]) return 64 * word + __builtin_ctzll(w->queue[word]);
+  return -1;
+}
+
+static void visit(struct warp *w, int block, uint32_t m) {
+  const struct mix *mix = &program.mixes[block];
+  struct worker *k = w->worker;
+  w->steps += mix->instructions;
+  w->loads += mix->loads;
+  w->rounds += mix->rounds;
+  k->visits[block]++;
+  k->counters.lane_instructions += (uint64_t)mix->instructions * __builtin_popcount(m);
+}
+
+/* The lanes that run the block now. */
+uint32_t enter(struct warp *w, int block) {
+  const uint32_t m = w->pending[block];
+  w->pending[block] = 0;
+  w->queue[block / 64] &= ~((uint64_t)1 << block % 64);
+  visit(w, block, m);
+  if (w->steps > w->launch->budget) fault_at(w, TIMEOUT, program.mixes[block].instruction, LOWEST(m));
+  return m;
+}
+
+void send(struct warp *w, int block, uint32_t lanes) {
+  if (!lanes) return;
+  if (program.mixes[block].only_leaves) {
+    visit(w, block, lanes);
+    w->live &= ~lanes;
+    return;
+  }
+  w->pending[block] |= lanes;
+  w->queue[block / 64] |= (uint64_t)1 << block % 64;
+}
+
+void parted(struct warp *w) { w->worker->counters.divergent_branches++; }
+
+void arrive(struct warp *w, const struct barrier *barrier, uint32_t m, const uint32_t *number, const uint32_t *threads,
+            uint32_t votes, uint32_t *result) {
+  struct worker *k = w->worker;
+  k->counters.barriers++;
+  for (uint32_t rest = m; rest;) {
+    const uint32_t first = LOWEST(rest);
+    uint32_t mine = 0;
+    LANES_OF(rest, l) mine |= (uint32_t)(number[l] == number[first]) << l;
+    if (k->arrived == k->room) {
+      k->room = 2 * k->room + 64;
+      k->arrivals = realloc(k->arrivals, k->room * sizeof *k->arrivals);
+    }
+    k->arrivals[k->arrived++] = (struct arrival){
+        .warp = w, .barrier = barrier, .number = number[first], .counted = threads != NULL,
+        .threads = threads ? threads[first] : 0, .mask = mine, .votes = votes & mine, .result = result};
+    rest &= ~mine;
+  }
+}
+
+static int complete(struct worker *k, uint32_t number, const struct arrival *first, uint32_t *arrived) {
+  memset(arrived, 0, k->warp_count * sizeof *arrived);
+  for (size_t i = 0; i < k->arrived; i++)
+    if (k->arrivals[i].number == number) arrived[k->arrivals[i].warp->index] |= k->arrivals[i].mask;
+  uint32_t warps = 0, all = 1;
+  for (uint32_t i = 0; i < k->warp_count; i++) {
+    warps += arrived[i] != 0;
+    all &= arrived[i] == k->warps[i].live;
+  }
+  return first->counted ? warps * LANES >= first->threads : all;
+}
+
+/* PTX: all threads of a warp execute the same aligned barrier, if any does. */
+static void check_together(struct worker *k, uint32_t number) {
+  for (size_t i = 0; i < k->arrived; i++) {
+    const struct arrival *a = &k->arrivals[i];
+    if (a->number != number || !a->barrier->aligned) continue;
+    uint32_t same = 0;
+    const struct arrival *other = NULL;
+    for (size_t j = 0; j < k->arrived; j++) {
+      const struct arrival *b = &k->arrivals[j];
+      if (b->number != number) continue;
+      if (b->barrier == a->barrier) same |= b->warp == a->warp ? b->mask : 0;
+      else if (b->barrier->aligned && !other) other = b;
+    }
+    if (a->warp->exists & ~same) fault_at(a->warp, BARRIER_TORN, a->barrier->instruction, LOWEST(a->mask));
+    if (other && !a->counted) {
+      k->fault.other = other->barrier->instruction;
+      fault_at(a->warp, BARRIER_MIXED, a->barrier->instruction, LOWEST(a->mask));
+    }
+  }
+}
+
+static void reduce(struct worker *k, uint32_t number) {
+  uint32_t votes = 0, arrived = 0;
+  for (size_t i = 0; i < k->arrived; i++) {
+    if (k->arrivals[i].number != number) continue;
+    votes += __builtin_popcount(k->arrivals[i].votes);
+    arrived += __builtin_popcount(k->arrivals[i].mask);
+  }
+  for (size_t i = 0; i < k->arrived; i++) {
+    const struct arrival *a = &k->arrivals[i];
+    if (a->number != number || !a->result) continue;
+    const uint32_t total = a->barrier->reduction == 'p' ? votes : a->barrier->reduction == 'o' ? votes != 0
+                           : votes == arrived;
+    LANES_OF(a->mask, l) a->result[l] = total;
+  }
+}
+
+static void release(struct worker *k, uint32_t number) {
+  size_t kept = 0;
+  for (size_t i = 0; i < k->arrived; i++) {
+    const struct arrival a = k->arrivals[i];
+    if (a.number == number) send(a.warp, a.barrier->target, a.mask);
+    else k->arrivals[kept++] = a;
+  }
+  k->arrived = kept;
+}
+
+static void next_epoch(struct worker *k) {
+  if (!k->writer) return;
+  if (++k->epoch < (uint32_t)1 << 26) return;
+  const size_t bytes = (k->launch->shared_limit / k->launch->race_granule + 1) * sizeof *k->writer;
+  memset(k->writer, 0, bytes);
+  memset(k->reader, 0, bytes);
+  k->epoch = 1;
+}
+
+/* Opens what all have reached. Faults if nothing can open. */
+static void open_some(struct worker *k) {
+  uint32_t arrived[LANES];
+  int opened = 0;
+  for (size_t i = 0; i < k->arrived;) {
+    const uint32_t number = k->arrivals[i].number;
+    if (!complete(k, number, &k->arrivals[i], arrived)) {
+      i++;
+      continue;
+    }
+    check_together(k, number);
+    reduce(k, number);
+    next_epoch(k);
+    release(k, number);
+    opened = 1;
+    i = 0;
+  }
+  if (!opened) {
+    const struct arrival *a = k->arrivals;
+    fault_at(a->warp, BARRIER_STUCK, a->barrier->instruction, LOWEST(a->mask));
+  }
+}
+
+static void begin(struct worker *k, int64_t id) {
+  const struct launch *launch = k->launch;
+  memset(k->shared, 0xFF, launch->shared_limit);
+  memset(k->local, 0xFF, k->local_stride * LANES * k->warp_count);
+  k->arrived = 0;
+  next_epoch(k);
+  for (uint32_t i = 0; i < k->warp_count; i++) {
+    struct warp *w = &k->warps[i];
+    w->block_id = id;
+    w->block[0] = id % launch->grid[0];
+    w->block[1] = id / launch->grid[0] % launch->grid[1];
+    w->block[2] = id / launch->grid[0] / launch->grid[1];
+    w->live = w->exists;
+    w->steps = w->loads = w->rounds = 0;
+    memset(w->regs, 0, program.regs_bytes);
+    memset(w->pending, 0, program.blocks * sizeof *w->pending);
+    memset(w->queue, 0, QUEUE_WORDS * sizeof *w->queue);
+    send(w, 0, w->live);
+  }
+}
+
+static void keep_longest(struct worker *k) {
+  struct counters *c = &k->counters;
+  for (uint32_t i = 0; i < k->warp_count; i++) {
+    const struct warp *w = &k->warps[i];
+    c->longest_instructions = w->steps > c->longest_instructions ? w->steps : c->longest_instructions;
+    c->longest_loads = w->loads > c->longest_loads ? w->loads : c->longest_loads;
+    c->longest_rounds = w->rounds > c->longest_rounds ? w->rounds : c->longest_rounds;
+  }
+}
+
+/* Whether the block ended without a fault. */
+static int run_block(struct worker *k, int64_t id) {
+  if (setjmp(k->stopped)) return 0;
+  begin(k, id);
+  for (;;) {
+    for (uint32_t i = 0; i < k->warp_count; i++) program.run(&k->warps[i]);
+    if (!k->arrived) break;
+    open_some(k);
+  }
+  keep_longest(k);
+  return 1;
+}
+
+struct team {
+  const struct launch *launch;
+  atomic_uint_fast64_t next, stop_at; /* positions among the launch's blocks */
+  pthread_mutex_t lock;
+};
+
+static void *wide(size_t bytes) {
+  void *room = NULL;
+  if (posix_memalign(&room, 64, bytes + 64)) abort();
+  memset(room, 0, bytes + 64);
+  return room;
+}
+
+static void set_up(struct worker *k, const struct launch *launch) {
+  const uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
+  k->launch = launch;
+  k->warp_count = (threads + LANES - 1) / LANES;
+  k->local_stride = (launch->local_bytes + 15) / 16 * 16;
+  k->shared = wide(launch->shared_limit);
+  k->local = wide(k->local_stride * LANES * k->warp_count);
+  k->warps = wide(k->warp_count * sizeof *k->warps);
+  k->hints = wide(program.sites * sizeof *k->hints);
+  k->visits = wide(program.blocks * sizeof *k->visits);
+  if (launch->race_granule && k->warp_count > 1) {
+    const size_t bytes = (launch->shared_limit / launch->race_granule + 1) * sizeof *k->writer;
+    k->writer = wide(bytes), k->reader = wide(bytes);
+  }
+  for (uint32_t i = 0; i < k->warp_count; i++) {
+    struct warp *w = &k->warps[i];
+    w->index = i, w->warps = k->warp_count, w->worker = k, w->launch = launch, w->symbols = launch->symbols, w->params = launch->params;
+    w->pending = wide(program.blocks * sizeof *w->pending);
+    w->queue = wide(QUEUE_WORDS * sizeof *w->queue);
+    w->regs = wide(program.regs_bytes);
+    EACH {
+      const uint32_t linear = i * LANES + l;
+      w->exists |= (uint32_t)(linear < threads) << l;
+      w->tid[0][l] = linear % launch->block[0];
+      w->tid[1][l] = linear / launch->block[0] % launch->block[1];
+      w->tid[2][l] = linear / (launch->block[0] * launch->block[1]);
+    }
+  }
+}
+
+static void tear_down(struct worker *k) {
+  for (uint32_t i = 0; i < k->warp_count; i++) free(k->warps[i].pending), free(k->warps[i].queue), free(k->warps[i].regs);
+  free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->arrivals);
+  free(k->writer), free(k->reader);
+}
+
+static void add_up(const struct launch *launch, const struct worker *k) {
+  if (!launch->visits) return;
+  for (uint32_t i = 0; i < program.blocks; i++) launch->visits[i] += k->visits[i];
+  uint64_t *total = (uint64_t *)launch->counters;
+  const uint64_t *mine = (const uint64_t *)&k->counters;
+  const size_t sums = offsetof(struct counters, longest_instructions) / sizeof *total;
+  for (size_t i = 0; i < sizeof k->counters / sizeof *total; i++)
+    total[i] = i < sums ? total[i] + mine[i] : total[i] > mine[i] ? total[i] : mine[i];
+}
+
+/* The fault that counts is that of the earliest block: the same on any number of cores. */
+static void work(struct team *team, struct worker *k) {
+  const struct launch *launch = team->launch;
+  for (;;) {
+    const uint64_t at = atomic_fetch_add(&team->next, 1);
+    if (at >= launch->block_count || at > atomic_load(&team->stop_at)) return;
+    if (run_block(k, launch->blocks[at])) continue;
+    pthread_mutex_lock(&team->lock);
+    if (at < atomic_load(&team->stop_at)) {
+      atomic_store(&team->stop_at, at);
+      *launch->fault = k->fault;
+    }
+    pthread_mutex_unlock(&team->lock);
+  }
+}
+
+static void *worker(void *argument) {
+  struct team *team = argument;
+  struct worker *k = wide(sizeof *k);
+  set_up(k, team->launch);
+  work(team, k);
+  pthread_mutex_lock(&team->lock);
+  add_up(team->launch, k);
+  pthread_mutex_unlock(&team->lock);
+  tear_down(k);
+  free(k);
+  return NULL;
+}
+
+/* Runs the blocks; returns whether a fault was noted. */
+int run_launch(const struct launch *launch) {
+  struct team team = {.launch = launch, .lock = PTHREAD_MUTEX_INITIALIZER};
+  atomic_init(&team.next, 0);
+  atomic_init(&team.stop_at, UINT64_MAX);
+  uint32_t others = launch->workers > 1 ? launch->workers - 1 : 0, started = 0;
+  pthread_t threads[others + 1];
+  while (started < others && !pthread_create(&threads[started], NULL, worker, &team)) started++;
+  worker(&team);
+  for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
+  return launch->fault->kind != NONE;
+}

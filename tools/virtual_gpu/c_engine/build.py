@@ -1,0 +1,121 @@
+"""C files to shared libraries with the host compiler, kept in the cache by content."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import platform
+import subprocess
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+
+from astra_chat.tools.cache import cache_folder, new_entry
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.toolkit import find_compiler
+
+COMPILE_TIMEOUT_S = 180.0
+COMMON_FLAGS = (
+    "-x", "c", "-std=gnu11", "-march=native", "-fPIC", "-fwrapv", "-fno-strict-aliasing",
+    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-semantic-interposition",
+    "-fvisibility=hidden", "-w",
+)  # fmt: skip
+KERNEL_FLAGS = (
+    "-O2",
+    "-ftree-vectorize",
+    "-fvect-cost-model=unlimited",
+    "-mprefer-vector-width=512",
+)
+LARGE_SOURCE_LINES = 6000
+"""Above, vectorising loops costs more than it saves."""
+RUNTIME_FLAGS = ("-O3",)
+LIBRARY = "kernel.so"
+_RUNTIME = ("blocks.c", "memory.c", "races.c", "tally.c", "warps.c")
+_HEADERS = ("lanes.h", "machine.h", "simt.h")
+
+
+def ensure_library(source: str) -> Path:
+    """The library of a generated file; compiled if the cache has none of it for this machine.
+
+    Two processes may do this at once. Raises EnvironmentLack without a compiler, or where the
+    compiler fails: that is never the kernel's fault.
+    """
+    runtime = _ensure_runtime()
+    flags = KERNEL_FLAGS if source.count("\n") < LARGE_SOURCE_LINES else ("-O1",)
+    folder = cache_folder("virtual-gpu") / f"kernel-{_key(source, runtime.parent.name, *flags)}"
+    if not (folder / LIBRARY).is_file():
+        with new_entry(folder) as scratch:
+            (scratch / "kernel.c").write_text(source)
+            headers = f"-I{_folder()}"
+            _compile(
+                [*_machine_flags(), *flags, headers, "kernel.c", "-x", "none", str(runtime),
+                 "-shared", "-lm", "-lpthread", "-o", LIBRARY],
+                scratch,
+            )  # fmt: skip
+    return folder / LIBRARY
+
+
+def _ensure_runtime() -> Path:
+    """The object of the runtime: the same for all kernels."""
+    texts = [(_folder() / name).read_text() for name in (*_RUNTIME, *_HEADERS)]
+    folder = cache_folder("virtual-gpu") / f"simt-{_key(*texts, *RUNTIME_FLAGS)}"
+    if not (folder / "simt.o").is_file():
+        with new_entry(folder) as scratch:
+            # g++ takes a second .c file for C++ unless each is announced.
+            sources = [word for name in _RUNTIME for word in ("-x", "c", str(_folder() / name))]
+            _compile([*_machine_flags(), *RUNTIME_FLAGS, "-c", *sources], scratch)
+            objects = [name.replace(".c", ".o") for name in _RUNTIME]
+            _compile(["-r", "-nostdlib", *objects, "-o", "simt.o"], scratch)
+    return folder / "simt.o"
+
+
+def _folder() -> Path:
+    return Path(str(files("astra_chat.tools.virtual_gpu.c_engine")))
+
+
+def _machine_flags() -> tuple[str, ...]:
+    if platform.machine() in ("x86_64", "AMD64"):
+        return COMMON_FLAGS
+    return tuple(flag for flag in COMMON_FLAGS if flag != "-march=native")
+
+
+def _key(*texts: str) -> str:
+    """What an object depends on: its text, the compiler, and the CPU that it was made for."""
+    digest = hashlib.sha256("\0".join([*texts, *_machine_flags(), *machine()]).encode())
+    return digest.hexdigest()[:24]
+
+
+@functools.cache
+def machine() -> tuple[str, ...]:
+    """The compiler and this CPU's abilities: objects are not for other machines."""
+    compiler = find_compiler().resolve()
+    found = compiler.stat()
+    return str(compiler), f"{found.st_size} {found.st_mtime_ns}", platform.machine(), _cpu_flags()
+
+
+def _cpu_flags() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+def _compile(arguments: list[str], folder: Path) -> None:
+    compiler = str(find_compiler())
+    with tempfile.TemporaryFile("w+") as log:
+        try:
+            done = subprocess.run(
+                [compiler, *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, timeout=COMPILE_TIMEOUT_S, check=False,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise EnvironmentLack(f"no compiler {compiler}") from None
+        except subprocess.TimeoutExpired:
+            raise EnvironmentLack(
+                f"{compiler} did not end within {COMPILE_TIMEOUT_S:.0f} s: use --engine numpy"
+            ) from None
+        log.seek(0)
+        if done.returncode:
+            words = "\n".join(log.read().splitlines()[:8])
+            raise EnvironmentLack(f"{compiler} cannot build the virtual GPU's C engine:\n{words}")

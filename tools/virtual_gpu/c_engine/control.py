@@ -1,0 +1,132 @@
+"""How basic blocks end, and instructions that order, stop or report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_chat.tools.virtual_gpu.c_engine.code import Code, Unit, family
+from astra_chat.tools.virtual_gpu.c_engine.steps import Step
+from astra_chat.tools.virtual_gpu.flow import (
+    Branch,
+    Jump,
+    Suspend,
+    Switch,
+    Terminator,
+    is_reducing_barrier,
+)
+from astra_chat.tools.virtual_gpu.syntax import Group, Register, Symbol
+
+
+def translate_end(unit: Unit, end: Terminator) -> Sequence[Step]:
+    match end:
+        case Jump(target=target):
+            return [Step(f"send(w, {target}, m);", warp=True)]
+        case Branch(guard=guard, taken=taken, other=other):
+            number = unit.number(guard.register)
+            if guard.negated:
+                taken, other = other, taken
+            predicate = unit.variables.new("uint32_t")
+            return [
+                Step(f"x{number}", predicate),
+                Step(f"FORK(X{predicate}, {taken}, {other})", warp=True),
+            ]
+        case Switch(instruction=instruction, targets=targets):
+            return _switch(Code(unit, instruction), targets)
+        case Suspend(instruction=instruction, target=target):
+            return _barrier(Code(unit, instruction), target)
+        case _:
+            return [Step("w->live &= ~m;", warp=True)]
+
+
+def _switch(code: Code, targets: Sequence[int]) -> Sequence[Step]:
+    """Lane by lane to targets[index]."""
+    code.option("idx")
+    code.ignore("uni")
+    code.done()
+    index = code.array(code.read(0, "u32"))
+    sends = [
+        f"{{ uint32_t to = 0; EACH to |= (uint32_t)({index}[l] == {place}) << l; "
+        f"send(w, {target}, to & m); rest &= ~to; }}"
+        for place, target in enumerate(targets)
+    ]
+    code.warp(
+        f"{{ uint32_t rest = m; {' '.join(sends)} "
+        f"if (rest) stop(w, BAD_BRANCH, {code.place}, rest); }}"
+    )
+    return code.steps
+
+
+def _barrier(code: Code, target: int) -> Sequence[Step]:
+    """bar.sync a{, b} and bar.red.op.type d, a{, b}, c."""
+    code.flag("cta")
+    aligned = code.flag("aligned") or code.instruction.family == "bar"
+    how, votes, result, first, last = "", "m", "0", 0, len(code.operands)
+    if is_reducing_barrier(code.instruction):
+        code.option("red")
+        how = code.option("popc", "and", "or")
+        code.type()
+        first, last = 1, len(code.operands) - 1
+        votes = f"(m & mask_of({code.array(code.read(last, 'pred'))}))"
+        target_register = code.operand(0)
+        if not isinstance(target_register, Register) or target_register.bits not in (1, 32):
+            raise code.refuse("this destination on the C engine")
+        result = f"R->x{code.unit.number(target_register)}"
+    else:
+        code.option("sync")
+    code.done()
+    number = code.array(code.read(first, "u32"))
+    threads = code.array(code.read(first + 1, "u32")) if last - first > 1 else "0"
+    place = len(code.unit.barriers)
+    kind = f"'{how[0]}'" if how else "0"
+    code.unit.barriers.append(f"{{{code.place}, {target}, {int(aligned)}, {kind}}}")
+    code.warp(f"arrive(w, &barriers[{place}], m, {number}, {threads}, {votes}, {result});")
+    return code.steps
+
+
+@family("membar")
+def membar(code: Code) -> None:
+    code.option("cta", "gl", "gpu", "sys")
+
+
+@family("fence")
+def fence(code: Code) -> None:
+    code.ignore("sc", "acq_rel", "acquire", "release")
+    code.option("cta", "cluster", "gpu", "sys")
+
+
+@family("griddepcontrol")
+def grid_dependency(code: Code) -> None:
+    """Launches run one after the other: nothing to wait for."""
+    code.option("wait", "launch_dependents")
+
+
+@family("nanosleep")
+def nanosleep(code: Code) -> None:
+    code.type()
+
+
+@family("pmevent")
+def pmevent(code: Code) -> None:
+    code.ignore("mask")
+
+
+@family("trap")
+@family("brkpt")
+def trap(code: Code) -> None:
+    active = code.active()
+    code.warp(f"if ({active}) stop(w, TRAP, {code.place}, {active});")
+
+
+@family("__assertfail")
+def assertion(code: Code) -> None:
+    """Parameters: message, file, line, function, character size."""
+    arguments = code.operand(1)
+    places = [
+        str(code.unit.places[item.name].offset)
+        for item in (arguments.items if isinstance(arguments, Group) else ())
+        if isinstance(item, Symbol)
+    ]
+    if len(places) != 5:
+        raise code.refuse("this form of assertion")
+    slots = ", ".join(places[:4])
+    code.warp(f"failed_assertion(w, {code.place}, m, (const uint32_t[]){{{slots}}});")

@@ -1,0 +1,146 @@
+"""What C noted about a fault, in the words of the NumPy engine."""
+
+from __future__ import annotations
+
+from astra_chat.tools.virtual_gpu.c_engine import layout
+from astra_chat.tools.virtual_gpu.c_engine.program import Program
+from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.modifiers import is_type
+from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.syntax import Instruction, type_bits
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch
+
+_KINDS = (
+    "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
+    "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
+)  # fmt: skip
+"""By enum fault_kind."""
+(
+    _,
+    _BOUNDS,
+    _MISALIGNED,
+    _RACE,
+    _TRAP,
+    _ASSERT,
+    _LANES,
+    _TORN,
+    _MIXED,
+    _STUCK,
+    _TIMEOUT,
+    _BRANCH,
+) = range(12)
+_ERRORS = {
+    _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
+    _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
+}  # fmt: skip
+_SPACES = ("global", "shared", "local", "param")
+_MANY = 63
+
+
+def fault_of(
+    program: Program, launch: Launch, memory: Memory, found: layout.Fault, budget: int
+) -> Fault:
+    instruction = program.instructions[found.instruction]
+    thread = found.warp * WARP_LANES + found.lane
+    where = [f"kernel {launch.kernel}"]
+    if instruction.source:
+        where.append(instruction.source)
+    block = _coordinates(found.block, launch.grid)
+    where.append(f"block {block}, thread {_coordinates(thread, launch.block)}")
+    where.append(f"PTX line {instruction.line}: {instruction.text}")
+    return Fault(
+        _KINDS[found.kind],
+        _message(program, launch, memory, found, instruction, budget),
+        cuda_error=_ERRORS.get(found.kind, machine.LAUNCH_FAILURE),
+        where=", ".join(where),
+    )
+
+
+def _coordinates(linear: int, extent: Dim3) -> tuple[int, int, int]:
+    rest, x = divmod(linear, extent.x)
+    z, y = divmod(rest, extent.y)
+    return x, y, z
+
+
+def _message(
+    program: Program,
+    launch: Launch,
+    memory: Memory,
+    found: layout.Fault,
+    instruction: Instruction,
+    budget: int,
+) -> str:
+    match found.kind:
+        case 1:
+            return f"{_access(instruction)} at {_place(program, launch, memory, found)}"
+        case 2:
+            return f"{_access(instruction)} at address {found.address:#x}"
+        case 3:
+            return _race(found, instruction)
+        case 5:
+            text, file, function = (_string(memory, found.detail[i]) for i in (0, 1, 3))
+            line = found.detail[2] & 0xFFFFFFFF
+            return f"assertion `{text}` failed in {function}, {file}:{line}"
+        case 8:
+            other = program.instructions[found.other]
+            return f"other threads wait at another barrier ({other.source or other.line})"
+        case 10:
+            return (
+                f"more than {budget} instructions in one warp: an endless loop, or a wait for "
+                "another block"
+            )
+        case kind:
+            return _PLAIN[kind]
+
+
+_PLAIN = {
+    _TRAP: "the kernel stopped itself",
+    _LANES: "a lane of the member mask is not at this instruction, or one that is not named is",
+    _TORN: "only a part of the warp's threads reach this barrier",
+    _STUCK: "some threads wait here, others elsewhere",
+    _BRANCH: "an index outside the table of targets",
+}
+
+
+def _verb(instruction: Instruction) -> str:
+    return "read" if instruction.family == "ld" else "write"
+
+
+def _size(instruction: Instruction) -> int:
+    """Bytes of one lane's access."""
+    bits = type_bits(next(m for m in reversed(instruction.modifiers) if is_type(m)))
+    parts = {"v2": 2, "v4": 4}
+    return bits // 8 * next((parts[m] for m in instruction.modifiers if m in parts), 1)
+
+
+def _access(instruction: Instruction) -> str:
+    return f"{_verb(instruction)} of {_size(instruction)} bytes"
+
+
+def _place(program: Program, launch: Launch, memory: Memory, found: layout.Fault) -> str:
+    space = _SPACES[found.space]
+    if space == "global":
+        return memory.describe(found.address)
+    limits = {
+        "shared": launch.dynamic_shared_bytes + program.reference.shared_bytes,
+        "local": program.reference.local_bytes,
+        "param": program.reference.kernel.param_bytes,
+    }
+    return f"{space} offset {found.address}; {limits[space]} bytes are there"
+
+
+def _race(found: layout.Fault, instruction: Instruction) -> str:
+    who = "several warps" if found.other == _MANY else f"warp {found.other - 1}"
+    return (
+        f"shared-memory race: warp {found.warp} {_verb(instruction)}s {_size(instruction)} bytes "
+        f"that {who} {'wrote' if found.detail[0] else 'read'} since the last barrier"
+    )
+
+
+def _string(memory: Memory, address: int) -> str:
+    """A C string in global memory."""
+    buffer = memory.find(address)
+    if buffer is None:
+        return "?"
+    data = buffer.data[address - buffer.address :].tobytes()
+    return data.partition(b"\0")[0].decode(errors="replace")

@@ -1,0 +1,131 @@
+"""Runs a program over the blocks of a launch: the host's threads share them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.c_engine import layout
+from astra_chat.tools.virtual_gpu.c_engine.faults import fault_of
+from astra_chat.tools.virtual_gpu.c_engine.program import Program
+from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
+from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, shared_limit
+from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, Counters, Launch, LaunchReport
+
+_libraries: dict[str, ctypes.CDLL] = {}
+
+
+def run(
+    program: Program,
+    launch: Launch,
+    memory: Memory,
+    *,
+    blocks: Sequence[int] | None = None,
+    instruction_budget: int = INSTRUCTION_BUDGET,
+    module_globals: Mapping[str, int] | None = None,
+    counters: bool = True,
+    races: bool = True,
+    workers: int | None = None,
+) -> LaunchReport:
+    """Runs the launch, or the given linear block ids of it, on host memory.
+
+    instruction_budget: that one warp may issue before it counts as an endless loop. Without
+    `races` the race check of shared memory is left out; bounds and alignment are always checked.
+    workers: threads of the host; None means one for each core that this process may use.
+    Raises Fault where a GPU or its sanitizer would stop, KeyError for a variable of the module
+    without an address, EnvironmentLack where the kernel can not be compiled.
+    """
+    library = _load(program)
+    chosen = np.ascontiguousarray(blocks_of(launch, blocks))
+    table = _Buffers(memory, counters)
+    symbols = np.array([(module_globals or {})[name] for name in program.symbols], np.uint64)
+    params = np.zeros(max(program.reference.kernel.param_bytes, 1), np.uint8)
+    given = np.frombuffer(launch.params, np.uint8)[: program.reference.kernel.param_bytes]
+    params[: given.size] = given
+    visits = np.zeros(len(program.reference.blocks), np.uint64)
+    tally, fault = layout.Counters(), layout.Fault()
+    request = layout.Launch(
+        blocks=chosen.ctypes.data, block_count=chosen.size,
+        grid=(launch.grid.x, launch.grid.y, launch.grid.z),
+        block=(launch.block.x, launch.block.y, launch.block.z),
+        buffers=ctypes.addressof(table.rows), buffer_count=len(table.rows),
+        params=params.ctypes.data, symbols=symbols.ctypes.data, budget=instruction_budget,
+        param_bytes=program.reference.kernel.param_bytes,
+        shared_limit=shared_limit(program.reference, launch),
+        local_bytes=program.reference.local_bytes, dynamic_shared=launch.dynamic_shared_bytes,
+        race_granule=program.reference.shared_granule if races else 0,
+        workers=1 if program.serial else _workers(workers, chosen.size),
+        visits=visits.ctypes.data if counters else None,
+        counters=ctypes.addressof(tally), fault=ctypes.addressof(fault),
+    )  # fmt: skip
+    if library.run_launch(ctypes.byref(request)):
+        raise fault_of(program, launch, memory, fault, instruction_budget)
+    found = _counters(program, visits, tally, table) if counters else Counters()
+    return LaunchReport(launch, int(chosen.size), found)
+
+
+def _load(program: Program) -> ctypes.CDLL:
+    path = str(program.library())
+    if path not in _libraries:
+        _libraries[path] = ctypes.CDLL(path, mode=ctypes.RTLD_LOCAL)
+    return _libraries[path]
+
+
+def _workers(wanted: int | None, blocks: int) -> int:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(min(wanted or cores or 1, blocks), 1)
+
+
+class _Buffers:
+    """The registered buffers as C sees them, with a byte for each sector where they count."""
+
+    def __init__(self, memory: Memory, counters: bool) -> None:
+        self.loaded: list[NDArray[np.bool_]] = []
+        self.stored: list[NDArray[np.bool_]] = []
+        buffers = memory.buffers
+        self.rows: Any = (layout.Buffer * len(buffers))()
+        for row, buffer in zip(self.rows, buffers, strict=True):
+            row.address, row.end = buffer.address, buffer.address + buffer.nbytes
+            row.written = buffer.written.ctypes.data if buffer.written is not None else None
+            if counters:
+                last = (buffer.address + max(buffer.nbytes, 1) - 1) // SECTOR_BYTES
+                sectors = last - buffer.address // SECTOR_BYTES + 1
+                self.loaded.append(np.zeros(sectors, np.bool_))
+                self.stored.append(np.zeros(sectors, np.bool_))
+                row.loaded = self.loaded[-1].ctypes.data
+                row.stored = self.stored[-1].ctypes.data
+
+
+def _counters(
+    program: Program, visits: NDArray[np.uint64], tally: layout.Counters, table: _Buffers
+) -> Counters:
+    classes: Counter[str] = Counter()
+    for count, mix in zip(visits.tolist(), program.reference.mixes, strict=True):
+        if count:
+            classes.update({name: count * each for name, each in mix.classes.items()})
+    return Counters(
+        warp_instructions=classes,
+        lane_instructions=tally.lane_instructions,
+        global_load_requests=tally.load_requests,
+        global_load_sectors=tally.load_sectors,
+        global_load_bytes=tally.load_bytes,
+        global_store_requests=tally.store_requests,
+        global_store_sectors=tally.store_sectors,
+        global_store_bytes=tally.store_bytes,
+        unique_load_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.loaded),
+        unique_store_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.stored),
+        shared_requests=tally.shared_requests,
+        shared_wavefronts=tally.shared_wavefronts,
+        barriers=tally.barriers,
+        divergent_branches=tally.divergent_branches,
+        critical_path_instructions=tally.longest_instructions,
+        critical_path_loads=tally.longest_loads,
+        dependent_load_rounds=tally.longest_rounds,
+    )

@@ -1,0 +1,71 @@
+"""The structures of simt.h for ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int64, c_uint32, c_uint64, c_void_p
+
+
+class Buffer(ctypes.Structure):
+    _fields_ = [
+        ("address", c_uint64), ("end", c_uint64),
+        ("written", c_void_p), ("loaded", c_void_p), ("stored", c_void_p),
+    ]  # fmt: skip
+
+
+class Fault(ctypes.Structure):
+    _fields_ = [
+        ("kind", c_uint32), ("instruction", c_uint32), ("warp", c_uint32), ("lane", c_uint32),
+        ("block", c_int64), ("address", c_uint64), ("detail", c_uint64 * 5),
+        ("space", c_uint32), ("other", c_uint32),
+    ]  # fmt: skip
+
+    kind: int
+    instruction: int
+    warp: int
+    lane: int
+    block: int
+    address: int
+    detail: ctypes.Array[c_uint64]
+    space: int
+    other: int
+
+
+_COUNTERS = (
+    "lane_instructions load_requests load_sectors load_bytes store_requests store_sectors "
+    "store_bytes shared_requests shared_wavefronts barriers divergent_branches "
+    "longest_instructions longest_loads longest_rounds"
+).split()
+
+
+class Counters(ctypes.Structure):
+    _fields_ = [(name, c_uint64) for name in _COUNTERS]
+
+    lane_instructions: int
+    load_requests: int
+    load_sectors: int
+    load_bytes: int
+    store_requests: int
+    store_sectors: int
+    store_bytes: int
+    shared_requests: int
+    shared_wavefronts: int
+    barriers: int
+    divergent_branches: int
+    longest_instructions: int
+    longest_loads: int
+    longest_rounds: int
+
+
+class Launch(ctypes.Structure):
+    _fields_ = [
+        ("blocks", c_void_p), ("block_count", c_uint64),
+        ("grid", c_uint32 * 3), ("block", c_uint32 * 3),
+        ("buffers", c_void_p), ("buffer_count", c_uint64),
+        ("params", c_void_p), ("symbols", c_void_p), ("budget", c_uint64),
+        *((name, c_uint32) for name in (
+            "param_bytes", "shared_limit", "local_bytes", "dynamic_shared", "race_granule",
+            "workers",
+        )),
+        ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
+    ]  # fmt: skip

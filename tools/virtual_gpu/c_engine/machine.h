@@ -1,0 +1,42 @@
+/* The runtime's own view of a worker: one thread of the host, which runs thread blocks. */
+#ifndef MACHINE_H
+#define MACHINE_H
+#include <setjmp.h>
+#include <stddef.h>
+#include "simt.h"
+
+struct arrival {
+  struct warp *warp;
+  const struct barrier *barrier;
+  uint32_t number, threads, counted, mask, votes;
+  uint32_t *result;
+};
+struct worker {
+  const struct launch *launch;
+  uint8_t *shared, *local;
+  size_t local_stride; /* of a lane */
+  struct warp *warps;
+  uint32_t warp_count;
+  struct arrival *arrivals;
+  size_t arrived, room;
+  uint32_t *writer, *reader; /* race check: a stamp for each granule of shared memory, or null */
+  uint32_t epoch;
+  const struct buffer **hints; /* by site: where its last access fell */
+  uint64_t *visits;
+  struct counters counters;
+  struct fault fault;
+  jmp_buf stopped;
+};
+
+void fault_at(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t lane) __attribute__((noreturn));
+int open_barriers(struct worker *k);
+void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
+                const uint8_t *values);
+void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+
+#define LOWEST(mask) ((uint32_t)__builtin_ctz(mask))
+#define LANES_OF(mask, l) for (uint32_t left_ = (mask), l; left_ && ((l = LOWEST(left_)), 1); left_ &= left_ - 1)
+
+#endif

@@ -1,0 +1,238 @@
+/* Loads, stores and atomics: every address is checked, then counted, then used. */
+#include <string.h>
+#include "machine.h"
+
+static void bad_access(struct warp *w, const struct site *site, enum fault_kind kind, enum space space, uint32_t lane,
+                       uint64_t address) {
+  w->worker->fault.address = address;
+  w->worker->fault.space = space;
+  fault_at(w, kind, site->instruction, lane);
+}
+
+/* Lanes that are not there take the place of one that is. */
+static void filled(const uint64_t *address, uint32_t m, uint64_t *out) {
+  const uint64_t some = address[LOWEST(m)];
+  EACH out[l] = m >> l & 1 ? address[l] : some;
+}
+
+static void check_aligned(struct warp *w, const struct site *site, enum space space, const uint64_t *address,
+                          uint32_t m) {
+  uint64_t any = 0;
+  EACH any |= address[l];
+  if (any & (site->size - 1)) {
+    uint32_t lane = LOWEST(m);
+    LANES_OF(m, l) if (address[l] & (site->size - 1)) { lane = l; break; }
+    bad_access(w, site, MISALIGNED, space, lane, address[lane]);
+  }
+}
+
+static const struct buffer *find(const struct launch *launch, uint64_t address) {
+  size_t low = 0, high = launch->buffer_count;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (launch->buffers[middle].address <= address) low = middle + 1;
+    else high = middle;
+  }
+  return low && address < launch->buffers[low - 1].end ? &launch->buffers[low - 1] : NULL;
+}
+
+static int holds(const struct buffer *buffer, uint64_t first, uint64_t last, uint32_t size) {
+  return buffer && first >= buffer->address && last <= buffer->end && buffer->end - last >= size;
+}
+
+/* The buffer of a whole warp's access, or null where it is spread over several. Faults. */
+static const struct buffer *checked(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  uint64_t low = ~(uint64_t)0, high = 0;
+  EACH low = address[l] < low ? address[l] : low;
+  EACH high = address[l] > high ? address[l] : high;
+  check_aligned(w, site, GLOBAL, address, m);
+  const struct buffer **hint = &w->worker->hints[site->number];
+  if (holds(*hint, low, high, site->size)) return *hint;
+  const struct buffer *buffer = find(w->launch, low);
+  if (holds(buffer, low, high, site->size)) return *hint = buffer;
+  LANES_OF(m, l) {
+    const struct buffer *each = find(w->launch, address[l]);
+    if (!holds(each, address[l], address[l], site->size)) bad_access(w, site, OUT_OF_BOUNDS, GLOBAL, l, address[l]);
+  }
+  return NULL;
+}
+
+static void mark(const struct launch *launch, const struct site *site, const struct buffer *buffer, uint64_t address,
+                 uint64_t bytes) {
+  if (site->writes && buffer->written) memset(buffer->written + (address - buffer->address), 1, bytes);
+  uint8_t *sectors = site->writes ? buffer->stored : buffer->loaded;
+  if (launch->visits && sectors) {
+    const uint64_t first = buffer->address / 32, from = address / 32, to = (address + bytes - 1) / 32;
+    memset(sectors + (from - first), 1, to - from + 1);
+  }
+}
+
+static void mark_each(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+                      uint32_t m) {
+  if (!w->launch->visits && !site->writes) return;
+  LANES_OF(m, l) mark(w->launch, site, buffer ? buffer : find(w->launch, address[l]), address[l], site->size);
+}
+
+static int contiguous(const uint64_t *address, uint32_t size) {
+  uint64_t differ = 0;
+  EACH differ |= address[l] ^ (address[0] + (uint64_t)l * size);
+  return !differ;
+}
+
+#define COPY(body) \
+  switch (site->size) { \
+    case 1: { typedef uint8_t item; body; } break; \
+    case 2: { typedef uint16_t item; body; } break; \
+    case 4: { typedef uint32_t item; body; } break; \
+    case 8: { typedef uint64_t item; body; } break; \
+    default: { typedef unsigned __int128 item; body; } }
+
+static void take(const struct site *site, const uint64_t *place, uint32_t m, void *data) {
+  if (m == ~0u) COPY(EACH ((item *)data)[l] = *(const item *)place[l])
+  else COPY(LANES_OF(m, l) ((item *)data)[l] = *(const item *)place[l])
+}
+static void give(const struct site *site, const uint64_t *place, uint32_t m, const void *data) {
+  if (m == ~0u) COPY(EACH *(item *)place[l] = ((const item *)data)[l])
+  else COPY(LANES_OF(m, l) *(item *)place[l] = ((const item *)data)[l])
+}
+
+static void load_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, void *data) {
+  count_global(w, site, address, m);
+  const struct buffer *buffer = checked(w, site, address, m);
+  if (m == ~0u && buffer && contiguous(address, site->size)) {
+    mark(w->launch, site, buffer, address[0], LANES * site->size);
+    memcpy(data, (const void *)address[0], LANES * site->size);
+    return;
+  }
+  mark_each(w, site, buffer, address, m);
+  take(site, address, m, data);
+}
+
+static void store_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m,
+                         const void *data) {
+  count_global(w, site, address, m);
+  const struct buffer *buffer = checked(w, site, address, m);
+  if (m == ~0u && buffer && contiguous(address, site->size)) {
+    mark(w->launch, site, buffer, address[0], LANES * site->size);
+    memcpy((void *)address[0], data, LANES * site->size);
+    return;
+  }
+  mark_each(w, site, buffer, address, m);
+  give(site, address, m, data);
+}
+
+static uint32_t limit_of(const struct launch *launch, enum space space) {
+  return space == SHARED ? launch->shared_limit : space == LOCAL ? launch->local_bytes : launch->param_bytes;
+}
+
+/* Host addresses of an access to shared, local or parameter memory. Faults. */
+static void on_chip(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+                    uint64_t *place) {
+  const uint64_t limit = limit_of(w->launch, space);
+  LANES_OF(m, l) if (address[l] > limit || limit - address[l] < site->size)
+    bad_access(w, site, OUT_OF_BOUNDS, space, l, address[l]);
+  check_aligned(w, site, space, address, m);
+  struct worker *k = w->worker;
+  const size_t lane = space == LOCAL ? k->local_stride : 0;
+  const uint8_t *base = space == SHARED ? k->shared
+                        : space == LOCAL ? k->local + (size_t)w->index * LANES * lane
+                                         : w->params;
+  EACH place[l] = (uint64_t)base + l * lane + address[l];
+}
+
+static void load_on_chip(struct warp *w, const struct site *site, enum space space, const uint64_t *address,
+                         uint32_t m, void *data) {
+  uint64_t place[LANES] ALIGNED;
+  on_chip(w, site, space, address, m, place);
+  if (space == SHARED) {
+    count_shared(w, site, address, m);
+    if (w->worker->writer && !site->ordered) race_read(w, site, address, m);
+  }
+  if (space == PARAM) { /* not aligned as the host wants it */
+    LANES_OF(m, l) memcpy((uint8_t *)data + l * site->size, (const void *)place[l], site->size);
+    return;
+  }
+  take(site, place, m, data);
+}
+
+static void store_on_chip(struct warp *w, const struct site *site, enum space space, const uint64_t *address,
+                          uint32_t m, const void *data) {
+  uint64_t place[LANES] ALIGNED;
+  on_chip(w, site, space, address, m, place);
+  if (space == SHARED) {
+    count_shared(w, site, address, m);
+    if (w->worker->writer && !site->ordered) {
+      uint8_t before[LANES * 16] ALIGNED;
+      take(site, place, m, before);
+      race_write(w, site, address, m, before, data);
+    }
+  }
+  give(site, place, m, data);
+}
+
+/* Calls `part` for the lanes of each space that generic addresses lead to. */
+typedef void part(struct warp *, const struct site *, enum space, const uint64_t *, uint32_t, void *);
+static void split(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, void *data,
+                  part *each) {
+  static const uint8_t windows[] = {[GLOBAL] = 0, [SHARED] = SHARED_WINDOW, [LOCAL] = LOCAL_WINDOW, [PARAM] = PARAM_WINDOW};
+  uint32_t rest = m;
+  for (enum space space = GLOBAL; space <= PARAM && rest; space++) {
+    uint32_t mine = 0;
+    EACH mine |= (uint32_t)(address[l] >> 56 == windows[space]) << l;
+    if (!(mine &= rest)) continue;
+    uint64_t inner[LANES] ALIGNED, full[LANES] ALIGNED;
+    EACH inner[l] = address[l] & (((uint64_t)1 << 56) - 1);
+    filled(inner, mine, full);
+    each(w, site, space, full, mine, data);
+    rest &= ~mine;
+  }
+  if (rest) bad_access(w, site, OUT_OF_BOUNDS, GLOBAL, LOWEST(rest), address[LOWEST(rest)]);
+}
+
+static void load_part(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+                      void *data) {
+  if (space == GLOBAL) load_global(w, site, address, m, data);
+  else load_on_chip(w, site, space, address, m, data);
+}
+static void store_part(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+                       void *data) {
+  if (space == GLOBAL) store_global(w, site, address, m, data);
+  else store_on_chip(w, site, space, address, m, data);
+}
+static void atomic_part(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+                        void *data) {
+  uint64_t *place = data, found[LANES] ALIGNED;
+  if (space == GLOBAL) {
+    count_global(w, site, address, m);
+    mark_each(w, site, checked(w, site, address, m), address, m);
+    memcpy(found, address, sizeof found);
+  } else {
+    on_chip(w, site, space, address, m, found);
+    if (space == SHARED) count_shared(w, site, address, m);
+  }
+  LANES_OF(m, l) place[l] = found[l];
+}
+
+static void access(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+                   void *data, part *each) {
+  uint64_t full[LANES] ALIGNED;
+  if (m != ~0u) {
+    filled(address, m, full);
+    address = full;
+  }
+  if (space == GENERIC) split(w, site, address, m, data, each);
+  else each(w, site, space, address, m, data);
+}
+/* Lanes that are not there get zeros, as in the NumPy engine. */
+void load(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m, void *data) {
+  if (m != ~0u) memset(data, 0, LANES * site->size);
+  if (m) access(w, site, space, address, m, data, load_part);
+}
+void store(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+           const void *data) {
+  if (m) access(w, site, space, address, m, (void *)data, store_part);
+}
+void atomic_places(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+                   uint8_t **place) {
+  if (m) access(w, site, space, address, m, place, atomic_part);
+}

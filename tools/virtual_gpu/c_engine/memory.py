@@ -1,0 +1,241 @@
+"""ld, st, prefetch, atom and red: addresses as arrays, items of the access's width as raw bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astra_chat.tools.virtual_gpu.c_engine.code import (
+    Code,
+    c_type,
+    constant,
+    family,
+    raw_type,
+    typed,
+)
+from astra_chat.tools.virtual_gpu.syntax import (
+    Address,
+    Operand,
+    Register,
+    Symbol,
+    Vector,
+    type_bits,
+)
+
+_ORDERS = ("volatile", "relaxed", "acquire", "release")
+_SCOPES = ("cta", "cluster", "gpu", "sys")
+_CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt")
+_SPACES = {"": "GENERIC", "global": "GLOBAL", "const": "GLOBAL"}
+
+
+def space_of(code: Code) -> str:
+    """The space among the modifiers; "" for a generic address."""
+    for name in ("global", "const", "local"):
+        if code.flag(name):
+            return name
+    if code.flag("shared") or code.flag("shared::cta"):
+        return "shared"
+    if code.flag("param") or code.flag("param::entry") or code.flag("param::func"):
+        return "param"
+    return ""
+
+
+def resolved_space(code: Code, space: str, operand: Operand) -> str:
+    """A slot of a call, or a variable named in a generic access, has its own space."""
+    if isinstance(operand, Address) and isinstance(operand.base, Symbol):
+        place = code.unit.places.get(operand.base.name)
+        if place is not None and space in ("", "param"):
+            return "local" if place.space == "slot" else place.space
+    return space
+
+
+def address(code: Code, operand: Operand) -> str:
+    """The address of each lane as uint64; 32-bit addresses wrap in 32 bits."""
+    if not isinstance(operand, Address):
+        raise code.refuse("this form of address on the C engine")
+    base, offset = operand.base, operand.offset
+    if isinstance(base, Register) and base.bits == 32:
+        return f"(uint32_t)({code.reader(base, 'u32')} + {constant(offset, 32)})"
+    if isinstance(base, Symbol):
+        return code.symbol(Symbol(base.name, offset), 64)
+    return f"{code.reader(base, 'u64')} + {constant(offset, 64)}"
+
+
+@dataclass
+class _Form:
+    """What ld and st have in common."""
+
+    space: str
+    ordered: bool
+    lanes: int
+    type: str
+
+    @property
+    def size(self) -> int:
+        return self.lanes * type_bits(self.type) // 8
+
+
+def _form(code: Code, operand: Operand) -> _Form:
+    space = resolved_space(code, space_of(code), operand)
+    ordered = bool(code.optional(*_ORDERS))
+    code.ignore("weak", "nc", *_SCOPES, *_CACHE)
+    code.ignore_hints()
+    lanes = {"": 1, "v2": 2, "v4": 4}[code.optional("v2", "v4")]
+    form = _Form(space, ordered, lanes, code.type())
+    if ordered and space in ("", "global"):
+        code.unit.serial = True
+    return form
+
+
+def _site(code: Code, size: int, *, writes: bool, ordered: bool) -> str:
+    number = len(code.unit.sites)
+    code.unit.sites.append(
+        f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}}}"
+    )  # fmt: skip
+    return f"&sites[{number}]"
+
+
+def _c_space(space: str) -> str:
+    return _SPACES.get(space, space.upper())
+
+
+def _items(operand: Operand) -> tuple[Operand, ...]:
+    return operand.items if isinstance(operand, Vector) else (operand,)
+
+
+def _slots(form: _Form, data: int) -> list[str]:
+    """Where each element of a lane lies in the raw bytes."""
+    element = raw_type(type_bits(form.type))
+    return [f"(({element} *)X{data})[{form.lanes} * l + {k}]" for k in range(form.lanes)]
+
+
+@family("ld")
+def load(code: Code) -> None:
+    target, source = code.operand(0), code.operand(1)
+    form = _form(code, source)
+    if _is_plain_parameter(code, form, source):
+        _load_parameter(code, form, target, source)
+        return
+    where = code.array(address(code, source), "uint64_t")
+    active = code.active()
+    data = _room(code, form.size)
+    site = _site(code, form.size, writes=False, ordered=form.ordered)
+    code.warp(f"load(w, {site}, {_c_space(form.space)}, {where}, {active}, X{data});")
+    for item, slot in zip(_items(target), _slots(form, data), strict=True):
+        code.put(item, _extending(form.type), typed(slot, _extending(form.type)))
+
+
+def _extending(type_name: str) -> str:
+    """Floats are loaded as they are; only signed integers extend by a sign."""
+    return type_name if type_name[0] == "s" else f"b{type_bits(type_name)}"
+
+
+def _room(code: Code, size: int) -> int:
+    """Raw bytes of an access: `size` of each lane."""
+    return code.results({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}.get(
+        size, "unsigned __int128"
+    ))  # fmt: skip
+
+
+def _is_plain_parameter(code: Code, form: _Form, source: Operand) -> bool:
+    """A kernel parameter by name, inside its bounds: the same for all lanes."""
+    if form.space != "param" or not isinstance(source, Address):
+        return False
+    base = source.base
+    if not isinstance(base, Symbol):
+        return False
+    at = code.unit.places[base.name].offset + source.offset
+    return 0 <= at and at + form.size <= code.unit.param_bytes
+
+
+def _load_parameter(code: Code, form: _Form, target: Operand, source: Operand) -> None:
+    assert isinstance(source, Address) and isinstance(source.base, Symbol)
+    at = code.unit.places[source.base.name].offset + source.offset
+    bits = type_bits(form.type)
+    for place, item in enumerate(_items(target)):
+        value = f"PARAM_READ({raw_type(bits)}, {at + place * bits // 8})"
+        code.put(item, _extending(form.type), typed(value, _extending(form.type)))
+
+
+@family("st")
+def store(code: Code) -> None:
+    target, source = code.operand(0), code.operand(1)
+    form = _form(code, target)
+    where = code.array(address(code, target), "uint64_t")
+    data = _room(code, form.size)
+    for item, slot in zip(_items(source), _slots(form, data), strict=True):
+        code.lanes(f"{slot} = {code.reader(item, f'b{type_bits(form.type)}')};")
+    active = code.active()
+    site = _site(code, form.size, writes=True, ordered=form.ordered)
+    code.warp(f"store(w, {site}, {_c_space(form.space)}, {where}, {active}, X{data});")
+
+
+@family("prefetch")
+@family("prefetchu")
+def prefetch(code: Code) -> None:
+    code.ignore("global", "local", "L1", "L2")
+    code.ignore_hints()
+
+
+_UPDATES = {
+    "add": "{old} + {b}",
+    "min": "({old} < {b} ? {old} : {b})",
+    "max": "({old} > {b} ? {old} : {b})",
+    "and": "{old} & {b}",
+    "or": "{old} | {b}",
+    "xor": "{old} ^ {b}",
+    "exch": "{b}",
+    "cas": "({old} == {b} ? {c} : {old})",
+    "inc": "({old} >= {b} ? 0 : {old} + 1)",
+    "dec": "({old} == 0 || {old} > {b} ? {b} : {old} - 1)",
+}
+
+
+@family("atom")
+@family("red")
+def atomic(code: Code) -> None:
+    """Lanes take their turn in the order of their numbers; blocks one after the other."""
+    returns = code.instruction.family == "atom"
+    first = 1 if returns else 0
+    target = code.operand(first)
+    space = resolved_space(code, space_of(code), target)
+    code.ignore("relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys")
+    how = code.option(*_UPDATES)
+    code.flag("noftz")
+    type_name = code.type()
+    if space in ("", "global"):
+        code.unit.serial = True
+    bits = type_bits(type_name)
+    where = code.array(address(code, target), "uint64_t")
+    raw = raw_type(bits)
+    sources = [
+        code.array(code.reader(operand, f"b{bits}"), raw) for operand in code.operands[first + 1 :]
+    ]
+    active = code.active()
+    places, old = code.results("uint64_t"), code.results(raw)
+    site = _site(code, bits // 8, writes=True, ordered=True)
+    code.warp(
+        f"{{ const uint32_t who = {active}; atomic_places(w, {site}, {_c_space(space)}, {where}, "
+        f"who, (uint8_t **)X{places}); for (uint32_t l = 0; l < LANES; l++) if (who >> l & 1) {{ "
+        f"{raw} *place = ({raw} *)X{places}[l]; const {raw} found = *place; X{old}[l] = found; "
+        f"*place = {_update(how, type_name, sources)}; }} }}"
+    )
+    if returns:
+        code.write(0, f"b{bits}", f"x{old}")
+
+
+def _update(how: str, type_name: str, sources: list[str]) -> str:
+    """The new raw value, out of `found` and the sources."""
+    halves = "f16" in type_name
+    if halves:
+        half = type_name.removesuffix("x2")
+        add = f"narrow_{half}(widen_{half}({{0}}) + widen_{half}({{1}}))"
+        if type_name.endswith("x2"):
+            low = add.format("(uint16_t)found", f"(uint16_t){sources[0]}[l]")
+            high = add.format("(uint16_t)(found >> 16)", f"(uint16_t)({sources[0]}[l] >> 16)")
+            return f"(uint32_t){low} | (uint32_t){high} << 16"
+        return add.format("found", f"{sources[0]}[l]")
+    b, c = (typed(f"{source}[l]", type_name) for source in (sources[0], sources[-1]))
+    value = _UPDATES[how].format(old=typed("found", type_name), b=b, c=c)
+    if type_name in ("f32", "f64"):
+        return f"bits{type_name[1:]}({value})"
+    return f"({c_type(f'u{type_bits(type_name)}')})({value})"

@@ -1,0 +1,132 @@
+"""A kernel as one C file. Nothing has run yet; what is lacking is refused."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.tools.virtual_gpu import numpy_engine
+from astra_chat.tools.virtual_gpu.c_engine.build import ensure_library
+from astra_chat.tools.virtual_gpu.c_engine.code import Code, Unit
+from astra_chat.tools.virtual_gpu.c_engine.control import translate_end
+from astra_chat.tools.virtual_gpu.c_engine.steps import Step, block_text, find_uniform
+from astra_chat.tools.virtual_gpu.flow import BasicBlock, local_registers
+from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare
+from astra_chat.tools.virtual_gpu.syntax import Instruction, Module
+
+NO_INSTRUCTION = 0xFFFFFFFF
+
+
+@dataclass(eq=False)
+class Program:
+    """A kernel's C source, and what Python needs to launch it and to say what went wrong."""
+
+    reference: numpy_engine.Program
+    """The same kernel on the NumPy engine: sizes and instruction mixes are taken from there."""
+    source: str
+    instructions: tuple[Instruction, ...]
+    """By the number under which C knows them."""
+    symbols: tuple[str, ...]
+    serial: bool
+    """Blocks run one after the other: they talk to each other through memory."""
+    _library: Path | None = None
+
+    def library(self) -> Path:
+        """The shared library; compiled on first use. Raises EnvironmentLack."""
+        if self._library is None:
+            self._library = ensure_library(self.source)
+        return self._library
+
+
+_programs: weakref.WeakKeyDictionary[Module, dict[str, Program]] = weakref.WeakKeyDictionary()
+
+
+def translate(module: Module, kernel: str) -> Program:
+    """The program of one kernel; made once a module, compiled when it is first run.
+
+    Raises PtxUnsupported for what the NumPy engine lacks (the whitelists are its), and for what
+    only that engine has; KeyError for a kernel that the module does not have.
+    """
+    known = _programs.setdefault(module, {})
+    if kernel not in known:
+        known[kernel] = _translate(module, kernel)
+    return known[kernel]
+
+
+def _translate(module: Module, kernel: str) -> Program:
+    reference = numpy_engine.translate(module, kernel)
+    found = prepare(module, module.kernels[kernel])
+    unit = Unit(kernel, local_registers(found.blocks), found.places, found.kernel.param_bytes)
+    blocks = [_block(unit, block) for block in found.blocks]
+    find_uniform(blocks, unit.variables)
+    firsts = [_first(unit, block) for block in found.blocks]
+    return Program(
+        reference, _source(unit, blocks, firsts, reference), tuple(unit.instructions),
+        tuple(unit.symbols), unit.serial,
+    )  # fmt: skip
+
+
+def _block(unit: Unit, block: BasicBlock) -> list[Step]:
+    steps: list[Step] = []
+    for instruction in block.body:
+        steps += Code(unit, instruction).translate()
+    return [*steps, *translate_end(unit, block.end)]
+
+
+def _first(unit: Unit, block: BasicBlock) -> int:
+    """The number of the block's first instruction, for messages about the block."""
+    instruction = block.body[0] if block.body else getattr(block.end, "instruction", None)
+    return NO_INSTRUCTION if instruction is None else unit.instruction(instruction)
+
+
+def _source(
+    unit: Unit, blocks: Sequence[Sequence[Step]], firsts: list[int], reference: numpy_engine.Program
+) -> str:
+    variables = unit.variables
+    registers = [f"  {variables.types[n]} x{n}[LANES];" for n in sorted(variables.crossing)]
+    lines = [
+        '#include "simt.h"',
+        *_table("struct site", "sites", unit.sites),
+        *_table("struct barrier", "barriers", unit.barriers),
+        *_table("struct mix", "mixes", _mixes(reference, firsts)),
+        "struct regs {",
+        "  uint32_t none[LANES];",
+        *registers,
+        "} ALIGNED;",
+        "static void run(struct warp *w) {",
+        "  struct regs *restrict const R = w->regs;",
+        *(f"  const {variables.types[n]} x{n} = {t};" for n, t in variables.uniform.items()),
+        "  for (int block; (block = next_block(w)) >= 0;) switch (block) {",
+    ]
+    for index, steps in enumerate(blocks):
+        if reference.blocks[index].only_leaves:
+            continue
+        lines += [f"    case {index}: {{", f"      ENTER({index})"]
+        lines += [f"      {line}" for line in block_text(steps, variables)]
+        lines += ["    } break;"]
+    lines += [
+        "  }",
+        "}",
+        f"const struct program program = {{run, mixes, {len(blocks)}, sizeof(struct regs), "
+        f"{len(unit.sites) + 1}}};",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _table(c_type: str, name: str, rows: Sequence[str]) -> list[str]:
+    return [
+        f"static const {c_type} {name}[] __attribute__((unused)) = {{",
+        *(f"  {r}," for r in rows or ["{0}"]),
+        "};",
+    ]
+
+
+def _mixes(reference: numpy_engine.Program, firsts: list[int]) -> list[str]:
+    return [
+        f"{{{b.mix.instructions}, {b.mix.loads}, {b.mix.load_rounds}, {int(b.only_leaves)}, "
+        f"{first}u}}"
+        for b, first in zip(reference.blocks, firsts, strict=True)
+    ]

@@ -1,0 +1,135 @@
+/* The machine that generated kernels run on: warps of 32 lanes, memory with checks, counters.
+ *
+ * A kernel is one function per warp. It runs the earliest basic block with pending lanes until all
+ * lanes have ended or wait at a barrier of the thread block; then it returns. Registers that live
+ * across basic blocks lie in `regs`, so nothing else has to be saved. */
+#ifndef SIMT_H
+#define SIMT_H
+#include "lanes.h"
+
+#define LANES 32
+#define EACH for (int l = 0; l < LANES; l++)
+#define ALIGNED __attribute__((aligned(64)))
+
+enum space { GLOBAL, SHARED, LOCAL, PARAM, GENERIC };
+/* Where each space begins among the generic addresses: the top byte. */
+enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
+enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
+                  BARRIER_STUCK, TIMEOUT, BAD_BRANCH };
+
+struct buffer {
+  uint64_t address, end;
+  uint8_t *written;         /* one byte for each byte, or null */
+  uint8_t *loaded, *stored; /* one byte for each sector, or null */
+};
+struct fault {
+  uint32_t kind, instruction, warp, lane;
+  int64_t block;
+  uint64_t address, detail[5];
+  uint32_t space, other;
+};
+struct counters {
+  uint64_t lane_instructions, load_requests, load_sectors, load_bytes, store_requests, store_sectors, store_bytes,
+      shared_requests, shared_wavefronts, barriers, divergent_branches, longest_instructions, longest_loads,
+      longest_rounds;
+};
+struct mix { uint32_t instructions, loads, rounds, only_leaves, instruction; };
+struct site { uint32_t instruction, number; uint8_t size, writes, ordered; };
+struct barrier { uint32_t instruction, target; uint8_t aligned, reduction; };
+
+/* One launch, as Python describes it. */
+struct launch {
+  const int64_t *blocks; /* linear ids of those that run, in order */
+  uint64_t block_count;
+  uint32_t grid[3], block[3];
+  const struct buffer *buffers; /* ordered by address */
+  uint64_t buffer_count;
+  const uint8_t *params;
+  const uint64_t *symbols;
+  uint64_t budget;
+  uint32_t param_bytes, shared_limit, local_bytes, dynamic_shared, race_granule, workers;
+  uint64_t *visits; /* by basic block: warps that entered it; null: no counters */
+  struct counters *counters;
+  struct fault *fault;
+};
+
+struct worker;
+struct warp {
+  uint32_t index, warps, exists, live; /* warps: of the thread block */
+  uint32_t tid[3][LANES] ALIGNED;
+  uint32_t block[3];
+  int64_t block_id;
+  const struct launch *launch;
+  const uint64_t *symbols;
+  const uint8_t *params;
+  struct worker *worker;
+  uint32_t *pending; /* lanes by basic block */
+  uint64_t *queue;   /* which basic blocks have any */
+  void *regs;
+  uint64_t steps, loads, rounds;
+};
+
+/* What a generated file exports. */
+struct program {
+  void (*run)(struct warp *);
+  const struct mix *mixes;
+  uint32_t blocks, regs_bytes, sites;
+};
+extern const struct program program;
+
+__attribute__((visibility("default"))) int run_launch(const struct launch *launch);
+
+/* Control flow. */
+int next_block(struct warp *w);
+uint32_t enter(struct warp *w, int block);
+void send(struct warp *w, int block, uint32_t lanes);
+void parted(struct warp *w);
+void arrive(struct warp *w, const struct barrier *barrier, uint32_t m, const uint32_t *number, const uint32_t *threads,
+            uint32_t votes, uint32_t *result);
+void stop(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t m) __attribute__((noreturn));
+void failed_assertion(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *slots) __attribute__((noreturn));
+
+/* Memory: data has one item of the site's size for each lane. */
+void load(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m, void *data);
+void store(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+           const void *data);
+void atomic_places(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
+                   uint8_t **place);
+
+/* What lanes of a warp tell each other. */
+enum shuffle { SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY };
+enum vote { VOTE_BALLOT, VOTE_ALL, VOTE_ANY, VOTE_UNI };
+enum reduction { REDUX_ADD, REDUX_MIN_U, REDUX_MIN_S, REDUX_MAX_U, REDUX_MAX_S, REDUX_AND, REDUX_OR, REDUX_XOR };
+void members(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *named);
+void shuffle(struct warp *w, uint32_t instruction, enum shuffle how, uint32_t m, const uint32_t *value,
+             const uint32_t *lane, const uint32_t *clamp, const uint32_t *named, uint32_t *result, uint32_t *in_range);
+void vote(struct warp *w, uint32_t instruction, enum vote how, uint32_t m, const uint32_t *chosen,
+          const uint32_t *named, uint32_t *result);
+void match(struct warp *w, uint32_t instruction, int all, uint32_t m, const uint64_t *value, const uint32_t *named,
+           uint32_t *result, uint32_t *same);
+void redux(struct warp *w, uint32_t instruction, enum reduction how, uint32_t m, const uint32_t *value,
+           const uint32_t *named, uint32_t *result);
+void elect(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *named, uint32_t *lane, uint32_t *chosen);
+
+INLINE uint32_t mask_of(const uint32_t *predicate) {
+  uint32_t mask = 0;
+  EACH mask |= predicate[l] << l;
+  return mask;
+}
+/* m: the lanes that run the block; kept: those that its results are for, ended lanes included where
+ * all others are here. */
+#define ENTER(block) \
+  const uint32_t m = enter(w, block); \
+  const uint32_t kept __attribute__((unused)) = m == w->live ? ~0u : m;
+/* A generated loop over lanes: no lane reads what another writes. */
+#define LOOP _Pragma("GCC ivdep") EACH
+#define FORK(predicate, taken, other) \
+  { \
+    const uint32_t yes = mask_of(predicate) & m, no = m & ~yes; \
+    if (yes && no) parted(w); \
+    send(w, taken, yes); \
+    send(w, other, no); \
+  }
+#define PARAM_READ(type, at) ({ type value; __builtin_memcpy(&value, w->params + (at), sizeof value); value; })
+
+#endif

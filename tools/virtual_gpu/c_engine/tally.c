@@ -1,0 +1,65 @@
+/* Sectors and bank conflicts, counted as the NumPy engine counts them (tally.py). */
+#include <string.h>
+#include "machine.h"
+
+static uint32_t different(const uint64_t *values) {
+  uint32_t changes = 0, falls = 0;
+  for (int l = 1; l < LANES; l++) changes += values[l] != values[l - 1];
+  for (int l = 1; l < LANES; l++) falls |= values[l] < values[l - 1];
+  if (!falls) return changes + 1;
+  uint32_t count = 0;
+  for (int l = 0; l < LANES; l++) {
+    uint32_t known = 0;
+    for (int k = 0; k < l; k++) known |= values[k] == values[l];
+    count += !known;
+  }
+  return count;
+}
+
+void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  if (!w->launch->visits) return;
+  uint64_t sectors[LANES] ALIGNED;
+  EACH sectors[l] = address[l] / 32;
+  struct counters *c = &w->worker->counters;
+  const uint32_t count = different(sectors), bytes = site->size * __builtin_popcount(m);
+  if (site->writes) {
+    c->store_requests++, c->store_sectors += count, c->store_bytes += bytes;
+  } else {
+    c->load_requests++, c->load_sectors += count, c->load_bytes += bytes;
+  }
+}
+
+/* Most different words that any one bank must deliver. */
+static uint32_t conflicts(const int64_t *first, int lanes, int parts) {
+  int64_t seen[LANES][LANES];
+  uint32_t counts[LANES] = {0}, most = 0;
+  for (int l = 0; l < lanes; l++)
+    for (int part = 0; part < parts; part++) {
+      const int64_t word = first[l] + part;
+      const uint32_t bank = word & 31;
+      uint32_t known = 0;
+      for (uint32_t k = 0; k < counts[bank]; k++) known |= seen[bank][k] == word;
+      if (!known) seen[bank][counts[bank]++] = word;
+    }
+  for (int bank = 0; bank < LANES; bank++) most = counts[bank] > most ? counts[bank] : most;
+  return most;
+}
+
+/* A warp's access is cut into parts of 128 bytes. */
+void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  if (!w->launch->visits) return;
+  const int parts = site->size / 4 ? site->size / 4 : 1, lanes = LANES / parts;
+  int64_t words[LANES] ALIGNED, highest = 0;
+  LANES_OF(m, l) highest = (int64_t)(address[l] / 4) > highest ? (int64_t)(address[l] / 4) : highest;
+  EACH words[l] = m >> l & 1 ? (int64_t)(address[l] / 4) : highest;
+  struct counters *c = &w->worker->counters;
+  c->shared_requests++;
+  for (int start = 0; start < LANES; start += lanes) {
+    int64_t low = words[start], high = words[start];
+    for (int l = start; l < start + lanes; l++) {
+      low = words[l] < low ? words[l] : low;
+      high = words[l] > high ? words[l] : high;
+    }
+    c->shared_wavefronts += high - low + parts <= LANES ? 1 : conflicts(words + start, lanes, parts);
+  }
+}
