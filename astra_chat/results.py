@@ -1,6 +1,6 @@
 """docs/results.md from recorded runs: `python -m astra_chat.results FILE... > docs/results.md`.
 
-A FILE is a transcript, or what `astra-chat time TASK KERNEL --json` printed (for the paper's start).
+A FILE is a transcript, or what `astra-chat time TASK KERNEL --json` printed (the paper's start).
 No figure stands in the document that is not in one of them.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.agents import thread as facts
-from astra_chat.agents.payloads import Kernel
+from astra_chat.agents.words import verdict
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.types import AnyTime, Evaluation, MeasuredTime, Timed
 from astra_chat.transcript.reader import Transcript, read
@@ -44,9 +44,9 @@ def document(runs: Sequence[Run], others: Sequence[tuple[str, Evaluation, Timed]
         "# Results",
         "",
         "Made by `python -m astra_chat.results`; every figure comes from a file named beside it.",
-        'Times are us per call. "cold": CUDA-graph replay, no data in the L2; "warm": replay over one set'
-        ' of buffers; "event": an event pair round each launch, launch overhead included (the'
-        " paper's method).",
+        'Times are us per call. "cold": CUDA-graph replay, no data in the L2; "warm": replay over',
+        'one set of buffers; "event": an event pair round each launch, launch overhead included',
+        "(the paper's method).",
         "",
     ]
     for run in runs:
@@ -119,10 +119,10 @@ def _rounds(run: Run) -> Iterator[str]:
     for found in facts.rounds(thread(run.transcript.records)):
         for attempt in found.attempts:
             outcome = attempt.evaluation.outcome if attempt.evaluation else None
-            word = outcome.kind if outcome else attempt.build.result.kind if attempt.build else "-"
+            finding = outcome or (attempt.build.result if attempt.build else None)
+            word = verdict(finding) if finding else "-"
             ratio = f"{outcome.ratio:.3f}" if isinstance(outcome, Timed) else "-"
-            word = outcome.verdict if isinstance(outcome, Timed) else word
-            kernel: Kernel = attempt.kernel
+            kernel = attempt.kernel
             yield (
                 f"| {found.number} | {found.plan.title} | `{kernel.candidate}` ({attempt.speaker})"
                 f" | {word} | {found.plan.predicted_ratio:.2f} | {ratio} |"
