@@ -81,7 +81,9 @@ def begin(request: Request, past: Past | None, on_record: Callable[[Record], Non
 
     Raises BadInput where something of an earlier run would be overwritten.
     """
-    head = header(request.task, request.device, _options(request))
+    played = request.models.played
+    judged_with = played.versions if played else None
+    head = header(request.task, request.device, _options(request), judged_with)
     if past is not None and past.branched is None:
         journal = Journal(Writer.go_on(past.transcript), on_record, past.transcript.records)
         journal.record(

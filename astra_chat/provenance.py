@@ -19,11 +19,16 @@ PACKAGES = ("autogen-agentchat", "torch", "numpy", "apache-tvm-ffi")
 """By their metadata only: none of them is imported for it."""
 
 
-def header(task: Task, device: Device, options: Options) -> Header:
-    """The first event of a run. Raises EnvironmentLack where there is no compiler."""
+def header(
+    task: Task, device: Device, options: Options, judged_with: dict[str, str] | None = None
+) -> Header:
+    """The first event of a run. Raises EnvironmentLack where there is no compiler.
+
+    `judged_with`: the versions of a recording that is played, whose figures came from elsewhere.
+    """
     return Header(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=versions(device),
+        versions=judged_with or versions(device),
         device=device,
         options=options,
         git=git_state(),

@@ -75,8 +75,8 @@ def request_for(wishes: Wishes) -> Request:
 
 def _device(wishes: Wishes, models: RunModels) -> Device:
     """The one named, else that of the recording that is played, else the best there is."""
-    if wishes.device in (None, "auto") and wishes.gpu is None and models.plays_on is not None:
-        return models.plays_on
+    if wishes.device in (None, "auto") and wishes.gpu is None and models.played is not None:
+        return models.played.device
     return pick_device(wishes.device or "auto", wishes.gpu)
 
 

@@ -42,7 +42,15 @@ from astra_chat.team import STALLED, build_team
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.types import Progress
-from astra_chat.transcript.events import Chosen, Ended, EndReason, Record, Repaired, TurnEvent
+from astra_chat.transcript.events import (
+    Chosen,
+    Ended,
+    EndReason,
+    Header,
+    Record,
+    Repaired,
+    TurnEvent,
+)
 
 Item: TypeAlias = BaseAgentEvent | BaseChatMessage | TaskResult
 """What a team's stream yields."""
@@ -155,7 +163,9 @@ class Session:
         """Start the meter, of which the earlier sittings are a part, and the models' tape."""
         request, before = self._request, self._journal.records
         self._meter = Meter(request.budget, ledger(before), before[-1].t)
-        request.models.begin(request.task, request.device, self._meter)
+        head = before[0].event
+        assert isinstance(head, Header)
+        request.models.begin(request.task, head, self._meter)
         return MeteredJudge(judge, self._meter)
 
     def _progress(self, report: Progress) -> None:

@@ -24,7 +24,7 @@ from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
-from astra_chat.tools.types import Device
+from astra_chat.transcript.events import Header
 
 
 class Models(Protocol):
@@ -85,12 +85,11 @@ class RunModels:
         return Readable(client)
 
     @property
-    def plays_on(self) -> Device | None:
-        """The device of a recording that is only played: this machine need not have it."""
-        played = self.tape is not None and self.tape.mode == "replay"
-        return self.tape.head.device if played and self.tape and self.tape.head else None
+    def played(self) -> Head | None:
+        """The head of a recording that is only played: this machine need not have its device."""
+        return self.tape.head if self.tape is not None and self.tape.mode == "replay" else None
 
-    def begin(self, task: Task, device: Device, meter: Meter | None = None) -> None:
+    def begin(self, task: Task, run: Header, meter: Meter | None = None) -> None:
         """Start the meter, and the tape if one is to be recorded.
 
         Raises BadInput if it cannot be written, or a price is lacking that a budget needs.
@@ -100,8 +99,12 @@ class RunModels:
             meter.require_prices({role: self.price(role) for role in ROLES})
         if self.tape is not None:
             roles = {role: self.described(role) for role in ROLES}
-            head = Head(models=self.name, roles=dict(roles), task=task.name, device=device)
-            self.tape.begin(head)
+            self.tape.begin(
+                Head(
+                    models=self.name, roles=dict(roles), task=task.name, device=run.device,
+                    versions=run.versions,
+                )
+            )  # fmt: skip
 
     def described(self, role: Role) -> str:
         return self._parts[role].described(role)

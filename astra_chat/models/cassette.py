@@ -38,6 +38,8 @@ class Head(Value):
     """What plays each role, with everything that shapes its answers."""
     task: str
     device: Device
+    versions: dict[str, str]
+    """Of what judged there, as in the head of the transcript."""
 
 
 class Line(Value):

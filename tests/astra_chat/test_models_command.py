@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,25 +20,26 @@ ANSWERS = {"o4-mini": PASS, "chooser": said('{"choose": "planner"}')}
 
 
 def command(
-    *words: object, key: str = KEY, debug: bool = False
+    *words: object, key: str = KEY, debug: bool = False, **more: str
 ) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("OPENAI_")}
     env |= {"OPENAI_API_KEY": key} if key else {}
     env |= {"ASTRA_DEBUG": "1", "OPENAI_LOG": "debug"} if debug else {}
+    env |= more
     return subprocess.run(
         [sys.executable, "-m", "astra_chat", *map(str, words)],
         cwd=ROOT, capture_output=True, text=True, timeout=300, env=env,
     )  # fmt: skip
 
 
-def check(answers: dict[str, Reply], models: str, **how: bool) -> tuple[int, list[str], str]:
+def check(answers: dict[str, Reply], models: str) -> tuple[int, list[str], str]:
     """Exit code, lines of stdout, stderr; the answers are by model."""
 
     def answer(asked: Asked) -> Reply:
         return answers[asked.body["model"]]
 
     with serving(answer) as server:
-        done = command("models", "check", "--models", models, "--base-url", server.url, **how)
+        done = command("models", "check", "--models", models, "--base-url", server.url)
     assert KEY not in done.stdout + done.stderr
     return done.returncode, done.stdout.splitlines(), done.stderr
 
@@ -97,6 +99,35 @@ def test_a_live_run_leaves_nothing_of_the_key(task: Task, tmp_path: Path) -> Non
     assert {asked.body["reasoning_effort"] for asked in server.asked} == {"low"}
     written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert KEY.encode() not in written and KEY not in done.stdout + done.stderr
+
+
+def test_a_recorded_run_plays_back_without_server_key_and_compiler(
+    task: Task, tmp_path: Path
+) -> None:
+    tape, runs = tmp_path / "tape.jsonl", tmp_path / "runs"
+    with serving(by_script(load_script(task))) as server:
+        live = command(
+            "run", task.folder, "--models", f"record:{tape}:openai:o4-mini",
+            "--base-url", server.url, "--device", "virtual", "--rounds", 1, "-o", runs / "live",
+        )  # fmt: skip
+    assert live.returncode == 0, live.stderr
+    assert KEY not in tape.read_text()
+    again = command(
+        "run", task.folder, "--models", f"replay:{tape}", "--rounds", 1, "-o", runs / "again",
+        key="", PATH="/usr/bin:/bin", CUDA_HOME="/nowhere",
+    )  # fmt: skip
+    assert again.returncode == 0, again.stderr
+    shown = [clockless(one.stdout) for one in (live, again)]
+    assert shown[0] == shown[1] and "o4-mini: 100 tokens in (64 cached), 20 out" in again.stdout
+    other = command("run", "silu_and_mul", "--models", f"replay:{tape}", "-o", runs / "other")
+    assert other.returncode == 2 and "asks what is not recorded" in other.stderr
+    assert "differs: - " in other.stderr
+
+
+def clockless(shown: str) -> str:
+    """What was shown without names and the run's own seconds."""
+    names = re.sub(r"Astra run \S+|transcript: \S+|in all [\d.]+ s", "", shown)
+    return re.sub(r"  [\d.]+ s$", "", names, flags=re.MULTILINE)
 
 
 def test_mistakes_cost_no_request(task: Task, tmp_path: Path) -> None:

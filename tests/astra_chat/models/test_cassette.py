@@ -11,7 +11,9 @@ from astra_chat.models.cassette import Head, Json, Mode, Tape, key_of
 from astra_chat.tools.errors import BadInput
 from tests.chat_samples import DEVICE
 
-HEAD = Head(models="openai:m", roles={"coder": "openai:m"}, task="doubled", device=DEVICE)
+HEAD = Head(
+    models="openai:m", roles={"coder": "openai:m"}, task="doubled", device=DEVICE, versions={}
+)
 ONE: Json = {"messages": [{"type": "UserMessage", "content": "first\nline"}]}
 TWO: Json = {"messages": [{"type": "UserMessage", "content": "second\nline"}]}
 

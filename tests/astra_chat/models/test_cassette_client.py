@@ -50,7 +50,7 @@ class Says(OfflineClient):
 
 def taped(path: Path, mode: Mode, inner: OfflineClient, model: str = "m") -> CassetteClient:
     tape = Tape(path, mode)
-    tape.begin(Head(models="x", roles={}, task="t", device=DEVICE))
+    tape.begin(Head(models="x", roles={}, task="t", device=DEVICE, versions={}))
     return CassetteClient(inner, "coder", model, tape)
 
 
@@ -69,7 +69,7 @@ def test_what_was_recorded_is_played_to_the_last_field(tmp_path: Path) -> None:
 def test_clients_of_others_too(tmp_path: Path) -> None:
     other = ReplayChatCompletionClient(["hello there"], model_info=MODEL_INFO)
     tape = Tape(tmp_path / "t", "record")
-    tape.begin(Head(models="x", roles={}, task="t", device=DEVICE))
+    tape.begin(Head(models="x", roles={}, task="t", device=DEVICE, versions={}))
     said = ask(CassetteClient(other, "coder", "m", tape))
     assert said.content == "hello there"
     assert ask(taped(tmp_path / "t", "replay", OfflineClient())) == said

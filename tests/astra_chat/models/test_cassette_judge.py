@@ -9,15 +9,18 @@ from typing import Any
 
 import pytest
 
+from astra_chat.budget import Budget
 from astra_chat.models import RunModels, open_models
 from astra_chat.models.script import load_script
 from astra_chat.request import Request
+from astra_chat.resume import resumed
 from astra_chat.session import RunResult, Session
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.tasks import Task, load_task
-from astra_chat.tools.types import BuildReport, Case, Evaluation
-from astra_chat.transcript.events import Deviation, Repaired
+from astra_chat.tools.types import BuildReport, Case, Evaluation, Timed, candidate_id
+from astra_chat.transcript.events import Deviation, Judged, Repaired
 from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import finished
 from tests.astra_chat.fake_openai import Asked, Reply, by_script, failed, said, serving
 from tests.chat_samples import DEVICE, KERNELS, SCALAR, VECTOR, FixedJudge, timed
 
@@ -36,7 +39,12 @@ class NoJudge(FixedJudge):
 
 
 def run(task: Task, models: RunModels, out: Path, judge: FixedJudge) -> RunResult:
-    request = Request(task=task, device=models.plays_on or DEVICE, models=models, folder=out)
+    request = Request(
+        task=task,
+        device=models.played.device if models.played else DEVICE,
+        models=models,
+        folder=out,
+    )
     return Session(request, judge=judge).run()
 
 
@@ -132,6 +140,41 @@ def test_auto_goes_on_where_a_tape_ends(task: Task, tmp_path: Path, tape: Path) 
             assert lines(again.transcript) == lines(whole.transcript)
 
 
+class Drifting(FixedJudge):
+    """Finds another ratio each time, as clocks do."""
+
+    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
+        found = super().evaluate(source, extra_cases)
+        ratio = 1.0 + len(self.evaluated) / 100
+        outcome = timed(ratio, "tie")
+        return found.model_copy(update={"outcome": outcome}) if source == SCALAR else found
+
+
+@pytest.mark.parametrize("evaluations", [1, 2, 3])
+def test_a_replay_that_stops_and_goes_on_is_the_same_run(
+    task: Task, tmp_path: Path, tape: Path, evaluations: int
+) -> None:
+    """Also where a source is judged twice: the baseline's comes again as a candidate."""
+    (task.folder / "script" / "scalar.cu").write_text(SCALAR)
+    task = load_task(task.folder)
+    judge = Drifting({VECTOR: timed(1.0, "tie")})
+    whole = run(task, open_models(f"record:{tape}:scripted", task), tmp_path / "live", judge)
+    ratios = [e.outcome.ratio for r in read(whole.transcript).records
+              if isinstance(r.event, Judged) and (e := r.event.evaluation)
+              and isinstance(e.outcome, Timed) and e.candidate == candidate_id(SCALAR)]  # fmt: skip
+    assert len(set(ratios)) == 2, "or this test shows nothing"
+    models, folder = open_models(f"replay:{tape}", task), tmp_path / "again"
+    request = Request(task, DEVICE, models, folder=folder, budget=Budget(evaluations=evaluations))
+    stopped = Session(request, judge=NoJudge()).run()
+    assert stopped.summary.ended is not None and stopped.summary.ended.reason == "budget"
+    request = Request(task, DEVICE, open_models(f"replay:{tape}", task), folder=folder)
+    again = Session(request, judge=NoJudge(), past=resumed(folder)).run()
+    assert again.summary.ended == whole.summary.ended
+    said = [[r.event.model_dump_json() for r in finished(read(t).records)[1:]]
+            for t in (whole.transcript, again.transcript)]  # fmt: skip
+    assert said[0] == said[1]
+
+
 def test_where_the_task_has_changed_it_says_what_differs(
     task: Task, tmp_path: Path, tape: Path
 ) -> None:
@@ -149,8 +192,8 @@ def test_where_the_task_has_changed_it_says_what_differs(
 def test_the_device_is_the_tapes(task: Task, tmp_path: Path, tape: Path) -> None:
     run(task, open_models(f"record:{tape}:scripted", task), tmp_path / "live", tied())
     played = open_models(f"replay:{tape}", task)
-    assert played.plays_on == DEVICE and played.name == "scripted"
-    assert open_models("scripted", task).plays_on is None
+    assert played.played is not None and played.played.device == DEVICE
+    assert played.name == "scripted" and open_models("scripted", task).played is None
     other = DEVICE.model_copy(update={"name": "another"})
     request = Request(task=task, device=other, models=played, folder=tmp_path / "again")
     with pytest.raises(BadInput, match="Judged on: another"):
