@@ -37,6 +37,7 @@ from astra_chat.tools.types import (
     StepName,
     Timed,
     TimedOut,
+    Unsafe,
     Wrong,
     candidate_id,
 )
@@ -111,7 +112,8 @@ class Judge:
         """All steps, on the task's check cases and the extra ones; builds come from the cache.
 
         A search picks the luckiest of many measurements: a winner is evaluated once more with
-        `fresh_seeds` for the timed cases, and that figure is the one to report.
+        `fresh_seeds` for the timed cases, after the sanitizers, and that figure is the one to
+        report.
         """
         steps = _Steps()
         weighted = self.weighted
@@ -126,6 +128,8 @@ class Judge:
         correct = self._checked(built, extra_cases, steps)
         if not isinstance(correct, Correct):
             return self._evaluation(source, correct, steps, built)
+        if fresh_seeds and (unsafe := self._sanitized(built, steps)):
+            return self._evaluation(source, unsafe, steps, built)
         timed = self._timed(built, weighted, steps)
         if not isinstance(timed, list):
             return self._evaluation(source, timed, steps, built)
@@ -205,6 +209,18 @@ class Judge:
                 built, extra_cases, lambda *progress: self._tell("check", *progress)
             )
         return outcome
+
+    def _sanitized(self, built: Build, steps: _Steps) -> Unsafe | TimedOut | None:
+        """Compute Sanitizer on the smallest case of each dtype; the virtual GPU has checked all."""
+        if self.device.kind == "virtual":
+            return None
+        smallest = {c.dtype: c for c in sorted(self.task.check, key=self.task.least_bytes)[::-1]}
+        with steps.step("sanitize"):
+            truths = self._truths("sanitize", list(smallest.values()))
+            return sanitize_cuda(
+                self._runner, built, truths,
+                lambda done: self._tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
+            )  # fmt: skip
 
     def _timed(
         self, built: Build, weighted: Weighted, steps: _Steps

@@ -16,7 +16,7 @@ Basis = Literal["measured", "estimated"]
 How = Literal["fresh", "same_buffers", "graph"]
 """A call to check is made in buffers of its own, in those of the call before it (whose case has the
 same shapes), or under CUDA-graph capture and then replayed (device `cuda`)."""
-StepName = Literal["guard", "build", "audit", "check", "time", "profile"]
+StepName = Literal["guard", "build", "audit", "check", "sanitize", "time", "profile"]
 
 ITEM_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 DTYPE_CODES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2}
@@ -246,7 +246,7 @@ class TimedOut(Value):
     """A step ran past its limit; the message of a hang, not a score."""
 
     kind: Literal["timed_out"] = "timed_out"
-    step: Literal["build", "check", "time", "profile"]
+    step: Literal["build", "check", "sanitize", "time", "profile"]
     limit_s: float
 
 

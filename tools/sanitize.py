@@ -1,0 +1,109 @@
+"""NVIDIA's Compute Sanitizer over a candidate on a real GPU; the virtual GPU carries its own.
+
+Each tool runs the candidate in a runner of its own, on few and small cases: it slows a kernel by a
+factor of ten to a thousand. Source: "Compute Sanitizer" documentation, NVIDIA.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from astra_chat.tools.build import Build
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.oracle import Truth
+from astra_chat.tools.process import StepMemory, StepTimeout, run_limited
+from astra_chat.tools.runner import Runner
+from astra_chat.tools.toolkit import find_tool
+from astra_chat.tools.types import TimedOut, Unsafe
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+TOOL_TIMEOUT_S = 180.0
+_PREFIX = "========= "
+_NOISE = re.compile(
+    r"COMPUTE-SANITIZER|ERROR SUMMARY|RACECHECK SUMMARY|Saved host|Target application"
+)
+_WHERE = re.compile(r"\bat (?P<kernel>.+?)\+0x[0-9a-f]+(?: in (?P<file>[^\s:]+):(?P<line>\d+))?")
+
+
+def sanitize_cuda(
+    runner: Runner,
+    build: Build,
+    truths: Sequence[Truth],
+    on_tool: Callable[[int], None] = lambda _: None,
+) -> Unsafe | TimedOut | None:
+    """The first finding of the four tools, or None. Raises EnvironmentLack without them."""
+    program = find_tool("compute-sanitizer")
+    for done, tool in enumerate(TOOLS, 1):
+        for truth in truths:
+            finding = _run(runner, build, truth, program, tool)
+            if finding is not None:
+                return finding
+        on_tool(done)
+    return None
+
+
+def _run(
+    runner: Runner, build: Build, truth: Truth, program: Path, tool: str
+) -> Unsafe | TimedOut | None:
+    with (
+        tempfile.TemporaryDirectory(prefix="astra-sanitizer-") as scratch,
+        runner.request(build, [truth], "profile") as (request, folders),
+    ):
+        log, asked = Path(scratch) / "log", Path(scratch) / "request.json"
+        asked.write_text(json.dumps({"fd": -1, "nonce": "", "request": request}))
+        command = [
+            str(program), "--tool", tool, "--log-file", str(log), "--kernel-name-exclude",
+            "kernel_substring=at::native", sys.executable, "-m", "astra_chat.tools.children.cuda",
+        ]  # fmt: skip
+        shell = ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *command]
+        walls = runner.walls(build, [truth], folders)
+        walls = replace(
+            walls, network=True, privileges=True, write=(Path(scratch), *walls.write),
+            read=(*walls.read, program.resolve().parent.parent),
+        )  # fmt: skip
+        try:
+            end = run_limited(
+                shell, timeout_s=TOOL_TIMEOUT_S, walls=walls, cwd=Path(scratch), stop=runner.stop
+            )
+        except (StepMemory, StepTimeout):
+            return TimedOut(step="sanitize", limit_s=TOOL_TIMEOUT_S)
+        text = log.read_text(errors="replace") if log.is_file() else end.output
+    if "SUMMARY: " not in text:
+        raise EnvironmentLack(
+            f"compute-sanitizer {tool} did not work: {(text + end.output)[-300:]}"
+        )
+    if found := first_finding(text):
+        what, where = found
+        return Unsafe(case=truth.case, what=f"{tool}: {what}", where=where)
+    return None
+
+
+def first_finding(log: str) -> tuple[str, str] | None:
+    """What the first report of a log says, and where; None where there is none."""
+    lines = [line.removeprefix(_PREFIX) for line in log.splitlines() if line.startswith(_PREFIX)]
+    reports = [i for i, line in enumerate(lines) if line[:1].strip() and not _NOISE.search(line)]
+    if not reports:
+        return None
+    first = reports[0]
+    details = []
+    for line in lines[first + 1 :]:
+        if not line.startswith(" "):
+            break
+        details.append(line.strip())
+    places = [place for text in (lines[first], *details) if (place := _place(text))]
+    threads = [text for text in details if text.startswith("by thread")]
+    return lines[first].strip(), ", ".join([*places[:2], *threads[:1]]) or "place unknown"
+
+
+def _place(text: str) -> str:
+    match = _WHERE.search(text)
+    if match is None:
+        return ""
+    kernel = match["kernel"].split("(")[0]
+    return f"{kernel}, {Path(match['file']).name}:{match['line']}" if match["file"] else kernel
