@@ -17,6 +17,7 @@ from astra_chat.tools.process import Stop
 from astra_chat.tools.profile import profile_cuda, profile_virtual, unprofiled
 from astra_chat.tools.runner import Failure, Runner
 from astra_chat.tools.sandbox.level import require_isolation
+from astra_chat.tools.sanitize import TOOLS, sanitize_cuda
 from astra_chat.tools.tasks import Task, is_shipped
 from astra_chat.tools.time import TimedCase, judge_times, time_cases
 from astra_chat.tools.types import (
