@@ -24,6 +24,9 @@ DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual."
 GpuOption = Annotated[str | None, typer.Option(help="Whose time to estimate: h200, h100, ...")]
 CasesOption = Annotated[str | None, typer.Option(help="Which cases to time: demo or bench.")]
 TrustOption = Annotated[bool, typer.Option("--trust", help="Run it even if it cannot be isolated.")]
+FinalOption = Annotated[
+    bool, typer.Option("--final", help="As for a winner: sanitizers first, inputs drawn anew.")
+]
 BaselineOption = Annotated[str, typer.Option(help="What to beat: sglang or paper.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
@@ -64,11 +67,12 @@ def time(
     cases: CasesOption = None,
     baseline: BaselineOption = "sglang",
     trust: TrustOption = False,
+    final: FinalOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Is KERNEL faster than the baseline? Checked first, then timed case by case."""
     with open_judge(task, device, gpu, cases, baseline, trust) as judge:
-        evaluation = judge.evaluate(_source(kernel))
+        evaluation = judge.evaluate(_source(kernel), fresh_seeds=final)
     _show_evaluation(evaluation, as_json)
 
 
