@@ -79,7 +79,7 @@ INLINE uint64_t brev64(uint64_t a) { return (uint64_t)brev32((uint32_t)a) << 32 
     const uint32_t start = position & 255, count = length & 255; \
     const type field = bfe_u##width((type)a, position, length); \
     const uint32_t last = at_most(start + count ? start + count - 1 : 0, width - 1); \
-    const uint32_t sign = (type)a >> last & 1 && count; \
+    const uint32_t sign = ((type)a >> last & 1) & (count != 0); \
     const uint32_t room = start < width ? width - start : 0; \
     return (signed_type)(sign ? field | (type)~low_mask##width(at_most(count, room)) : field); } \
   INLINE type bfi_b##width(type a, type b, uint32_t position, uint32_t length) { \
@@ -104,16 +104,18 @@ INLINE double sat64(double a) { const double low = a > 0 ? a : 0; return low < 1
 enum { RN, RZ, RM, RP };
 
 /* near: rounded to nearest, of raw bits; exact: what it stands for. Moves by one where the mode
- * wants the other neighbour. */
+ * wants the other neighbour. The values of all lanes are computed: no operator that decides. */
 #define TOWARD(width, type) \
   INLINE type toward##width(type bits, double near, double exact, int mode) { \
-    const type sign = (type)1 << (width - 1); \
-    const int high = near > exact && (mode == RM || (mode == RZ && exact > 0)); \
-    const int low = near < exact && (mode == RP || (mode == RZ && exact < 0)); \
-    const int positive = !(bits & sign), zero = !(bits & (type)~sign); \
-    const type down = zero ? sign | 1 : positive ? bits - 1 : bits + 1; \
-    const type up = zero ? 1 : positive ? bits + 1 : bits - 1; \
-    return mode == RN ? bits : high ? down : low ? up : bits; }
+    const type sign = (type)1 << (width - 1), one = 1; \
+    if (mode == RN) return bits; \
+    const type negative = bits >> (width - 1), zero = (type)(bits << 1) == 0; \
+    const type down = zero ? sign | one : bits - one + 2 * negative; \
+    const type up = zero ? one : bits + one - 2 * negative; \
+    const type high = mode == RP ? 0 : mode == RM ? near > exact : near > exact ? exact > 0 : 0; \
+    const type low = mode == RM ? 0 : mode == RP ? near < exact : near < exact ? exact < 0 : 0; \
+    const type fallen = high ? down : bits; \
+    return low ? up : fallen; }
 TOWARD(16, uint16_t)
 TOWARD(32, uint32_t)
 
@@ -124,9 +126,10 @@ INLINE float float_of(double exact, int mode) {
 /* S. Boldo, G. Melquiond: rounding to odd makes a later rounding right. */
 INLINE double to_odd(double near, double error) {
   const uint64_t raw = bits64(near);
-  const int inner = (error > 0) != (near > 0);
-  const int finite = near - near == 0 && error - error == 0;
-  return f64(error != 0 && finite && !(raw & 1) ? (inner ? raw - 1 : raw + 1) : raw);
+  const uint64_t finite = (bits64(near - near) | bits64(error - error)) << 1 ? 0 : 1;
+  const uint64_t fix = (error != 0 ? finite : 0) & ~raw; /* 1 in its lowest bit, or nothing */
+  const double outward = near > 0 ? error : -error;
+  return f64(outward > 0 ? raw + (fix & 1) : raw - (fix & 1));
 }
 INLINE double odd_sum(double a, double b) {
   const double total = a + b, back = total - a;
@@ -135,7 +138,7 @@ INLINE double odd_sum(double a, double b) {
 INLINE float odd_float(double exact) {
   const float near = (float)exact;
   const uint32_t cut = toward32(bits32(near), near, exact, RZ);
-  return f32(near != exact && !nan64(exact) ? cut | 1 : bits32(near));
+  return f32((near != exact) & !nan64(exact) ? cut | 1 : bits32(near));
 }
 INLINE float add32(float a, float b, int mode) { return mode == RN ? a + b : float_of(odd_sum(a, b), mode); }
 INLINE float mul32(float a, float b, int mode) { return mode == RN ? a * b : float_of((double)a * b, mode); }
@@ -192,11 +195,11 @@ INLINE float tanh_approx(float a) { return (float)__builtin_tanh((double)a); }
 /* -0 is less than +0; NaN only if both are NaN, or, with keep, if any is. */
 #define EXTREMES(width, type, raw, canonical) \
   INLINE type min##width(type a, type b, int keep) { \
-    const type less = a == b ? f##width(bits##width(a) | bits##width(b)) : a < b || nan##width(b) ? a : b; \
-    return keep ? (nan##width(a) || nan##width(b) ? f##width(canonical) : less) : nan##width(less) ? f##width(canonical) : less; } \
+    const type less = a == b ? f##width(bits##width(a) | bits##width(b)) : (a < b) | nan##width(b) ? a : b; \
+    return keep ? (nan##width(a) | nan##width(b) ? f##width(canonical) : less) : nan##width(less) ? f##width(canonical) : less; } \
   INLINE type max##width(type a, type b, int keep) { \
-    const type more = a == b ? f##width(bits##width(a) & bits##width(b)) : a > b || nan##width(b) ? a : b; \
-    return keep ? (nan##width(a) || nan##width(b) ? f##width(canonical) : more) : nan##width(more) ? f##width(canonical) : more; }
+    const type more = a == b ? f##width(bits##width(a) & bits##width(b)) : (a > b) | nan##width(b) ? a : b; \
+    return keep ? (nan##width(a) | nan##width(b) ? f##width(canonical) : more) : nan##width(more) ? f##width(canonical) : more; }
 EXTREMES(32, float, uint32_t, 0x7FFFFFFFu)
 EXTREMES(64, double, uint64_t, 0x7FF8000000000000u)
 
@@ -238,7 +241,7 @@ INLINE double flush_below64(double a, double least) { return __builtin_fabs(a) <
 #define TO_INTEGER(kind, type, low, high, past) \
   INLINE type to_##kind(double a, type bad) { \
     const int above = a >= past, below = a < (double)(low), lost = nan64(a); \
-    const type inside = (type)(above || below || lost ? 0 : a); \
+    const type inside = (type)(above | below | lost ? 0 : a); \
     return lost ? bad : above ? (type)(high) : below ? (type)(low) : inside; }
 TO_INTEGER(u8, uint8_t, 0, UINT8_MAX, 0x1p8)
 TO_INTEGER(u16, uint16_t, 0, UINT16_MAX, 0x1p16)
