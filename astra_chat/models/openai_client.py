@@ -22,13 +22,14 @@ from pydantic import BaseModel, SecretStr
 
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
-from astra_chat.models.offline import MODEL_INFO
+from astra_chat.models.offline import MODEL_INFO, NO_USAGE
 from astra_chat.models.openai_errors import (
     FAILURES,
     NoAnswer,
     asked_wait_s,
     explained,
     passing,
+    withheld,
     without_key,
 )
 from astra_chat.models.openai_options import OpenAIOptions
@@ -36,6 +37,8 @@ from astra_chat.models.retry import persist
 from astra_chat.models.schema import in_words, response_format
 
 FINISHED = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
+
+WITHHELD = Answer(finish_reason="content_filter", content="", usage=NO_USAGE, cached=False)
 
 
 class OpenAIClient(OpenAIChatCompletionClient):
@@ -83,7 +86,8 @@ class OpenAIClient(OpenAIChatCompletionClient):
         asking = asyncio.ensure_future(self._persist(params.messages, params.create_args))
         if cancellation_token is not None:
             cancellation_token.link_future(asking)
-        return self._read(await asking)
+        completion = await asking
+        return WITHHELD if completion is None else self._read(completion)
 
     async def create_stream(
         self,
@@ -118,7 +122,10 @@ class OpenAIClient(OpenAIChatCompletionClient):
             case "words":
                 return {}
 
-    async def _persist(self, messages: list[Any], arguments: dict[str, Any]) -> ChatCompletion:
+    async def _persist(
+        self, messages: list[Any], arguments: dict[str, Any]
+    ) -> ChatCompletion | None:
+        """None where the server withholds an answer."""
         options = self._options
         try:
             return await persist(
@@ -127,6 +134,8 @@ class OpenAIClient(OpenAIChatCompletionClient):
                 passing=passing, asked_s=asked_wait_s,
             )  # fmt: skip
         except FAILURES as error:
+            if withheld(error):
+                return None
             raise explained(error, options, self._key) from None
 
     async def _request(self, messages: list[Any], arguments: dict[str, Any]) -> ChatCompletion:

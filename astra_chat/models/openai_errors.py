@@ -16,6 +16,8 @@ PASSING_STATUS = (408, 409, 425, 429)
 """Besides all from 500 up."""
 NO_QUOTA = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
 """Codes of a 429 that no waiting helps."""
+WITHHELD = ("content_filter", "content_policy_violation", "invalid_prompt")
+"""Codes of a 400 that is a filter's, not a mistake in the request."""
 LONGEST_WORDS = 400
 
 
@@ -34,6 +36,11 @@ def passing(error: Exception) -> bool:
             return False
         return error.status_code in PASSING_STATUS or error.status_code >= 500
     return isinstance(error, FAILURES)
+
+
+def withheld(error: Exception) -> bool:
+    """Whether a filter took offence at the prompt: words may help, so it is no failure."""
+    return isinstance(error, openai.BadRequestError) and _code(error) in WITHHELD
 
 
 def asked_wait_s(error: Exception) -> float | None:
@@ -80,7 +87,8 @@ def _status(
         return BadInput(f"{at} is not there (HTTP 404): {said}")
     if passing(error):
         return EnvironmentLack(f"{at} answers HTTP {status}, {_times(options)}: {said}")
-    return BadInput(f"{at} refuses the request (HTTP {status}): {said}")
+    hint = "; try replies=json" if "response_format" in said or "json_schema" in said else ""
+    return BadInput(f"{at} refuses the request (HTTP {status}): {said}{hint}")
 
 
 def _times(options: OpenAIOptions) -> str:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.payloads import Pass, Plan
+from astra_chat.agents.payloads import Pass, Payload, Plan
+from astra_chat.agents.thread import Turn
 from astra_chat.models import open_models
 from astra_chat.models.script import load_script
 from astra_chat.request import Request
+from astra_chat.resume import resumed
 from astra_chat.session import RunResult, Session
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.tasks import Task
@@ -99,6 +101,7 @@ UNUSABLE = {
     "fenced": (said('```json\n{"reply": 1}\n```'), "Markdown fence"),
     "refused": (said(None, refusal="I cannot help with that."), "a refusal"),
     "filtered": (said(None, finish="content_filter"), "content filter"),
+    "flagged": (failed(400, "flagged", "invalid_prompt"), "content filter"),
     "empty": (said(""), "it was empty"),
     "nothing": (said(None), "it was empty"),
 }
@@ -163,3 +166,23 @@ def test_a_server_that_fails_for_good_ends_the_run_in_words(
     ended = read(tmp_path / "out").ended
     assert ended is not None and ended.reason == "error" and "no quota" in ended.error
     assert KEY.encode() not in everything_under(tmp_path)
+
+
+def test_what_a_lost_server_broke_off_goes_on(task: Task, tmp_path: Path) -> None:
+    scripted = run(task, "scripted", tmp_path / "scripted")
+    script = by_script(load_script(task))
+    with serving(badly({"fixer": [failed(503)] * 2}, script)) as server:
+        with pytest.raises(EnvironmentLack, match="answers HTTP 503, in 2 tries"):
+            run(task, "openai:m,tries=2,backoff_s=0.01", tmp_path / "out", server.url)
+        models = open_models("openai:m", task, server.url)
+        request = Request(task, DEVICE, models, folder=tmp_path / "out")
+        judge = FixedJudge({KERNELS["vector.cu"]: timed(1.0, "tie")})
+        again = Session(request, judge=judge, past=resumed(tmp_path / "out")).run()
+    turns = [thread(read(one.transcript).records) for one in (scripted, again)]
+    assert [t.model_dump_json() for t in payloads(turns[0])] == [
+        t.model_dump_json() for t in payloads(turns[1])
+    ]
+
+
+def payloads(turns: list[Turn]) -> list[Payload]:
+    return [turn.payload for turn in turns]

@@ -189,6 +189,17 @@ def test_what_no_waiting_helps_is_said_at_once(
     assert words in str(error) and KEY[:8] not in str(error)
 
 
+@pytest.mark.parametrize("code", ["content_filter", "invalid_prompt"])
+def test_a_prompt_that_a_filter_refuses_is_a_withheld_answer(code: str) -> None:
+    answer, _ = one(failed(400, "flagged", code))
+    assert answer.finish_reason == "content_filter" and answer.content == ""
+
+
+def test_a_server_without_schemas_gets_a_hint() -> None:
+    error, _ = failure(in_order(failed(400, "unknown field response_format")))
+    assert isinstance(error, BadInput) and str(error).endswith("try replies=json")
+
+
 def test_nobody_there() -> None:
     with serving(in_order(said(GOOD))) as server:
         pass
