@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from astra_chat.agents import thread as facts
 from astra_chat.agents.payloads import Plan, RoleName
 from astra_chat.agents.roles import example
-from astra_chat.agents.thread import Limits, Position, Round, Thread
+from astra_chat.agents.thread import Attempt, Limits, Position, Round, Thread
 from astra_chat.agents.words import (
     describe,
     describe_build,
@@ -131,15 +131,22 @@ def _log(setting: Setting, thread: Thread) -> Section | None:
 
 
 def _round_line(one: Round) -> str:
-    results = []
-    for attempt in one.attempts:
-        if attempt.evaluation:
-            outcome = attempt.evaluation.outcome
-            timed = f" {ratio_text(outcome.ratio)}" if isinstance(outcome, Timed) else ""
-            results.append(f"{attempt.speaker}: {verdict(outcome)}{timed}")
-        elif attempt.build:
-            results.append(f"{attempt.speaker}: {verdict(attempt.build.result)}")
+    results = [result for attempt in one.attempts if (result := _result(attempt))]
     return f"round {one.number}, {one.plan.title}: {'; '.join(results) or 'no candidate'}"
+
+
+def _result(attempt: Attempt) -> str:
+    """What became of a candidate; nothing if it was not even built."""
+    found = ""
+    if attempt.evaluation:
+        outcome = attempt.evaluation.outcome
+        timed = f" {ratio_text(outcome.ratio)}" if isinstance(outcome, Timed) else ""
+        found = f"{attempt.speaker}: {verdict(outcome)}{timed}"
+    elif attempt.build:
+        found = f"{attempt.speaker}: {verdict(attempt.build.result)}"
+    if attempt.rejected is None:
+        return found
+    return f"{found}, rejected by the human: {attempt.rejected or 'no reason given'}"
 
 
 def _best(setting: Setting, thread: Thread) -> Section | None:

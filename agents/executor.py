@@ -38,7 +38,8 @@ class Executor(UserProxyAgent):
     """Speaks for the machine instead of for a human.
 
     First turn of a chat: the baseline's evaluation. Later, for every kernel, two turns: the build,
-    then, if it builds, the evaluation. Between the two nothing of the candidate has run.
+    then, if it builds, the evaluation. Between the two nothing of the candidate has run, and a
+    human may decide that nothing will.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class Executor(UserProxyAgent):
         if facts.baseline(thread) is None:
             source = self._baseline
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)
-        last = thread[-1].payload
+        last = facts.undecided(thread)[-1].payload
         kernel = facts.last_kernel(thread)
         if isinstance(last, Kernel):
             source = last.source

@@ -13,6 +13,7 @@ from autogen_agentchat.messages import (
 
 from astra_chat.agents.payloads import (
     Analysis,
+    Approval,
     Commission,
     Kernel,
     Pass,
@@ -58,6 +59,10 @@ class PassMessage(StructuredMessage[Pass]):
     pass
 
 
+class ApprovalMessage(StructuredMessage[Approval]):
+    pass
+
+
 class RepairEvent(BaseAgentEvent):
     """A model's reply could not be used and was sent back in words."""
 
@@ -78,6 +83,7 @@ MESSAGE_TYPES: dict[type[Payload], type[StructuredMessage[Any]]] = {
     Evaluation: ExecutionMessage,
     Analysis: AnalysisMessage,
     Pass: PassMessage,
+    Approval: ApprovalMessage,
 }
 
 

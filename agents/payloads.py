@@ -18,7 +18,8 @@ from astra_chat.tools.types import (
 
 RoleName = Literal["tester", "planner", "coder", "fixer", "profiler"]
 """Roles that a model plays."""
-Speaker = Literal["user", "tester", "planner", "coder", "fixer", "executor", "profiler"]
+Speaker = Literal["user", "tester", "planner", "coder", "fixer", "executor", "profiler", "human"]
+"""The user opens the chat; the human decides in it where the user wants to be asked."""
 MODEL_ROLES: tuple[RoleName, ...] = ("tester", "planner", "coder", "fixer", "profiler")
 
 
@@ -33,6 +34,8 @@ class Commission(Value):
     """The baseline to beat: "sglang" or "paper"."""
     rounds: int
     """Rounds of plan, candidates and analysis that the run may take."""
+    approval: bool = False
+    """A human decides what is run and what is accepted."""
 
 
 class Extent(Value):
@@ -115,7 +118,21 @@ class Pass(Value):
     words: str
 
 
-Said: TypeAlias = Commission | TestSuite | Plan | Analysis | Pass
+class Approval(Value):
+    """The human's turn: whether the last candidate may be run, or is accepted as the new best.
+
+    An edit is no approval but a Kernel of the human's.
+    """
+
+    kind: Literal["approval"] = "approval"
+    candidate: str
+    decision: Literal["approve", "approve_all", "reject"]
+    """approve_all: this one and all that follow."""
+    reason: str = ""
+    """Of a rejection; the planner is told."""
+
+
+Said: TypeAlias = Commission | TestSuite | Plan | Analysis | Pass | Approval
 """Turns that are words only."""
 Payload: TypeAlias = Said | Kernel | BuildReport | Evaluation
 

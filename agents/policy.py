@@ -3,6 +3,8 @@
 user -> tester -> executor (the baseline) -> planner -> coder -> executor (build)
   -> executor (evaluate) -> profiler -> planner | tester | stop
 a build or an evaluation that fails -> fixer, at most `repairs` times a round, then planner
+where the user wants to be asked: a build, or an evaluation better than the best so far -> human
+  -> executor or profiler if approved, executor with the human's own edit, planner if rejected
 """
 
 from __future__ import annotations
@@ -10,8 +12,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from astra_chat.agents.payloads import Analysis, Commission, Kernel, Pass, Plan, Speaker, TestSuite
-from astra_chat.agents.thread import Limits, Thread, Turn, failed, repairs, rounds_begun, turns_of
+from astra_chat.agents.payloads import (
+    Analysis,
+    Approval,
+    Commission,
+    Kernel,
+    Pass,
+    Plan,
+    Speaker,
+    TestSuite,
+)
+from astra_chat.agents.thread import (
+    Limits,
+    Thread,
+    Turn,
+    failed,
+    gate,
+    repairs,
+    rounds_begun,
+    turns_of,
+    undecided,
+)
 from astra_chat.tools.types import BuildReport, Correct, Evaluation, Timed, Value
 
 StopReason = Literal["rounds", "profiler", "no_plan", "baseline_failed"]
@@ -44,6 +65,18 @@ class Decision(Value):
 
 def next_speakers(thread: Thread, limits: Limits) -> Next:
     """Who may speak after `thread`, which holds at least the user's commission."""
+    last = thread[-1].payload
+    if gate(thread) is not None:
+        return Next(("human",))
+    if not isinstance(last, Approval):
+        return _after(thread, limits)
+    if last.decision == "reject":
+        return _next_round(thread, limits)
+    return _after(undecided(thread), limits)
+
+
+def _after(thread: Thread, limits: Limits) -> Next:
+    """Who follows a turn that needs no decision, or has got one."""
     last = thread[-1]
     match last.payload:
         case Commission():
@@ -62,6 +95,8 @@ def next_speakers(thread: Thread, limits: Limits) -> Next:
             return _after_analysis(thread, analysis, limits)
         case Pass():
             return _after_pass(thread, last, limits)
+        case Approval():
+            raise ValueError("two decisions in a row about one candidate")
 
 
 def _after_tester(thread: Thread, limits: Limits) -> Next:

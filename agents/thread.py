@@ -6,10 +6,20 @@ Nothing is counted in closures or objects: a thread read back from a transcript 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
 
-from astra_chat.agents.payloads import Analysis, Kernel, Payload, Plan, RoleName, Speaker, TestSuite
+from astra_chat.agents.payloads import (
+    Analysis,
+    Approval,
+    Commission,
+    Kernel,
+    Payload,
+    Plan,
+    RoleName,
+    Speaker,
+    TestSuite,
+)
 from astra_chat.tools.types import (
     BuildReport,
     Built,
@@ -60,6 +70,8 @@ class Attempt:
     kernel: Kernel
     build: BuildReport | None
     evaluation: Evaluation | None
+    rejected: str | None = None
+    """Why the human did not want it run or accepted."""
 
 
 @dataclass(frozen=True)
@@ -127,15 +139,67 @@ def source_of(thread: Thread, candidate: str) -> str | None:
 
 
 def best(thread: Thread) -> tuple[Evaluation, Timed] | None:
-    """The accepted candidate with the highest ratio over the baseline, the first of equals."""
+    """The accepted candidate with the highest ratio over the baseline, the first of equals.
+
+    What the human rejected, or has not decided on, is not accepted.
+    """
     found: tuple[Evaluation, Timed] | None = None
-    for evaluation in turns_of(thread, Evaluation)[1:]:
+    for index in _evaluations(thread)[1:]:
+        evaluation = thread[index].payload
+        assert isinstance(evaluation, Evaluation)
         outcome = evaluation.outcome
         if not isinstance(outcome, Timed) or outcome.verdict != "accepted":
             continue
-        if found is None or outcome.ratio > found[1].ratio:
+        if (found is None or outcome.ratio > found[1].ratio) and not _withheld(thread, index):
             found = (evaluation, outcome)
     return found
+
+
+def _evaluations(thread: Thread) -> list[int]:
+    return [i for i, turn in enumerate(thread) if isinstance(turn.payload, Evaluation)]
+
+
+def _withheld(thread: Thread, index: int) -> bool:
+    """Whether the human has anything but approved of what was found in this turn."""
+    if index + 1 == len(thread):
+        return asks(thread)
+    after = thread[index + 1]
+    approved = isinstance(after.payload, Approval) and after.payload.decision != "reject"
+    return after.speaker == "human" and not approved
+
+
+Gate = Literal["run", "accept"]
+
+
+def asks(thread: Thread) -> bool:
+    """Whether a human wants to decide from here on."""
+    wanted = any(asked.approval for asked in turns_of(thread, Commission))
+    return wanted and all(said.decision != "approve_all" for said in turns_of(thread, Approval))
+
+
+def gate(thread: Thread) -> Gate | None:
+    """What a human has to decide after the last turn: may the candidate be run, is it accepted?
+
+    A failed build needs no decision, nor does a human's own source before it is run.
+    """
+    if not thread or not asks(thread):
+        return None
+    match thread[-1].payload:
+        case BuildReport() as report:
+            own = [turn.speaker for turn in thread if isinstance(turn.payload, Kernel)][-1:]
+            return None if failed(report) or own == ["human"] else "run"
+        case Evaluation(outcome=Timed(verdict="accepted", ratio=ratio)):
+            if len(_evaluations(thread)) == 1:
+                return None
+            before = best(thread)
+            return "accept" if before is None or ratio > before[1].ratio else None
+        case _:
+            return None
+
+
+def undecided(thread: Thread) -> Thread:
+    """The thread without the human's decision at its end."""
+    return thread[:-1] if thread and isinstance(thread[-1].payload, Approval) else thread
 
 
 def parent(thread: Thread) -> Evaluation | None:
@@ -178,13 +242,13 @@ def rounds(thread: Thread) -> list[Round]:
 def _attempts(turns: Thread) -> tuple[Attempt, ...]:
     attempts: list[Attempt] = []
     for turn in turns:
-        payload = turn.payload
-        if isinstance(payload, Kernel):
-            attempts.append(Attempt(turn.speaker, payload, None, None))
-        elif isinstance(payload, BuildReport) and attempts:
-            last = attempts[-1]
-            attempts[-1] = Attempt(last.speaker, last.kernel, payload, None)
-        elif isinstance(payload, Evaluation) and attempts:
-            last = attempts[-1]
-            attempts[-1] = Attempt(last.speaker, last.kernel, last.build, payload)
+        match turn.payload:
+            case Kernel() as kernel:
+                attempts.append(Attempt(turn.speaker, kernel, None, None))
+            case BuildReport() as report if attempts:
+                attempts[-1] = replace(attempts[-1], build=report)
+            case Evaluation() as evaluation if attempts:
+                attempts[-1] = replace(attempts[-1], evaluation=evaluation)
+            case Approval(decision="reject", reason=reason) if attempts:
+                attempts[-1] = replace(attempts[-1], rejected=reason)
     return tuple(attempts)

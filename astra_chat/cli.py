@@ -15,6 +15,7 @@ from astra_chat.tools.errors import AstraError
 
 INTERRUPTED = 130
 KERNEL_FAILED = 1
+WAITING = 4
 
 app = typer.Typer(
     name="astra-chat",
@@ -35,7 +36,10 @@ def run(
     ] = None,
     models: Annotated[
         str | None,
-        typer.Option(help="Who answers: scripted (default), or openai:MODEL[,ROLE=openai:MODEL]."),
+        typer.Option(
+            help="Who answers: scripted (default), openai:MODEL[,ROLE=openai:MODEL...],"
+            " record:FILE:... or replay:FILE; see docs/models.md."
+        ),
     ] = None,
     base_url: Annotated[
         str | None, typer.Option(help="A server that speaks OpenAI's protocol: http://...")
@@ -53,6 +57,16 @@ def run(
     cases: Annotated[str | None, typer.Option(help="Cases to time: demo or bench.")] = None,
     baseline: Annotated[
         str | None, typer.Option(help="What to beat: sglang (default) or paper.")
+    ] = None,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Ask before a candidate is run or accepted.")
+    ] = False,
+    approver: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHO",
+            help="Who is asked: ask (default), detached (astra-chat approve), or FILE.toml.",
+        ),
     ] = None,
     budget: Annotated[
         str | None,
@@ -92,6 +106,7 @@ def run(
             rounds=rounds,
             cases=cases,
             baseline=baseline,
+            approver=approver or ("ask" if approve else None),
             budget=budget,
             resume=resume,
             branch=branch,
@@ -107,6 +122,9 @@ def run(
     if ended is not None and ended.reason == "interrupted":
         _note(f"go on with: astra-chat run --resume {result.transcript}")
         raise typer.Exit(INTERRUPTED)
+    if ended is not None and ended.reason == "waiting":
+        _note(f"decide with: astra-chat approve {result.transcript}")
+        raise typer.Exit(WAITING)
     if ended is not None and ended.reason == "baseline_failed":
         raise typer.Exit(KERNEL_FAILED)
 
@@ -145,7 +163,8 @@ def _note(words: str) -> None:
 
 def _register_others() -> None:
     """Commands that live with what they command; each module offers register(app)."""
-    for name in ("astra_chat.judge_commands", "astra_chat.models_command", "astra_chat.doctor"):
+    for name in ("judge_commands", "approve_command", "models_command", "doctor"):
+        name = f"astra_chat.{name}"
         if find_spec(name) is not None:
             import_module(name).register(app)
 
@@ -157,7 +176,7 @@ def main() -> None:
     """Entry point: every failure becomes one line on stderr and an exit code.
 
     0 done, 1 the kernel failed or Astra did, 2 bad input, 3 the machine lacks something,
-    130 interrupted. ASTRA_DEBUG=1 shows tracebacks.
+    4 waiting for a decision, 130 interrupted. ASTRA_DEBUG=1 shows tracebacks.
     """
     try:
         app()

@@ -33,6 +33,22 @@ def on_signal(interrupt: Callable[[], None], cancel: Callable[[], None]) -> Iter
         loop.remove_signal_handler(signal.SIGTERM)
 
 
+@contextmanager
+def plain_ctrl_c() -> Iterator[None]:
+    """Between turns, where somebody is asked: Ctrl-C raises KeyboardInterrupt at once.
+
+    asyncio would only cancel the task, which does not end a wait for the terminal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def in_own_loop(chat: Callable[[], Coroutine[None, None, T]], interrupt: Callable[[], None]) -> T:
     """Run the chat in an event loop of its own, also where the caller runs in one (a notebook).
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
 from astra_chat.agents.thread import Turn
 from astra_chat.provenance import header
@@ -110,8 +111,19 @@ def _options(request: Request) -> Options:
         repairs=request.limits.repairs,
         cases=request.cases,
         flags=request.task.flags,
+        approval=_approval(request.approver),
         budget=str(request.budget),
     )
+
+
+def _approval(approver: str | None) -> Literal["", "ask", "detached", "decisions"]:
+    match approver:
+        case None:
+            return ""
+        case "ask" | "detached":
+            return approver
+        case _:
+            return "decisions"
 
 
 def _require_room(folder: Path) -> None:

@@ -29,6 +29,8 @@ class Request:
     cases: str | None = None
     """The list to time, one of judge.CASE_LISTS; None leaves it to the device."""
     limits: Limits = field(default_factory=Limits)
+    approver: str | None = None
+    """Who decides what is run and accepted, see approval.approver_for; None: nobody is asked."""
     budget: Budget = field(default_factory=Budget)
     folder: Path | None = None
     """Where the run's files go; ./transcripts/<task>-<time>-<id> if None."""
@@ -48,6 +50,7 @@ class Wishes:
     rounds: int | None = None
     cases: str | None = None
     baseline: str | None = None
+    approver: str | None = None
     budget: str | None = None
 
 
@@ -68,6 +71,7 @@ def request_for(wishes: Wishes) -> Request:
         tier=_one_of("--baseline", wishes.baseline or "sglang", tuple(TIER_FILES)),
         cases=None if cases is None else _one_of("--cases", cases, CASE_LISTS),
         limits=limits,
+        approver=wishes.approver,
         budget=parse_budget(wishes.budget),
         folder=None if wishes.out is None else Path(wishes.out),
     )

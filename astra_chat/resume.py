@@ -21,7 +21,7 @@ from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import finished, texts, thread
 
 NO_LIMITS = Limits(rounds=10**9)
-BROKEN_OFF = ("interrupted", "budget", "error")
+BROKEN_OFF = ("interrupted", "waiting", "budget", "error")
 """Ends after which the chat goes on where it was."""
 
 
@@ -131,12 +131,29 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
             rounds=options.rounds if wishes.rounds is None else wishes.rounds,
             cases=options.cases,
             baseline=options.tier,
+            approver=_approver(past, wishes),
             budget=options.budget if wishes.budget is None else wishes.budget,
         )
     )
     _require_device(past, request.device)
     _require_more(past, request.limits)
     return request
+
+
+def _approver(past: Past, wishes: Wishes) -> str | None:
+    """--approver for a run that goes on. Whether a human is asked at all was said at its begin."""
+    recorded = past.transcript.options.approval
+    if not recorded:
+        if wishes.approver is not None:
+            raise BadInput(
+                f"--approve: {past.transcript.path} was begun without; only a new run can ask"
+            )
+        return None
+    if wishes.approver is not None:
+        return wishes.approver
+    if recorded == "decisions":
+        raise BadInput(f"{past.transcript.path} took decisions from a file: name it by --approver")
+    return recorded
 
 
 def _words(device: Device) -> tuple[str, str | None]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Literal, TypeAlias, cast
 
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import ExternalTermination
@@ -19,6 +19,7 @@ from autogen_agentchat.messages import (
 from autogen_core import CancellationToken
 
 from astra_chat.agents import thread as facts
+from astra_chat.agents.approval import question
 from astra_chat.agents.brief import Setting
 from astra_chat.agents.executor import Judging
 from astra_chat.agents.messages import RepairEvent, message
@@ -27,10 +28,11 @@ from astra_chat.agents.moderator import Moderator
 from astra_chat.agents.payloads import Commission, Speaker
 from astra_chat.agents.policy import Next, next_speakers
 from astra_chat.agents.thread import Turn
+from astra_chat.approval import Answer, approver_for
 from astra_chat.budget import BudgetSpent
 from astra_chat.ending import deviation, ended
 from astra_chat.export import export_best
-from astra_chat.interrupt import in_own_loop, on_signal
+from astra_chat.interrupt import in_own_loop, on_signal, plain_ctrl_c
 from astra_chat.journal import begin
 from astra_chat.ledger import ledger
 from astra_chat.models.cassette_judge import taped
@@ -80,6 +82,7 @@ def run(
     rounds: int | None = None,
     cases: str | None = None,
     baseline: str | None = None,
+    approver: str | None = None,
     budget: str | None = None,
     resume: str | Path | None = None,
     branch: str | Path | None = None,
@@ -92,10 +95,14 @@ def run(
 
     `resume` goes on with a run's transcript; `branch`, or either with `after_round`, goes on from
     it in a transcript of its own. Then `task` may be left away, and what is None is as it was.
+    `approver` says who decides what is run and accepted: "ask" (the terminal), "detached"
+    (`astra-chat approve`), or a file of decisions.
     Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
     An interrupted run returns: its summary says so.
     """
-    wishes = Wishes(task, models, base_url, device, gpu, out, rounds, cases, baseline, budget)
+    wishes = Wishes(
+        task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget
+    )
     past = past_of(resume, branch, after_round)
     if past is None:
         return Session(request_for(wishes), on_record, on_progress, on_notice).run()
@@ -124,6 +131,8 @@ class Session:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pause, self._token = ExternalTermination(), CancellationToken()
         self._interrupts = 0
+        self._left: Literal["waiting", "interrupted"] | None = None
+        self._approver = None if request.approver is None else approver_for(request.approver)
 
     def run(self) -> RunResult:
         """Hold the chat and leave a transcript that ends with how it ended.
@@ -189,7 +198,8 @@ class Session:
 
     @property
     def _stopped(self) -> bool:
-        return self._interrupts > 0 or self._token.is_cancelled()
+        """Whether the user, or the want of a decision, ends the chat before its end."""
+        return self._interrupts > 0 or self._token.is_cancelled() or self._left is not None
 
     def _converse(self, judge: Judging) -> None:
         """Hold the chat and record its end, whatever it is."""
@@ -222,11 +232,29 @@ class Session:
             self._take(Turn("user", self._commission()))
         self._note_deviation()
         try:
-            with on_signal(self._interrupt, self._token.cancel):
-                while not self._stopped and self._following().speakers:
-                    await self._talk(setting, judge)
+            while not self._stopped and (speakers := self._following().speakers):
+                if speakers == ("human",):
+                    self._ask(setting.baseline)
+                else:
+                    with on_signal(self._interrupt, self._token.cancel):
+                        await self._talk(setting, judge)
         finally:
             await request.models.close()
+
+    def _ask(self, baseline: str) -> None:
+        """Let the human decide. No team is running, so waiting for an answer blocks nobody."""
+        asked = question(self._journal.thread, baseline)
+        assert asked is not None and self._approver is not None
+        answer: Answer
+        try:
+            with plain_ctrl_c():
+                answer = self._approver.decide(asked)
+        except KeyboardInterrupt:
+            answer = "stop"
+        if isinstance(answer, Turn):
+            self._take(answer)
+        else:
+            self._left = "waiting" if answer == "wait" else "interrupted"
 
     async def _talk(self, setting: Setting, judge: Judging) -> None:
         """One run of a fresh team, which is told all that was said."""
@@ -284,6 +312,7 @@ class Session:
             device=request.device.name,
             tier=request.tier,
             rounds=request.limits.rounds,
+            approval=request.approver is not None,
         )
 
     def _following(self) -> Next:
@@ -313,7 +342,7 @@ class Session:
             source = facts.source_of(self._journal.thread, found[0].candidate)
             assert source is not None
             notes += self._leave(source, whole=stop is not None)
-        self._end(ended(self._journal.thread, stop or "interrupted", notes=notes))
+        self._end(ended(self._journal.thread, stop or self._left or "interrupted", notes=notes))
 
     def _end(self, end: Ended) -> None:
         """The last two lines: what was spent, and how it ended."""

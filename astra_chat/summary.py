@@ -26,6 +26,8 @@ class AttemptSummary(Value):
     words: str
     ratio: float | None
     """Over the baseline; None if it was not timed."""
+    rejected: str | None = None
+    """Why the human did not want it run or accepted; None if that did not happen."""
 
 
 class RoundSummary(Value):
@@ -119,6 +121,7 @@ def _attempt(attempt: Attempt) -> AttemptSummary:
         verdict=verdict(outcome) if outcome else None,
         words=describe(outcome) if outcome else "",
         ratio=outcome.ratio if isinstance(outcome, Timed) else None,
+        rejected=attempt.rejected,
     )
 
 

@@ -16,7 +16,7 @@ from astra_chat.agents.messages import MESSAGE_TYPES, RepairEvent
 from astra_chat.agents.messages import thread as typed
 from astra_chat.agents.moderator import Moderator
 from astra_chat.agents.payloads import MODEL_ROLES
-from astra_chat.agents.policy import STOP_WORDS, next_speakers
+from astra_chat.agents.policy import STOP_WORDS, Next, next_speakers
 from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.thread import Limits, Turn
 from astra_chat.models import Models
@@ -25,8 +25,8 @@ STALLED = "The group chat is stopped."
 """AutoGen's stop reason when nobody speaks any more though nobody ended the chat."""
 
 
-class Done(TerminationCondition):
-    """Ends the chat where the turn order knows no further speaker."""
+class _ByTurnOrder(TerminationCondition):
+    """Ends a run of the team by what the turn order says after a turn."""
 
     component_type = "termination"
 
@@ -43,14 +43,31 @@ class Done(TerminationCondition):
         self, messages: Sequence[BaseAgentEvent | BaseChatMessage]
     ) -> StopMessage | None:
         self._thread += typed(messages)
-        stop = next_speakers(self._thread, self._limits).stop
-        if stop is None:
+        why = self._why(next_speakers(self._thread, self._limits))
+        if why is None:
             return None
         self._terminated = True
-        return StopMessage(content=STOP_WORDS[stop], source="moderator")
+        return StopMessage(content=why, source="moderator")
 
     async def reset(self) -> None:
         self._terminated = False
+
+    def _why(self, following: Next) -> str | None:
+        raise NotImplementedError
+
+
+class Done(_ByTurnOrder):
+    """Ends the chat where the turn order knows no further speaker."""
+
+    def _why(self, following: Next) -> str | None:
+        return None if following.stop is None else STOP_WORDS[following.stop]
+
+
+class ApprovalGate(_ByTurnOrder):
+    """Ends a run of the team, never a turn, where a human has to decide."""
+
+    def _why(self, following: Next) -> str | None:
+        return "a human decides" if following.speakers == ("human",) else None
 
 
 def build_team(
@@ -77,7 +94,7 @@ def build_team(
         allow_repeated_speaker=True,
         # Unused as long as the moderator always answers, but AutoGen fills it: keep it short.
         model_context=BufferedChatCompletionContext(buffer_size=2),
-        termination_condition=Done(setting.limits) | pause,
+        termination_condition=Done(setting.limits) | ApprovalGate(setting.limits) | pause,
         custom_message_types=[*MESSAGE_TYPES.values(), RepairEvent],
         emit_team_events=True,
     )

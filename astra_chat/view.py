@@ -13,6 +13,7 @@ from rich.text import Text
 from astra_chat.agents import thread as facts
 from astra_chat.agents.payloads import (
     Analysis,
+    Approval,
     Commission,
     Kernel,
     Pass,
@@ -23,6 +24,7 @@ from astra_chat.agents.payloads import (
 from astra_chat.agents.policy import Decision
 from astra_chat.agents.thread import Turn
 from astra_chat.agents.words import (
+    describe_approval,
     describe_build,
     describe_evaluation,
     metric_text,
@@ -61,6 +63,7 @@ STYLES = {
     "fixer": "bold yellow",
     "executor": "bold green",
     "profiler": "bold cyan",
+    "human": "bold",
 }
 INDENT = " " * 5
 MOST_CASES = 8
@@ -153,17 +156,17 @@ class View:
             Text.assemble(
                 f"{record.turn:>3}  ",
                 (said.speaker, STYLES[said.speaker]),
-                (f"  {self._who_chose()}", "dim"),
+                (f"  {self._who_chose(said)}", "dim"),
                 (f"  {record.t:.1f} s", "dim"),
             )
         )
         for line in self._lines(said.payload):
             self._wrapped(line, INDENT)
 
-    def _who_chose(self) -> str:
+    def _who_chose(self, said: Turn) -> str:
         decision, self._decision = self._decision, None
         if decision is None:
-            return "opens the chat"
+            return "decides" if said.speaker == "human" else "opens the chat"
         if len(decision.legal) == 1:
             return "(chosen by rule)"
         between = " or ".join(decision.legal)
@@ -191,6 +194,8 @@ class View:
                 return self._evaluation_lines(evaluation)
             case Analysis() as analysis:
                 return self._analysis_lines(analysis)
+            case Approval() as approval:
+                return [Text(describe_approval(approval))]
             case Pass(words=words):
                 return [Text(f"passes: {words}", "italic")]
 

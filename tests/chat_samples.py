@@ -394,6 +394,12 @@ def baseline_turns(outcome: Outcome | None = None) -> list[Turn]:
     ]
 
 
+def asking_turns() -> list[Turn]:
+    """The same in a chat whose user wants to be asked."""
+    asked = commission().model_copy(update={"approval": True})
+    return [Turn("user", asked), *baseline_turns()[1:]]
+
+
 def header() -> Header:
     """The head of a transcript whose task has one file, FILE."""
     return Header(
@@ -432,8 +438,8 @@ def write_transcript(path: Path, turns: Sequence[Turn] | None = None) -> Path:
 
 
 def story(path: Path) -> list[str]:
-    """All that a run came to, but for ids and clock fields: the records of its finished turns, the
-    texts, the end."""
+    """All that a run came to, but for ids, clock fields, and the hidden cases that the judge draws
+    anew in every evaluation: the records of its finished turns, the texts, the end."""
     found = read(path)
     told = [record.event for record in finished(found.records)]
     told += [record.event for record in found.records[-1:] if isinstance(record.event, Ended)]
@@ -445,4 +451,5 @@ def _timeless(event: Event) -> str:
     document = event.model_dump(mode="json")
     for part in (document, *(document.get(key) or {} for key in ("report", "evaluation"))):
         part.pop("steps", None)
+        part.pop("check", None)
     return json.dumps(document)

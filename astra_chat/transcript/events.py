@@ -15,7 +15,7 @@ from astra_chat.transcript.spending import Asked, Spent
 VERSION = 1
 """Of the format. A reader refuses another."""
 
-EndReason: TypeAlias = StopReason | Literal["interrupted", "budget", "error"]
+EndReason: TypeAlias = StopReason | Literal["interrupted", "waiting", "budget", "error"]
 
 
 class TaskRecord(Value):
@@ -38,6 +38,8 @@ class Options(Value):
     """The timed list, demo or bench; None where the device decided."""
     flags: tuple[str, ...]
     """nvcc flags of baseline and candidates."""
+    approval: Literal["", "ask", "detached", "decisions"] = ""
+    """Who decides what is run and accepted: nobody, the terminal, `astra-chat approve`, a file."""
     budget: str = ""
     """The words of --budget; nothing is limited where there are none."""
 

@@ -14,7 +14,7 @@ from astra_chat.agents.brief import (
     read_stamp,
     stamp,
 )
-from astra_chat.agents.payloads import MODEL_ROLES, Kernel, RoleName
+from astra_chat.agents.payloads import MODEL_ROLES, Approval, Kernel, RoleName
 from astra_chat.agents.thread import Limits, Position, Turn
 from astra_chat.tools.contract import prototype
 from astra_chat.tools.tasks import Task
@@ -25,6 +25,7 @@ from tests.chat_samples import (
     WRONG,
     WRONG_OUTCOME,
     analysis,
+    asking_turns,
     baseline_turns,
     build,
     evaluation,
@@ -131,3 +132,11 @@ def test_what_can_be_spared_goes_first(setting: Setting) -> None:
     text = brief("coder", setting, thread)
     assert large in text and "next" in text, "source and plan are never left out"
     assert "The baseline to beat" not in text
+
+
+def test_the_planner_is_told_why_a_human_rejected(setting: Setting) -> None:
+    said = Approval(candidate="c", decision="reject", reason="too bold for this week")
+    thread = [*asking_turns(), *one_round(1, VECTOR, 1.5)[:3], Turn("human", said)]
+    assert "coder: built, rejected by the human: too bold for this week" in brief(
+        "planner", setting, thread
+    )

@@ -12,7 +12,7 @@ from autogen_core import CancellationToken
 
 from astra_chat.agents.executor import Executor
 from astra_chat.agents.messages import BuildMessage, ExecutionMessage, PassMessage, message, turn
-from astra_chat.agents.payloads import Kernel
+from astra_chat.agents.payloads import Approval, Kernel
 from astra_chat.agents.thread import Turn
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.types import BuildReport, Case, Evaluation, candidate_id
@@ -21,6 +21,7 @@ from tests.chat_samples import (
     SCALAR,
     VECTOR,
     FixedJudge,
+    asking_turns,
     baseline_turns,
     plan,
     suite,
@@ -70,6 +71,14 @@ def test_the_testers_cases_are_run_with_every_later_candidate(
     seven = Case(dims={"rows": 7, "d": 12}, dtype="float32")
     nine = Case(dims={"rows": 9, "d": 8}, dtype="float32")
     assert [cases for _, cases in fixed_judge.evaluated] == [(seven,), (seven, nine)]
+
+
+def test_an_approved_candidate_is_run(executor: Executor, fixed_judge: FixedJudge) -> None:
+    speak(executor, asking_turns()[:2])
+    speak(executor, [Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR))])
+    said = Approval(candidate=candidate_id(VECTOR), decision="approve")
+    judged = speak(executor, [Turn("human", said)])
+    assert isinstance(judged, Evaluation) and judged.candidate == candidate_id(VECTOR)
 
 
 def test_out_of_turn_it_says_so(executor: Executor) -> None:

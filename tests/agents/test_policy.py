@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_chat.agents.payloads import Kernel, Pass, Payload, Plan, Speaker
+from astra_chat.agents.payloads import Approval, Kernel, Pass, Payload, Plan, Speaker
 from astra_chat.agents.policy import Next, next_speakers
 from astra_chat.agents.thread import Limits, Turn, repairs, rounds_begun
 from astra_chat.tools.types import Crashed, Outcome, TimedOut, Unsupported
@@ -19,6 +20,7 @@ from tests.chat_samples import (
     VECTOR,
     WRONG_OUTCOME,
     analysis,
+    asking_turns,
     baseline_turns,
     build,
     commission,
@@ -76,6 +78,52 @@ FAILED: tuple[Speaker, Payload] = ("executor", build(BROKEN))
 )
 def test_the_table(thread: list[Turn], expected: tuple[Speaker, ...]) -> None:
     assert next_speakers(thread, LIMITS) == Next(expected)
+
+
+def asking(*turns: tuple[Speaker, Payload]) -> list[Turn]:
+    """A chat whose user wants to be asked, up to a build and further."""
+    more = [*PLANNED, ("executor", build(VECTOR)), *turns]
+    return [*asking_turns(), *(Turn(speaker, payload) for speaker, payload in more)]
+
+
+def decides(word: Literal["approve", "approve_all", "reject"]) -> tuple[Speaker, Payload]:
+    return "human", Approval(candidate=KERNEL.candidate, decision=word)
+
+
+EDIT: tuple[Speaker, Payload] = ("human", Kernel(words="", source=SCALAR))
+
+
+@pytest.mark.parametrize(
+    ("thread", "expected"),
+    [
+        (asking_turns(), ("planner",)),
+        (asking(), ("human",)),
+        (asking(decides("approve")), ("executor",)),
+        (asking(decides("approve_all")), ("executor",)),
+        (asking(decides("reject")), ("planner",)),
+        (asking(EDIT), ("executor",)),
+        (asking(EDIT, ("executor", build(SCALAR))), ("executor",)),
+        (asking(EDIT, FAILED), ("fixer",)),
+        (asking(EDIT, FAILED, ("fixer", KERNEL), ("executor", build(VECTOR))), ("human",)),
+        (asking(decides("approve"), JUDGED), ("human",)),
+        (asking(decides("approve"), JUDGED, decides("approve")), ("profiler",)),
+        (asking(decides("approve"), JUDGED, decides("reject")), ("planner",)),
+        (asking(decides("approve"), JUDGED, EDIT), ("executor",)),
+        (asking(decides("approve_all"), JUDGED), ("profiler",)),
+        (asking(decides("approve"), ("executor", evaluation(VECTOR, FAULTS[0]))), ("fixer",)),
+        (
+            asking(decides("approve"), ("executor", evaluation(VECTOR, timed(1.0, "tie")))),
+            ("profiler",),
+        ),
+    ],
+)
+def test_where_a_human_is_asked(thread: list[Turn], expected: tuple[Speaker, ...]) -> None:
+    assert next_speakers(thread, LIMITS) == Next(expected)
+
+
+def test_a_rejected_last_round_ends_the_run() -> None:
+    thread = asking(decides("reject"))
+    assert next_speakers(thread, Limits(rounds=1)) == Next((), "rounds")
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.kind)

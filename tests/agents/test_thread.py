@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.agents import thread as facts
-from astra_chat.agents.payloads import Kernel, Pass, TestSuite
+from astra_chat.agents.payloads import Approval, Kernel, Pass, TestSuite
 from astra_chat.agents.thread import Position, Turn
 from tests.chat_samples import (
     BROKEN,
@@ -15,6 +15,7 @@ from tests.chat_samples import (
     WRONG,
     WRONG_OUTCOME,
     analysis,
+    asking_turns,
     baseline_turns,
     build,
     evaluation,
@@ -124,3 +125,62 @@ def test_source_of_a_candidate() -> None:
 
 def test_turns_of_filters_by_class() -> None:
     assert len(facts.turns_of(baseline_turns(), TestSuite)) == 1
+
+
+def decided(decision: str) -> Turn:
+    said = Approval.model_validate({"candidate": "c", "decision": decision, "reason": "too bold"})
+    return Turn("human", said)
+
+
+def judged_while_asked(*after: Turn) -> list[Turn]:
+    """A first candidate, approved to be run, found faster."""
+    return [
+        *asking_turns(),
+        Turn("planner", plan("first")),
+        kernel("coder", VECTOR),
+        Turn("executor", build(VECTOR)),
+        decided("approve"),
+        Turn("executor", evaluation(VECTOR, timed(1.9))),
+        *after,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("after", "accepted"),
+    [
+        ([], False),
+        ([decided("approve")], True),
+        ([decided("approve_all")], True),
+        ([decided("reject")], False),
+        ([kernel("human", SCALAR)], False),
+    ],
+)
+def test_only_what_the_human_approved_is_the_best(after: list[Turn], accepted: bool) -> None:
+    assert (facts.best(judged_while_asked(*after)) is not None) == accepted
+    if after:
+        late = judged_while_asked(*after, Turn("profiler", analysis()))
+        assert (facts.best(late) is not None) == accepted, "and stays so"
+
+
+def test_where_nobody_is_asked_nothing_waits() -> None:
+    turns = two_rounds()
+    assert all(facts.gate(turns[:end]) is None for end in range(len(turns) + 1))
+
+
+def test_gates() -> None:
+    turns = judged_while_asked(decided("approve"))
+    found = [facts.gate(turns[:end]) for end in range(len(turns) + 1)]
+    assert [gate for gate in found if gate] == ["run", "accept"]
+    assert found[-3:] == [None, "accept", None]
+
+
+def test_a_slower_candidate_than_the_best_is_no_winner() -> None:
+    slower = evaluation(KERNELS["scalar.cu"], timed(1.2))
+    turns = judged_while_asked(decided("approve"), Turn("executor", slower))
+    assert facts.gate(turns) is None
+
+
+def test_a_rejection_stands_with_its_attempt() -> None:
+    turns = [*judged_while_asked()[:-2], decided("reject")]
+    assert facts.rounds(turns)[0].attempts[0].rejected == "too bold"
+    assert facts.undecided(turns) == turns[:-1] and facts.undecided(turns[:-1]) == turns[:-1]

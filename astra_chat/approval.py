@@ -1,0 +1,201 @@
+"""Who decides for the human: somebody at the terminal, a file of decisions, or nobody yet."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, TextIO, TypeAlias
+
+from pydantic import Field, ValidationError
+
+from astra_chat.agents.approval import Question, Word, decision
+from astra_chat.agents.thread import Turn
+from astra_chat.approval_view import show_question
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.types import Value
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
+from astra_chat.view import console
+
+ASK, DETACHED = "ask", "detached"
+Answer: TypeAlias = Turn | Literal["wait", "stop"]
+"""A turn of the human's; or the run ends, to be gone on with: waiting for one, or stopped."""
+
+KEYS: dict[str, Word | Literal["stop"]] = {
+    "a": "approve",
+    "l": "approve_all",
+    "r": "reject",
+    "e": "edit",
+    "s": "stop",
+}
+PROMPT = "[a]pprove, [r]eject, [e]dit, approve al[l], [s]top? "
+
+
+class Approver(Protocol):
+    """Decides on one candidate at a time. Called between turns; may block."""
+
+    def decide(self, asked: Question) -> Answer: ...
+
+
+class Terminal:
+    """Asks whoever sits at the terminal. The end of its input stops the run, as Ctrl-C does."""
+
+    def __init__(self, source: TextIO, out: TextIO) -> None:
+        self._in, self._out = source, out
+
+    def decide(self, asked: Question) -> Answer:
+        show_question(console(self._out), asked)
+        while (line := self._read(PROMPT)) is not None:
+            word = KEYS.get(line.strip().lower()[:1])
+            if word == "stop":
+                return "stop"
+            if word == "edit":
+                if (said := self._edited(asked)) is not None:
+                    return said
+            elif word == "reject":
+                if (reason := self._read("why? ")) is not None:
+                    return decision(asked, "reject", reason.strip())
+            elif word is not None:
+                return decision(asked, word)
+        return "stop"
+
+    def _edited(self, asked: Question) -> Turn | None:
+        try:
+            return decision(asked, "edit", source=edited(asked))
+        except (ValueError, BadInput) as error:
+            print(error, file=self._out)
+            return None
+
+    def _read(self, prompt: str) -> str | None:
+        """A line; None at the end of the input."""
+        print(prompt, end="", file=self._out, flush=True)
+        return self._in.readline() or None
+
+
+@dataclass(frozen=True)
+class Given:
+    """One answer that was given beforehand."""
+
+    word: Word
+    reason: str = ""
+    file: Path | None = None
+    """Source of an edit."""
+
+    def decide(self, asked: Question) -> Answer:
+        """Raises BadInput for an edit that cannot be used."""
+        source = source_of(self.file) if self.file is not None else ""
+        try:
+            return decision(asked, self.word, self.reason, source)
+        except ValueError as error:
+            raise BadInput(f"{self.file}: {error}") from None
+
+
+class ScriptedDecision(Value):
+    """One entry of a file of decisions."""
+
+    answer: Literal["approve", "approve_all", "reject", "edit", "stop"]
+    reason: str = ""
+    file: str = ""
+    """Of an edit: the source, beside the file of decisions."""
+
+
+class ScriptedDecisions(Value):
+    """A file of decisions: [[decision]] tables, in order."""
+
+    decision: tuple[ScriptedDecision, ...] = Field(min_length=1)
+
+
+class Scripted:
+    """Takes the n-th decision of the chat from a file; it has no cursor that a kill could lose.
+
+    Where the file has no further decision, the run waits for one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """A TOML file of decisions. Raises BadInput naming what is wrong with it."""
+        self._path = path
+        try:
+            said = ScriptedDecisions.model_validate(tomllib.loads(path.read_text()))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise BadInput(f"cannot read decisions from {path}: {error}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise BadInput(f"{path}: {field}: {first['msg']}") from None
+        self._decisions = said.decision
+
+    def decide(self, asked: Question) -> Answer:
+        if asked.number >= len(self._decisions):
+            return "wait"
+        said = self._decisions[asked.number]
+        if said.answer == "stop":
+            return "stop"
+        file = self._path.parent / said.file if said.answer == "edit" else None
+        return Given(said.answer, said.reason, file).decide(asked)
+
+
+class Recorded:
+    """Decides as the human did in a recorded run."""
+
+    def __init__(self, path: Path) -> None:
+        self._turns = [t for t in thread(read(path).records) if t.speaker == "human"]
+
+    def decide(self, asked: Question) -> Answer:
+        return self._turns[asked.number] if asked.number < len(self._turns) else "wait"
+
+
+class Detached:
+    """Leaves it to `astra-chat approve`, whenever that comes."""
+
+    def decide(self, asked: Question) -> Answer:
+        return "wait"
+
+
+class Nobody:
+    """No terminal to ask at: what nobody approves is rejected; the run does not hang."""
+
+    def decide(self, asked: Question) -> Answer:
+        return decision(asked, "reject", "nobody could be asked: there was no terminal")
+
+
+def approver_for(spec: str) -> Approver:
+    """By --approver: ask, detached, a TOML file, or a recorded run. Raises BadInput."""
+    if spec == ASK:
+        there = sys.stdin.isatty() and sys.stderr.isatty()
+        return Terminal(sys.stdin, sys.stderr) if there else Nobody()
+    if spec == DETACHED:
+        return Detached()
+    path = Path(spec)
+    return Scripted(path) if path.suffix == ".toml" else Recorded(path)
+
+
+def edited(asked: Question) -> str:
+    """The candidate's source as the user's editor left it: $VISUAL, $EDITOR or vi.
+
+    Raises BadInput if there is none, or it failed.
+    """
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="astra-edit-") as folder:
+        path = Path(folder) / f"{asked.kernel.candidate}.cu"
+        path.write_text(asked.kernel.source)
+        try:
+            done = subprocess.run([*shlex.split(command), str(path)], check=False)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"no editor '{command}': {error}; set EDITOR") from None
+        if done.returncode:
+            raise BadInput(f"the editor '{command}' failed; nothing was changed")
+        return source_of(path)
+
+
+def source_of(path: Path) -> str:
+    """Text of a kernel file. Raises BadInput."""
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"cannot read {path}: {error}") from None

@@ -1,0 +1,43 @@
+"""A run that waits for a human's decision: read from its transcript, answered into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.agents.approval import Question, question
+from astra_chat.agents.thread import Turn
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.judge import TIER_FILES
+from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.turns import events_of, texts, thread
+from astra_chat.transcript.writer import Writer
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """The run and what it waits for."""
+
+    transcript: Transcript
+    question: Question
+
+
+def waiting(path: Path) -> Waiting:
+    """Raises BadInput where it is no transcript, or nothing in it waits for a decision."""
+    transcript = read(path)
+    stored = texts(transcript.records)
+    files = transcript.header.task.files
+    baseline = stored[files[TIER_FILES[transcript.options.tier]]]
+    asked = question(thread(transcript.records), baseline)
+    if asked is None:
+        raise BadInput(f"{transcript.path}: nothing waits for a decision")
+    return Waiting(transcript, asked)
+
+
+def record(run: Waiting, answer: Turn) -> None:
+    """Append the human's turn. Raises BadInput if the run goes on elsewhere meanwhile."""
+    writer = Writer.go_on(run.transcript)
+    try:
+        writer.append(*events_of(answer, set(texts(run.transcript.records))))
+    finally:
+        writer.close()

@@ -1,0 +1,308 @@
+"""Whole chats in which a human decides: by script, at a terminal, in an editor, or later."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.approval import question
+from astra_chat.agents.payloads import Approval, Kernel
+from astra_chat.agents.thread import Turn
+from astra_chat.approval import Nobody, Recorded, Scripted, Terminal, approver_for, edited
+from astra_chat.models import open_models
+from astra_chat.request import Request, Wishes
+from astra_chat.resume import request_on, resumed
+from astra_chat.session import RunResult, Session
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import candidate_id
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
+from astra_chat.waiting import record, waiting
+from tests.chat_samples import (
+    DEVICE,
+    KERNELS,
+    SCALAR,
+    VECTOR,
+    FixedJudge,
+    asking_turns,
+    build,
+    evaluation,
+    plan,
+    story,
+    timed,
+)
+
+EDITED = VECTOR.replace("128", "256")
+
+
+def decisions(folder: Path, *answers: str) -> str:
+    """A file of decisions: "approve", "reject because", "edit file.cu"."""
+    text = ""
+    for answer in answers:
+        word, _, rest = answer.partition(" ")
+        field = "file" if word == "edit" else "reason"
+        text += f'[[decision]]\nanswer = "{word}"\n{field} = "{rest}"\n'
+    path = folder / "decisions.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def run(task: Task, out: Path, approver: str | None, judge: FixedJudge | None = None) -> RunResult:
+    models = open_models("scripted", task)
+    request = Request(task=task, device=DEVICE, models=models, folder=out, approver=approver)
+    return Session(request, judge=judge or judge_of_edits()).run()
+
+
+def go_on(task: Task, path: Path, approver: str | None = None) -> RunResult:
+    past = resumed(path)
+    request = request_on(past, task, Wishes(approver=approver))
+    return Session(request, judge=judge_of_edits(), past=past).run()
+
+
+def judge_of_edits() -> FixedJudge:
+    return FixedJudge({EDITED: timed(2.5)})
+
+
+def human(path: Path) -> list[Turn]:
+    return [turn for turn in thread(read(path).records) if turn.speaker == "human"]
+
+
+def speakers(path: Path) -> list[str]:
+    return [turn.speaker for turn in thread(read(path).records)]
+
+
+def test_all_is_approved(task: Task, tmp_path: Path) -> None:
+    judge = judge_of_edits()
+    spec = decisions(tmp_path, "approve", "approve", "approve", "approve")
+    result = run(task, tmp_path / "out", spec, judge)
+    assert [t.payload.decision for t in human(result.transcript)] == ["approve"] * 4  # type: ignore[union-attr]
+    assert result.summary.best is not None and result.summary.best.ratio == 1.9
+    assert len(judge.evaluated) == 4, "the baseline and three candidates that build"
+
+
+def test_nothing_runs_before_it_is_approved(task: Task, tmp_path: Path) -> None:
+    judge = judge_of_edits()
+    result = run(task, tmp_path / "out", "detached", judge)
+    assert [source for source, _ in judge.evaluated] == [SCALAR]
+    ended = result.summary.ended
+    assert ended is not None and ended.reason == "waiting"
+    name = candidate_id(KERNELS["wrong.cu"])
+    assert ended.words.startswith(f"Waiting for a decision: may candidate {name} be run")
+
+
+def test_a_rejection_goes_to_the_planner_and_nothing_of_it_runs(task: Task, tmp_path: Path) -> None:
+    judge = judge_of_edits()
+    spec = decisions(tmp_path, "reject too bold", "approve", "reject not this week")
+    result = run(task, tmp_path / "out", spec, judge)
+    assert [source for source, _ in judge.evaluated] == [SCALAR, VECTOR]
+    turns = speakers(result.transcript)
+    assert [turns[i + 1] for i, who in enumerate(turns) if who == "human"] == [
+        "planner",
+        "executor",
+        "planner",
+    ]
+    assert result.summary.best is None, "the rejected winner is no winner"
+    assert not (tmp_path / "out" / "best.cu").exists()
+    attempts = [attempt for one in result.summary.rounds for attempt in one.attempts]
+    assert [a.rejected for a in attempts] == [None, "too bold", "not this week"]
+
+
+def test_an_edit_is_the_new_candidate_and_the_humans(task: Task, tmp_path: Path) -> None:
+    (tmp_path / "mine.cu").write_text(EDITED)
+    judge = judge_of_edits()
+    spec = decisions(tmp_path, "reject no", "edit mine.cu", "approve_all")
+    result = run(task, tmp_path / "out", spec, judge)
+    assert [source for source, _ in judge.evaluated] == [SCALAR, EDITED]
+    proposed = human(result.transcript)[1].payload
+    assert isinstance(proposed, Kernel) and proposed.source == EDITED
+    assert (tmp_path / "out" / "best.cu").read_text() == EDITED
+    attempts = result.summary.rounds[1].attempts
+    assert [(a.speaker, a.verdict) for a in attempts] == [("coder", None), ("human", "accepted")]
+
+
+def test_approve_all_asks_no_more(task: Task, tmp_path: Path) -> None:
+    result = run(task, tmp_path / "out", decisions(tmp_path, "approve_all"))
+    assert len(human(result.transcript)) == 1
+    assert result.summary.best is not None and result.summary.best.ratio == 1.9
+
+
+def test_stop_can_be_resumed(task: Task, tmp_path: Path) -> None:
+    result = run(task, tmp_path / "out", decisions(tmp_path, "stop"))
+    assert result.summary.ended is not None and result.summary.ended.reason == "interrupted"
+    assert not human(result.transcript)
+    go_on(task, result.transcript, decisions(tmp_path, "approve_all"))
+    whole = run(task, tmp_path / "whole", decisions(tmp_path, "approve_all"))
+    assert story(result.transcript) == story(whole.transcript)
+
+
+def test_detached_decisions_come_to_the_identical_end(task: Task, tmp_path: Path) -> None:
+    """Each decision by another process, each time the run goes on by --resume alone."""
+    path = run(task, tmp_path / "out", "detached").transcript
+    rounds = 0
+    while (ended := read(path).ended) is not None and ended.reason == "waiting":
+        run_now = waiting(path)
+        word = "reject" if rounds == 0 else "approve"
+        record(run_now, _said(run_now.question, word))
+        with pytest.raises(BadInput, match="nothing waits"):
+            waiting(path)
+        go_on(task, path)
+        rounds += 1
+    spec = decisions(tmp_path, "reject", "approve", "approve")
+    whole = run(task, tmp_path / "whole", spec)
+    assert rounds == 3 and story(path) == story(whole.transcript)
+
+
+def _said(asked, word):  # type: ignore[no-untyped-def]
+    from astra_chat.agents.approval import decision
+
+    return decision(asked, word)
+
+
+def test_the_decisions_of_a_recorded_run_need_no_human(task: Task, tmp_path: Path) -> None:
+    spec = decisions(tmp_path, "reject too bold", "approve", "approve")
+    first = run(task, tmp_path / "first", spec)
+    again = run(task, tmp_path / "again", str(first.transcript))
+    assert story(again.transcript) == story(first.transcript)
+    assert isinstance(approver_for(str(first.transcript)), Recorded)
+
+
+def test_without_a_terminal_it_is_rejected_and_never_hangs(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("approve\n" * 9))
+    assert isinstance(approver_for("ask"), Nobody)
+    judge = judge_of_edits()
+    result = run(task, tmp_path / "out", "ask", judge)
+    assert [source for source, _ in judge.evaluated] == [SCALAR]
+    reasons = [t.payload.reason for t in human(result.transcript)]  # type: ignore[union-attr]
+    assert reasons and all("no terminal" in reason for reason in reasons)
+
+
+def asked_now():  # type: ignore[no-untyped-def]
+    turns = [
+        *asking_turns(),
+        Turn("planner", plan("Vectors of [four]")),
+        Turn("coder", Kernel(words="Four at a time.", source=VECTOR)),
+        Turn("executor", build(VECTOR)),
+    ]
+    found = question(turns, SCALAR)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("typed", "word", "reason"),
+    [
+        ("a\n", "approve", ""),
+        ("what\n\nall\nl\n", "approve", ""),
+        ("L\n", "approve_all", ""),
+        ("r\n too bold \n", "reject", "too bold"),
+    ],
+)
+def test_what_is_typed(typed: str, word: str, reason: str) -> None:
+    out = io.StringIO()
+    said = Terminal(io.StringIO(typed), out).decide(asked_now())
+    assert isinstance(said, Turn)
+    assert said.payload == Approval(candidate=candidate_id(VECTOR), decision=word, reason=reason)  # type: ignore[arg-type]
+    shown = out.getvalue()
+    assert "Vectors of [four]" in shown and "+  float4 v = in[i];" in shown and "builds" in shown
+    assert "1.50x over its parent" in shown
+
+
+@pytest.mark.parametrize("typed", ["", "s\n", "x\n", "r\n"])
+def test_the_end_of_the_input_stops(typed: str) -> None:
+    assert Terminal(io.StringIO(typed), io.StringIO()).decide(asked_now()) == "stop"
+
+
+def editor(folder: Path, script: str) -> str:
+    path = folder / "editor.sh"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return f"{path} -w"
+
+
+def test_an_edit_in_the_users_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv("EDITOR", editor(tmp_path, 'sed -i s/128/256/g "$2"'))
+    said = Terminal(io.StringIO("e\n"), io.StringIO()).decide(asked_now())
+    assert isinstance(said, Turn) and isinstance(said.payload, Kernel)
+    assert said.speaker == "human" and said.payload.source == EDITED
+
+
+@pytest.mark.parametrize(("script", "said"), [("true", "changes nothing"), ("false", "failed")])
+def test_an_edit_that_is_none_asks_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+) -> None:
+    monkeypatch.setenv("VISUAL", editor(tmp_path, script))
+    out = io.StringIO()
+    found = Terminal(io.StringIO("e\na\n"), out).decide(asked_now())
+    assert isinstance(found, Turn) and isinstance(found.payload, Approval)
+    assert said in out.getvalue()
+
+
+def test_no_editor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISUAL", "/no/such/editor")
+    with pytest.raises(BadInput, match="no editor '/no/such/editor'"):
+        edited(asked_now())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("decision = 3", "decision"),
+        ("", "decision: Field required"),
+        ('[[decision]]\nanswer = "perhaps"', "decision.0.answer"),
+        ("not toml", "cannot read decisions"),
+    ],
+)
+def test_a_file_of_decisions_that_is_none(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "d.toml"
+    path.write_text(text)
+    with pytest.raises(BadInput) as caught:
+        Scripted(path)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_no_file_of_decisions(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="cannot read"):
+        approver_for(str(tmp_path / "none.toml"))
+    with pytest.raises(BadInput, match="cannot read"):
+        approver_for(str(tmp_path / "none.jsonl"))
+
+
+def test_an_edit_whose_file_is_not_there(tmp_path: Path) -> None:
+    scripted = Scripted(Path(decisions(tmp_path, "edit none.cu")))
+    with pytest.raises(BadInput, match="cannot read"):
+        scripted.decide(asked_now())
+
+
+def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> None:
+    path = run(task, tmp_path / "out", None).transcript
+    with pytest.raises(BadInput, match="begun without"):
+        request_on(resumed(path), task, Wishes(approver="ask"))
+    path = run(task, tmp_path / "other", decisions(tmp_path, "stop")).transcript
+    with pytest.raises(BadInput, match="name it by --approver"):
+        request_on(resumed(path), task, Wishes())
+
+
+def test_the_evidence_of_a_winner_is_shown() -> None:
+    judged = evaluation(VECTOR, timed(1.9))
+    said = Approval(candidate="c", decision="approve")
+    turns = [
+        *asking_turns(),
+        Turn("planner", plan()),
+        Turn("coder", Kernel(words="w", source=VECTOR)),
+        Turn("executor", build(VECTOR)),
+        Turn("human", said),
+        Turn("executor", judged),
+    ]
+    found, out = question(turns, SCALAR), io.StringIO()
+    assert found is not None
+    Terminal(io.StringIO("a\n"), out).decide(found)
+    shown = out.getvalue()
+    assert "waits to be accepted as the best" in shown
+    assert "1.71 to 2.09" in shown and "% of limit" in shown and "estimated" in shown
+    assert "the plan predicted 1.50x over its parent, estimated 1.90x" in shown
