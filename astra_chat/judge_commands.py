@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from astra_chat.tools.judge import Judge
-    from astra_chat.tools.types import Evaluation, Value
+    from astra_chat.tools.tasks import Task
+    from astra_chat.tools.types import Case, Evaluation, Value
 
 SCHEMA = "astra-chat/evaluation/1"
 PIPED_WIDTH = 120
@@ -28,6 +29,17 @@ FinalOption = Annotated[
     bool, typer.Option("--final", help="As for a winner: sanitizers first, inputs drawn anew.")
 ]
 BaselineOption = Annotated[str, typer.Option(help="What to beat: sglang or paper.")]
+CheckTaskOption = Annotated[
+    str | None,
+    typer.Option("--check", help="A task: is its baseline right, do trivial outputs fail?"),
+]
+CaseOption = Annotated[
+    list[str] | None,
+    typer.Option(help="A further case as JSON, for example a failed one with its seed."),
+]
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="Say which gates ran and what each saw.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
@@ -38,24 +50,40 @@ def register(app: typer.Typer) -> None:
     app.command()(profile)
 
 
-def tasks() -> None:
-    """List the tasks that ship with Astra."""
+def tasks(
+    check: CheckTaskOption = None, device: DeviceOption = "auto", gpu: GpuOption = None
+) -> None:
+    """List the tasks that ship with Astra, or check that one is fit to judge by."""
     from astra_chat.tools.tasks import find_task, task_names
 
-    for name in task_names():
-        print(f"{name}: {find_task(name).summary}")
+    if check is None:
+        for name in task_names():
+            print(f"{name}: {find_task(name).summary}")
+        return
+    from astra_chat.tools.devices import pick_device
+    from astra_chat.tools.task_check import check_task
+
+    report = check_task(find_task(check), pick_device(device, gpu))
+    print("\n".join(report.lines()))
+    if not report.fit:
+        raise typer.Exit(1)
 
 
 def check(
     task: TaskArgument,
     kernel: KernelArgument,
     device: DeviceOption = "auto",
+    case: CaseOption = None,
+    explain: ExplainOption = False,
     trust: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Is KERNEL right? Every written argument against the float64 oracle, on all check cases."""
+    """Is KERNEL right? Every written argument against the float64 oracle, on all check cases and
+    on hidden ones that are drawn after the build."""
     with open_judge(task, device, None, None, "sglang", trust) as judge:
-        evaluation = judge.check(_source(kernel))
+        evaluation = judge.check(_source(kernel), [_case(judge.task, text) for text in case or []])
+    if explain and not as_json:
+        _print_rich(_explanation(evaluation, judge.task))
     _show_evaluation(evaluation, as_json)
 
 
@@ -118,6 +146,43 @@ def open_judge(
     if baseline not in TIER_FILES:
         raise BadInput(f"no baseline '{baseline}': use {' or '.join(TIER_FILES)}")
     return Judge(find_task(task), pick_device(device, gpu), tier=baseline, cases=cases, trust=trust)
+
+
+def _case(task: Task, text: str) -> Case:
+    """A case as evaluations write it; BadInput says what is off."""
+    from pydantic import ValidationError
+
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.types import Case
+
+    try:
+        case = Case.model_validate_json(text)
+        task.require_legal(case)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "it"
+        raise BadInput(f"--case {text}: {place}: {first['msg']}") from None
+    except ValueError as error:
+        raise BadInput(f"--case {text}: {error}") from None
+    return case
+
+
+def _explanation(evaluation: Evaluation, task: Task) -> RenderableType:
+    """Gate by gate, then what is left open."""
+    from rich.text import Text
+
+    from astra_chat.tools.explain import explain, not_ruled_out
+
+    text = Text()
+    for story in explain(evaluation, task):
+        style = {"passed": "green", "failed": "bold red"}.get(story.state, "dim")
+        text.append(f"{story.gate}: {story.state}\n", style=style)
+        for sentence in story.saw:
+            text.append(f"  {sentence}\n")
+    text.append("none of this rules out:\n", style="bold")
+    for sentence in not_ruled_out(evaluation, task):
+        text.append(f"  {sentence}\n")
+    return text
 
 
 def _source(kernel: Path) -> str:

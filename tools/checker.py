@@ -48,7 +48,7 @@ class Checker:
         self._own = sorted(
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
         )
-        self._yardstick = Yardstick(self._task)
+        self.yardstick = Yardstick(self._task)
         self._telling = False
 
     def check(
@@ -74,13 +74,13 @@ class Checker:
             calls += self._hidden_calls(hidden, pairs)
             seen = Seen()
             outcome = check(
-                self._runner, built, calls, self._yardstick, seen,
+                self._runner, built, calls, self.yardstick, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
             return outcome, seen.record(left_out)
         finally:
             for truth in hidden:
-                self._yardstick.forget(truth.case)
+                self.yardstick.forget(truth.case)
                 self._oracle.forget(truth)
 
     def _settled(self, tell: Tell) -> list[Truth]:
@@ -114,7 +114,7 @@ class Checker:
         return calls
 
     def _knows(self, truth: Truth) -> bool:
-        return self._yardstick.knows(truth.case)
+        return self.yardstick.knows(truth.case)
 
     def learn(self, truths: Sequence[Truth], tell: Tell = lambda *_: None) -> list[str]:
         """Run the baseline where its own errors are unknown; the cases that it fails, in words."""
@@ -144,11 +144,11 @@ class Checker:
             if isinstance(verdict, Wrong):
                 failed.append(f"{run.truth.case.label}: the baseline is wrong")
             else:
-                self._yardstick.learn(run)
+                self.yardstick.learn(run)
         return len(truths), None
 
     def _require_telling(self, truths: Sequence[Truth]) -> None:
-        if weak := undetected(trials(self._task, truths, self._yardstick)):
+        if weak := undetected(trials(self._task, truths, self.yardstick)):
             raise BadInput(
                 f"{self._task.folder / 'task.toml'}: the check cases of {self._task.name} cannot"
                 f" tell work from no work: {weak[0]}; tighten the tolerance or change the cases"

@@ -1,0 +1,67 @@
+"""check --explain, check --case and tasks --check, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from astra_chat.cli import main
+
+SCALAR = Path(__file__).parents[1] / "tools" / "kernels" / "scalar.cu"
+CASE = {"dims": {"tokens": 3, "d": 24}, "dtype": "float16", "seed": 7}
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["astra-chat", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> None:
+    code, out, _ = command("check", "silu_and_mul", SCALAR, "--device", "virtual", "--explain")
+    assert code == 0
+    for words in ("guard: passed", "check: passed", "drawn after the build", "rules out"):
+        assert words in out, words
+    assert "right on" in out
+
+
+def test_a_stated_case_runs_and_the_record_has_its_seed(command: Command) -> None:
+    words = ("check", "silu_and_mul", SCALAR, "--device", "virtual", "--json")
+    code, out, _ = command(*words, "--case", json.dumps(CASE))
+    record = json.loads(out)["evaluation"]["check"]
+    assert code == 0 and any(case["seed"] == 7 for case in record["visible"])
+    assert len(record["hidden"]) >= 15
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("nonsense", "Invalid JSON"),
+        ('{"dims": 3}', "dims"),
+        ('{"dims": {"tokens": 3, "d": 7}, "dtype": "float16"}', "d = 7 is outside"),
+    ],
+)
+def test_a_case_that_cannot_be_is_bad_input(command: Command, case: str, said: str) -> None:
+    code, out, err = command("check", "silu_and_mul", SCALAR, "--device", "virtual", "--case", case)
+    assert code == 2 and not out and said in err and len(err.splitlines()) == 1
+
+
+def test_a_task_is_checked(command: Command) -> None:
+    code, out, _ = command("tasks", "--check", "silu_and_mul", "--device", "virtual")
+    assert code == 0 and "baseline: right on 30 of 30" in out and out.endswith("fit to judge by\n")
+
+
+def test_tasks_alone_are_listed(command: Command) -> None:
+    code, out, _ = command("tasks")
+    assert code == 0 and "silu_and_mul: " in out and "baseline" not in out

@@ -1,0 +1,123 @@
+"""What is told of an evaluation follows from what ran: no gate is praised that did not run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from astra_chat.tools.devices import virtual_device
+from astra_chat.tools.explain import GateStory, explain, not_ruled_out
+from astra_chat.tools.tasks import Dim, find_task
+from astra_chat.tools.types import (
+    Case,
+    CheckRecord,
+    Correct,
+    Device,
+    ErrorNorm,
+    Evaluation,
+    Outcome,
+    Refused,
+    Step,
+    StepName,
+    Wrong,
+)
+
+TASK = find_task("silu_and_mul")
+CASE = Case(dims={"tokens": 3, "d": 24}, dtype="float16", seed=41)
+DRAWN = Case(dims={"tokens": 7, "d": 88}, dtype="float32", values="binary", seed=6, offset=1)
+VIRTUAL = virtual_device("h200")
+CUDA = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+RIGHT = Correct(cases=2, hidden=1, worst=0.4, deterministic=True, sampled=("7x88: 3 of 9 blocks",))
+ERROR = ErrorNorm(
+    case=DRAWN, argument="out", candidate_ulps=0.31, baseline_ulps=0.25, limit_ulps=0.5
+)
+
+
+def record(**changes: Any) -> CheckRecord:
+    whole = CheckRecord(
+        visible=(CASE,), hidden=(DRAWN,), left_out=("1x8 special: the baseline is wrong",),
+        calls=9, how={"fresh": 7, "same_buffers": 2}, elements=1234, guard_bytes=0,
+        read_bytes=5678, repeats=3, worst_error=ERROR,
+    )  # fmt: skip
+    return whole.model_copy(update=changes)
+
+
+def evaluation(
+    outcome: Outcome, *ran: StepName, device: Device = VIRTUAL, check: CheckRecord | None = None
+) -> Evaluation:
+    steps = tuple(Step(name=name, seconds=1.0) for name in ran)
+    return Evaluation(candidate="0" * 12, device=device, outcome=outcome, steps=steps, check=check)
+
+
+def story(stories: tuple[GateStory, ...], gate: StepName) -> GateStory:
+    return next(s for s in stories if s.gate == gate)
+
+
+def test_a_right_kernel_with_all_that_was_seen() -> None:
+    found = explain(evaluation(RIGHT, "guard", "build", "audit", "check", check=record()), TASK)
+    assert [s.state for s in found[:4]] == ["passed"] * 4
+    assert story(found, "time").state == "not asked for"
+    told = "\n".join(story(found, "check").saw)
+    for words in (
+        "9 calls on 2 cases, 1,234 elements", "seed 41", "7x88 float32 binary offset 1",
+        "5,678 bytes", "exact bounds", "2 calls on other numbers at the same addresses",
+        "3 repeated calls: the same bits", "0.31 ulp, the baseline 0.25, limit 0.5",
+        "left out: 1x8 special", "3 of 9 blocks",
+    ):  # fmt: skip
+        assert words in told, words
+
+
+def test_a_refused_source_reached_no_further_gate() -> None:
+    found = explain(evaluation(Refused(gate="guard", findings=()), "guard"), TASK)
+    assert story(found, "guard").state == "failed"
+    assert [story(found, g).state for g in ("build", "audit", "check")] == ["not reached"] * 3
+    assert all(not s.saw for s in found[1:])
+
+
+def test_the_gate_that_found_it_is_named() -> None:
+    wrong = Wrong(case=CASE, argument="out", reason="value", index=(0, 0), expected=1, got=2,
+                  bad=1, total=72)  # fmt: skip
+    found = explain(evaluation(wrong, "guard", "build", "audit", "check", check=record()), TASK)
+    assert [s.state for s in found[:4]] == ["passed", "passed", "passed", "failed"]
+    assert story(found, "time").state == "not reached"
+
+
+def test_other_bits_are_not_called_the_same() -> None:
+    unsteady = RIGHT.model_copy(update={"deterministic": False})
+    found = explain(evaluation(unsteady, "check", check=record()), TASK)
+    assert any("not always the same bits" in words for words in story(found, "check").saw)
+
+
+def test_a_gpu_has_guards_streams_and_graphs() -> None:
+    seen = record(guard_bytes=98_304, how={"fresh": 7, "graph": 2})
+    found = explain(evaluation(RIGHT, "check", device=CUDA, check=seen), TASK)
+    told = "\n".join(story(found, "check").saw)
+    assert "98,304 bytes before, after" in told and "arrived late" in told
+    assert "2 calls captured as a CUDA graph" in told and "exact bounds" not in told
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [(VIRTUAL, "only real hardware shows"), (CUDA, "a race that did not show")],
+)
+def test_what_stays_open_depends_on_the_device(device: Device, words: str) -> None:
+    told = not_ruled_out(evaluation(RIGHT, "check", device=device, check=record()), TASK)
+    assert any(words in sentence for sentence in told)
+    assert any("reference.py" in sentence for sentence in told)
+    assert any("nothing was timed" in sentence for sentence in told)
+
+
+def test_the_domain_is_counted() -> None:
+    dims = {"tokens": Dim(min=1, max=10), "d": Dim(min=8, max=64, multiple_of_bytes=16)}
+    small = TASK.model_copy(update={"dims": dims})
+    told = not_ruled_out(evaluation(RIGHT, "check", check=record()), small)
+    shapes = 10 * (8 + 8 + 15)
+    assert any(f"2 cases of {shapes} legal shapes" in sentence for sentence in told)
+
+
+def test_sanitizers_are_asked_of_finalists_only() -> None:
+    without = not_ruled_out(evaluation(RIGHT, "check", device=CUDA), TASK)
+    ran = not_ruled_out(evaluation(RIGHT, "check", "sanitize", device=CUDA), TASK)
+    assert any("sanitizers did not run" in sentence for sentence in without)
+    assert not any("sanitizers did not run" in sentence for sentence in ran)

@@ -1,0 +1,174 @@
+"""An evaluation told gate by gate: which ran, what each saw, and what none of them can rule out."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from astra_chat.tools.tasks import Dim, Task
+from astra_chat.tools.types import CheckRecord, Correct, Evaluation, StepName, Timed
+
+State = Literal["passed", "failed", "not reached", "not asked for"]
+ORDER: tuple[StepName, ...] = ("guard", "build", "audit", "check", "sanitize", "time", "profile")
+PURPOSE: dict[StepName, str] = {
+    "guard": "read the source as C++ tokens: what it includes, calls and spells out in assembly",
+    "build": "compiled it with the task's flags, the same as the baseline's",
+    "audit": "read the built object: what it defines, imports, runs when loaded and keeps between"
+    " calls",
+    "check": "ran it and compared what it left behind with a float64 reference",
+    "sanitize": "ran it under memory, race, initialisation and barrier checkers",
+    "time": "timed it beside the baseline",
+    "profile": "looked for what limits it",
+}
+
+
+@dataclass(frozen=True)
+class GateStory:
+    """One gate."""
+
+    gate: StepName
+    state: State
+    saw: tuple[str, ...]
+    """What it is for, then what it saw, a sentence each."""
+
+
+def explain(evaluation: Evaluation, task: Task) -> tuple[GateStory, ...]:
+    """All gates in their order."""
+    ran = [step.name for step in evaluation.steps]
+    good = isinstance(evaluation.outcome, Correct | Timed)
+    stories = []
+    for gate in ORDER:
+        if gate in ran:
+            state: State = "passed" if good or gate != ran[-1] else "failed"
+        elif good or gate == "sanitize":
+            state = "not asked for"
+        else:
+            state = "not reached"
+        saw: tuple[str, ...] = (PURPOSE[gate],) if gate in ran else ()
+        if gate == "guard" and gate in ran:
+            saw += (f"the launcher it asks for: {task.entry}",)
+        if gate == "build" and gate in ran:
+            saw += (f"flags: {' '.join(task.flags)}",)
+        if gate == "check" and evaluation.check:
+            saw += tuple(_check(evaluation, evaluation.check, task))
+        stories.append(GateStory(gate, state, saw))
+    return tuple(stories)
+
+
+def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
+    """What all gates together cannot exclude, on this device and with what ran."""
+    told = [
+        "an error in the contract or in reference.py: everything is judged by these",
+        f"errors that pass for rounding: within the tolerance, and at most"
+        f" {task.oracle_ratio:g} times the baseline's own",
+    ]
+    record = evaluation.check
+    if record:
+        tried = len(record.visible) + len(record.hidden)
+        told.append(
+            f"a fault at extents that were not tried: {tried:,} cases of {_domain(task):,} legal"
+            " shapes, times all contents"
+        )
+    if evaluation.device.kind == "virtual":
+        told += [
+            "anything that only real hardware shows: blocks ran in one order, one after the other,"
+            " so races between blocks and a wrong memory order between them do not show",
+            "reads of memory that nobody wrote, where they do not reach a result",
+        ]
+    else:
+        told.append("a race that did not show: it may need another moment, or another GPU")
+        if not any(step.name == "sanitize" for step in evaluation.steps):
+            told.append(
+                "reads outside an argument that stay without effect: the sanitizers did not run"
+                " (they run on finalists)"
+            )
+    if isinstance(evaluation.outcome, Timed):
+        told.append("other clocks, neighbours and temperatures than those of the measurement")
+    else:
+        told.append("anything about its speed: nothing was timed")
+    return tuple(told)
+
+
+def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]:
+    cases = len(record.visible) + len(record.hidden)
+    told = [
+        f"{record.calls:,} calls on {cases} cases, {record.elements:,} elements compared one by"
+        " one, NaN and infinity first; shapes and dtypes are the buffers' own",
+        f"{len(record.visible)} cases are known: of the task and of the tester, the task's with"
+        f" numbers that the judge drew (seed {_seed(record)})",
+        f"{len(record.hidden)} cases were drawn after the build: {_hidden(record)}",
+        "outputs began as NaNs of another pattern in each call: what is left unwritten shows",
+        f"{record.read_bytes:,} bytes of arguments that may only be read: compared with what they"
+        " were",
+        _outside(evaluation, record),
+        *_repeats(evaluation, record),
+        *_precision(evaluation, record),
+        "before all that: zeros, a constant, an input passed through and the truth 5 % off fail on"
+        " this task's cases",
+    ]
+    told += [f"left out: {words}" for words in record.left_out]
+    if isinstance(evaluation.outcome, Correct | Timed):
+        outcome = evaluation.outcome
+        correct = outcome.correct if isinstance(outcome, Timed) else outcome
+        told += [f"only a sample of blocks ran: {words}" for words in correct.sampled]
+    return told
+
+
+def _seed(record: CheckRecord) -> str:
+    seeds = sorted({case.seed for case in record.visible if case.seed})
+    return ", ".join(str(seed) for seed in seeds) or "as stated"
+
+
+def _hidden(record: CheckRecord) -> str:
+    return "; ".join(case.label for case in record.hidden) or "none got its turn"
+
+
+def _outside(evaluation: Evaluation, record: CheckRecord) -> str:
+    if evaluation.device.kind == "virtual":
+        between = f"; {record.guard_bytes:,} bytes between rows unchanged"
+        return "every access was held to the exact bounds of its argument" + (
+            between if record.guard_bytes else ""
+        )
+    return f"{record.guard_bytes:,} bytes before, after and between the rows of arguments unchanged"
+
+
+def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
+    told = []
+    if used := record.how.get("same_buffers"):
+        told.append(f"{used} calls on other numbers at the same addresses: nothing remembered")
+    if replayed := record.how.get("graph"):
+        told.append(f"{replayed} calls captured as a CUDA graph, then replayed on fresh inputs")
+    if record.repeats:
+        outcome = evaluation.outcome
+        correct = outcome.correct if isinstance(outcome, Timed) else outcome
+        bits = "not always the same bits"
+        if not isinstance(correct, Correct) or correct.deterministic:
+            bits = "the same bits every time"
+        told.append(f"{record.repeats} repeated calls: {bits}")
+    if evaluation.device.kind == "cuda":
+        told.append("calls were on a stream of their own, on which the inputs arrived late")
+    return told
+
+
+def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
+    error = record.worst_error
+    if error is None:
+        return []
+    return [
+        f"rms error beside the baseline's own: nearest to its limit on {error.case.label},"
+        f" '{error.argument}': {error.candidate_ulps:.3g} ulp, the baseline"
+        f" {error.baseline_ulps:.3g}, limit {error.limit_ulps:.3g}"
+    ]
+
+
+def _domain(task: Task) -> int:
+    """Legal shapes over all dtypes."""
+    return sum(
+        math.prod(_extents(dim, dim.step(dtype)) for dim in task.dims.values())
+        for dtype in task.dtypes
+    )
+
+
+def _extents(dim: Dim, step: int) -> int:
+    return dim.max // step - -(-dim.min // step) + 1
