@@ -80,7 +80,8 @@ def test_a_write_past_the_end_is_found(scalar: str) -> None:
 def test_a_race_is_found(scalar: str) -> None:
     racy = scalar.replace(
         "  out[i] =",
-        "  __shared__ float last;\n  last = gate;\n  if (last == 12345.f) return;\n  out[i] =",
+        "  __shared__ volatile float tile[256];\n  tile[threadIdx.x] = gate;\n"
+        "  if (tile[(threadIdx.x + 64) % 256] == 12345.f) return;\n  out[i] =",
     )
     outcome = sanitized(racy)
     assert isinstance(outcome, Unsafe) and "racecheck" in outcome.what
