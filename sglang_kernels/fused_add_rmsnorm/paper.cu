@@ -1,7 +1,7 @@
 // The Astra paper's starting point for fused_add_rmsnorm: two kernels, much slower than SGLang's
-// own. One block per row sums the squares in a tree in shared memory; a second launch applies, again
-// one block per row, one element per thread and step. The paper's file leaves `residual` as it was;
-// this one writes both, as the contract asks.
+// own. One block per row sums the squares in a tree in shared memory and scales; a second launch
+// applies the weight, again one block per row, one element per thread and step. The paper's file
+// leaves `residual` as it was; this one writes both, as the contract asks.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -10,11 +10,7 @@
 
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int64_t kMaxTokens = 1048576;
-
-// Between the kernels; the paper's file takes it from its framework, a launcher allocates nothing.
-__device__ float scales[kMaxTokens];
+constexpr int kMaxThreads = 256;
 
 __device__ __forceinline__ float to_float(float value) { return value; }
 __device__ __forceinline__ float to_float(__half value) { return __half2float(value); }
@@ -29,48 +25,49 @@ __device__ __forceinline__ void assign(__nv_bfloat16& target, float value) {
 }
 
 template <typename T>
-__global__ void scale_kernel(const T* input, const T* residual, int64_t h, int64_t input_stride,
+__global__ void scale_kernel(T* input, T* residual, int64_t h, int64_t input_stride,
                              int64_t residual_stride, float eps) {
-  __shared__ float partial[kThreads];
-  const int64_t token = blockIdx.x;
+  __shared__ float partial[kMaxThreads];
+  T* x = input + blockIdx.x * input_stride;
+  T* r = residual + blockIdx.x * residual_stride;
   float squares = 0.0f;
   for (int64_t i = threadIdx.x; i < h; i += blockDim.x) {
-    const float sum = to_float(input[token * input_stride + i]) +
-                      to_float(residual[token * residual_stride + i]);
+    const float sum = to_float(x[i]) + to_float(r[i]);
     squares += sum * sum;
   }
   partial[threadIdx.x] = squares;
   __syncthreads();
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+  for (unsigned half = blockDim.x / 2; half > 0; half /= 2) {
     if (threadIdx.x < half) partial[threadIdx.x] += partial[threadIdx.x + half];
     __syncthreads();
   }
-  if (threadIdx.x == 0) scales[token] = rsqrtf(partial[0] / static_cast<float>(h) + eps);
+  const float scale = rsqrtf(partial[0] / static_cast<float>(h) + eps);
+  for (int64_t i = threadIdx.x; i < h; i += blockDim.x) {
+    const float sum = to_float(x[i]) + to_float(r[i]);
+    assign(r[i], sum);
+    assign(x[i], sum * scale);
+  }
 }
 
 template <typename T>
-__global__ void apply_kernel(T* input, T* residual, const T* weight, int64_t h,
-                             int64_t input_stride, int64_t residual_stride) {
-  const int64_t token = blockIdx.x;
+__global__ void apply_kernel(T* input, const T* weight, int64_t h, int64_t input_stride) {
+  T* x = input + blockIdx.x * input_stride;
   for (int64_t i = threadIdx.x; i < h; i += blockDim.x) {
-    T& x = input[token * input_stride + i];
-    T& r = residual[token * residual_stride + i];
-    const float sum = to_float(x) + to_float(r);
-    assign(r, sum);
-    assign(x, sum * scales[token] * to_float(weight[i]));
+    assign(x[i], to_float(x[i]) * to_float(weight[i]));
   }
 }
 
 template <typename T>
 cudaError_t launch(void* input, void* residual, const void* weight, int64_t tokens, int64_t h,
                    int64_t input_stride, int64_t residual_stride, float eps, cudaStream_t stream) {
-  if (tokens > kMaxTokens) return cudaErrorInvalidValue;
-  T* x = static_cast<T*>(input);
-  T* r = static_cast<T*>(residual);
   const unsigned blocks = static_cast<unsigned>(tokens);
-  scale_kernel<T><<<blocks, kThreads, 0, stream>>>(x, r, h, input_stride, residual_stride, eps);
-  apply_kernel<T><<<blocks, kThreads, 0, stream>>>(x, r, static_cast<const T*>(weight), h,
-                                                   input_stride, residual_stride);
+  int threads = 1;  // a power of two, for the tree
+  while (threads < h && threads < kMaxThreads) threads *= 2;
+  T* x = static_cast<T*>(input);
+  scale_kernel<T><<<blocks, threads, 0, stream>>>(x, static_cast<T*>(residual), h, input_stride,
+                                                  residual_stride, eps);
+  apply_kernel<T><<<blocks, threads, 0, stream>>>(x, static_cast<const T*>(weight), h,
+                                                  input_stride);
   return cudaGetLastError();
 }
 
