@@ -60,8 +60,9 @@ def _run(
         log, asked = Path(scratch) / "log", Path(scratch) / "request.json"
         asked.write_text(json.dumps({"fd": -1, "nonce": "", "request": request}))
         command = [
-            str(program), "--tool", tool, "--log-file", str(log), "--kernel-name-exclude",
-            "kernel_substring=at::native", *UNPOOLED, sys.executable, "-m", "astra_chat.tools.children.cuda",
+            str(program), "--tool", tool, "--log-file", str(log), "--target-processes", "all",
+            "--kernel-name-exclude", "kernel_substring=at::native",
+            *UNPOOLED, sys.executable, "-m", "astra_chat.tools.children.cuda",
         ]  # fmt: skip
         shell = ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *command]
         walls = runner.walls(build, [truth], folders)
