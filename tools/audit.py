@@ -28,8 +28,9 @@ C_LIBRARY = frozenset(
     " __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release"
     " __cxa_guard_abort __cxa_begin_catch __cxa_end_catch __cxa_rethrow"
     " __cxa_throw_bad_array_new_length __cxa_pure_virtual __cxa_throw __cxa_allocate_exception"
-    " __cxa_free_exception __tls_get_addr abs labs div ldiv".split()
+    " __cxa_free_exception __tls_get_addr abs labs div ldiv exit".split()
 )
+"""nvcc itself calls exit, in the host's stand-ins for device functions; the guard refuses it."""
 CPP_LIBRARY = re.compile(
     r"_ZSt\d+__throw_\w+|_ZN?K?St\w*(array|tuple|exception|logic_error|runtime_error)\w*|_ZSt9terminatev"
     r"|_ZTVN10__cxxabiv1\w+|_Zn[wa]m|_Zd[la]Pvm?"
@@ -162,21 +163,13 @@ def _is_distance(code: bytes, at: int) -> bool:
 
 
 def _device_state(cubin: Elf, ptx: str) -> Said:
-    """Global variables of the device: none that starts empty, none that a kernel writes."""
-    started = set()
+    """Variables of the device's global memory that a kernel may write: nothing else can."""
+    names = set()
     for symbol in cubin.symbols:
         section = _section_of(cubin, symbol) if symbol.section else None
-        if (
-            symbol.kind != elf.OBJECT
-            or section is None
-            or not section.name.startswith(".nv.global")
-        ):
-            continue
-        if section.kind == elf.NO_BITS:
-            yield symbol.name, f"a __device__ variable; {STATE}"
-        else:
-            started.add(symbol.name)
-    for name in device_code.written_globals(ptx, frozenset(started)):
+        if symbol.kind == elf.OBJECT and section and section.name.startswith(".nv.global"):
+            names.add(symbol.name)
+    for name in device_code.written_globals(ptx, frozenset(names)):
         yield name, f"a __device__ variable that a kernel may write; {STATE}"
 
 

@@ -57,10 +57,13 @@ def written_globals(ptx: str, names: frozenset[str]) -> list[str]:
     """Which of these variables of global memory some instruction may write.
 
     An address is followed through registers: any register that an instruction makes from it counts
-    as one; a call may write what it is given unless it is printf or assert.
+    as one; a call may write what it is given unless it is printf or assert, and whatever another
+    variable starts with the address of may be written through that.
     """
     found: set[str] = set()
     for body in _bodies(statements(ptx)):
+        for declaration in (s for s in body if s.startswith(".") and "=" in s):
+            found |= names & set(_NAME.findall(declaration.partition("=")[2]))
         holds: dict[str, frozenset[str]] = {}
         while _spread(body, holds, names):
             pass

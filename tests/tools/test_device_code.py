@@ -50,6 +50,11 @@ def test_reading_and_printing_are_no_writes(body: str) -> None:
     assert written_globals(f"{HEAD}{body} ret; }}", NAMES) == []
 
 
+def test_a_variable_that_another_points_to_may_be_written() -> None:
+    pointer = ".global .align 8 .u64 way = generic(table);"
+    assert written_globals(f"{pointer} {HEAD} ret; }}", NAMES | {"way"}) == ["table"]
+
+
 def test_another_functions_registers_are_others() -> None:
     second = ".visible .entry other() { st.global.u32 [%rd1], 5; ret; }"
     assert written_globals(f"{HEAD} ret; }} {second}", NAMES) == []

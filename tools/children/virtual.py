@@ -27,6 +27,7 @@ from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
 ALIGNMENT_BYTES = 256
+ILLEGAL_ADDRESS = 700
 
 
 def main() -> None:
@@ -34,7 +35,11 @@ def main() -> None:
     limit_files_and_cores()
     request = reporter.request
     task = task_of(request)
-    gpu = VirtualGpu(spec(request["spec"]), counters=request["counters"])
+    compiled = {kernel: Path(library) for kernel, library in request["compiled"].items()}
+    gpu = VirtualGpu(
+        spec(request["spec"]), counters=request["counters"], engine=request["engine"],
+        compiled=compiled,
+    )  # fmt: skip
     resources = {name: tuple(pair) for name, pair in request["resources"].items()}
     lock()
     try:
@@ -74,12 +79,16 @@ def _run(
     names = [arg.name for arg in task.args]
     addresses = [gpu.register(a, n) for a, n in zip(arrays, names, strict=True)]
     gpu.reset()
+    before = [array.copy() for array in arrays]
     try:
         status = launch(library, task, call.case, addresses, 0)
         if gpu.fault is not None:
             return _fault(gpu.fault)
         if status:
             return {"status": status}
+        for name, array, old, address in zip(names, arrays, before, addresses, strict=True):
+            if ((array != old) & ~gpu.written(address)).any():
+                return _host_write(name)
         sampled = [r for r in gpu.reports() if r.sampled]
         for arg, array, address in zip(task.args, arrays, addresses, strict=True):
             array.tofile(call.after / f"{arg.name}.after")
@@ -104,6 +113,12 @@ def _run(
             for r in gpu.reports()
         ]
     return done
+
+
+def _host_write(name: str) -> dict[str, Any]:
+    """Memory of the virtual GPU lies in the process: host code that writes there must not pass."""
+    what = f"host code wrote to {name}, which is device memory: a segmentation fault on a GPU"
+    return {"status": ILLEGAL_ADDRESS, "unsafe": {"what": what, "where": "in the launcher"}}
 
 
 def _fault(fault: Fault | PtxUnsupported) -> dict[str, Any]:

