@@ -13,9 +13,9 @@ from collections.abc import Callable
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Case, DeviceKind, DTypeName, ValueFamily
 
-BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**23}
+BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**21}
 """Least bytes of one drawn case: the virtual GPU stays quick."""
-LONG_BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**23, "cuda": 2**28}
+LONG_BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**23, "cuda": 2**25}
 """The same for a case beyond a grid's limit."""
 GRID_LIMIT = 65_535
 """Largest second and third extent of a grid: an index that does not loop breaks beyond."""

@@ -32,6 +32,8 @@ class Norm:
     """The same norm of a result that is off by half an ulp everywhere: of correct rounding."""
     count: int
     """Elements that were compared."""
+    resting: float
+    """How many elements the norm rests on: one large among many small ones makes it one."""
     exact: Array | None = None
     """Of inputs of zeros and ones: where the result is exactly the expected one."""
 
@@ -42,9 +44,11 @@ class Norm:
         exact = kept & (got == expected) if binary else None
         target, error = expected[kept], np.abs(got[kept] - expected[kept])
         if not len(target):
-            return Norm(0.0, 0.0, 0, exact)
+            return Norm(0.0, 0.0, 0, 1.0, exact)
         scale = ulp(np.maximum(np.abs(target), _rms(target)), dtype)
-        return Norm(_rms(error / scale), _rms(0.5 * ulp(target, dtype) / scale), len(target), exact)
+        half = 0.5 * ulp(target, dtype) / scale
+        resting = float(np.sum(half**2) ** 2 / np.sum(half**4))
+        return Norm(_rms(error / scale), _rms(half), len(target), resting, exact)
 
 
 class Yardstick:
@@ -121,7 +125,7 @@ class Yardstick:
         rows = max(1, math.prod(arg.shape_of(case)[:-1]))
         dtype = arg.dtype_of(case)
         common = ROW_ULPS * 2.0 ** (FRACTION_BITS[dtype] - FRACTION_BITS["float32"])
-        luck = 1 + 1 / math.sqrt(max(1, norm.count))
+        luck = 1 + 1 / math.sqrt(norm.resting)
         limit = luck * max(self._task.oracle_ratio * own, norm.half_ulps)
         return own, limit + common / math.sqrt(rows)
 
