@@ -115,7 +115,7 @@ def test_a_norm_that_rests_on_few_elements_allows_more(half: Bench) -> None:
     baseline, other = half.expected.copy(), half.expected.copy()
     other[::600] = 72.6875
     norm = Norm.of(rounded(baseline, "float16"), half.expected, "float16")
-    assert norm.resting == pytest.approx(7) and norm.count == ROWS * WIDTH
+    assert norm.resting == pytest.approx(7, abs=0.01) and norm.count == ROWS * WIDTH
     verdict = half.judge(baseline, other)
     assert isinstance(verdict, ErrorNorm)
     assert verdict.candidate_ulps > 1.9 * verdict.baseline_ulps
