@@ -60,11 +60,14 @@ def tasks(
         for name in task_names():
             print(f"{name}: {find_task(name).summary}")
         return
+    from astra_chat.new_command import advice, complete_task
     from astra_chat.tools.devices import pick_device
     from astra_chat.tools.task_check import check_task
 
-    report = check_task(find_task(check), pick_device(device, gpu))
-    print("\n".join(report.lines()))
+    picked = pick_device(device, gpu)
+    task = complete_task(check, picked)
+    report = check_task(task, picked)
+    print("\n".join([*report.lines(), *advice(task, picked, report)]))
     if not report.fit:
         raise typer.Exit(1)
 

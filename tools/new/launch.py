@@ -1,0 +1,236 @@
+"""The text of baseline.cu from a framework's file: its parts cut, its host function a launcher."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from astra_chat.tools.new.draft import MARK, Draft, dtype_switch, head
+from astra_chat.tools.new.facts import DATA, Facts
+from astra_chat.tools.new.source import Function, Piece, closing, code
+
+NEEDED = ("<cstdint>", "<cuda_bf16.h>", "<cuda_fp16.h>", "<cuda_runtime.h>")
+CUT_BLOCKS = re.compile(r"(PYBIND11|TORCH_LIBRARY|TVM_FFI|TORCH_EXTENSION)\w*")
+FOREIGN = re.compile(
+    r"\b(torch|at|c10|tvm|ffi|py|pybind11)\s*::|\bTensor(View)?\b|\bDLTensor\b|\bTORCH_\w+"
+    r"|\bTVM_FFI\w*|\bAT_\w+|\bC10_\w+|\.(options|scalar_type|data_ptr|dtype|device|is_cuda)\b"
+    r"|\bCHECK_(INPUT|CUDA|CONTIGUOUS)\w*|\bdata_ptr\b"
+)
+_CHECKS = re.compile(
+    r"\s*(TORCH_(INTERNAL_ASSERT|CHECK|WARN)\w*|CHECK\w*|AT_(ASSERT|CUDA_CHECK|ERROR)\w*"
+    r"|C10_CUDA\w+|TVM_FFI_(ICHECK|CHECK|THROW)\w*|AT_CHECK|RuntimeCheck)\s*\("
+)
+_GUARDS = re.compile(r"\b(Optional)?(CUDA|Device)Guard\b|\bDeviceGuard\b")
+_STREAM = re.compile(
+    r"(static_cast<\s*cudaStream_t\s*>\(|\(cudaStream_t\)\s*)?"
+    r"((at|c10|torch)::cuda::getCurrentCUDAStream\([^()]*\)(\.stream\(\))?"
+    r"|TVMFFIEnvGetStream\([^()]*(\([^()]*\)[^()]*)*\))(?(1)\)?)"
+)
+_STREAM_MADE = re.compile(r"^\s*(const\s+)?(auto|cudaStream_t|at::cuda::CUDAStream)\s+\w+\s*=")
+_DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH)\w*\s*\($")
+_HALVES = (
+    (re.compile(r"\b(at|c10|torch)::Half\b"), "__half"),
+    (re.compile(r"\b(at|c10|torch)::BFloat16\b"), "__nv_bfloat16"),
+)
+
+
+def baseline(
+    draft: Draft,
+    function: Function,
+    facts: Facts,
+    source: str,
+    found: Sequence[Piece],
+    defined: Sequence[Function],
+) -> str:
+    """Device code as it stood, then the launcher. Raises nothing: doubts become marks."""
+    plain = code(found)
+    cuts = sorted(_cuts(source, found, plain, defined))
+    kept, at = [], 0
+    for start, end in cuts:
+        kept.append(source[at : max(at, start)])
+        at = max(at, end)
+    device = _halves("".join([*kept, source[at:]]))
+    device = re.sub(r"\n{3,}", "\n\n", device).strip()
+    launcher = _launcher(draft, function, facts, source, plain)
+    needed = [*(["<algorithm>"] if re.search(r"std::(min|max)\b", launcher) else []), *NEEDED]
+    includes = "".join(f"#include {h}\n" for h in needed if f"#include {h}" not in device)
+    return f"{includes}{device}\n\n{launcher}"
+
+
+def _cuts(
+    source: str, found: Sequence[Piece], plain: Sequence[Piece], defined: Sequence[Function]
+) -> Iterator[tuple[int, int]]:
+    """Places that only the framework needs: headers, macros, modules, host functions, names."""
+    yield from _directive_cuts(source, found)
+    for function in defined:
+        end = plain[function.close].end
+        if not function.on_device and FOREIGN.search(source[function.start : end]):
+            yield function.start, end
+        elif CUT_BLOCKS.fullmatch(function.name):
+            yield function.start, end
+    yield from _statement_cuts(source, plain, defined)
+
+
+def _directive_cuts(source: str, found: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+    for index, piece in enumerate(found):
+        if piece.token.kind != "directive":
+            continue
+        last = index
+        while last + 1 < len(found) and found[last + 1].token.directive:
+            if found[last + 1].token.kind == "directive":
+                break
+            last += 1
+        text = source[piece.start : found[last].end]
+        foreign = re.search(r'["<](torch|ATen|c10|pybind11|tvm|dlpack|Python\.h|caffe2)\b', text)
+        if (piece.text == "include" and foreign) or (
+            piece.text == "define" and FOREIGN.search(text)
+        ):
+            yield piece.start, found[last].end
+
+
+def _statement_cuts(
+    source: str, plain: Sequence[Piece], defined: Sequence[Function]
+) -> Iterator[tuple[int, int]]:
+    """Declarations and macro calls outside of functions that name the framework."""
+    bodies = [(f.start, plain[f.close].end) for f in defined]
+    start = 0
+    for index, piece in enumerate(plain):
+        if any(low <= piece.start < high for low, high in bodies):
+            start = index + 1
+        elif piece.text in ("{", "}"):
+            start = index + 1
+        elif piece.text == ";":
+            text = source[plain[start].start : piece.end] if start < index else ""
+            if text and (
+                FOREIGN.search(text) or re.search(r"using\s+namespace\s+(torch|at)", text)
+            ):
+                yield plain[start].start, piece.end
+            start = index + 1
+
+
+def _halves(text: str) -> str:
+    for pattern, plain in _HALVES:
+        text = pattern.sub(plain, text)
+    return text
+
+
+def _launcher(
+    draft: Draft, function: Function, facts: Facts, source: str, plain: Sequence[Piece]
+) -> str:
+    """A template over scalar_t from the host function, and the contract's launcher to it."""
+    body = "\n".join(_body(draft, facts, source, plain, function.body + 1, function.close, 1))
+    typed = [_typed(parameter, facts) for parameter in draft.parameters[:-2]]
+    given = ", ".join(p.rsplit(" ", 1)[1] for p in [*draft.parameters[:-2], "cudaStream_t stream"])
+    start = [
+        f"// {MARK}: compare with {function.name}: its checks, allocations and guards were cut.",
+        "template <typename scalar_t>",
+        *head(f"cudaError_t launch_{draft.entry}", [*typed, "cudaStream_t stream"], " {"),
+        body,
+        "  return cudaGetLastError();",
+        "}",
+        "",
+        *head(f'extern "C" cudaError_t {draft.entry}', draft.parameters, " {"),
+    ]
+    end = dtype_switch(draft, f"return launch_{draft.entry}<{{T}}>({given});")
+    return "\n".join([*start, *end, "}", ""])
+
+
+def _typed(parameter: str, facts: Facts) -> str:
+    """A dim keeps the type that the host function gave it: std::min and the like depend on it."""
+    kind, name = parameter.rsplit(" ", 1)
+    statement = facts.declared.get(name, "")
+    if kind == "int64_t" and re.match(r"(const )?(int|unsigned|int32_t) ", statement):
+        return f"int {name}"
+    return parameter
+
+
+def _body(
+    draft: Draft, facts: Facts, source: str, plain: Sequence[Piece], start: int, end: int, deep: int
+) -> Iterator[str]:
+    """Statements from piece `start` up to `end`, translated."""
+    first = index = start
+    while index < end:
+        text = plain[index].text
+        if text == "(" and _DISPATCH.search(source[plain[first].start : plain[index].end]):
+            last = closing(plain, index)
+            inner = next((i for i in range(index, last) if plain[i].text == "{"), last)
+            yield from _body(draft, facts, source, plain, inner + 1, closing(plain, inner), deep)
+            index = last + (plain[last + 1].text == ";")
+            first = index + 1
+        elif text in ("(", "["):
+            index = closing(plain, index)
+        elif text == "{" and _is_block(plain, first, index):
+            yield "  " * deep + _words(draft, facts, source[plain[first].start : plain[index].end])
+            last = closing(plain, index)
+            yield from _body(draft, facts, source, plain, index + 1, last, deep + 1)
+            yield "  " * deep + "}"
+            index, first = last, last + 1
+        elif text == "{":
+            index = closing(plain, index)
+        elif text == ";":
+            statement = source[plain[first].start : plain[index].end]
+            yield from _statement(draft, facts, statement, deep)
+            first = index + 1
+        index += 1
+
+
+def _is_block(plain: Sequence[Piece], first: int, index: int) -> bool:
+    """A compound statement, if, for or else; no braced initializer and no lambda."""
+    return first == index or plain[first].text in ("if", "for", "while", "else", "switch", "do")
+
+
+def _statement(draft: Draft, facts: Facts, statement: str, deep: int) -> Iterator[str]:
+    if _is_dropped(draft, facts, statement):
+        return
+    text = _words(draft, facts, statement)
+    margin = "  " * deep
+    if FOREIGN.search(text):
+        yield f"{margin}// {MARK}: this needs the framework; say it in plain CUDA:"
+        yield from (f"{margin}// {line.strip()}" for line in statement.splitlines())
+        return
+    lines = text.splitlines()
+    yield margin + lines[0]
+    yield from (f"{margin}    {line.strip()}" for line in lines[1:])
+
+
+def _is_dropped(draft: Draft, facts: Facts, statement: str) -> bool:
+    if _CHECKS.match(statement) or _GUARDS.search(statement):
+        return True
+    if re.fullmatch(r"return\b[^;]*;", statement) and not FOREIGN.search(statement):
+        return True
+    made = re.search(r"(\w+)\s*=(?!=)", statement)
+    if made is None:
+        return False
+    named = {t.name for t in draft.tensors}
+    if made[1] in named and re.search(r"(torch|at)::(empty|zeros)", statement):
+        return True
+    if made[1] == "stream" and _STREAM_MADE.match(statement):
+        return True
+    return made[1] in facts.declared and made[1] in draft.dims
+
+
+def _words(draft: Draft, facts: Facts, text: str) -> str:
+    """The framework's words in those of the launcher: pointers, sizes, counts, the stream."""
+    text = _STREAM.sub("stream", _halves(text))
+    for tensor in draft.tensors:
+        const = "" if tensor.written else "const "
+        name = re.escape(tensor.name)
+        text = re.sub(
+            rf"(static|reinterpret)_cast<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>\(\s*"
+            rf"{name}{DATA}\s*(?:<[^>()]*>)?\s*\(\s*\)\s*\)",
+            rf"static_cast<{const}\2*>({tensor.name})", text,
+        )  # fmt: skip
+        text = re.sub(
+            rf"\b{name}{DATA}\s*<\s*(?:const\s+)?([^<>()]+?)\s*>\s*\(\s*\)",
+            rf"static_cast<{const}\1*>({tensor.name})", text,
+        )  # fmt: skip
+        text = re.sub(
+            rf"\b{name}(?:\.|->)numel\(\)", "(" + " * ".join(draft.shape_of(tensor)) + ")", text
+        )
+        for (known, index), extent in facts.sizes.items():
+            if known == tensor.name:
+                text = re.sub(
+                    rf"\b{name}(?:\.|->)(?:sizes?|shape)(?:\({index}\)|(?:\(\))?\[{index}\])",
+                    extent.replace("*", " * "), text,
+                )  # fmt: skip
+    return text

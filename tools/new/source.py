@@ -1,0 +1,193 @@
+"""A kernel file's tokens with their places, and the functions it defines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from astra_chat.tools.cpp_tokens import Token, tokens
+from astra_chat.tools.errors import BadInput
+
+_BETWEEN = re.compile(r"(?:\s|\\[ \t\f\v]*\r?\n|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
+_OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
+_DIGRAPHS = {"{": "<%", "}": "%>", "[": "<:", "]": ":>", "#": "%:", "##": "%:%:"}
+_NO_FUNCTIONS = ("if", "for", "while", "switch", "return", "sizeof", "alignas", "decltype")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token and where it stands: source[start:end]."""
+
+    token: Token
+    start: int
+    end: int
+
+    @property
+    def text(self) -> str:
+        return self.token.text
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a function, as words."""
+
+    type: str
+    """Without its name: "const __half *"."""
+    name: str
+    default: str = ""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that the source gives a body, outside of classes."""
+
+    name: str
+    returns: str
+    """The words before the name: `extern "C"`, templates and attributes included."""
+    parameters: tuple[Parameter, ...]
+    c_linkage: bool
+    line: int
+    start: int
+    """Where its head starts in the source, `template <...>` included."""
+    body: int
+    """Index of the piece that opens its body."""
+    close: int
+    """Index of the piece that closes it."""
+
+    @property
+    def on_device(self) -> bool:
+        return "__global__" in self.returns or "__device__" in self.returns
+
+
+def pieces(source: str) -> list[Piece]:
+    """All tokens with their places. Raises BadInput, with the line, where it is no C++."""
+    found: list[Piece] = []
+    at = 0
+    for token in tokens(source):
+        if token.kind == "bad":
+            raise BadInput(f"line {token.line}: {token.text}")
+        at = _skip(source, at)
+        if token.kind == "directive":
+            start, at = at, _skip(source, at + 1)
+            length = len(token.text) if token.text != "#" else 0
+            found.append(Piece(token, start, at + length))
+        else:
+            text = token.text
+            if not source.startswith(text, at):
+                text = _DIGRAPHS.get(text, text)
+            if not source.startswith(text, at):
+                raise BadInput(f"line {token.line}: a line ends in a backslash within '{text}'")
+            found.append(Piece(token, at, at + len(text)))
+        at = found[-1].end
+    return found
+
+
+def _skip(source: str, at: int) -> int:
+    between = _BETWEEN.match(source, at)
+    return between.end() if between else at
+
+
+def code(found: Sequence[Piece]) -> list[Piece]:
+    """Without directives."""
+    return [piece for piece in found if not piece.token.directive]
+
+
+def closing(found: Sequence[Piece], start: int) -> int:
+    """Index of the bracket that closes the one at `start`; the last piece's if none does."""
+    depth = 0
+    for index in range(start, len(found)):
+        if found[index].token.kind == "punct":
+            depth += (found[index].text in _OPEN) - (found[index].text in _CLOSE)
+        if depth == 0:
+            return index
+    return len(found) - 1
+
+
+def functions(found: Sequence[Piece]) -> list[Function]:
+    """Functions defined at namespace level, in order; `found` is code without directives."""
+    done: list[Function] = []
+    index, head, c_blocks = 0, 0, [False]
+    while index < len(found):
+        text = found[index].text
+        if text == "{":
+            words = [p.text for p in found[head:index]]
+            if _opens_scope(words):
+                c_blocks.append(words[-2:] == ["extern", '"C"'] or c_blocks[-1])
+                index, head = index + 1, index + 1
+                continue
+            if function := _function(found, head, index, c_blocks[-1]):
+                done.append(function)
+            index = closing(found, index)
+            if index + 1 < len(found) and found[index + 1].text != ";":
+                head = index + 1
+        elif text == "(":
+            index = closing(found, index)
+        elif text in (";", "}"):
+            if text == "}" and len(c_blocks) > 1:
+                c_blocks.pop()
+            head = index + 1
+        index += 1
+    return done
+
+
+def _opens_scope(words: Sequence[str]) -> bool:
+    return "(" not in words and ("namespace" in words or words[-2:] == ["extern", '"C"'])
+
+
+def _function(found: Sequence[Piece], head: int, body: int, in_c: bool) -> Function | None:
+    for index, (name, after) in enumerate(pairwise(found[head:body]), head):
+        if after.text == "(" and name.token.kind == "name" and name.text not in _NO_FUNCTIONS:
+            if name.text in ("__launch_bounds__", "__attribute__", "__cluster_dims__", "requires"):
+                continue
+            end = closing(found, index + 1)
+            before = [p.text for p in found[head:index]]
+            return Function(
+                name=name.text, returns=" ".join(before),
+                parameters=tuple(_parameters(found[index + 2 : end])),
+                c_linkage=in_c or _has_linkage(before), line=name.token.line,
+                start=found[head].start, body=body, close=closing(found, body),
+            )  # fmt: skip
+    return None
+
+
+def _has_linkage(before: Sequence[str]) -> bool:
+    return ("extern", '"C"') in list(pairwise(before))
+
+
+def _parameters(inner: Sequence[Piece]) -> Iterator[Parameter]:
+    for part in split(inner):
+        words = [p.text for p in part]
+        default = ""
+        if "=" in words:
+            at = words.index("=")
+            words, default = words[:at], "".join(words[at + 1 :])
+        if words and words != ["void"]:
+            named = len(words) > 1 and re.fullmatch(r"\w+", words[-1]) is not None
+            yield Parameter(
+                type=spaced(words[:-1] if named else words),
+                name=words[-1] if named else "",
+                default=default,
+            )
+
+
+def split(inner: Sequence[Piece]) -> Iterator[list[Piece]]:
+    """The parts between commas that stand in no bracket, angle brackets included."""
+    part: list[Piece] = []
+    depth = 0
+    for piece in inner:
+        if piece.token.kind == "punct":
+            depth += (piece.text in (*_OPEN, "<")) - (piece.text in (*_CLOSE, ">"))
+        if piece.text == "," and depth == 0:
+            yield part
+            part = []
+        else:
+            part.append(piece)
+    if part:
+        yield part
+
+
+def spaced(words: Sequence[str]) -> str:
+    """Words of a type: "const", "at", "::", "Tensor", "&" as "const at::Tensor &"."""
+    return re.sub(r"\s*(::|<|>)\s*", r"\1", " ".join(words)).strip()

@@ -1,0 +1,97 @@
+"""`astra-chat new`: a kernel file becomes a task folder beside it; nothing is overwritten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.new import c_launcher, framework
+from astra_chat.tools.new.draft import Draft
+from astra_chat.tools.new.source import Function, Piece, code, functions, pieces
+from astra_chat.tools.new.write import files
+
+
+def new_task(name: str, kernel: Path, function: str | None = None) -> tuple[Path, str]:
+    """Write the folder `name` from a kernel file; its path, and what was read, in words.
+
+    `function` chooses where the file offers several. Raises BadInput.
+    """
+    if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
+        raise BadInput(f"'{name}' is no name for a task: small letters, digits and _ only")
+    folder = Path(name)
+    if folder.exists():
+        raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")
+    source = _read(kernel)
+    try:
+        draft = draft_of(source, name, function)
+        if not draft.dims or not any(t.written for t in draft.tensors):
+            what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
+            raise BadInput(f"{draft.origin} takes {what}: a task needs one")
+    except BadInput as error:
+        raise BadInput(f"{kernel}: {error}") from None
+    texts = files(name, draft, f"{kernel.name}, {draft.origin}, as its author wrote it")
+    folder.mkdir(parents=True)
+    for file, text in texts.items():
+        (folder / file).write_text(text)
+    return folder, draft.origin
+
+
+def _read(kernel: Path) -> str:
+    try:
+        return kernel.read_text()
+    except OSError as error:
+        raise BadInput(f"cannot read {kernel}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"cannot read {kernel}: it is not text") from None
+
+
+def draft_of(source: str, name: str, function: str | None) -> Draft:
+    """What a kernel file offers, as a draft. Raises BadInput in words."""
+    found = pieces(source)
+    _require_one_file(found)
+    plain = code(found)
+    defined = functions(plain)
+    names = {piece.text for piece in plain}
+    entry = name if name not in names else f"{name}_launcher"
+    if exports := framework.exports(plain, defined):
+        chosen = _chosen([e.name for e in exports], function, "exports")
+        return framework.draft_of(exports[chosen], source, found, defined, entry)
+    launchers = [f for f in defined if f.c_linkage and not f.on_device]
+    if not launchers:
+        raise BadInput(_no_launcher(defined))
+    chosen = _chosen([f.name for f in launchers], function, 'has as extern "C"')
+    return c_launcher.draft_of(launchers[chosen], source, entry)
+
+
+def _require_one_file(found: Sequence[Piece]) -> None:
+    for piece in found:
+        if piece.token.kind == "header" and piece.text.startswith('"'):
+            if not framework.is_framework_header(piece.text):
+                raise BadInput(
+                    f"line {piece.token.line}: it includes {piece.text}: a kernel is one file so"
+                    " far; put the header's text in its place"
+                )
+
+
+def _chosen(names: Sequence[str], wanted: str | None, verb: str) -> int:
+    if wanted is None and len(names) == 1:
+        return 0
+    if wanted in names:
+        return names.index(wanted)
+    offered = ", ".join(names)
+    if wanted is None:
+        raise BadInput(f"it {verb} {offered}: choose one with --function")
+    raise BadInput(f"there is no function '{wanted}'; it {verb} {offered}")
+
+
+def _no_launcher(defined: Sequence[Function]) -> str:
+    kernels = [f.name for f in defined if "__global__" in f.returns]
+    if not kernels:
+        return "there is no CUDA kernel (__global__) in it"
+    return (
+        f'no launcher for {kernels[0]}: add one, such as extern "C" void launch(const float* x,'
+        " float* out, int n, cudaStream_t stream), or give the file that has PYBIND11_MODULE,"
+        " TORCH_LIBRARY or TVM_FFI_DLL_EXPORT_TYPED_FUNC"
+    )
