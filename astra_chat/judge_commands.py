@@ -40,6 +40,9 @@ CaseOption = Annotated[
 ExplainOption = Annotated[
     bool, typer.Option("--explain", help="Say which gates ran and what each saw.")
 ]
+EngineOption = Annotated[
+    str, typer.Option(help="Of the virtual GPU: numpy, c, or auto: c for large launches.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
@@ -79,11 +82,12 @@ def check(
     case: CaseOption = None,
     explain: ExplainOption = False,
     trust: TrustOption = False,
+    engine: EngineOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
     """Is KERNEL right? Every written argument against the float64 oracle, on all check cases and
     on hidden ones that are drawn after the build."""
-    with open_judge(task, device, None, None, "sglang", trust) as judge:
+    with open_judge(task, device, None, None, "sglang", trust, engine) as judge:
         evaluation = judge.check(_source(kernel), [_case(judge.task, text) for text in case or []])
     if explain and not as_json:
         _print_rich(_explanation(evaluation, judge.task))
@@ -99,10 +103,11 @@ def time(
     baseline: BaselineOption = "sglang",
     trust: TrustOption = False,
     final: FinalOption = False,
+    engine: EngineOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
     """Is KERNEL faster than the baseline? Checked first, then timed case by case."""
-    with open_judge(task, device, gpu, cases, baseline, trust) as judge:
+    with open_judge(task, device, gpu, cases, baseline, trust, engine) as judge:
         evaluation = judge.evaluate(_source(kernel), fresh_seeds=final)
     _show_evaluation(evaluation, as_json)
 
@@ -113,12 +118,13 @@ def profile(
     device: DeviceOption = "auto",
     gpu: GpuOption = None,
     trust: TrustOption = False,
+    engine: EngineOption = "auto",
     as_json: JsonOption = False,
 ) -> None:
     """Why does KERNEL take that long? Metrics, bottleneck and physical limit."""
     from astra_chat.tools.types import Evaluation
 
-    with open_judge(task, device, gpu, None, "sglang", trust) as judge:
+    with open_judge(task, device, gpu, None, "sglang", trust, engine) as judge:
         found = judge.profile(_source(kernel))
     if isinstance(found, Evaluation):
         _show_evaluation(found, as_json)
@@ -137,18 +143,26 @@ def open_judge(
     cases: str | None,
     baseline: str,
     trust: bool = False,
+    engine: str = "auto",
 ) -> Judge:
     """The judge for these options. Raises BadInput naming the option that is off."""
     from astra_chat.tools.devices import pick_device
     from astra_chat.tools.errors import BadInput
     from astra_chat.tools.judge import CASE_LISTS, TIER_FILES, Judge
     from astra_chat.tools.tasks import find_task
+    from astra_chat.tools.virtual_gpu.types import ENGINES
 
     if cases is not None and cases not in CASE_LISTS:
         raise BadInput(f"no cases '{cases}': use {' or '.join(CASE_LISTS)}")
     if baseline not in TIER_FILES:
         raise BadInput(f"no baseline '{baseline}': use {' or '.join(TIER_FILES)}")
-    return Judge(find_task(task), pick_device(device, gpu), tier=baseline, cases=cases, trust=trust)
+    chosen = next((known for known in ENGINES if known == engine), None)
+    if chosen is None:
+        raise BadInput(f"no engine '{engine}': use {', '.join(ENGINES)}")
+    return Judge(
+        find_task(task), pick_device(device, gpu), tier=baseline, cases=cases, trust=trust,
+        engine=chosen,
+    )  # fmt: skip
 
 
 def _case(task: Task, text: str) -> Case:

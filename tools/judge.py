@@ -42,6 +42,7 @@ from astra_chat.tools.types import (
     Wrong,
     candidate_id,
 )
+from astra_chat.tools.virtual_gpu.types import Engine
 
 TIER_FILES = {"sglang": "baseline.cu", "paper": "paper.cu"}
 """Tiers of baseline, always named: SGLang's own algorithm, the paper's weaker start."""
@@ -68,12 +69,14 @@ class Judge:
         tier: str = "sglang",
         cases: str | None = None,
         trust: bool = False,
+        engine: Engine = "auto",
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         """`tier` names the baseline (TIER_FILES); `cases` the list to time (CASE_LISTS).
 
         None means bench on a real GPU and demo on the virtual one. `trust` lets strange candidates
-        run where the machine cannot isolate them (sandbox/level.py). Raises BadInput.
+        run where the machine cannot isolate them (sandbox/level.py). `engine` is the virtual GPU's.
+        Raises BadInput.
         """
         self._trust = trust
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
@@ -83,7 +86,7 @@ class Judge:
         )
         self._stop = Stop()
         self._oracle = Oracle(task)
-        self._runner = Runner(task, device, self._stop)
+        self._runner = Runner(task, device, self._stop, engine)
         self._checker = Checker(self._runner, self._oracle)
 
     def __enter__(self) -> Judge:

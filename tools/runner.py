@@ -21,10 +21,13 @@ from astra_chat.tools.process import StepMemory, StepTimeout, Stop, Worker, sign
 from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import Crashed, Device, How, TimedOut, Unsafe, Unsupported
+from astra_chat.tools.virtual_gpu.types import Engine
 
 Mode = Literal["check", "time", "profile"]
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
+C_ENGINE_BYTES = 16 * 2**20
+"""A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""
 Failure = Crashed | TimedOut | Unsafe | Unsupported
 
 
@@ -69,6 +72,8 @@ class Runner:
     task: Task
     device: Device
     stop: Stop = field(default_factory=Stop)
+    engine: Engine = "auto"
+    """Of the virtual GPU."""
 
     def run(
         self,
@@ -158,11 +163,24 @@ class Runner:
                     "ptx": str(build.ptx),
                     "spec": self.device.spec,
                     "counters": mode == "time",
+                    "engine": self.engine,
+                    "compiled": self._compiled(build, truths),
                     "resources": {
                         r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources
                     },
                 }
             yield request, folders
+
+    def _compiled(self, build: Build, truths: Sequence[Truth]) -> dict[str, str]:
+        """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
+        sizes = (arg.bytes_of(t.case) for t in truths for arg in self.task.args)
+        wanted = self.engine == "c" or (self.engine == "auto" and max(sizes) >= C_ENGINE_BYTES)
+        if not wanted:
+            return {}
+        from astra_chat.tools.virtual_gpu.engines import compile_kernels
+
+        found = compile_kernels(build.ptx, self.engine)
+        return {kernel: str(path) for kernel, path in found.items()}
 
     def walls(
         self,

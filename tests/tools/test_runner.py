@@ -9,9 +9,10 @@ import pytest
 from astra_chat.tools import runner as runner_module
 from astra_chat.tools.build import Build, build
 from astra_chat.tools.check import Call, check
+from astra_chat.tools.devices import pick_device
 from astra_chat.tools.oracle import Oracle
 from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import Runner
+from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.tasks import find_task
 from astra_chat.tools.types import (
     Case,
@@ -136,3 +137,15 @@ def test_what_the_virtual_gpu_lacks_is_unsupported(scalar: str) -> None:
     oracle.close()
     assert isinstance(outcome, Unsupported)
     assert "wgmma" in outcome.opcode and outcome.line > 0 and "silu" in outcome.kernel
+
+
+def test_the_c_engine_runs_behind_the_walls(scalar: str) -> None:
+    """Compiled here, where a compiler may be started; the runner says what it ran on NumPy."""
+    device = pick_device("virtual", None)
+    built = build(TASK, scalar, device)
+    assert isinstance(built, Build)
+    oracle = Oracle(TASK)
+    truths = oracle.truths(CASES, Stop())
+    (*runs,) = Runner(TASK, device, engine="c").run(built, truths, "check")
+    oracle.close()
+    assert all(isinstance(run, CaseRun) and "on_numpy" not in run.report for run in runs)

@@ -98,6 +98,8 @@ def _run(
         for address in addresses:
             gpu.unregister(address)
     done: dict[str, Any] = {"status": 0, "guard_bytes": 0, "seconds": time.monotonic() - start}
+    if gpu.notes:
+        done["on_numpy"] = dict(gpu.notes)
     if sampled:
         ran, blocks = sampled[0].blocks_run, sampled[0].launch.grid.count
         done["sampled"] = f"{ran} of {blocks} blocks"

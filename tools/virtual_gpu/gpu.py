@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.virtual_gpu import numpy_engine
+from astra_chat.tools.virtual_gpu.engines import Engines
 from astra_chat.tools.virtual_gpu.limits import MAX_THREADS, blocks_per_sm, launch_error
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.ptx import Kernel, Module, parse
 from astra_chat.tools.virtual_gpu.runtime import FunctionAttributes, Runtime, missing_call
-from astra_chat.tools.virtual_gpu.sampling import run_sampled
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.types import (
     Dim3,
+    Engine,
     Fault,
     Launch,
     LaunchReport,
@@ -82,13 +82,18 @@ class VirtualGpu:
         *,
         sample_instructions: int | None = SAMPLE_INSTRUCTIONS,
         counters: bool = True,
+        engine: Engine = "auto",
+        compiled: Mapping[str, Path] | None = None,
     ) -> None:
         """A launch worth more than `sample_instructions` (of single threads) runs a sample of its
-        blocks; None runs all."""
+        blocks; None runs all. The C engine, which `auto` takes for large launches, affords more.
+
+        `compiled`: libraries for it by kernel, where this process may not start a compiler.
+        """
         self.spec = spec
         self.memory = Memory()
         self.memory.track_writes(True)
-        self._sample_instructions = sample_instructions
+        self._engines = Engines(engine, compiled, sample_instructions)
         self._counters = counters
         self._loaded: dict[int, _Loaded] = {}
         self._registered: dict[int, NDArray[Any]] = {}
@@ -167,6 +172,11 @@ class VirtualGpu:
         if self._runtime is not None:
             self._runtime.reset()
 
+    @property
+    def notes(self) -> Mapping[str, str]:
+        """By kernel, why it ran on the NumPy engine although the C engine was asked for."""
+        return self._engines.notes
+
     def _place_variables(self, module: Module) -> dict[str, NDArray[np.uint8]]:
         """Device memory for the module's variables, with their initial values."""
         arrays = {name: device_array(v.size) for name, v in module.globals.items()}
@@ -192,16 +202,9 @@ class VirtualGpu:
                 return LAUNCH_FAILURE
 
     def _run(self, loaded: _Loaded, launch: Launch) -> None:
-        program = numpy_engine.translate(loaded.module, launch.kernel)
-        addresses = loaded.addresses
-        report = run_sampled(
-            launch,
-            lambda blocks, counters: numpy_engine.run(
-                program, launch, self.memory, blocks=blocks, module_globals=addresses,
-                counters=counters,
-            ),
-            self._sample_instructions, self._counters,
-        )  # fmt: skip
+        report = self._engines.run(
+            loaded.module, launch, self.memory, loaded.addresses, counters=self._counters
+        )
         self._reports.append(report)
 
 

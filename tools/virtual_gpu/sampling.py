@@ -22,7 +22,13 @@ Run = Callable[[Sequence[int] | None, bool], LaunchReport]
 """Runs these blocks (linear, x fastest), or all; with counters or without."""
 
 
-def run_sampled(launch: Launch, run: Run, budget: int | None, counters: bool) -> LaunchReport:
+Then = Callable[[int], tuple[Run, int | None]]
+"""Given the instructions of the whole launch: what runs the rest, and its budget."""
+
+
+def run_sampled(
+    launch: Launch, run: Run, budget: int | None, counters: bool, then: Then | None = None
+) -> LaunchReport:
     """Run a launch whole, or blocks of it worth about `budget` instructions of single threads.
 
     A first part, spread over the grid, tells what a block costs. No block is run twice: a kernel
@@ -30,11 +36,14 @@ def run_sampled(launch: Launch, run: Run, budget: int | None, counters: bool) ->
     """
     blocks = launch.grid.count
     first = max(PROBE_BLOCKS, PROBE_LANES // max(launch.block.count, 1))
-    if budget is None or blocks <= first:
+    if blocks <= first or (budget is None and then is None):
         return run(None, counters)
     probed = choose_blocks(blocks, first)
     probe = run(probed, True)
-    affordable = budget * first // max(1, probe.counters.lane_instructions)
+    cost = max(1, probe.counters.lane_instructions)
+    if then is not None:
+        run, budget = then(cost * blocks // first)
+    affordable = blocks if budget is None else budget * first // cost
     if affordable <= first:
         return probe
     others = sorted(set(range(blocks)).difference(probed))

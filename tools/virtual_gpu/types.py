@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 WARP_LANES = 32
 SECTOR_BYTES = 32
+Engine = Literal["auto", "numpy", "c"]
+"""Which engine runs kernels; `auto` takes C for large launches (engines.py)."""
+ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
 @dataclass(frozen=True)

@@ -156,7 +156,7 @@ def test_our_own_exception_is_raised_not_reported(
     def broken_engine(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("astra_chat.tools.virtual_gpu.gpu.numpy_engine.run", broken_engine)
+    monkeypatch.setattr("astra_chat.tools.virtual_gpu.engines.numpy_engine.run", broken_engine)
     _, address = loaded.array(np.zeros(256), np.int32)
     assert loaded.library.launch_code(12, 0, address) == 719
     with pytest.raises(ZeroDivisionError, match="planted"):

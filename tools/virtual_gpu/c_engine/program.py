@@ -33,6 +33,10 @@ class Program:
     """Blocks run one after the other: they talk to each other through memory."""
     _library: Path | None = None
 
+    def use(self, library: Path) -> None:
+        """Takes a library that another process compiled from this source."""
+        self._library = library
+
     def library(self) -> Path:
         """The shared library; compiled on first use. Raises EnvironmentLack."""
         if self._library is None:

@@ -1,0 +1,111 @@
+"""Which engine runs a launch: NumPy starts at once, C is 20 times as fast once compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
+from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.ptx import Module, PtxSyntaxError, parse
+from astra_chat.tools.virtual_gpu.sampling import Run, run_sampled
+from astra_chat.tools.virtual_gpu.types import Engine, Launch, LaunchReport, PtxUnsupported
+
+C_WORTH_INSTRUCTIONS = 50_000_000
+"""Of single threads: from here on a launch is worth the second that the host compiler takes."""
+C_SPEEDUP = 20
+"""So many times more instructions are affordable on the C engine."""
+C_LARGEST_KERNEL = 1000
+"""PTX instructions: beyond, the host compiler takes longer than `auto` would wait."""
+
+
+class Engines:
+    """The engines as one VirtualGpu uses them."""
+
+    def __init__(
+        self, engine: Engine, compiled: Mapping[str, Path] | None, budget: int | None
+    ) -> None:
+        """`compiled` gives libraries by kernel, and then nothing is compiled here: a kernel without
+        one runs on NumPy. `budget` is that of a launch on NumPy, see run_sampled."""
+        self._engine, self._compiled, self._budget = engine, compiled, budget
+        self.notes: dict[str, str] = {}
+        """By kernel, why it ran on NumPy although C was asked for."""
+
+    def run(
+        self,
+        module: Module,
+        launch: Launch,
+        memory: Memory,
+        addresses: Mapping[str, int],
+        *,
+        counters: bool,
+    ) -> LaunchReport:
+        """Runs the launch, or a stated sample of it. Raises Fault and PtxUnsupported."""
+        reference = numpy_engine.translate(module, launch.kernel)
+
+        def on_numpy(blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
+            return numpy_engine.run(
+                reference, launch, memory, blocks=blocks, module_globals=addresses,
+                counters=counting,
+            )  # fmt: skip
+
+        def on_c(
+            program: c_engine.Program, blocks: Sequence[int] | None, counting: bool
+        ) -> LaunchReport:
+            return c_engine.run(
+                program, launch, memory, blocks=blocks, module_globals=addresses,
+                counters=counting,
+            )  # fmt: skip
+
+        def for_the_rest(instructions: int) -> tuple[Run, int | None]:
+            if instructions >= C_WORTH_INSTRUCTIONS and (program := self._program(module, launch)):
+                return partial(on_c, program), self._c_budget
+            return on_numpy, self._budget
+
+        if self._engine == "c" and (program := self._program(module, launch)):
+            return run_sampled(launch, partial(on_c, program), self._c_budget, counters)
+        small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
+        then = for_the_rest if self._engine == "auto" and small else None
+        return run_sampled(launch, on_numpy, self._budget, counters, then)
+
+    @property
+    def _c_budget(self) -> int | None:
+        return None if self._budget is None else C_SPEEDUP * self._budget
+
+    def _program(self, module: Module, launch: Launch) -> c_engine.Program | None:
+        """The kernel on the C engine, ready to run; None, with a note, where that can not be."""
+        try:
+            program = c_engine.translate(module, launch.kernel)
+            if self._compiled is None:
+                program.library()
+                return program
+            if launch.kernel in self._compiled:
+                program.use(self._compiled[launch.kernel])
+                return program
+            self.notes[launch.kernel] = "it was not compiled for the C engine"
+        except (PtxUnsupported, EnvironmentLack, OSError) as lack:
+            self.notes[launch.kernel] = str(lack)
+        return None
+
+
+def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:
+    """Libraries of a file's kernels for the C engine, those left out that run on NumPy only.
+
+    For a process that may not start a compiler; the cache keeps them. With `auto` also those that
+    take long to compile are left out. Raises EnvironmentLack where they can not be compiled.
+    """
+    libraries: dict[str, Path] = {}
+    try:
+        module = parse(ptx.read_text())
+    except PtxSyntaxError:
+        return {}
+    for kernel in module.kernels:
+        try:
+            program = c_engine.translate(module, kernel)
+        except PtxUnsupported:
+            continue
+        if engine == "c" or numpy_engine.count(program.reference) <= C_LARGEST_KERNEL:
+            libraries[kernel] = program.library()
+    return libraries
