@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
+from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,6 +29,33 @@ app = typer.Typer(
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+class LogLevel(Enum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@app.callback()
+def log(
+    log_level: Annotated[
+        LogLevel, typer.Option(help="What is said on stderr besides: debug to error.")
+    ] = LogLevel.WARNING,
+) -> None:
+    """A group chat of agents that makes CUDA kernels faster, with a judge that checks it."""
+    logger = logging.getLogger("astra_chat")
+    logger.setLevel(log_level.name)
+    if not any(isinstance(handler, _Notes) for handler in logger.handlers):
+        logger.addHandler(_Notes())
+
+
+class _Notes(logging.Handler):
+    """Log lines in the form of the program's other words on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _note(record.getMessage())
 
 
 @app.command()
@@ -122,6 +151,8 @@ def run(
     if ended is not None and ended.reason == "interrupted":
         _note(f"go on with: astra-chat run --resume {result.transcript}")
         raise typer.Exit(INTERRUPTED)
+    if ended is not None and ended.reason == "budget":
+        _note(f"go on with: astra-chat run --resume {result.transcript} --budget MORE")
     if ended is not None and ended.reason == "waiting":
         _note(f"decide with: astra-chat approve {result.transcript}")
         raise typer.Exit(WAITING)

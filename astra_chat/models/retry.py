@@ -45,6 +45,9 @@ async def persist(
             if not passing(error):
                 raise
             pause = wait_s(number, first_s, asked_s(error))
-            logger.info("try %d failed (%s); next in %.1f s", number, type(error).__name__, pause)
+            logger.warning(
+                "a model's server: %s; try %d of %d in %.1f s",
+                type(error).__name__, number + 1, tries, pause,
+            )  # fmt: skip
         await asyncio.sleep(pause)
     return await ask()

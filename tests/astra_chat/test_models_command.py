@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from astra_chat.models.script import load_script
 from astra_chat.tools.tasks import Task
 from tests.astra_chat.fake_openai import Asked, Reply, by_script, failed, said, serving
@@ -71,6 +73,25 @@ def test_what_fails_is_said_in_its_own_line() -> None:
     assert ": ok: " in lines[1]
     assert "gone: failed" in lines[2] and "no model called gone" in lines[2]
     assert "refuses the key in OPENAI_API_KEY" in lines[3]
+
+
+@pytest.mark.parametrize(("level", "lines"), [("warning", 1), ("error", 0)])
+def test_waiting_for_a_busy_server_is_said(level: str, lines: int) -> None:
+    first = [failed(429)]
+
+    def answer(asked: Asked) -> Reply:
+        if asked.body["model"] == "busy":
+            return first.pop() if first else PASS
+        return ANSWERS[asked.body["model"]]
+
+    models = "openai:o4-mini,coder=openai:busy,selector=openai:chooser,backoff_s=0.01"
+    with serving(answer) as server:
+        done = command(
+            "--log-level", level, "models", "check", "--models", models, "--base-url", server.url
+        )
+    assert done.returncode == 0 and len(done.stderr.splitlines()) == lines
+    busy = "astra-chat: a model's server: RateLimitError; try 2 of 8"
+    assert done.stderr.startswith(busy if lines else "")
 
 
 def test_only_live_models_can_be_tried() -> None:
