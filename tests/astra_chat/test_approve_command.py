@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.transcript.reader import read
-from tests.chat_samples import KERNELS, SCRIPT, story, write_transcript
+from tests.chat_samples import KERNELS, SCRIPT, write_transcript
 
 ROOT = Path(__file__).parents[2]
 
@@ -100,12 +100,6 @@ def test_detached_hours_later(short: Path, tmp_path: Path) -> None:
     assert last.returncode == 0, last.stderr
     assert (path.parent / "best.cu").read_text() == KERNELS["vector.cu"]
     assert read(path).ended is not None
-    whole = tmp_path / "decisions.toml"
-    whole.write_text('[[decision]]\nanswer = "approve"\n[[decision]]\nanswer = "approve_all"\n')
-    again = astra(
-        "run", short, "--device", "virtual", "-o", tmp_path / "again", "--approver", whole
-    )
-    assert again.returncode == 0 and story(tmp_path / "again") == story(path)
     replayed = astra("replay", path)
     assert replayed.stdout == last.stdout, "and replay needs no human"
 

@@ -1,4 +1,4 @@
-"""SIGKILL at random points: whatever is left on the disk, the run goes on to the identical end."""
+"""SIGKILL at 160 random points: what is left on the disk goes on to the identical end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import random
 import signal
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -23,23 +24,25 @@ from astra_chat.transcript.turns import thread
 from astra_chat.transcript.writer import NAME
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, story, timed
 
-KILLS = 120
+KILLS = 80
 NO_WINNER: dict[str, Outcome] = {VECTOR: timed(1.0, "tie")}
 """Nothing is exported then, which would take a compiler seconds in every run."""
 
 
-def hold(task: Task, out: Path, judge: FixedJudge) -> None:
+def hold(task: Task, out: Path, judge: FixedJudge, approver: str | None = None) -> None:
     """Begin a run, or go on with what is left of one."""
     path = out / NAME
     if path.is_file() and path.stat().st_size:
         past = resumed(path)
-        Session(request_on(past, task, Wishes()), judge=judge, past=past).run()
+        request = request_on(past, task, Wishes(approver=approver))
+        Session(request, judge=judge, past=past).run()
     else:
         models = open_models("scripted", task)
-        Session(Request(task=task, device=DEVICE, models=models, folder=out), judge=judge).run()
+        request = Request(task=task, device=DEVICE, models=models, folder=out, approver=approver)
+        Session(request, judge=judge).run()
 
 
-def killed(task: Task, out: Path, dice: random.Random) -> bool:
+def killed(task: Task, out: Path, dice: random.Random, approver: str | None) -> bool:
     """Hold the chat in a process of its own and kill it; False if that came too late."""
     path = out / NAME
     before = path.stat().st_size if path.is_file() else 0
@@ -49,8 +52,10 @@ def killed(task: Task, out: Path, dice: random.Random) -> bool:
         try:
             judge = FixedJudge(NO_WINNER)
             judge.before = lambda: time.sleep(dice.uniform(0, 0.004))
-            hold(task, out, judge)
+            hold(task, out, judge, approver)
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     deadline = time.monotonic() + 20
@@ -65,18 +70,38 @@ def killed(task: Task, out: Path, dice: random.Random) -> bool:
     return os.WIFSIGNALED(status)
 
 
-def test_killed_at_random_points_the_end_is_identical(task: Task, tmp_path: Path) -> None:
-    hold(task, tmp_path / "whole", FixedJudge(NO_WINNER))
+DECISIONS = """
+[[decision]]
+answer = "approve"
+[[decision]]
+answer = "reject"
+reason = "not this one"
+[[decision]]
+answer = "approve_all"
+"""
+
+
+@pytest.mark.parametrize("decisions", ["", DECISIONS], ids=["alone", "with a human"])
+def test_killed_at_random_points_the_end_is_identical(
+    task: Task, tmp_path: Path, decisions: str
+) -> None:
+    approver = None
+    if decisions:
+        (tmp_path / "d.toml").write_text(decisions)
+        approver = str(tmp_path / "d.toml")
+    hold(task, tmp_path / "whole", FixedJudge(NO_WINNER), approver)
     whole = story(tmp_path / "whole")
     dice = random.Random(20261121)
     kills = finished = 0
     lengths: set[int] = set()
     while kills < KILLS:
         out = tmp_path / str(finished)
-        while killed(task, out, dice):
+        while killed(task, out, dice, approver):
             kills += 1
             if (out / NAME).is_file() and (out / NAME).stat().st_size:
                 lengths.add(len(read(out).records))
+                if read(out).ended is not None:
+                    break  # between the last line and the exit
         assert story(out) == whole
         finished += 1
     assert finished >= 3 and len(lengths) >= 15, "the kills did not come at many places"
