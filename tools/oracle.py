@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import Case, sha256_of
 
 ORACLE_TIMEOUT_S = 600.0
+MODULE = "astra_chat.tools.children.oracle"
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,12 @@ class Oracle:
     def __init__(self, task: Task) -> None:
         self._task = task
         self._root = tempfile.TemporaryDirectory(prefix="astra-oracle-")
+        self._asked = Path(self._root.name) / "asked"
+        self._worker: Worker | None = None
+        self._line = -1
 
     def close(self) -> None:
+        self._end()
         self._root.cleanup()
 
     def forget(self, truth: Truth) -> None:
@@ -66,17 +73,13 @@ class Oracle:
 
     def _make(self, missing: list[Truth], stop: Stop, on_case: Callable[[int], None]) -> None:
         scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
-        request = {
-            "task": str(self._task.folder),
-            "cases": [
-                {"case": t.case.model_dump(), "folder": str(s)}
-                for t, s in zip(missing, scratch, strict=True)
-            ],
-        }
-        module = "astra_chat.tools.children.oracle"
-        made = 0
-        with Worker(module, request, timeout_s=ORACLE_TIMEOUT_S, stop=stop) as worker:
-            for report in worker.reports():
+        items = [
+            {"case": t.case.model_dump(), "folder": str(s)}
+            for t, s in zip(missing, scratch, strict=True)
+        ]
+        made, served = 0, False
+        try:
+            for report in self._served(items, stop):
                 if report["kind"] == "failed":
                     label = missing[report["index"]].case.label
                     raise BadInput(
@@ -86,9 +89,37 @@ class Oracle:
                 scratch[report["index"]].rename(missing[report["index"]].folder)
                 made += 1
                 on_case(made)
-            end = worker.finish()
-        if made < len(missing):
-            raise AstraError(
-                f"the oracle process of {self._task.name} ended early "
-                f"({signal_name(end.returncode)}): {end.output.strip()[-600:]}"
-            )
+            served = made == len(missing)
+        finally:
+            if not served:
+                self._end()
+
+    def _served(self, items: list[dict[str, Any]], stop: Stop) -> Iterator[dict[str, Any]]:
+        """The oracle process's reports on these cases; it starts with the first and stays."""
+        if self._worker is None:
+            os.mkfifo(self._asked)
+            # Both ends, so that opening waits for nobody; the process sees the end when we close.
+            self._line = os.open(self._asked, os.O_RDWR)
+            request = {"task": str(self._task.folder), "asked": str(self._asked)}
+            self._worker = Worker(MODULE, request, timeout_s=ORACLE_TIMEOUT_S, stop=stop)
+        self._worker.allow(ORACLE_TIMEOUT_S, stop)
+        asked = Path(items[0]["folder"]).with_suffix(".json")
+        asked.write_text(json.dumps(items))
+        os.write(self._line, f"{asked}\n".encode())
+        for report in self._worker.reports():
+            if report["kind"] == "served":
+                return
+            yield report
+        end = self._worker.finish()
+        raise AstraError(
+            f"the oracle process of {self._task.name} ended early "
+            f"({signal_name(end.returncode)}): {end.output.strip()[-600:]}"
+        )
+
+    def _end(self) -> None:
+        """Stop the process; the next cases start another."""
+        if self._worker is not None:
+            self._worker.__exit__()
+            os.close(self._line)
+            self._asked.unlink()
+            self._worker = None

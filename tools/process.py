@@ -136,6 +136,10 @@ class Worker:
         os.close(self._pipe)
         self._tail.close()
 
+    def allow(self, timeout_s: float, stop: Stop) -> None:
+        """Let it run so long from now on, and until `stop` says otherwise."""
+        self._deadline, self._stop = time.monotonic() + timeout_s, stop
+
     def reports(self) -> Iterator[dict[str, Any]]:
         """Reports until the pipe closes.
 

@@ -92,6 +92,37 @@ def test_a_broken_reference_is_the_users_to_mend(
     assert said in str(caught.value)
 
 
+def test_one_process_serves_until_it_is_closed(oracle: Oracle) -> None:
+    def processes() -> list[str]:
+        asked = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.is_file()]
+        return [words for words in map(bytes.decode, asked) if "children.oracle" in words]
+
+    before = len(processes())
+    for seed in (1, 2, 3):
+        oracle.truths([case(seed=seed)], Stop())
+        assert len(processes()) == before + 1
+    oracle.close()
+    assert len(processes()) == before
+
+
+def test_what_is_forgotten_is_made_again(oracle: Oracle) -> None:
+    (truth,) = oracle.truths([case()], Stop())
+    first = input_of(truth)
+    oracle.forget(truth)
+    assert not truth.input_path(INPUT).exists()
+    (again,) = oracle.truths([case()], Stop())
+    assert np.array_equal(first, input_of(again))
+
+
+def test_after_a_stop_it_serves_again(oracle: Oracle) -> None:
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Cancelled):
+        oracle.truths([case(seed=1)], stop)
+    (truth,) = oracle.truths([case(seed=1)], Stop())
+    assert input_of(truth).shape == (5, 48)
+
+
 def test_it_can_be_stopped(oracle: Oracle) -> None:
     stop = Stop()
     stop.set()

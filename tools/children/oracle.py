@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import json
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,13 +18,24 @@ from astra_chat.tools.types import Case
 
 
 def main() -> None:
-    """Write <arg>.in (bytes of the case's dtype) and <arg>.expected (float64) for each case."""
+    """Serve one judge: each line of the pipe `asked` names a file with cases to make.
+
+    Ends when the judge closes the pipe, or dies.
+    """
     reporter = Reporter()
     task = load_task(Path(reporter.request["task"]))
-    reference = _load(task.folder / "reference.py")
-    for index, item in enumerate(reporter.request["cases"]):
+    with Path(reporter.request["asked"]).open() as asked:
+        for line in asked:
+            _serve(task, json.loads(Path(line.strip()).read_text()), reporter)
+            reporter.send("served")
+
+
+def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
+    """Write <arg>.in (bytes of the case's dtype) and <arg>.expected (float64) for each case."""
+    for index, item in enumerate(items):
         case = Case.model_validate(item["case"])
         try:
+            reference = _load(task.folder / "reference.py")
             _write_case(task, reference, case, Path(item["folder"]))
         except Exception as error:  # the reference is the user's code: the judge words the failure
             reporter.send("failed", index=index, message=f"{type(error).__name__}: {error}")
@@ -59,6 +72,7 @@ def _require(name: str, tensors: Any, shape: tuple[int, ...], dtype: torch.dtype
         )
 
 
+@cache
 def _load(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location("astra_task_reference", path)
     assert spec is not None and spec.loader is not None
