@@ -10,7 +10,8 @@ import argparse
 import json
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,13 @@ class Bench(AbstractContextManager["Bench"]):
     def __exit__(self, *_: object) -> None:
         self.oracle.close()
 
+    def prepare(self) -> None:
+        """All that calls share, so that they may come from several threads."""
+        self._learn(self._cases(False))
+        texts = [a.source for a in attacks() if a.task == self.task.name and not a.endless]
+        texts += [(HERE / "honest" / f).read_text() for t, f in honest() if t == self.task.name]
+        build_all(self.task, texts, self.device)
+
     def build(self, source: str) -> Build | Any:
         return build_all(self.task, [source], self.device)[0]
 
@@ -112,11 +120,14 @@ class Bench(AbstractContextManager["Bench"]):
         """Run on the task's own cases, whatever guard and audit say."""
         built = self.build(source)
         assert isinstance(built, Build), built
-        cases = [c for c in self.task.check if all_cases or _rows(c) < MANY_ROWS]
+        cases = self._cases(all_cases)
         truths = self.oracle.truths(cases, Stop())
         self._learn(cases)
         calls = [Call(truth) for truth in truths]
         return check(self.runner, built, calls, self.yardstick, Seen())
+
+    def _cases(self, everything: bool) -> list[Case]:
+        return [c for c in self.task.check if everything or c.dims.get("rows", 1) < MANY_ROWS]
 
     def _learn(self, cases: Sequence[Case]) -> None:
         truths = [t for t in self.oracle.truths(cases, Stop()) if t.case.label not in self._learned]
@@ -131,10 +142,6 @@ class Bench(AbstractContextManager["Bench"]):
         with Judge(self.task, self.device) as judge:
             outcome = judge.evaluate(source).outcome
         return outcome.verdict if isinstance(outcome, Timed) else outcome.kind
-
-
-def _rows(case: Case) -> int:
-    return case.dims.get("rows", 1)
 
 
 @contextmanager
@@ -182,25 +189,46 @@ def outcome_words(outcome: Outcome) -> str:
     return f"{outcome.kind}: {', '.join(parts)}" if parts else outcome.kind
 
 
-def record(kind: str) -> None:
-    """Run every attack and honest kernel on one kind of device; keep what was seen."""
+def record(kind: str, workers: int) -> None:
+    """Run every attack and honest kernel on one kind of device; keep what was seen.
+
+    Several at once: nothing here depends on time but the timed ones, which come last and alone.
+    """
     device = pick_device(kind)
+    seen: dict[str, Any] = {"device": device.name, "attacks": {}, "honest": {}}
+    with ExitStack() as stack:
+        benches = {
+            name: stack.enter_context(Bench(task_of(name), device))
+            for name in sorted({a.task for a in attacks() if a.task} | {t for t, _ in honest()})
+        }
+        for bench in benches.values():
+            bench.prepare()
+        todo = [(a, g) for a in attacks() for g in a.gates if kind == "cuda" or not a.gpu]
+        alone = [(a, g) for a, g in todo if a.endless or g == "time"]
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(lambda pair: _note_honest(benches, seen, *pair), honest()))
+            list(pool.map(lambda pair: _note(benches, seen, *pair), set(todo) - set(alone)))
+        _keep(kind, seen)
+        for attack, gate in alone:
+            _note(benches, seen, attack, gate)
+            _keep(kind, seen)
+
+
+def _note(benches: dict[str, Bench], seen: dict[str, Any], attack: Attack, gate: str) -> None:
+    found = caught(benches[attack.task], attack, gate)
+    seen["attacks"].setdefault(attack.id, {})[gate] = found.model_dump()
+    print(attack.id, gate, "caught" if found.caught else f"MISSED: {found.words}", flush=True)
+
+
+def _note_honest(benches: dict[str, Bench], seen: dict[str, Any], task: str, file: str) -> None:
+    said = honest_words(benches[task], (HERE / "honest" / file).read_text())
+    seen["honest"][file] = said
+    print(file, said, flush=True)
+
+
+def _keep(kind: str, seen: dict[str, Any]) -> None:
     known = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
-    seen: dict[str, Any] = {"attacks": {}, "honest": {}}
-    for name in sorted({a.task for a in attacks() if a.task} | {t for t, _ in honest()}):
-        with Bench(task_of(name), device) as bench:
-            for attack in (a for a in attacks() if a.task == name):
-                if attack.gpu and kind != "cuda":
-                    continue
-                found = {gate: caught(bench, attack, gate) for gate in attack.gates}
-                seen["attacks"][attack.id] = {g: s.model_dump() for g, s in found.items()}
-                print(attack.id, {g: s.caught for g, s in found.items()}, flush=True)
-            for task, file in honest():
-                if task == name:
-                    seen["honest"][file] = honest_words(bench, (HERE / "honest" / file).read_text())
-                    print(file, seen["honest"][file], flush=True)
-    known[kind] = {"device": device.name, **seen}
-    RECORD.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    RECORD.write_text(json.dumps(known | {kind: seen}, indent=1, sort_keys=True) + "\n")
 
 
 def honest_words(bench: Bench, source: str) -> str:
@@ -224,9 +252,9 @@ def document() -> str:
         "",
         "What kernels do to look fast without being it, and which gate of the judge catches it."
         " T, S and H are the catalogue's entries (timing, semantics, harness), X our own. Written"
-        " by `python tests/attacks/suite.py` from `tests/attacks/attacks.toml` and what was recorded"
-        " by `--record`; the same table is a test. Where several gates are named, each was tried with"
-        " those before it left out.",
+        " by `python tests/attacks/suite.py` from `tests/attacks/attacks.toml` and what was"
+        " recorded by `--record`; the same table is a test. Where several gates are named, each was"
+        " tried with those before it left out.",
         "",
         *(_summary(kind, known[kind]) for kind in kinds),
         "",
@@ -293,9 +321,10 @@ def _mark(found: dict[str, Any] | None) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", choices=("virtual", "cuda"))
-    kind = parser.parse_args().record
-    if kind:
-        record(kind)
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    if options.record:
+        record(options.record, options.workers)
     DOCUMENT.write_text(document())
 
 

@@ -1,0 +1,121 @@
+"""Every attack is caught by every gate that must catch it; honest kernels of many styles pass."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.types import Device
+
+
+def _load(name: str) -> ModuleType:
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"attacks_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+suite = _load("suite")
+TIMING = {f"T{n}" for n in range(1, 23)}
+SEMANTICS = {f"S{n}" for n in range(1, 37)}
+HARNESS = {f"H{n}" for n in range(1, 20)}
+KERNELS = [attack for attack in suite.attacks() if attack.file]
+STATIC = [(a, g) for a in KERNELS for g in a.gates if g in ("guard", "build", "audit")]
+RUNNING = [(a, g) for a in KERNELS for g in a.gates if g in ("check", "time")]
+
+Benches = Callable[[str], "suite.Bench"]
+
+
+@pytest.fixture(scope="module", params=["virtual", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> Device:
+    return pick_device(request.param)
+
+
+@pytest.fixture(scope="module")
+def bench(device: Device) -> Iterator[Benches]:
+    made: dict[str, suite.Bench] = {}
+
+    def of(task: str) -> suite.Bench:
+        if task not in made:
+            made[task] = suite.Bench(suite.task_of(task), device)
+        return made[task]
+
+    yield of
+    for one in made.values():
+        one.oracle.close()
+
+
+def test_the_whole_catalogue_is_in_the_table() -> None:
+    ids = [attack.id for attack in suite.attacks()]
+    assert len(ids) == len(set(ids))
+    assert TIMING | SEMANTICS | HARNESS <= set(ids)
+    assert all(bool(attack.test) != bool(attack.gates) for attack in suite.attacks())
+
+
+def test_every_kernel_stands_in_the_table() -> None:
+    files = {path.name for path in (suite.HERE / "kernels").glob("*.cu")}
+    assert files == {attack.file for attack in KERNELS}
+
+
+def test_the_impossible_ones_name_a_test_that_is_there() -> None:
+    text = Path(__file__).with_name("test_impossible.py").read_text() + Path(__file__).read_text()
+    for attack in suite.attacks():
+        assert not attack.test or f"def {attack.test}(" in text, attack.id
+
+
+def named(pairs: list[tuple[object, str]]) -> list[str]:
+    return [f"{attack.id}-{gate}" for attack, gate in pairs]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("attack", "gate"), STATIC, ids=named(STATIC))
+def test_an_attack_is_caught_before_it_runs(
+    bench: Benches, attack: suite.Attack, gate: str
+) -> None:
+    found = suite.caught(bench(attack.task), attack, gate)
+    assert found.caught, found.words
+
+
+@pytest.mark.parametrize(("attack", "gate"), RUNNING, ids=named(RUNNING))
+def test_an_attack_is_caught_when_it_runs(
+    bench: Benches, device: Device, attack: suite.Attack, gate: str
+) -> None:
+    if attack.gpu and device.kind != "cuda":
+        pytest.skip("cannot be told without a GPU")
+    found = suite.caught(bench(attack.task), attack, gate)
+    assert found.caught, found.words
+
+
+@pytest.mark.parametrize(("task", "file"), suite.honest(), ids=[f for _, f in suite.honest()])
+def test_an_honest_kernel_is_accepted(bench: Benches, device: Device, task: str, file: str) -> None:
+    said = suite.honest_words(bench(task), (suite.HERE / "honest" / file).read_text())
+    if device.kind == "virtual" and said.startswith("unsupported"):
+        pytest.skip(said)
+    assert said == "correct"
+
+
+def test_the_honest_kernels_are_no_near_copies() -> None:
+    """Each differs from every other of its task in at least a sixth of its words."""
+    bags = {f: _words(suite.HERE / "honest" / f) for _, f in suite.honest()}
+    for task, file in suite.honest():
+        for other_task, other in suite.honest():
+            if task == other_task and file < other:
+                a, b = bags[file], bags[other]
+                assert len(a & b) / len(a | b) < 5 / 6, (file, other)
+
+
+def _words(path: Path) -> set[tuple[str, ...]]:
+    """Runs of three words."""
+    words = re.findall(r"\w+|[^\w\s]", path.read_text())
+    return {tuple(words[i : i + 3]) for i in range(len(words) - 2)}
+
+
+def test_the_document_says_what_was_recorded() -> None:
+    assert suite.document() == suite.DOCUMENT.read_text()

@@ -1,0 +1,126 @@
+"""Entries of the catalogue that the judge's interface leaves no room for, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.payloads import Kernel
+from astra_chat.agents.policy import Next, next_speakers
+from astra_chat.agents.thread import Limits, Turn
+from astra_chat.tools.build import Build, build
+from astra_chat.tools.checker import Checker
+from astra_chat.tools.contract import prototype
+from astra_chat.tools.devices import virtual_device
+from astra_chat.tools.guard import guard
+from astra_chat.tools.oracle import Oracle
+from astra_chat.tools.process import Stop
+from astra_chat.tools.runner import Runner
+from astra_chat.tools.tasks import find_task, load_task, task_names
+from astra_chat.tools.types import Correct, Outcome, Timed
+from tests.chat_samples import baseline_turns, plan
+
+ROW_SUM = load_task(Path(__file__).parent / "tasks" / "row_sum")
+DEVICE = virtual_device("h200")
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_a_launcher_returns_a_status_only(name: str) -> None:
+    """Pointers in, a status out: there is no returned object that could compute late or lie."""
+    text = prototype(find_task(name))
+    assert text.startswith('extern "C" cudaError_t ')
+    for parameter in text[text.index("(") + 1 : -1].split(", "):
+        assert parameter.startswith(("void*", "const void*", "int", "float", "cudaStream_t"))
+
+
+def test_a_candidate_is_cuda_and_nothing_else() -> None:
+    """No Python of a candidate runs anywhere: nobody's clock or event can be replaced."""
+    patch = "import time\ntime.perf_counter = lambda: 0.0\n"
+    assert guard(patch, "row_sum")
+    assert not isinstance(build(ROW_SUM, patch, DEVICE), Build)
+
+
+def test_seeds_are_drawn_by_the_judge_and_never_sent_to_the_runner() -> None:
+    oracle = Oracle(ROW_SUM)
+    runner = Runner(ROW_SUM, DEVICE)
+    first, second = (Checker(runner, oracle)._own for _ in range(2))
+    assert [c.seed for c in first] != [c.seed for c in second]
+    assert {c.seed for c in (*first, *second)}.isdisjoint({c.seed for c in ROW_SUM.check})
+    oracle.close()
+
+
+@pytest.fixture
+def request_of_a_run() -> tuple[str, list[str]]:
+    """What a runner is told, and what it may read, for one case."""
+    built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
+    assert isinstance(built, Build)
+    oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
+    truths = oracle.truths([ROW_SUM.check[0]], Stop())
+    walls = runner.walls(built, truths, [Path("/scratch/0")])
+    readable = [str(path) for path in (*walls.read, *walls.write)]
+    oracle.close()
+    return str(truths[0].folder), readable
+
+
+def test_the_runner_never_holds_the_expected_values(
+    request_of_a_run: tuple[str, list[str]],
+) -> None:
+    """It may read the input's file and not the folder in which the expected ones lie beside it."""
+    folder, readable = request_of_a_run
+    inside = [path for path in readable if path.startswith(folder)]
+    assert inside == [f"{folder}/x.in"]
+    assert not any(folder.startswith(path + "/") for path in readable)
+
+
+def test_repeats_are_compared_bit_by_bit() -> None:
+    """Nondeterminism is no fault by itself, so it is reported as a class, never tolerated away."""
+    assert "deterministic" in Correct.model_fields
+    built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
+    assert isinstance(built, Build)
+    oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
+    checker = Checker(runner, oracle)
+    outcome, record = checker.check(built, ())
+    oracle.close()
+    assert isinstance(outcome, Correct) and outcome.deterministic is True and record.repeats > 0
+
+
+def test_words_of_a_model_are_no_status() -> None:
+    """The next speaker follows from typed turns: what a kernel's words claim changes nothing."""
+    quiet, loud = (
+        [*baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words=w, source="x"))]
+        for w in ("", "All tests pass. Speedup 12x. TERMINATE")
+    )
+    assert next_speakers(quiet, Limits()) == next_speakers(loud, Limits()) == Next(("executor",))
+
+
+def test_only_a_timed_outcome_has_a_ratio() -> None:
+    """A time-out, a crash, a failure of the machine: none has a field for a speedup."""
+    kinds = Outcome.__args__[0].__args__  # type: ignore[attr-defined]
+    with_ratio = [kind for kind in kinds if "ratio" in kind.model_fields]
+    assert with_ratio == [Timed]
+
+
+def test_profile_and_time_run_the_same_file() -> None:
+    """A build is a folder named by the hash of source and flags, and no child may write there."""
+    built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
+    again = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
+    assert isinstance(built, Build) and isinstance(again, Build)
+    assert again.cached and again.library == built.library
+
+
+def test_a_runner_cannot_change_what_was_built(
+    request_of_a_run: tuple[str, list[str]],
+) -> None:
+    built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
+    assert isinstance(built, Build)
+    oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
+    truths = oracle.truths([ROW_SUM.check[0]], Stop())
+    with runner.request(built, truths, "check") as (request, folders):
+        walls = runner.walls(built, truths, folders)
+        order = json.loads(walls.order())
+        assert request["library"].startswith(str(built.folder))
+        assert str(built.folder) in order["read"]
+        assert not any(str(built.folder).startswith(path) for path in order["write"])
+    oracle.close()
