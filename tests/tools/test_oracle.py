@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,16 +94,18 @@ def test_a_broken_reference_is_the_users_to_mend(
 
 
 def test_one_process_serves_until_it_is_closed(oracle: Oracle) -> None:
-    def processes() -> list[str]:
-        asked = [p.read_bytes() for p in Path("/proc").glob("[0-9]*/cmdline") if p.is_file()]
-        return [words for words in map(bytes.decode, asked) if "children.oracle" in words]
+    (task,) = Path("/proc/self/task").glob(str(threading.get_native_id()))
 
-    before = len(processes())
+    def processes() -> set[str]:
+        return set((task / "children").read_text().split())
+
+    before, served = processes(), set()
     for seed in (1, 2, 3):
         oracle.truths([case(seed=seed)], Stop())
-        assert len(processes()) == before + 1
+        served |= processes() - before
+    assert len(served) == 1
     oracle.close()
-    assert len(processes()) == before
+    assert not served & processes()
 
 
 def test_what_is_forgotten_is_made_again(oracle: Oracle) -> None:
