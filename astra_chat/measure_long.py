@@ -1,0 +1,94 @@
+"""How a chat's own time grows with its length: `python -m astra_chat.measure_long`."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from astra_chat.measure import InstantJudge
+from astra_chat.models import RunModels
+from astra_chat.models.script import Script, ScriptedRound
+from astra_chat.models.scripted import ScriptedModels
+from astra_chat.models.spec import ROLES
+from astra_chat.request import Request, Wishes, request_for
+from astra_chat.resume import request_on, resumed
+from astra_chat.session import Session
+from astra_chat.tools.tasks import Task
+from astra_chat.transcript.reader import Transcript, read
+
+LENGTHS = (50, 200, 1000)
+AROUND = 20
+"""Turns over which the time of one is averaged."""
+TURNS_A_ROUND = 5
+LINES = 400
+"""Of every kernel."""
+
+
+def script(task: Task, rounds: int) -> Script:
+    """A script of so many rounds, each with another kernel of LINES lines."""
+    text = task.baseline
+    text += "// a comment, as long as lines of kernels are\n" * (LINES - text.count("\n"))
+    one = {
+        "plan": {
+            "title": "Another", "change": "One line.", "why": "To measure.", "anchor": "x",
+            "metric": "none", "predicted_ratio": 1.1,
+        },
+        "profiler": {"words": "As before.", "bottleneck": "dram"},
+    }  # fmt: skip
+    coders = [{"file": f"{n}.cu", "words": "w", "expects": "tie"} for n in range(rounds)]
+    return Script(
+        testers=(),
+        rounds=tuple(ScriptedRound.model_validate({**one, "coder": coder}) for coder in coders),
+        choices=(),
+        sources={f"{n}.cu": f"// {n}\n{text}" for n in range(rounds)},
+    )
+
+
+def main() -> None:
+    """Milliseconds of a turn after so many, and seconds to go on with such a chat."""
+    with tempfile.TemporaryDirectory() as folder:
+        request = _request(Path(folder) / "run")
+        judge = InstantJudge(request.device, request.task.demo[0][0])
+        transcript = read(Session(request, judge=judge).run().transcript)
+        for length in LENGTHS:
+            print(
+                f"after {length} turns of kernels of {LINES} lines:"
+                f" one more takes {_turn_ms(transcript, length):.1f} ms,"
+                f" going on from a transcript of {_going_on(transcript, length, request, judge)}"
+            )
+
+
+def _request(folder: Path) -> Request:
+    rounds = max(LENGTHS) // TURNS_A_ROUND + AROUND
+    asked = Wishes(task="silu_and_mul", device="virtual", out=folder, rounds=rounds)
+    request = request_for(asked)
+    played = ScriptedModels(script(request.task, rounds))
+    return replace(request, models=RunModels("scripted", dict.fromkeys(ROLES, played)))
+
+
+def _turn_ms(transcript: Transcript, length: int) -> float:
+    at = {record.turn: record.t for record in transcript.records}
+    return 1e3 * (at[length + AROUND] - at[length]) / AROUND
+
+
+def _going_on(transcript: Transcript, length: int, request: Request, judge: InstantJudge) -> str:
+    """Size of such a transcript, and the time until its next turn is recorded."""
+    path = transcript.path.parent.parent / str(length) / transcript.path.name
+    path.parent.mkdir()
+    kept = [record.model_dump_json() for record in transcript.records if record.turn <= length]
+    path.write_text("\n".join(kept) + "\n")
+    size = path.stat().st_size / 1e6
+    start = time.perf_counter()
+    past = resumed(path)
+    going_on = request_on(past, request.task, Wishes(rounds=length // TURNS_A_ROUND + 1))
+    going_on = replace(going_on, models=request.models)
+    end = Session(going_on, judge=judge, past=past).run()
+    seconds = time.perf_counter() - start
+    turns = read(end.transcript).records[-1].turn - length
+    return f"{size:.1f} MB takes {seconds:.2f} s, {turns} turns and the end included"
+
+
+if __name__ == "__main__":
+    main()
