@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import threading
 import tomllib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,7 @@ from astra_chat.tools.types import Case, Device, Finding, Outcome, Refused, Time
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parents[1] / "docs" / "attacks.md"
 RECORD = HERE / "recorded.json"
+WRITING = threading.Lock()
 MANY_ROWS = 10_000
 """Cases with more rows are left to the attacks that need them: they take seconds each."""
 
@@ -195,7 +197,7 @@ def record(kind: str, workers: int) -> None:
     Several at once: nothing here depends on time but the timed ones, which come last and alone.
     """
     device = pick_device(kind)
-    seen: dict[str, Any] = {"device": device.name, "attacks": {}, "honest": {}}
+    seen: dict[str, Any] = {"kind": kind, "device": device.name, "attacks": {}, "honest": {}}
     with ExitStack() as stack:
         benches = {
             name: stack.enter_context(Bench(task_of(name), device))
@@ -208,27 +210,31 @@ def record(kind: str, workers: int) -> None:
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(lambda pair: _note_honest(benches, seen, *pair), honest()))
             list(pool.map(lambda pair: _note(benches, seen, *pair), set(todo) - set(alone)))
-        _keep(kind, seen)
         for attack, gate in alone:
             _note(benches, seen, attack, gate)
-            _keep(kind, seen)
 
 
 def _note(benches: dict[str, Bench], seen: dict[str, Any], attack: Attack, gate: str) -> None:
     found = caught(benches[attack.task], attack, gate)
-    seen["attacks"].setdefault(attack.id, {})[gate] = found.model_dump()
+    with WRITING:
+        seen["attacks"].setdefault(attack.id, {})[gate] = found.model_dump()
+        _keep(seen)
     print(attack.id, gate, "caught" if found.caught else f"MISSED: {found.words}", flush=True)
 
 
 def _note_honest(benches: dict[str, Bench], seen: dict[str, Any], task: str, file: str) -> None:
     said = honest_words(benches[task], (HERE / "honest" / file).read_text())
-    seen["honest"][file] = said
+    with WRITING:
+        seen["honest"][file] = said
+        _keep(seen)
     print(file, said, flush=True)
 
 
-def _keep(kind: str, seen: dict[str, Any]) -> None:
+def _keep(seen: dict[str, Any]) -> None:
+    """At once: a run that is stopped leaves what it has seen."""
     known = json.loads(RECORD.read_text()) if RECORD.is_file() else {}
-    RECORD.write_text(json.dumps(known | {kind: seen}, indent=1, sort_keys=True) + "\n")
+    known[seen["kind"]] = seen
+    RECORD.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
 
 
 def honest_words(bench: Bench, source: str) -> str:
