@@ -101,6 +101,9 @@ def run(
         str | None,
         typer.Option(help="What may be spent: tokens=200000,usd=5,wall_s=3600,evaluations=40."),
     ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run kernels even where they cannot be isolated.")
+    ] = False,
     resume: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Go on with an interrupted or killed run.")
     ] = None,
@@ -137,6 +140,7 @@ def run(
             baseline=baseline,
             approver=approver or ("ask" if approve else None),
             budget=budget,
+            trust=trust,
             resume=resume,
             branch=branch,
             after_round=after_round,

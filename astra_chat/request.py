@@ -32,6 +32,8 @@ class Request:
     approver: str | None = None
     """Who decides what is run and accepted, see approval.approver_for; None: nobody is asked."""
     budget: Budget = field(default_factory=Budget)
+    trust: bool = False
+    """Candidates may run even where they cannot be isolated."""
     folder: Path | None = None
     """Where the run's files go; ./transcripts/<task>-<time>-<id> if None."""
 
@@ -52,6 +54,7 @@ class Wishes:
     baseline: str | None = None
     approver: str | None = None
     budget: str | None = None
+    trust: bool = False
 
 
 def request_for(wishes: Wishes) -> Request:
@@ -73,6 +76,7 @@ def request_for(wishes: Wishes) -> Request:
         limits=limits,
         approver=wishes.approver,
         budget=parse_budget(wishes.budget),
+        trust=wishes.trust,
         folder=None if wishes.out is None else Path(wishes.out),
     )
 

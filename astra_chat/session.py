@@ -84,6 +84,7 @@ def run(
     baseline: str | None = None,
     approver: str | None = None,
     budget: str | None = None,
+    trust: bool = False,
     resume: str | Path | None = None,
     branch: str | Path | None = None,
     after_round: int | None = None,
@@ -96,12 +97,13 @@ def run(
     `resume` goes on with a run's transcript; `branch`, or either with `after_round`, goes on from
     it in a transcript of its own. Then `task` may be left away, and what is None is as it was.
     `approver` says who decides what is run and accepted: "ask" (the terminal), "detached"
-    (`astra-chat approve`), or a file of decisions.
+    (`astra-chat approve`), or a file of decisions. `trust` lets candidates run where this machine
+    cannot isolate them.
     Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
     An interrupted run returns: its summary says so.
     """
     wishes = Wishes(
-        task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget
+        task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget, trust
     )
     past = past_of(resume, branch, after_round)
     if past is None:
@@ -165,6 +167,7 @@ class Session:
             request.device,
             tier=request.tier,
             cases=request.cases,
+            trust=request.trust,
             on_progress=self._progress,
         )
 
