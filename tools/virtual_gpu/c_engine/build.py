@@ -39,7 +39,7 @@ def ensure_library(source: str) -> Path:
     Two processes may do this at once. Raises EnvironmentLack without a compiler, or where the
     compiler fails: that is never the kernel's fault.
     """
-    runtime = _ensure_runtime()
+    runtime = ensure_runtime()
     flags = KERNEL_FLAGS if source.count("\n") < LARGE_SOURCE_LINES else ("-O1",)
     folder = cache_folder("virtual-gpu") / f"kernel-{_key(source, runtime.parent.name, *flags)}"
     if not (folder / LIBRARY).is_file():
@@ -54,7 +54,7 @@ def ensure_library(source: str) -> Path:
     return folder / LIBRARY
 
 
-def _ensure_runtime() -> Path:
+def ensure_runtime() -> Path:
     """The object of the runtime: the same for all kernels."""
     texts = [(_folder() / name).read_text() for name in (*_RUNTIME, *_HEADERS)]
     folder = cache_folder("virtual-gpu") / f"simt-{_key(*texts, *RUNTIME_FLAGS)}"

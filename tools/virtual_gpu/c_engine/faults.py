@@ -86,7 +86,7 @@ def _message(
             return f"other threads wait at another barrier ({other.source or other.line})"
         case 10:
             return (
-                f"more than {budget} instructions in one warp: an endless loop, or a wait for "
+                f"more than {budget} instructions in a row: an endless loop, or a wait for "
                 "another block"
             )
         case kind:

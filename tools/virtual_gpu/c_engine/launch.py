@@ -19,6 +19,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
 from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, shared_limit
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, Counters, Launch, LaunchReport
 
+BUDGET_SHARE = 256
+"""A batch of the NumPy engine has at least so many warps: what runs there runs here."""
 _libraries: dict[str, ctypes.CDLL] = {}
 
 
@@ -36,7 +38,8 @@ def run(
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
-    instruction_budget: that one warp may issue before it counts as an endless loop. Without
+    instruction_budget: of single threads, as for a batch of the NumPy engine; here a warp may issue
+    a BUDGET_SHARE-th of it before it counts as an endless loop. Without
     `races` the race check of shared memory is left out; bounds and alignment are always checked.
     workers: threads of the host; None means one for each core that this process may use.
     Raises Fault where a GPU or its sanitizer would stop, KeyError for a variable of the module
@@ -56,7 +59,8 @@ def run(
         grid=(launch.grid.x, launch.grid.y, launch.grid.z),
         block=(launch.block.x, launch.block.y, launch.block.z),
         buffers=ctypes.addressof(table.rows), buffer_count=len(table.rows),
-        params=params.ctypes.data, symbols=symbols.ctypes.data, budget=instruction_budget,
+        params=params.ctypes.data, symbols=symbols.ctypes.data,
+        budget=instruction_budget // BUDGET_SHARE,
         param_bytes=program.reference.kernel.param_bytes,
         shared_limit=shared_limit(program.reference, launch),
         local_bytes=program.reference.local_bytes, dynamic_shared=launch.dynamic_shared_bytes,
@@ -66,7 +70,7 @@ def run(
         counters=ctypes.addressof(tally), fault=ctypes.addressof(fault),
     )  # fmt: skip
     if library.run_launch(ctypes.byref(request)):
-        raise fault_of(program, launch, memory, fault, instruction_budget)
+        raise fault_of(program, launch, memory, fault, request.budget)
     found = _counters(program, visits, tally, table) if counters else Counters()
     return LaunchReport(launch, int(chosen.size), found)
 

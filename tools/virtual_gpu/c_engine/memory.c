@@ -101,7 +101,7 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
   const struct buffer *buffer = checked(w, site, address, m);
   if (m == ~0u && buffer && contiguous(address, site->size)) {
     mark(w->launch, site, buffer, address[0], LANES * site->size);
-    memcpy(data, (const void *)address[0], LANES * site->size);
+    COPY(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
     return;
   }
   mark_each(w, site, buffer, address, m);
@@ -114,7 +114,7 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
   const struct buffer *buffer = checked(w, site, address, m);
   if (m == ~0u && buffer && contiguous(address, site->size)) {
     mark(w->launch, site, buffer, address[0], LANES * site->size);
-    memcpy((void *)address[0], data, LANES * site->size);
+    COPY(memcpy((void *)address[0], data, LANES * sizeof(item)))
     return;
   }
   mark_each(w, site, buffer, address, m);

@@ -32,7 +32,7 @@ void race_write(struct warp *w, const struct site *site, const uint64_t *address
     for (uint64_t at = address[l] / granule; at < (address[l] + site->size) / granule; at++) {
       if (changed && is_other(k->writer[at], mine)) race(w, site, l, k->writer[at], 1);
       if (changed && is_other(k->reader[at], mine)) race(w, site, l, k->reader[at], 0);
-      k->writer[at] = mine;
+      if (changed) k->writer[at] = mine;
     }
   }
 }

@@ -1,0 +1,49 @@
+"""The kernels of all tasks on both engines, with their own host code: bytes and counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.build import Build, build
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.oracle import Oracle
+from astra_chat.tools.process import Stop
+from astra_chat.tools.runner import CaseRun, Runner
+from astra_chat.tools.tasks import find_task, task_names
+from astra_chat.tools.virtual_gpu.types import Engine
+
+KERNELS = [
+    (name, path.name)
+    for name in task_names()
+    for path in sorted(find_task(name).folder.glob("**/*.cu"))
+    if path.parent == find_task(name).folder
+]
+CASES = 2
+
+
+@pytest.mark.parametrize(("name", "file"), KERNELS)
+def test_a_task_s_kernel(name: str, file: str) -> None:
+    task = find_task(name)
+    built = build(task, (task.folder / file).read_text(), pick_device("virtual", None))
+    assert isinstance(built, Build)
+    smallest = sorted(task.check, key=lambda case: np.prod(list(case.dims.values())))
+    oracle = Oracle(task)
+    truths = oracle.truths(smallest[2 : 2 + CASES], Stop())
+    found = {engine: list(_runs(task, built, truths, engine)) for engine in ("numpy", "c")}
+    oracle.close()
+    assert found["numpy"] == found["c"]
+
+
+def _runs(task: Any, built: Build, truths: Any, engine: Engine) -> Iterator[Any]:
+    device = pick_device("virtual", None)
+    for run in Runner(task, device, engine=engine).run(built, truths, "time"):
+        if not isinstance(run, CaseRun):
+            yield run
+            return
+        assert "on_numpy" not in run.report
+        outputs = [run.after(arg)[0].tobytes() for arg in task.args if arg.written]
+        yield outputs, run.report["launches"]
