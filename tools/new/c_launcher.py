@@ -106,12 +106,18 @@ def _tensor(parameter: Parameter, function: Function) -> Tensor:
 def _fits(draft: Draft, function: Function) -> bool:
     """Whether it is already the launcher that the contract makes."""
     returns = function.returns.split()[-1:] == ["cudaError_t"]
-    return returns and signature(function.parameters) == [plain(p) for p in draft.parameters]
+    wanted = types([plain(parameter) for parameter in draft.parameters])
+    return returns and types(signature(function.parameters)) == wanted
 
 
 def signature(parameters: Sequence[Parameter]) -> list[str]:
     """Types and names with single blanks: "const void* x"."""
     return [plain(f"{p.type} {p.name}") for p in parameters]
+
+
+def types(parameters: Sequence[str]) -> list[str]:
+    """Without names: the order of types is the interface."""
+    return [parameter.rsplit(" ", 1)[0] for parameter in parameters]
 
 
 def plain(words: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from astra_chat.tools.new.draft import ELEMENTS
+from astra_chat.tools.new.draft import DTYPES, ELEMENTS
 from astra_chat.tools.new.source import Function, Piece, closing, split
 from astra_chat.tools.types import DTypeName
 
@@ -49,7 +49,8 @@ class Facts:
     declared: dict[str, str] = field(default_factory=dict)
     """Dim: the statement that makes it."""
     shapes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    elements: dict[str, DTypeName | None] = field(default_factory=dict)
+    elements: dict[str, set[DTypeName | None]] = field(default_factory=dict)
+    """Tensor: what its pointer is cast to; several where the code branches on the dtype."""
     written: dict[str, bool] = field(default_factory=dict)
     """By the constness of the kernel's pointers, where a launch shows it."""
     returned: list[str] = field(default_factory=list)
@@ -139,7 +140,9 @@ def _shape_of(facts: Facts, tensor: str) -> tuple[str, ...]:
 def _elements(facts: Facts, body: str) -> None:
     pairs = _POINTER.findall(body) + [(t, e) for e, t in _CAST.findall(body)]
     for tensor, element in pairs:
-        facts.elements[tensor] = ELEMENTS.get(element)
+        facts.elements.setdefault(tensor, set()).add(ELEMENTS.get(element))
+    branches = [e for e in facts.elements.values() if len(e) > 1 and None not in e]
+    facts.dispatched = tuple(d for d in DTYPES if any(d in e for e in branches))
     for dispatch in _DISPATCH.finditer(body):
         head = body[dispatch.start() : body.find("{", dispatch.end())]
         names: list[DTypeName] = ["float32"]

@@ -115,7 +115,7 @@ def draft_of(
     dims = list(dict.fromkeys([*facts.dims, *integers]))
     shapes = facts.shapes
     tensors = [
-        replace(t, shape=shapes.get(t.name, ()), dtype=facts.elements.get(t.name)) for t in tensors
+        replace(t, shape=shapes.get(t.name, ()), dtype=_element(facts, t.name)) for t in tensors
     ]
     dtypes, known = _dtypes(facts, tensors)
     draft = Draft(
@@ -124,6 +124,11 @@ def draft_of(
         origin=f"{export.name} of the {export.kind} extension",
     )  # fmt: skip
     return replace(draft, baseline=baseline(draft, export.function, facts, source, found, defined))
+
+
+def _element(facts: Facts, tensor: str) -> DTypeName | None:
+    elements = facts.elements.get(tensor, set())
+    return next(iter(elements)) if len(elements) == 1 else None
 
 
 def _dtypes(facts: Facts, tensors: Sequence[Tensor]) -> tuple[tuple[DTypeName, ...], bool]:

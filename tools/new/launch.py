@@ -10,11 +10,12 @@ from astra_chat.tools.new.facts import DATA, Facts
 from astra_chat.tools.new.source import Function, Piece, closing, code
 
 NEEDED = ("<cstdint>", "<cuda_bf16.h>", "<cuda_fp16.h>", "<cuda_runtime.h>")
+USED = {"<algorithm>": r"std::(min|max)\b", "<type_traits>": r"std::is_same_v"}
 CUT_BLOCKS = re.compile(r"(PYBIND11|TORCH_LIBRARY|TVM_FFI|TORCH_EXTENSION)\w*")
 FOREIGN = re.compile(
     r"\b(torch|at|c10|tvm|ffi|py|pybind11)\s*::|\bTensor(View)?\b|\bDLTensor\b|\bTORCH_\w+"
     r"|\bTVM_FFI\w*|\bAT_\w+|\bC10_\w+|\.(options|scalar_type|data_ptr|dtype|device|is_cuda)\b"
-    r"|\bCHECK_(INPUT|CUDA|CONTIGUOUS)\w*|\bdata_ptr\b"
+    r"|\bCHECK_(INPUT|CUDA|CONTIGUOUS)\w*|\bdata_ptr\b|\bDL(DataType|Device)\b|\bkDL\w+"
 )
 _CHECKS = re.compile(
     r"\s*(TORCH_(INTERNAL_ASSERT|CHECK|WARN)\w*|CHECK\w*|AT_(ASSERT|CUDA_CHECK|ERROR)\w*"
@@ -26,6 +27,13 @@ _STREAM = re.compile(
     r"((at|c10|torch)::cuda::getCurrentCUDAStream\([^()]*\)(\.stream\(\))?"
     r"|TVMFFIEnvGetStream\([^()]*(\([^()]*\)[^()]*)*\))(?(1)\)?)"
 )
+_DTYPE_TEST = re.compile(
+    r"\w+\.(?:scalar_type|dtype)\(\)\s*==\s*(?:at|torch|c10)::(?:ScalarType::|k)"
+    r"(BFloat16|Half|Float16|Float32|Float)\b"
+)
+_DTYPE_TYPES = {"BFloat16": "__nv_bfloat16", "Half": "__half", "Float16": "__half"}
+_RETURN = re.compile(r"\breturn\b[^;]*;$")
+_UNUSED = re.compile(r"\s*(?:const\s+|constexpr\s+)*DL(DataType|Device)\b")
 _STREAM_MADE = re.compile(r"^\s*(const\s+)?(auto|cudaStream_t|at::cuda::CUDAStream)\s+\w+\s*=")
 _DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH)\w*\s*\($")
 _HALVES = (
@@ -44,31 +52,40 @@ def baseline(
 ) -> str:
     """Device code as it stood, then the launcher. Raises nothing: doubts become marks."""
     plain = code(found)
-    cuts = sorted(_cuts(source, found, plain, defined))
+    cuts = sorted(_cuts(source, found, plain, defined, function))
     kept, at = [], 0
-    for start, end in cuts:
-        kept.append(source[at : max(at, start)])
+    for start, end, left in cuts:
+        kept += [source[at : max(at, start)], left]
         at = max(at, end)
     device = _halves("".join([*kept, source[at:]]))
     device = re.sub(r"\n{3,}", "\n\n", device).strip()
     launcher = _launcher(draft, function, facts, source, plain)
-    needed = [*(["<algorithm>"] if re.search(r"std::(min|max)\b", launcher) else []), *NEEDED]
+    needed = [h for h, name in USED.items() if re.search(name, launcher)] + [*NEEDED]
     includes = "".join(f"#include {h}\n" for h in needed if f"#include {h}" not in device)
-    return f"{includes}{device}\n\n{launcher}"
+    return f"{includes}\n{device}\n\n{launcher}"
 
 
 def _cuts(
-    source: str, found: Sequence[Piece], plain: Sequence[Piece], defined: Sequence[Function]
-) -> Iterator[tuple[int, int]]:
-    """Places that only the framework needs: headers, macros, modules, host functions, names."""
-    yield from _directive_cuts(source, found)
+    source: str,
+    found: Sequence[Piece],
+    plain: Sequence[Piece],
+    defined: Sequence[Function],
+    exported: Function,
+) -> Iterator[tuple[int, int, str]]:
+    """Places that only the framework needs, and what is put there: headers, macros, modules, host
+    functions, names."""
+    for start, end in (*_directive_cuts(source, found), *_statement_cuts(source, plain, defined)):
+        yield start, end, ""
+    used = {piece.text for piece in plain[exported.body : exported.close]}
     for function in defined:
         end = plain[function.close].end
-        if not function.on_device and FOREIGN.search(source[function.start : end]):
-            yield function.start, end
-        elif CUT_BLOCKS.fullmatch(function.name):
-            yield function.start, end
-    yield from _statement_cuts(source, plain, defined)
+        foreign = not function.on_device and FOREIGN.search(source[function.start : end])
+        if foreign or CUT_BLOCKS.fullmatch(function.name):
+            words = (
+                f"// {MARK}: {function.name} used the framework and was cut; it is called below.\n"
+            )
+            called = function.name in used and function != exported
+            yield function.start, end, words if called else ""
 
 
 def _directive_cuts(source: str, found: Sequence[Piece]) -> Iterator[tuple[int, int]]:
@@ -122,6 +139,7 @@ def _launcher(
     typed = [_typed(parameter, facts) for parameter in draft.parameters[:-2]]
     given = ", ".join(p.rsplit(" ", 1)[1] for p in [*draft.parameters[:-2], "cudaStream_t stream"])
     start = [
+        *(f"using namespace {name};" for name in _namespaces(plain)),
         f"// {MARK}: compare with {function.name}: its checks, allocations and guards were cut.",
         "template <typename scalar_t>",
         *head(f"cudaError_t launch_{draft.entry}", [*typed, "cudaStream_t stream"], " {"),
@@ -133,6 +151,17 @@ def _launcher(
     ]
     end = dtype_switch(draft, f"return launch_{draft.entry}<{{T}}>({given});")
     return "\n".join([*start, *end, "}", ""])
+
+
+def _namespaces(plain: Sequence[Piece]) -> list[str]:
+    """Named ones, in order: the launcher stands outside of them."""
+    names: dict[str, None] = {}
+    for index, piece in enumerate(plain[:-1]):
+        if piece.text == "namespace" and plain[index - 1].text != "using":
+            end = next((i for i in range(index, len(plain)) if plain[i].text in "{=;"), index)
+            if name := "".join(p.text for p in plain[index + 1 : end]):
+                names[name] = None
+    return list(names)
 
 
 def _typed(parameter: str, facts: Facts) -> str:
@@ -160,7 +189,8 @@ def _body(
         elif text in ("(", "["):
             index = closing(plain, index)
         elif text == "{" and _is_block(plain, first, index):
-            yield "  " * deep + _words(draft, facts, source[plain[first].start : plain[index].end])
+            head = source[plain[first].start : plain[index].end]
+            yield from _block_head(_words(draft, facts, head), deep)
             last = closing(plain, index)
             yield from _body(draft, facts, source, plain, index + 1, last, deep + 1)
             yield "  " * deep + "}"
@@ -174,14 +204,23 @@ def _body(
         index += 1
 
 
+def _block_head(words: str, deep: int) -> Iterator[str]:
+    if FOREIGN.search(words):
+        yield f"{'  ' * deep}// {MARK}: before this block stood {' '.join(words[:-1].split())}"
+        words = "{"
+    yield "  " * deep + words
+
+
 def _is_block(plain: Sequence[Piece], first: int, index: int) -> bool:
     """A compound statement, if, for or else; no braced initializer and no lambda."""
     return first == index or plain[first].text in ("if", "for", "while", "else", "switch", "do")
 
 
 def _statement(draft: Draft, facts: Facts, statement: str, deep: int) -> Iterator[str]:
-    if _is_dropped(draft, facts, statement):
+    if _is_dropped(draft, facts, statement, deep):
         return
+    if deep > 1 or not statement.startswith("return"):
+        statement = _RETURN.sub("return cudaSuccess;", statement)
     text = _words(draft, facts, statement)
     margin = "  " * deep
     if FOREIGN.search(text):
@@ -193,10 +232,10 @@ def _statement(draft: Draft, facts: Facts, statement: str, deep: int) -> Iterato
     yield from (f"{margin}    {line.strip()}" for line in lines[1:])
 
 
-def _is_dropped(draft: Draft, facts: Facts, statement: str) -> bool:
-    if _CHECKS.match(statement) or _GUARDS.search(statement):
+def _is_dropped(draft: Draft, facts: Facts, statement: str, deep: int) -> bool:
+    if any(p.match(statement) for p in (_CHECKS, _UNUSED)) or _GUARDS.search(statement):
         return True
-    if re.fullmatch(r"return\b[^;]*;", statement) and not FOREIGN.search(statement):
+    if deep == 1 and statement.startswith("return"):
         return True
     made = re.search(r"(\w+)\s*=(?!=)", statement)
     if made is None:
@@ -206,11 +245,17 @@ def _is_dropped(draft: Draft, facts: Facts, statement: str) -> bool:
         return True
     if made[1] == "stream" and _STREAM_MADE.match(statement):
         return True
-    return made[1] in facts.declared and made[1] in draft.dims
+    declared = re.match(r"\s*(const|auto|int|long|unsigned|std::|u?int\d+_t)\b", statement)
+    return declared is not None and made[1] in facts.declared
+
+
+def _dtype_test(test: re.Match[str]) -> str:
+    return f"std::is_same_v<scalar_t, {_DTYPE_TYPES.get(test[1], 'float')}>"
 
 
 def _words(draft: Draft, facts: Facts, text: str) -> str:
     """The framework's words in those of the launcher: pointers, sizes, counts, the stream."""
+    text = _DTYPE_TEST.sub(_dtype_test, text)
     text = _STREAM.sub("stream", _halves(text))
     for tensor in draft.tensors:
         const = "" if tensor.written else "const "

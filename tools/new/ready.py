@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from astra_chat.tools.contract import prototype
-from astra_chat.tools.new.c_launcher import plain, signature
+from astra_chat.tools.new.c_launcher import plain, signature, types
 from astra_chat.tools.new.draft import MARK
 from astra_chat.tools.new.source import code, functions, pieces
 from astra_chat.tools.tasks import REQUIRED_FILES, Task
@@ -39,14 +39,9 @@ def launcher_problem(task: Task) -> str | None:
     inner = wanted[wanted.index("(") + 1 : -1]
     expected = [plain(part) for part in inner.split(", ")]
     got = signature(launcher.parameters)
-    if _types(got) == _types(expected):
+    if types(got) == types(expected):
         return None
     return (
         f"baseline.cu, line {launcher.line}: {task.entry} takes ({', '.join(got)}), but task.toml"
         f" describes {wanted}"
     )
-
-
-def _types(parameters: list[str]) -> list[str]:
-    """Names may differ: only the order of types is the interface."""
-    return [p.rsplit(" ", 1)[0] for p in parameters]

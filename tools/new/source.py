@@ -13,7 +13,8 @@ from astra_chat.tools.errors import BadInput
 _BETWEEN = re.compile(r"(?:\s|\\[ \t\f\v]*\r?\n|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 _DIGRAPHS = {"{": "<%", "}": "%>", "[": "<:", "]": ":>", "#": "%:", "##": "%:%:"}
-_NO_FUNCTIONS = ("if", "for", "while", "switch", "return", "sizeof", "alignas", "decltype")
+_ATTRIBUTES = ("__launch_bounds__", "__attribute__", "__cluster_dims__", "__declspec", "alignas")
+_NO_FUNCTIONS = ("if", "for", "while", "switch", "return", "sizeof", "decltype", "requires")
 
 
 @dataclass(frozen=True)
@@ -137,19 +138,41 @@ def _opens_scope(words: Sequence[str]) -> bool:
 
 
 def _function(found: Sequence[Piece], head: int, body: int, in_c: bool) -> Function | None:
-    for index, (name, after) in enumerate(pairwise(found[head:body]), head):
-        if after.text == "(" and name.token.kind == "name" and name.text not in _NO_FUNCTIONS:
-            if name.text in ("__launch_bounds__", "__attribute__", "__cluster_dims__", "requires"):
-                continue
-            end = closing(found, index + 1)
-            before = [p.text for p in found[head:index]]
-            return Function(
-                name=name.text, returns=" ".join(before),
-                parameters=tuple(_parameters(found[index + 2 : end])),
-                c_linkage=in_c or _has_linkage(before), line=name.token.line,
-                start=found[head].start, body=body, close=closing(found, body),
-            )  # fmt: skip
+    name = _name(found, head, body)
+    if name is None:
+        return None
+    end = closing(found, name + 1)
+    before = [p.text for p in found[head:name]]
+    return Function(
+        name=found[name].text, returns=" ".join(before),
+        parameters=tuple(_parameters(found[name + 2 : end])),
+        c_linkage=in_c or _has_linkage(before), line=found[name].token.line,
+        start=found[head].start, body=body, close=closing(found, body),
+    )  # fmt: skip
+
+
+def _name(found: Sequence[Piece], head: int, body: int) -> int | None:
+    """Index of the name before the parameters; attributes and template heads are passed over."""
+    index = head
+    while index + 1 < body:
+        text, followed = found[index].text, found[index + 1].text == "("
+        if text == "template":
+            index = _template_end(found, index + 1)
+        elif followed and text in _ATTRIBUTES:
+            index = closing(found, index + 1)
+        elif followed and found[index].token.kind == "name" and text not in _NO_FUNCTIONS:
+            return index
+        index += 1
     return None
+
+
+def _template_end(found: Sequence[Piece], start: int) -> int:
+    depth = 0
+    for index in range(start, len(found)):
+        depth += (found[index].text == "<") - (found[index].text == ">")
+        if depth <= 0:
+            return index
+    return len(found) - 1
 
 
 def _has_linkage(before: Sequence[str]) -> bool:

@@ -16,7 +16,8 @@ ROWS = (1, 3, 17, 64, 5)
 COLUMNS = (64, 96, 256, 1000, 4096)
 FLAT = (1, 31, 256, 4099, 65537)
 FAMILIES = ("large", "tiny", "ramp", "one_hot")
-EXTENTS = {"first": 65536, "last": 16384}
+LARGEST = {"only": 16777216, "first": 65536, "last": 16384}
+"""Legal extents of a dim by its place, until the user says."""
 DEFAULTS = {"float": "1.0", "int64_t": "1"}
 
 
@@ -108,7 +109,7 @@ def _scalars(draft: Draft) -> list[str]:
 def _scalar(scalar: Scalar) -> str:
     eps = "eps" in scalar.name
     value = scalar.value.rstrip("fF") or ("1e-6" if eps else DEFAULTS[scalar.type])
-    value = {"true": "1", "false": "0"}.get(value, value)
+    value = {"true": "1", "false": "0"}.get(value.lower(), value)
     try:
         float(value)
     except ValueError:
@@ -123,13 +124,14 @@ def _dims(draft: Draft) -> list[str]:
         "# multiple_of_bytes = 16 says of a dim that its rows fill whole 16-byte vectors.",
     ]
     for index, name in enumerate(draft.dims):
-        last = index == len(draft.dims) - 1
+        place = "last" if index == len(draft.dims) - 1 else "first"
+        place = "only" if len(draft.dims) == 1 else place
         lines += [
             *([""] if index else []),
             f"# {MARK}: every {name} that is legal, and hidden cases are drawn from all of them.",
             f"[dims.{name}]",
             "min = 1",
-            f"max = {EXTENTS['last' if last else 'first']}",
+            f"max = {LARGEST[place]}",
         ]
     return lines
 
@@ -158,8 +160,10 @@ def _check_rows(draft: Draft) -> list[str]:
 
 
 def _bench_rows(draft: Draft, rows: tuple[int, ...]) -> list[str]:
+    columns = [4096 * r if len(draft.dims) == 1 else 4096 for r in rows]
     return [
-        f'{{ {_extents(draft, r, 4096)}, dtype = "{draft.dtypes[0]}", weight = 1 }}' for r in rows
+        f'{{ {_extents(draft, r, c)}, dtype = "{draft.dtypes[0]}", weight = 1 }}'
+        for r, c in zip(rows, columns, strict=True)
     ]
 
 

@@ -1,0 +1,69 @@
+"""docs/own-kernel.md, run: every command of it, in order, in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.new.ready import marks
+from astra_chat.transcript.reader import read
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = ROOT / "docs" / "own-kernel.md"
+BLOCKS = re.findall(
+    r"^```(bash|python)\n(.*?)^```$", DOCUMENT.read_text(), re.DOTALL | re.MULTILINE
+)
+SCRIPT = '#!/bin/sh\nexec "{python}" -m astra_chat "$@"\n'
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[str]]]:
+    """The folder after all blocks ran, and what each printed."""
+    folder, tools = tmp_path_factory.mktemp("own"), tmp_path_factory.mktemp("bin")
+    (tools / "astra-chat").write_text(SCRIPT.format(python=sys.executable))
+    (tools / "astra-chat").chmod(0o755)
+    environment = {
+        **os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    shells = {"bash": ["bash", "-e", "-c"], "python": [sys.executable, "-c"]}
+    said = []
+    for language, text in BLOCKS:
+        done = subprocess.run(
+            [*shells[language], text], cwd=folder, env=environment, check=False,
+            capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        said.append(done.stdout + done.stderr)
+    yield folder, said
+
+
+def test_new_leaves_places_that_the_check_names(walked: tuple[Path, list[str]]) -> None:
+    _, said = walked
+    made, refused = said[1], said[2]
+    assert 'of the extern "C" launcher rms_norm' in made
+    assert "exit code 2: not complete yet" in refused and "is not complete" in refused
+    assert all(line.strip() in refused for line in made.splitlines() if line.startswith("  "))
+
+
+def test_the_completed_task_is_fit(walked: tuple[Path, list[str]]) -> None:
+    folder, said = walked
+    assert marks(folder / "my_rms") == []
+    assert "baseline: right on 6 of 6 check cases" in said[4] and "fit to judge by" in said[4]
+    assert "not fit" not in said[4]
+
+
+def test_the_candidate_is_judged(walked: tuple[Path, list[str]]) -> None:
+    assert walked[1][5].startswith("right on ")
+
+
+def test_run_from_python_takes_the_folder(walked: tuple[Path, list[str]]) -> None:
+    folder, said = walked
+    records = read(folder / "run" / "transcript.jsonl").records
+    assert records[-1].event.kind == "ended" and "run/transcript.jsonl" in said[-1]
+    assert (folder / "run" / "best.cu").read_text() == (folder / "faster.cu").read_text()

@@ -1,0 +1,83 @@
+"""An extern "C" launcher is read into a contract, or refused in words."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.new.task import draft_of
+from tests.tools.new.samples import draft, launcher
+
+
+def test_pointers_sizes_and_scalars_become_the_contract() -> None:
+    source = launcher(
+        "const __half* __restrict__ x, const float* w, __half* y, int rows, long long d,"
+        " float eps = 1e-5f, cudaStream_t stream = 0"
+    )
+    found = draft_of(source, "mine", None)
+    assert [(t.name, t.written, found.arg_dtype(t)) for t in found.tensors] == [
+        ("x", False, "T"), ("w", False, "float32"), ("y", True, "T"),
+    ]  # fmt: skip
+    assert found.dims == ("rows", "d") and found.dtypes == ("float16",)
+    assert [(s.name, s.type, s.value) for s in found.scalars] == [("eps", "float", "1e-5f")]
+    assert found.baseline.startswith(source.rstrip()), "the author's file stays as it is"
+    added = found.baseline[len(source) :]
+    assert "go(static_cast<const __half*>(x), static_cast<const float*>(w)," in added
+    assert "static_cast<long long>(d)" in added and "if (dtype != 1)" in added
+
+
+def test_a_launcher_that_fits_is_kept() -> None:
+    source = launcher(
+        "void *y, const void * x, std::int64_t n, float a, int dtype, cudaStream_t s",
+        "cudaError_t", "return cudaSuccess;",
+    )  # fmt: skip
+    found = draft_of(source, "mine", None)
+    assert found.baseline == source and found.entry == "go" and not found.dtypes_known
+
+
+def test_a_status_is_passed_on() -> None:
+    parameters = "float* y, int n, cudaStream_t stream"
+    returned = {
+        kind: draft_of(launcher(parameters, kind, "return {};"), "mine", None).baseline
+        for kind in ("int", "cudaError_t")
+    }
+    assert "if (failed != 0) return cudaErrorUnknown;" in returned["int"]
+    assert "  return go(" in returned["cudaError_t"]
+
+
+def test_a_launcher_without_a_stream_is_marked() -> None:
+    assert (
+        "COMPLETE: go takes no stream" in draft_of(launcher("float* y, int n"), "m", None).baseline
+    )
+    assert "COMPLETE" not in draft("silu_launcher.cu").baseline
+
+
+def test_a_row_stride_belongs_to_its_tensor() -> None:
+    source = launcher("float* y, const float* x, int rows, int d, int x_stride, cudaStream_t s")
+    found = draft_of(source, "mine", None)
+    assert found.dims == ("rows", "d") and [t.strided for t in found.tensors] == [False, True]
+    assert found.parameters[-3:] == ("int64_t x_stride", "int dtype", "cudaStream_t stream")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ("const int* index, float* y, int n", "line 3: go takes 'const int \\* index'"),
+        ("float** rows, int n", "'float \\* \\* rows'"),
+        ("float* y, Shape shape", "'Shape shape'"),
+        ("float* Out, int n", "small letters"),
+        ("const __half* x, __nv_bfloat16* y, int n", "one dtype a case"),
+        ("float* y, cudaStream_t s", "no size"),
+        ("const float* y, int n", "no tensor that it writes"),
+    ],
+)
+def test_what_no_contract_holds_is_refused(
+    parameters: str, words: str, tmp_path, monkeypatch
+) -> None:  # type: ignore[no-untyped-def]
+    from astra_chat.tools.new.task import new_task
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "go.cu").write_text(launcher(parameters))
+    with pytest.raises(BadInput, match=words):
+        new_task("mine", tmp_path / "go.cu")
+    assert not (tmp_path / "mine").exists()

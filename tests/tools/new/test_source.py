@@ -1,0 +1,66 @@
+"""Functions and places are found in C++ as people write it."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.new.source import code, functions, pieces
+
+SOURCE = r"""
+#include <cuda_fp16.h>
+#define WIDE(x) \
+  ((x) * 2)
+// int ghost(int x) { return x; }
+namespace a {
+struct Pair { int x; int sum() const { return x; } };
+template <typename T, int N>
+__global__ void __launch_bounds__(256) kernel(T* __restrict__ out, const T* in, int n = 1 << 2) {
+  const char* text = "} not a brace {";
+  if (n) { out[0] = in[0]; }
+}
+}  // namespace a
+extern "C" {
+int inside(void) { return 0; }
+}
+extern "C" __attribute__((visibility("default"))) cudaError_t
+launch(void* out, const void* in, std::pair<int, int> two, cudaStream_t) { return cudaSuccess; }
+int declared(int x);
+int last() { return 1; }
+"""
+
+
+def test_functions_are_found_with_their_linkage() -> None:
+    found = functions(code(pieces(SOURCE)))
+    assert [(f.name, f.c_linkage, f.on_device) for f in found] == [
+        ("kernel", False, True), ("inside", True, False), ("launch", True, False),
+        ("last", False, False),
+    ]  # fmt: skip
+
+
+def test_parameters_have_types_names_and_defaults() -> None:
+    kernel, inside, launch, _ = functions(code(pieces(SOURCE)))
+    assert [(p.type, p.name, p.default) for p in kernel.parameters] == [
+        ("T * __restrict__", "out", ""), ("const T *", "in", ""), ("int", "n", "1<<2"),
+    ]  # fmt: skip
+    assert inside.parameters == ()
+    assert [p.name for p in launch.parameters] == ["out", "in", "two", ""]
+
+
+def test_places_are_those_of_the_source() -> None:
+    found = pieces(SOURCE)
+    for piece in found:
+        text = SOURCE[piece.start : piece.end]
+        assert text == piece.text or (text.startswith("#") and text.endswith(piece.text))
+    kernel = functions(code(found))[0]
+    assert SOURCE[kernel.start :].startswith("template <typename T, int N>")
+    assert SOURCE[: code(found)[kernel.close].end].endswith("out[0] = in[0]; }\n}")
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [('const char* x = "open;\n', "line 1"), ("int a;\nre\\\nturn 1;", "line 2: a line ends")],
+)
+def test_what_is_no_cpp_is_named_by_line(source: str, words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        pieces(source)
