@@ -1,6 +1,7 @@
-// fused_add_rmsnorm: one block per row, the row in registers, one barrier. Few rows: as many threads
-// as a row can use. Many rows: few threads with many vectors each, so that several rows share a
-// multiprocessor and one row's loads run under another's reduction; what fits L2 is loaded past L1.
+// fused_add_rmsnorm: one block per row, the row in registers, one barrier. Few rows: as many
+// threads as a row can use. Many rows: few threads with many vectors each, so that several rows
+// share a multiprocessor and one row's loads run under another's reduction; what fits L2 is loaded
+// past L1.
 
 #include <cstdint>
 #include <cuda_bf16.h>
