@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.new.draft import DTYPES, ELEMENTS
@@ -22,13 +22,17 @@ _COUNT = re.compile(
     r"(?:static_cast<[\w:]+>\(|\(int\)\s*)?(?P<tensor>\w+)(?:\.|->)numel\(\)\)?"
     r"(?:\s*/\s*(?P<by>\w+))?\s*;"
 )
-_LIKE = re.compile(r"(\w+)\s*=\s*(?:torch|at)::(?:empty|zeros)_like\(\s*(\w+)")
+_LIKE = re.compile(
+    r"(\w+)\s*=\s*(?:torch|at)::(?:(?:empty|zeros)_like\(\s*(\w+)"
+    r"|(?:empty|zeros)\(\s*(\w+)\.sizes\(\))"
+)
 _MADE = re.compile(
     r"(\w+)\s*=\s*(?:torch|at)::(?:empty|zeros)\(\s*\{([^}]*)\}(?:\s*,\s*(\w+)\.options\(\))?"
 )
 _RETURN = re.compile(r"\breturn\s+(?:std::make_tuple\(|std::tuple|\{)?([\w\s,]+)[)}]?\s*;")
 _DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH)\w*_(?:FLOATING|FLOAT|FP|HALF)\w*\s*\(")
 DATA = r"(?:\.|->)\s*(?:(?:mutable_|const_)?data_ptr|data)\b"
+_VARIABLE = re.compile(rf"\*\s*(?:__restrict__\s+)?(\w+)\s*=[^;=]*?\b(\w+){DATA}")
 _POINTER = re.compile(rf"(\w+){DATA}\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(")
 _CAST = re.compile(
     rf"(?:static|reinterpret)_cast<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>\(\s*(\w+){DATA}"
@@ -68,7 +72,7 @@ def facts_of(
     _sizes(facts, body)
     _shapes(facts, body)
     _elements(facts, body)
-    _writers(facts, function, found, defined)
+    _writers(facts, function, found, defined, dict(_VARIABLE.findall(body)))
     returned = "void" not in function.returns.split()
     if returned:
         for match in _RETURN.finditer(body):
@@ -108,9 +112,9 @@ def _shapes(facts: Facts, body: str) -> None:
     for tensor in dict.fromkeys([*(t for t, _ in facts.sizes), *facts.counts]):
         if shape := _shape_of(facts, tensor):
             facts.shapes[tensor] = shape
-    for out, like in _LIKE.findall(body):
-        if like in facts.shapes:
-            facts.shapes[out] = facts.shapes[like]
+    for out, like, sized in _LIKE.findall(body):
+        if same := facts.shapes.get(like or sized):
+            facts.shapes[out] = same
     for out, extents, _ in _MADE.findall(body):
         words = [e.replace(" ", "") for e in extents.split(",")]
         words = [_as_extent(facts, word) for word in words]
@@ -154,9 +158,16 @@ def _elements(facts: Facts, body: str) -> None:
 
 
 def _writers(
-    facts: Facts, function: Function, found: Sequence[Piece], defined: Sequence[Function]
+    facts: Facts,
+    function: Function,
+    found: Sequence[Piece],
+    defined: Sequence[Function],
+    variables: Mapping[str, str],
 ) -> None:
-    """Each launch k<<<...>>>(a.data_ptr(), ...): the kernel's const pointers are read only."""
+    """Each launch k<<<...>>>(a.data_ptr(), ...): the kernel's const pointers are read only.
+
+    `variables` are pointers by name, with the tensor that each points into.
+    """
     kernels = {f.name: f for f in defined if "__global__" in f.returns}
     name = ""
     for index in range(function.body, function.close):
@@ -165,9 +176,15 @@ def _writers(
         if found[index].text == ">>>" and name and found[index + 1].text == "(":
             arguments = split(found[index + 2 : closing(found, index + 1)])
             for argument, parameter in zip(arguments, kernels[name].parameters, strict=False):
-                texts = [p.text for p in argument]
-                if any("data" in text for text in texts) and "*" in parameter.type:
-                    at = next(i for i, text in enumerate(texts) if "data" in text)
-                    tensor = texts[at - 2]
+                tensor = _pointed([p.text for p in argument], variables)
+                if tensor and "*" in parameter.type:
                     writes = re.search(r"\bconst\b", parameter.type) is None
                     facts.written[tensor] = facts.written.get(tensor, False) or writes
+
+
+def _pointed(texts: Sequence[str], variables: Mapping[str, str]) -> str | None:
+    """The tensor whose data an argument is: a.data_ptr<T>(), or a variable that holds it."""
+    at = next((i for i, text in enumerate(texts) if "data" in text), None)
+    if at is not None and at >= 2:
+        return texts[at - 2]
+    return variables.get(texts[0]) if len(texts) == 1 else None

@@ -10,7 +10,16 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.draft import DTYPES, Draft, Scalar, Tensor
 from astra_chat.tools.new.facts import Facts, facts_of
 from astra_chat.tools.new.launch import baseline
-from astra_chat.tools.new.source import Function, Parameter, Piece, closing, split
+from astra_chat.tools.new.source import (
+    Function,
+    Parameter,
+    Piece,
+    closing,
+    code,
+    functions,
+    pieces,
+    split,
+)
 from astra_chat.tools.types import DTypeName
 
 MODULES = ("PYBIND11_MODULE", "TORCH_LIBRARY", "TORCH_LIBRARY_FRAGMENT", "TORCH_LIBRARY_IMPL")
@@ -20,6 +29,7 @@ HEADERS = re.compile(
     r'["<](torch|ATen|c10|pybind11|tvm|dlpack|Python\.h|caffe2)(/[^">]*)?[">]|["<]Python\.h[">]'
 )
 TENSORS = ("Tensor", "TensorView", "DLTensor")
+_COPY = re.compile(r"((?:[\w:&]+[ \t]+&?)?\b(\w+)\s*=\s*(\w+)\.contiguous\(\)\s*;)")
 _INTEGERS = ("int64_t", "int", "long", "int32_t", "std::int64_t")
 _FLOATS = ("double", "float")
 
@@ -109,7 +119,13 @@ def draft_of(
     export: Export, source: str, found: Sequence[Piece], defined: Sequence[Function], entry: str
 ) -> Draft:
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
-    plain = [piece for piece in found if not piece.token.directive]
+    plain = code(found)
+    if (same := _without_copies(source, export.function, plain)) != source:
+        found = pieces(same)
+        plain = code(found)
+        defined = functions(plain)
+        again = next(e for e in exports(plain, defined) if e.name == export.name)
+        return draft_of(again, same, found, defined, entry)
     facts = facts_of(export.function, source, plain, defined)
     tensors, integers, scalars = _parameters(export, facts)
     dims = list(dict.fromkeys([*facts.dims, *integers]))
@@ -124,6 +140,15 @@ def draft_of(
         origin=f"{export.name} of the {export.kind} extension",
     )  # fmt: skip
     return replace(draft, baseline=baseline(draft, export.function, facts, source, found, defined))
+
+
+def _without_copies(source: str, function: Function, plain: Sequence[Piece]) -> str:
+    """`auto a = b.contiguous();` is cut and a is b: the contract's tensors are contiguous."""
+    start, end = plain[function.body].start, plain[function.close].end
+    body = source[start:end]
+    for statement, copy, tensor in _COPY.findall(body):
+        body = re.sub(rf"\b{copy}\b", tensor, body.replace(statement, ""))
+    return source[:start] + body + source[end:]
 
 
 def _element(facts: Facts, tensor: str) -> DTypeName | None:

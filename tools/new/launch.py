@@ -33,6 +33,7 @@ _DTYPE_TEST = re.compile(
 )
 _DTYPE_TYPES = {"BFloat16": "__nv_bfloat16", "Half": "__half", "Float16": "__half"}
 _RETURN = re.compile(r"\breturn\b[^;]*;$")
+_LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
 _UNUSED = re.compile(r"\s*(?:const\s+|constexpr\s+)*DL(DataType|Device)\b")
 _STREAM_MADE = re.compile(r"^\s*(const\s+)?(auto|cudaStream_t|at::cuda::CUDAStream)\s+\w+\s*=")
 _DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH)\w*\s*\($")
@@ -228,6 +229,9 @@ def _statement(draft: Draft, facts: Facts, statement: str, deep: int) -> Iterato
         yield from (f"{margin}// {line.strip()}" for line in statement.splitlines())
         return
     lines = text.splitlines()
+    if launch := _LAUNCH.search(text):
+        if launch[1].count(",") < 3 and "stream" not in launch[1]:
+            yield f"{margin}// {MARK}: launch it on `stream`, the fourth of <<<...>>>"
     yield margin + lines[0]
     yield from (f"{margin}    {line.strip()}" for line in lines[1:])
 

@@ -66,6 +66,15 @@ def test_a_tvm_ffi_file_is_understood() -> None:
     assert found.dims == ("n",) and found.dtypes == ("float16",)
 
 
+def test_copies_and_variables_are_seen_through() -> None:
+    found = draft("muladd_library.cu")
+    assert [(t.name, t.written, t.shape) for t in found.tensors] == [
+        ("result", True, ("count",)), ("a", False, ("count",)), ("b", False, ()),
+    ]  # fmt: skip
+    assert found.dtypes == ("float32",) and "contiguous()" not in found.baseline
+    assert "const float* first = static_cast<const float*>(a);" in found.baseline
+
+
 def test_the_schema_says_what_is_written_where_no_launch_shows_it() -> None:
     source = (
         "void f(at::Tensor x, at::Tensor z, int64_t n) { go(x, z); }\n"

@@ -72,6 +72,11 @@ def test_statements(statement: str, left: str) -> None:
     assert left in body(statement)
 
 
+def test_a_launch_on_the_default_stream_is_marked() -> None:
+    assert "COMPLETE: launch it on `stream`" in draft("muladd_library.cu").baseline
+    assert "COMPLETE: launch it" not in draft("gate_library.cu").baseline
+
+
 def test_a_helper_that_was_cut_is_named_where_it_is_called() -> None:
     text = draft_of(EXTENSION % "auto y = torch::empty_like(x); helper(x);", "m", None).baseline
     assert "COMPLETE: helper used the framework and was cut" in text
