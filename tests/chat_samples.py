@@ -452,4 +452,9 @@ def _timeless(event: Event) -> str:
     for part in (document, *(document.get(key) or {} for key in ("report", "evaluation"))):
         part.pop("steps", None)
         part.pop("check", None)
+    outcome = (document.get("evaluation") or {}).get("outcome") or {}
+    if outcome.get("kind") == "timed":
+        outcome["correct"] = "right on drawn numbers"
+    elif outcome.get("kind") in ("wrong", "correct"):
+        document["evaluation"]["outcome"] = {"kind": outcome["kind"]}
     return json.dumps(document)
