@@ -1,8 +1,9 @@
-// fused_add_rmsnorm: one block per row, the row in registers, its weight loaded with it, one barrier.
-// Few rows: as many threads as a row can use, for a short way from load to store. Many rows: few
-// threads with many vectors each, so that several rows share a multiprocessor and one row's loads
-// run under another's reduction. Results are stored as streaming; a call that fits L2 is loaded past
-// L1. Arguments fill one line of the constant cache: its miss is on the way of every block.
+// fused_add_rmsnorm: one block per row, the row in registers, its weight loaded with it, one
+// barrier. Few rows: as many threads as a row can use, for a short way from load to store. Many
+// rows: few threads with many vectors each, so that several rows share a multiprocessor and one
+// row's loads run under another's reduction. Results are stored as streaming; a call that fits L2
+// is loaded past L1. Arguments fill one line of the constant cache: its miss is on the way of every
+// block.
 
 #include <cstdint>
 #include <cuda_bf16.h>

@@ -1,8 +1,9 @@
 // merge_state_v2: one thread per 16-byte pack, nothing computed that need not be. Where a head has
 // one of the usual sizes and the call fills whole blocks, sizes are constants of the kernel and no
-// thread tests where it stands; other calls take a two-dimensional block, so that no thread divides.
-// The two weights are a logistic function of one difference: an exponential and a reciprocal. A call
-// that fits L2 is loaded past L1; a larger one takes larger blocks. Results are stored as streaming.
+// thread tests where it stands; other calls take a two-dimensional block, so that no thread
+// divides. The two weights are a logistic function of one difference: an exponential and a
+// reciprocal. A call that fits L2 is loaded past L1; a larger one takes larger blocks. Results are
+// stored as streaming.
 
 #include <cstdint>
 #include <cuda_bf16.h>

@@ -1,5 +1,5 @@
-// merge_state_v2: two 16-byte packs per thread, a block apart, all loads issued before the first use.
-// Weights by one exponential and one reciprocal, loads past L1, streaming stores.
+// merge_state_v2: two 16-byte packs per thread, a block apart, all loads issued before the first
+// use. Weights by one exponential and one reciprocal, loads past L1, streaming stores.
 
 #include <cstdint>
 #include <cuda_bf16.h>
