@@ -14,6 +14,7 @@ from astra_chat.tools.virtual_gpu.c_engine.code import (
 )
 from astra_chat.tools.virtual_gpu.syntax import (
     Address,
+    Group,
     Operand,
     Register,
     Symbol,
@@ -174,6 +175,28 @@ def store(code: Code) -> None:
 def prefetch(code: Code) -> None:
     code.ignore("global", "local", "L1", "L2")
     code.ignore_hints()
+
+
+@family("createpolicy")
+def createpolicy(code: Code) -> None:
+    """An eviction policy, for the hints of loads and stores: it concerns speed only."""
+    code.option("fractional", "range", "cvt")
+    code.ignore("global", "L2")
+    code.ignore_hints()
+    code.type()
+    code.write(0, "b64", "0")
+
+
+@family("vprintf")
+def printf(code: Code) -> None:
+    """What the kernel prints is dropped; the call returns 0 as for an empty format."""
+    results = code.operand(0)
+    for item in results.items if isinstance(results, Group) else ():
+        if isinstance(item, Symbol):
+            where = code.array(code.symbol(item, 64), "uint64_t")
+            nothing = code.array("0u")
+            site = _site(code, 4, writes=True, ordered=True)
+            code.warp(f"store(w, {site}, LOCAL, {where}, m, {nothing});")
 
 
 _UPDATES = {
