@@ -185,7 +185,7 @@ def _device_code(ptx: str, task: Task) -> Said:
 def plain(name: str) -> str:
     """The last identifier of a mangled name: "calls" of _ZZ12silu_and_mulE5calls."""
     last = name
-    if name.startswith("_Z"):
+    if name.startswith("_Z") and not re.match(r"_ZN?K?St", name):
         for number in re.finditer(r"\d+", name):
             word = name[number.end() : number.end() + int(number[0])]
             if len(word) == int(number[0]) and word.isidentifier():

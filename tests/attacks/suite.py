@@ -54,9 +54,13 @@ class Attack(Value):
     gpu: bool = False
     all_cases: bool = False
     endless: bool = False
+    virtual_only: bool = False
     how: str = ""
     test: str = ""
     """Of test_impossible.py."""
+
+    def runs_on(self, kind: str) -> bool:
+        return not (self.virtual_only if kind == "cuda" else self.gpu)
 
     @property
     def source(self) -> str:
@@ -168,6 +172,8 @@ def caught(bench: Bench, attack: Attack, gate: str) -> Said:
 
 
 def _caught(bench: Bench, attack: Attack, gate: str) -> Said:
+    if gate == "audit" and not isinstance(bench.build(attack.source), Build):
+        return Said(caught=True, words="it does not link with the CUDA runtime")
     if gate in ("guard", "audit"):
         found = (bench.guarded if gate == "guard" else bench.audited)(attack.source)
         words = "; ".join(f"line {f.line}: {f.what}" for f in found[:2])
@@ -205,7 +211,7 @@ def record(kind: str, workers: int) -> None:
         }
         for bench in benches.values():
             bench.prepare()
-        todo = [(a, g) for a in attacks() for g in a.gates if kind == "cuda" or not a.gpu]
+        todo = [(a, g) for a in attacks() for g in a.gates if a.runs_on(kind)]
         alone = [(a, g) for a, g in todo if a.endless or g == "time"]
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(lambda pair: _note_honest(benches, seen, *pair), honest()))

@@ -87,8 +87,8 @@ def test_an_attack_is_caught_before_it_runs(
 def test_an_attack_is_caught_when_it_runs(
     bench: Benches, device: Device, attack: suite.Attack, gate: str
 ) -> None:
-    if attack.gpu and device.kind != "cuda":
-        pytest.skip("cannot be told without a GPU")
+    if not attack.runs_on(device.kind):
+        pytest.skip("cannot be told on this device")
     found = suite.caught(bench(attack.task), attack, gate)
     assert found.caught, found.words
 
