@@ -94,7 +94,7 @@ def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:
     """Libraries of a file's kernels for the C engine, those left out that run on NumPy only.
 
     For a process that may not start a compiler; the cache keeps them. With `auto` also those that
-    take long to compile are left out. Raises EnvironmentLack where they can not be compiled.
+    take long to compile, or can not be compiled, are left out; else that raises EnvironmentLack.
     """
     libraries: dict[str, Path] = {}
     try:
@@ -104,8 +104,11 @@ def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:
     for kernel in module.kernels:
         try:
             program = c_engine.translate(module, kernel)
+            if engine == "c" or numpy_engine.count(program.reference) <= C_LARGEST_KERNEL:
+                libraries[kernel] = program.library()
         except PtxUnsupported:
             continue
-        if engine == "c" or numpy_engine.count(program.reference) <= C_LARGEST_KERNEL:
-            libraries[kernel] = program.library()
+        except EnvironmentLack:
+            if engine == "c":
+                raise
     return libraries
