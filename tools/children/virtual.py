@@ -103,18 +103,21 @@ def _run(
     if sampled:
         ran, blocks = sampled[0].blocks_run, sampled[0].launch.grid.count
         done["sampled"] = f"{ran} of {blocks} blocks"
-    if request["counters"]:
-        found = estimate(gpu.reports(), request["resources"], spec(request["spec"]))
-        done["estimate"] = asdict(found)
-        done["launches"] = [
-            {
-                "kernel": r.launch.kernel,
-                "scale": r.launch.grid.count / max(1, r.blocks_run),
-                "counters": vars(r.counters),
-            }
-            for r in gpu.reports()
-        ]
-    return done
+    return done | (_counted(gpu, request) if request["counters"] else {})
+
+
+def _counted(gpu: VirtualGpu, request: dict[str, Any]) -> dict[str, Any]:
+    """The estimate of a call's time, and the counters that it rests on."""
+    found = estimate(gpu.reports(), request["resources"], spec(request["spec"]))
+    launches = [
+        {
+            "kernel": r.launch.kernel,
+            "scale": r.launch.grid.count / max(1, r.blocks_run),
+            "counters": vars(r.counters),
+        }
+        for r in gpu.reports()
+    ]
+    return {"estimate": asdict(found), "launches": launches}
 
 
 def _host_write(name: str) -> dict[str, Any]:
