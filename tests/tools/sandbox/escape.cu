@@ -102,8 +102,13 @@ static int attempt(int64_t which) {
   }
 }
 
+__global__ void tell(float* out, float result, float error) {
+  out[0] = result;
+  out[1] = error;
+}
+
 extern "C" cudaError_t silu_and_mul(void* out, const void*, int64_t tokens, int64_t, int,
-                                    cudaStream_t) {
+                                    cudaStream_t stream) {
   switch (tokens) {
     case 40: raise(SIGKILL);
     case 41: for (;;) {}
@@ -113,8 +118,7 @@ extern "C" cudaError_t silu_and_mul(void* out, const void*, int64_t tokens, int6
     case 45: fputs("Traceback (most recent call last)\n File astra_chat\n", stderr); exit(0);
   }
   errno = 0;
-  float* result = (float*)out;
-  result[0] = float(attempt(tokens));
-  result[1] = float(errno);
-  return cudaSuccess;
+  const float result = float(attempt(tokens));
+  tell<<<1, 1, 0, stream>>>((float*)out, result, float(errno));
+  return cudaGetLastError();
 }
