@@ -9,7 +9,7 @@ demo: $(READY)
 	$(BIN)/astra-chat run silu_and_mul
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(READY)
 	$(BIN)/ruff check
