@@ -169,13 +169,12 @@ def _evaluation(path: Path) -> Evaluation | None:
 
 
 def _task_of(evaluation: Evaluation, runs: Sequence[Run]) -> str:
-    """The task whose timed cases are this evaluation's."""
+    """The task of the run whose timed cases this evaluation shares most of."""
     assert isinstance(evaluation.outcome, Timed)
     labels = {case.case.label for case in evaluation.outcome.cases}
-    for run in runs:
-        if labels & {case.case.label for case in run.timed.cases}:
-            return run.task
-    return ""
+    shared = [(len(labels & {c.case.label for c in run.timed.cases}), run.task) for run in runs]
+    most, task = max(shared, default=(0, ""))
+    return task if most else ""
 
 
 def _us(value: float | None) -> str:
