@@ -56,13 +56,21 @@ def in_own_loop(chat: Callable[[], Coroutine[None, None, T]], interrupt: Callabl
     """
     if not _loop_is_running():
         return asyncio.run(chat())
-    with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(lambda: asyncio.run(chat()))
-        while True:
-            try:
-                return running.result()
-            except KeyboardInterrupt:
-                interrupt()
+    with _ctrl_c_calls(interrupt), ThreadPoolExecutor(1) as threads:
+        return threads.submit(lambda: asyncio.run(chat())).result()
+
+
+@contextmanager
+def _ctrl_c_calls(interrupt: Callable[[], None]) -> Iterator[None]:
+    """A handler, not an exception: that could strike before anybody is there to catch it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: interrupt())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _loop_is_running() -> bool:

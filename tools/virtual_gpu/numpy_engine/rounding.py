@@ -226,8 +226,10 @@ def _split(a: Array) -> tuple[Array, Array]:
 
 
 def _slow_fma(a: float, b: float, c: float) -> float:
-    if not all(map(np.isfinite, (a, b, c))):
+    if not (np.isfinite(a) and np.isfinite(b)):
         return a * b + c
+    if not np.isfinite(c):
+        return c  # the product is finite, even where it would overflow
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if exact == 0:
         return a * b + c
