@@ -146,7 +146,7 @@ def test_results_remembered_by_address(bench: Bench, scalar: str) -> None:
 
 
 def test_work_that_stops_after_some_calls(bench: Bench, scalar: str) -> None:
-    tired = f"  static int calls = 0;\n  if (++calls > 25) return cudaSuccess;\n{SWITCH}"
+    tired = f"  static int calls = 0;\n  if (++calls > 12) return cudaSuccess;\n{SWITCH}"
     assert wrong(bench.check(edited(scalar, SWITCH, tired))).reason == "unwritten"
 
 
