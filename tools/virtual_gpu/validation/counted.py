@@ -1,0 +1,127 @@
+"""What the virtual GPU counts of a set's points."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.virtual_gpu.compile import compile_file
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu, device_array
+from astra_chat.tools.virtual_gpu.specs import GpuSpec
+from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Engine, Launch, LaunchReport
+from astra_chat.tools.virtual_gpu.validation.points import Point
+
+SAMPLE_INSTRUCTIONS = 20_000_000
+"""Of single threads: a launch that is worth more runs a sample of its blocks."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Of one point."""
+
+    reports: tuple[LaunchReport, ...]
+    resources: dict[str, tuple[int, int]]
+
+
+Counts = dict[tuple[str, int, int], Counted]
+"""By Point.key."""
+
+
+def count(
+    points: Iterable[Point], spec: GpuSpec, engine: Engine = "auto"
+) -> Iterator[tuple[Point, Counted]]:
+    """Runs every point once. Raises BadInput for a kernel that fails, and for one that the virtual
+    GPU lacks something for."""
+    with tempfile.TemporaryDirectory(prefix="astra-count-") as name:
+        for source, of_source in itertools.groupby(points, key=lambda p: p.source):
+            gpu = VirtualGpu(spec, sample_instructions=SAMPLE_INSTRUCTIONS, engine=engine)
+            built = compile_file(source, Path(name), spec)
+            library = gpu.load(built.library, built.ptx, built.resources)
+            for point in of_source:
+                reports = _run(gpu, library, point)
+                kernels = {r.launch.kernel for r in reports}
+                yield point, Counted(reports, {k: built.resources[k] for k in kernels})
+
+
+def _run(gpu: VirtualGpu, library: Any, point: Point) -> tuple[LaunchReport, ...]:
+    arrays = {"out": device_array(point.out_bytes), "in": device_array(point.in_bytes)}
+    arrays["out"][:] = 0
+    arrays["in"].view(np.uint32)[:] = words(point.in_bytes // 4)
+    addresses = {name: gpu.register(array, name) for name, array in arrays.items()}
+    gpu.reset()
+    try:
+        status = getattr(library, point.variant)(
+            ctypes.c_void_p(addresses["out"]), ctypes.c_void_p(addresses["in"]),
+            ctypes.c_int64(point.a), ctypes.c_int64(point.b), None,
+        )  # fmt: skip
+        if status or gpu.fault:
+            raise BadInput(f"{point.variant}: CUDA error {status}: {gpu.fault}")
+        return tuple(gpu.reports())
+    finally:
+        for address in addresses.values():
+            gpu.unregister(address)
+
+
+def words(number: int) -> NDArray[np.uint32]:
+    """The first words of a buffer as measure.cu fills it: halves of 0 to 2. uint32 [number]."""
+    x = np.arange(number, dtype=np.uint32) * np.uint32(2654435761)
+    x = (x ^ x >> np.uint32(15)) * np.uint32(2246822519)
+    return np.uint32(0x38000000) | ((x ^ x >> np.uint32(13)) & np.uint32(0x07FF3FFF))
+
+
+def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:
+    """A JSON object a line."""
+    with path.open("w") as out:
+        for point, counted in counts:
+            row = {
+                "variant": point.variant, "a": point.a, "b": point.b,
+                "resources": counted.resources, "reports": [_stored(r) for r in counted.reports],
+            }  # fmt: skip
+            print(json.dumps(row), file=out, flush=True)
+
+
+def read_counts(path: Path) -> Counts:
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {
+        (row["variant"], row["a"], row["b"]): Counted(
+            tuple(read_report(r) for r in row["reports"]),
+            {kernel: tuple(v) for kernel, v in row["resources"].items()},
+        )
+        for row in rows
+    }
+
+
+def _stored(report: LaunchReport) -> dict[str, Any]:
+    launch = asdict(report.launch)
+    del launch["params"]
+    return {"launch": launch, "blocks_run": report.blocks_run, "counters": asdict(report.counters)}
+
+
+def read_report(stored: dict[str, Any]) -> LaunchReport:
+    """A report as write_counts keeps it, without its parameters."""
+    launch, counters = stored["launch"], dict(stored["counters"])
+    counters["warp_instructions"] = Counter(counters["warp_instructions"])
+    return LaunchReport(
+        Launch(
+            launch["kernel"], Dim3(**launch["grid"]), Dim3(**launch["block"]),
+            launch["dynamic_shared_bytes"], b"",
+        ),
+        stored["blocks_run"],
+        Counters(**counters),
+    )  # fmt: skip
+
+
+def pick(points: Sequence[Point], counts: Counts) -> list[tuple[Point, Counted]]:
+    """The points that were counted."""
+    return [(point, counts[point.key]) for point in points if point.key in counts]
