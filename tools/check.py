@@ -7,22 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
-
-import numpy as np
 
 from astra_chat.tools.build import Build
-from astra_chat.tools.floats import OVERFLOW, Array, as_float
+from astra_chat.tools.compare import compare
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.precision import Yardstick
 from astra_chat.tools.runner import CaseRun, Failure, Runner
-from astra_chat.tools.tasks import Arg, Task, Tolerance
+from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import (
     ITEM_BYTES,
     CheckRecord,
     Correct,
     Crashed,
-    DTypeName,
     ErrorNorm,
     How,
     Wrong,
@@ -166,122 +162,3 @@ def _ratio(error: ErrorNorm) -> float:
     if error.candidate_ulps == error.baseline_ulps:
         return 1.0
     return error.candidate_ulps / max(error.baseline_ulps, LEAST_ULPS)
-
-
-def compare(task: Task, run: CaseRun) -> float | Wrong:
-    """Worst |got - expected| / tolerance of a case, or what is wrong with it."""
-    worst = 0.0
-    for copy in range(run.copies):
-        verdict = _compare_copy(task, run, copy)
-        if isinstance(verdict, Wrong):
-            return verdict
-        worst = max(worst, verdict)
-    return worst
-
-
-def _compare_copy(task: Task, run: CaseRun, copy: int) -> float | Wrong:
-    worst = 0.0
-    for arg in task.args:
-        content, guards = run.after(arg, copy)
-        if wrong := _outside(arg, run, guards) or _read_only(arg, run, content):
-            return wrong
-        if arg.written:
-            verdict = _written(task, arg, run, content)
-            if isinstance(verdict, Wrong):
-                return verdict
-            worst = max(worst, verdict)
-    return worst
-
-
-def _outside(arg: Arg, run: CaseRun, guards: Array) -> Wrong | None:
-    touched = np.flatnonzero(guards.view(np.uint16) != run.pattern) if len(guards) else guards
-    if not len(touched):
-        return None
-    return Wrong(
-        case=run.truth.case, argument=arg.name, reason="write_outside", index=(int(touched[0]),),
-        expected=float("nan"), got=float("nan"), bad=len(touched), total=len(guards) // 2,
-        note="bytes outside the argument changed",
-    )  # fmt: skip
-
-
-def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
-    if arg.written:
-        return None
-    before = np.fromfile(run.truth.input_path(arg), dtype=np.uint8)
-    changed = np.flatnonzero(content != before)
-    if not len(changed):
-        return None
-    dtype = arg.dtype_of(run.truth.case)
-    flat = int(changed[0]) // ITEM_BYTES[dtype]
-    return Wrong(
-        case=run.truth.case, argument=arg.name, reason="input_changed",
-        index=_index(flat, arg.shape_of(run.truth.case)),
-        expected=float(as_float(before, dtype)[flat]), got=float(as_float(content, dtype)[flat]),
-        bad=len(changed), total=len(before), note="an argument that may only be read changed",
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Of values with the truth, element by element."""
-
-    good: Array
-    same_pattern: Array
-    """NaN and infinity are where they belong."""
-    share: Array
-    """Error over the allowed error."""
-    allowed: Array
-
-
-def compare_values(
-    got: Array, expected: Array, tolerance: Tolerance, dtype: DTypeName
-) -> Comparison:
-    """float64 against float64. NaN and infinity patterns first: no comparison with NaN is true."""
-    overflow = OVERFLOW[dtype]
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        beyond = np.abs(expected) > overflow * (1 + tolerance.rtol)
-        same_pattern = (np.isnan(got) == np.isnan(expected)) & (
-            ~beyond | (np.isinf(got) & (np.sign(got) == np.sign(expected)))
-        )
-        target = np.clip(expected, -overflow, overflow)
-        allowed = tolerance.atol + tolerance.rtol * np.abs(target)
-        error = np.abs(np.clip(got, -overflow, overflow) - target)
-        share = np.where(error == 0, 0.0, error / allowed)
-    good = same_pattern & ((share <= 1.0) | np.isnan(expected))
-    return Comparison(good, same_pattern, share, allowed)
-
-
-def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wrong:
-    case, dtype = run.truth.case, arg.dtype_of(run.truth.case)
-    got, expected = as_float(content, dtype), run.truth.expected(arg)
-    found = compare_values(got, expected, task.tolerance[dtype], dtype)
-    good, share = found.good, found.share
-    if (covered := run.coverage(arg)) is not None:
-        ran = covered.reshape(-1, ITEM_BYTES[dtype]).any(axis=1)
-        good = good | ~ran
-        share = share[ran]
-    bad = np.flatnonzero(~good)
-    if not len(bad):
-        return float(np.nanmax(share, initial=0.0))
-    first = int(bad[0])
-    return Wrong(
-        case=case, argument=arg.name,
-        reason=_reason(run, content, dtype, first, bool(found.same_pattern[first])),
-        index=_index(first, arg.shape_of(case)),
-        expected=float(expected[first]), got=float(got[first]), bad=len(bad), total=len(good),
-        note=f"allowed error there: {float(found.allowed[first]):.3g}",
-    )  # fmt: skip
-
-
-def _reason(
-    run: CaseRun, content: Array, dtype: DTypeName, first: int, same_pattern: bool
-) -> Literal["value", "nan_pattern", "unwritten"]:
-    """ "unwritten" where the first bad element still holds the poison."""
-    words = content.view(np.uint16).reshape(-1, ITEM_BYTES[dtype] // 2)
-    if (words[first] == run.pattern).all():
-        return "unwritten"
-    return "value" if same_pattern else "nan_pattern"
-
-
-def _index(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.unravel_index(flat, shape))

@@ -7,7 +7,8 @@ import secrets
 from collections.abc import Callable, Sequence
 
 from astra_chat.tools.build import Build, build_all
-from astra_chat.tools.check import Call, Seen, check, compare
+from astra_chat.tools.check import Call, Seen, check
+from astra_chat.tools.compare import compare
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.hidden import SEED_BITS, draw, seeded, twin
 from astra_chat.tools.oracle import Oracle, Truth

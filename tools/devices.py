@@ -51,6 +51,18 @@ def cuda_device(index: int) -> Device:
     return Device(kind="cuda", index=index, name=name, arch=arch, spec=known)
 
 
+def gpu_uuid(index: int) -> str:
+    """The driver's own name of a GPU, the same in every process. Raises EnvironmentLack."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        return str(pynvml.nvmlDeviceGetUUID(handle))
+    except pynvml.NVMLError as error:
+        raise EnvironmentLack(f"the driver does not name CUDA device {index}: {error}") from None
+
+
 def _gpus() -> list[tuple[str, str]]:
     """(name, real architecture) of every GPU that the driver shows; empty without a driver."""
     import pynvml

@@ -14,7 +14,13 @@ from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.guard import guard
 from astra_chat.tools.oracle import Oracle, Truth
 from astra_chat.tools.process import Stop
-from astra_chat.tools.profile import profile_cuda, profile_virtual, unprofiled
+from astra_chat.tools.profile import (
+    counted,
+    counted_report,
+    profile_cuda,
+    profile_virtual,
+    unprofiled,
+)
 from astra_chat.tools.runner import Failure, Runner
 from astra_chat.tools.sandbox.level import require_isolation
 from astra_chat.tools.sanitize import TOOLS, sanitize_cuda
@@ -86,7 +92,10 @@ class Judge:
         )
         self._stop = Stop()
         self._oracle = Oracle(task)
-        self._runner = Runner(task, device, self._stop, engine)
+        self._runner = Runner(
+            task, device, self._stop, engine,
+            on_wait=lambda step, words: self._tell(step, 0, 1, words),
+        )  # fmt: skip
         self._checker = Checker(self._runner, self._oracle)
 
     def __enter__(self) -> Judge:
@@ -97,6 +106,7 @@ class Judge:
 
     def close(self) -> None:
         """Delete the inputs and expected outputs that this judge made."""
+        self._runner.dismiss()
         self._oracle.close()
 
     def cancel(self) -> None:
@@ -129,6 +139,7 @@ class Judge:
         built = self._built(source, steps)
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
+        self._prepare_to_time(built)
         correct = self._checked(built, extra_cases, steps)
         if not isinstance(correct, Correct):
             return self._evaluation(source, correct, steps, built)
@@ -167,7 +178,7 @@ class Judge:
             if not isinstance(found, list):
                 return self._evaluation(source, found, steps, built)
             timed = found
-        profile = self._profiled(built, self.weighted, timed, steps, insist=True)
+        profile = self._profiled(built, self.weighted, timed, steps)
         if isinstance(profile, Profile):
             return profile
         return self._evaluation(source, profile, steps, built)
@@ -175,6 +186,7 @@ class Judge:
     def _evaluation(
         self, source: str, outcome: Outcome, steps: _Steps, built: Build | None = None
     ) -> Evaluation:
+        self._runner.dismiss()
         return Evaluation(
             candidate=candidate_id(source), device=self.device, outcome=outcome,
             resources=built.resources if built else (), steps=steps.done(), check=steps.record,
@@ -209,10 +221,21 @@ class Judge:
         self, built: Build, extra_cases: Sequence[Case], steps: _Steps
     ) -> Correct | Wrong | Failure:
         with steps.step("check"):
+            self._runner.prepare(self._baseline_build(), "check", self._oracle.inputs)
+            self._runner.prepare(built, "check", self._oracle.inputs)
             outcome, steps.record = self._checker.check(
                 built, extra_cases, lambda *progress: self._tell("check", *progress)
             )
         return outcome
+
+    def _prepare_to_time(self, built: Build) -> None:
+        baseline = self._baseline_build()
+        self._runner.prepare(built, "time", self._oracle.inputs, baseline)
+
+    def _baseline_build(self) -> Build:
+        baseline = build_all(self.task, [self.baseline], self.device, self._stop)[0]
+        assert isinstance(baseline, Build)
+        return baseline
 
     def _sanitized(self, built: Build, steps: _Steps) -> Unsafe | TimedOut | None:
         """Compute Sanitizer on the smallest case of each dtype; the virtual GPU has checked all."""
@@ -232,8 +255,7 @@ class Judge:
         with steps.step("time"):
             truths = self._truths("time", [case for case, _ in weighted])
             weights = [weight for _, weight in weighted]
-            baseline = build_all(self.task, [self.baseline], self.device, self._stop)[0]
-            assert isinstance(baseline, Build)
+            baseline = self._baseline_build()
             words = "estimated" if self.device.kind == "virtual" else "measured"
             return time_cases(
                 self._runner, built, baseline, list(zip(truths, weights, strict=True)),
@@ -241,14 +263,10 @@ class Judge:
             )  # fmt: skip
 
     def _profiled(
-        self,
-        built: Build,
-        weighted: Weighted,
-        timed: list[TimedCase],
-        steps: _Steps,
-        insist: bool = False,
-    ) -> Profile | TimedOut:
-        """Profile of the case of greatest weight; without ncu a poorer one, unless `insist`."""
+        self, built: Build, weighted: Weighted, timed: list[TimedCase], steps: _Steps
+    ) -> Profile | Wrong | Implausible | Failure:
+        """Profile of the case of greatest weight; a poorer one where Nsight Compute cannot be used,
+        and that without `timed`, too, which is empty where a profile alone is asked for."""
         weights = [weight for _, weight in weighted]
         heaviest = weights.index(max(weights))
         with steps.step("profile"):
@@ -259,9 +277,16 @@ class Judge:
             try:
                 return profile_cuda(self._runner, built, truth)
             except EnvironmentLack as lack:
-                if insist:
-                    raise
-                return unprofiled(timed[heaviest].time, str(lack))
+                reason = str(lack)
+        if timed:
+            return unprofiled(timed[heaviest].time, reason)
+        found = self._timed(built, (weighted[heaviest],), steps)
+        if not isinstance(found, list):
+            return found
+        report = counted_report(self._runner, built, truth)
+        return (
+            counted(found[0].time, report, reason) if report else unprofiled(found[0].time, reason)
+        )
 
     def _truths(self, step: StepName, cases: Sequence[Case]) -> list[Truth]:
         return self._oracle.truths(

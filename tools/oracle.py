@@ -28,9 +28,11 @@ class Truth:
 
     case: Case
     folder: Path
+    """Of the expected outputs: no runner may read it."""
+    inputs: Path
 
     def input_path(self, arg: Arg) -> Path:
-        return self.folder / f"{arg.name}.in"
+        return self.inputs / f"{arg.name}.in"
 
     def expected(self, arg: Arg) -> np.ndarray[Any, np.dtype[np.float64]]:
         """float64, flat, in row-major order."""
@@ -44,6 +46,9 @@ class Oracle:
         self._task = task
         self._root = tempfile.TemporaryDirectory(prefix="astra-oracle-")
         self._asked = Path(self._root.name) / "asked"
+        self.inputs = Path(self._root.name) / "inputs"
+        """Holds the inputs of all cases, and nothing that is expected."""
+        self.inputs.mkdir()
         self._worker: Worker | None = None
         self._line = -1
 
@@ -53,7 +58,8 @@ class Oracle:
 
     def forget(self, truth: Truth) -> None:
         """Delete a case's inputs and results."""
-        shutil.rmtree(truth.folder, ignore_errors=True)
+        for folder in (truth.folder, truth.inputs):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def truths(
         self,
@@ -62,19 +68,23 @@ class Oracle:
         on_case: Callable[[int], None] = lambda _: None,
     ) -> list[Truth]:
         """Inputs and results of these cases. Raises BadInput where reference.py fails."""
-        found = [Truth(case, self._folder(case)) for case in cases]
+        found = [Truth(case, *self._folders(case)) for case in cases]
         missing = [t for t in {t.folder: t for t in found}.values() if not t.folder.is_dir()]
         if missing:
             self._make(missing, stop, on_case)
         return found
 
-    def _folder(self, case: Case) -> Path:
-        return Path(self._root.name) / sha256_of(case.model_dump_json())[:16]
+    def _folders(self, case: Case) -> tuple[Path, Path]:
+        """Of a case's expected outputs, and of its inputs."""
+        name = sha256_of(case.model_dump_json())[:16]
+        return Path(self._root.name) / name, self.inputs / name
 
     def _make(self, missing: list[Truth], stop: Stop, on_case: Callable[[int], None]) -> None:
         scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
+        for truth in missing:
+            truth.inputs.mkdir(exist_ok=True)
         items = [
-            {"case": t.case.model_dump(), "folder": str(s)}
+            {"case": t.case.model_dump(), "folder": str(s), "inputs": str(t.inputs)}
             for t, s in zip(missing, scratch, strict=True)
         ]
         made, served = 0, False
@@ -101,7 +111,8 @@ class Oracle:
             # Both ends, so that opening waits for nobody; the process sees the end when we close.
             self._line = os.open(self._asked, os.O_RDWR)
             request = {"task": str(self._task.folder), "asked": str(self._asked)}
-            self._worker = Worker(MODULE, request, timeout_s=ORACLE_TIMEOUT_S, stop=stop)
+            self._worker = Worker(MODULE)
+            self._worker.ask(request, ORACLE_TIMEOUT_S, stop)
         self._worker.allow(ORACLE_TIMEOUT_S, stop)
         asked = Path(items[0]["folder"]).with_suffix(".json")
         asked.write_text(json.dumps(items))

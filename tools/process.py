@@ -99,28 +99,26 @@ class Worker:
     runs a candidate stands behind `walls`; None is for our own and the user's code.
     """
 
-    def __init__(
-        self,
-        module: str,
-        request: Mapping[str, Any],
-        *,
-        timeout_s: float,
-        stop: Stop,
-        walls: Walls | None = None,
-    ) -> None:
-        self._module, self._stop, self._deadline = module, stop, time.monotonic() + timeout_s
+    def __init__(self, module: str, *, walls: Walls | None = None) -> None:
+        """Start it; it loads what it needs and waits until `ask` tells it what to do."""
+        self._module, self._stop, self._deadline = module, Stop(), time.monotonic()
         self._nonce = secrets.token_hex(16)
-        reader, writer = os.pipe()
+        reader, self._writer = os.pipe()
         try:
             self._child = _start(
-                [sys.executable, "-m", module], walls, stdin=subprocess.PIPE, pass_fds=(writer,)
-            )
+                [sys.executable, "-m", module], walls, stdin=subprocess.PIPE,
+                pass_fds=(self._writer,),
+            )  # fmt: skip
         finally:
-            os.close(writer)
+            os.close(self._writer)
         self._pipe, self._ready = reader, False
         self._memory = _MemoryWatch(self._child) if walls else None
         self._tail = _Tail(self._child)
-        envelope = {"fd": writer, "nonce": self._nonce, "request": request}
+
+    def ask(self, request: Mapping[str, Any], timeout_s: float, stop: Stop) -> None:
+        """Send the request; it may run so long from now on, and until `stop` says otherwise."""
+        self.allow(timeout_s, stop)
+        envelope = {"fd": self._writer, "nonce": self._nonce, "request": request}
         assert self._child.stdin is not None
         try:
             self._child.stdin.write(json.dumps(envelope).encode())

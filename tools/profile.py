@@ -4,126 +4,144 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import sys
-import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from astra_chat.tools.build import Build
+from astra_chat.tools import metrics as m
+from astra_chat.tools.build import Build, build
+from astra_chat.tools.devices import virtual_device
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.measured import case_limit_us
 from astra_chat.tools.oracle import Truth
-from astra_chat.tools.process import StepMemory, StepTimeout, run_limited
-from astra_chat.tools.runner import Runner
+from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.toolkit import find_tool
 from astra_chat.tools.types import AnyTime, Metric, Profile, TimedOut
+from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.watched import run_watched
 
 NCU_TIMEOUT_S = 120.0
-NCU_METRICS: dict[str, str] = {
-    "gpu__time_duration.sum": "device time of the launch",
-    "dram__bytes_read.sum": "bytes read from DRAM",
-    "dram__bytes_write.sum": "bytes written to DRAM",
-    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "DRAM throughput, of its peak",
-    "lts__throughput.avg.pct_of_peak_sustained_elapsed": "L2 throughput, of its peak",
-    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "SM throughput, of its peak",
-    "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy reached",
-    "smsp__issue_active.avg.pct_of_peak_sustained_active": "issue slots used",
-    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": "global load requests",
-    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "32-byte sectors of global loads",
-    "launch__registers_per_thread": "registers per thread",
-    "launch__waves_per_multiprocessor": "waves of blocks per SM",
-    "smsp__inst_executed.sum": "warp instructions",
-}
-BUSY_PERCENT = 60.0
-"""A unit above this share of its peak is what limits the kernel; below, latency does."""
+NOT_PERMITTED = "ERR_NVGPUCTRPERM"
+HOW_TO_PERMIT = (
+    f"Nsight Compute may not read the GPU's counters ({NOT_PERMITTED}): run as root, or let the"
+    " administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+)
+SHOWN_NAMES = 3
 
 
 def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedOut:
-    """One call under Nsight Compute. Raises EnvironmentLack without ncu or its permission."""
-    ncu = find_tool("ncu")
-    with (
-        tempfile.TemporaryDirectory(prefix="astra-ncu-") as scratch,
-        runner.request(build, [truth], "profile") as (request, folders),
-    ):
-        sheet, asked = Path(scratch) / "ncu.csv", Path(scratch) / "request.json"
-        asked.write_text(json.dumps({"fd": -1, "nonce": "", "request": request}))
-        command = [
-            str(ncu), "--clock-control", "none", "--profile-from-start", "off", "--csv",
-            "--page", "raw", "--print-units", "base", "--metrics", ",".join(NCU_METRICS),
-            "--log-file", str(sheet), sys.executable, "-m", "astra_chat.tools.children.cuda",
-        ]  # fmt: skip
-        shell = ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *command]
-        walls = runner.walls(build, [truth], folders)
-        walls = replace(
-            walls, network=True, privileges=True, write=(Path(scratch), *walls.write),
-            read=(*walls.read, ncu.resolve().parent.parent),
-        )  # fmt: skip
-        try:
-            end = run_limited(
-                shell, timeout_s=NCU_TIMEOUT_S, walls=walls, cwd=Path(scratch), stop=runner.stop
-            )
-        except (StepMemory, StepTimeout):
-            return TimedOut(step="profile", limit_s=NCU_TIMEOUT_S)
-        text = sheet.read_text(errors="replace") if sheet.is_file() else end.output
-    if "ERR_NVGPUCTRPERM" in text + end.output:
-        raise EnvironmentLack(
-            "Nsight Compute may not read the counters (ERR_NVGPUCTRPERM): run as root, or load the "
-            "driver with NVreg_RestrictProfilingToAdminUsers=0"
-        )
-    metrics = parse_ncu(text)
+    """One call under Nsight Compute, L2 cold, clocks as they are.
+
+    Raises EnvironmentLack without ncu or its permission.
+    """
+    command = [
+        str(find_tool("ncu")), "--clock-control", "none", "--profile-from-start", "off", "--csv",
+        "--page", "raw", "--print-units", "base", "--metrics", ",".join(m.ASKED),
+    ]  # fmt: skip
+    seen = run_watched(
+        runner, build, truth, command, step="profile", timeout_s=NCU_TIMEOUT_S, alone=True
+    )
+    if isinstance(seen, TimedOut):
+        return seen
+    if NOT_PERMITTED in seen.log + seen.output:
+        raise EnvironmentLack(HOW_TO_PERMIT)
+    metrics, kernels = parse_ncu(seen.log)
     if not metrics:
-        raise EnvironmentLack(f"Nsight Compute recorded no kernel: {(text + end.output)[-400:]}")
-    return _read_ncu(runner, truth, metrics)
+        said = (seen.log + seen.output)[-400:]
+        raise EnvironmentLack(f"Nsight Compute recorded no kernel: {said}")
+    return _read_ncu(runner, truth, metrics, kernels)
 
 
-def parse_ncu(text: str) -> dict[str, Metric]:
-    """Metrics of ncu's raw CSV page by name; counts add up over kernels, shares are averaged."""
+def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
+    """Metrics of ncu's raw CSV page by name, and the kernels' names in order.
+
+    Counts add up over kernels; shares, rates and limits are means weighted by the kernels' times.
+    What ncu could not read is left out.
+    """
     start = text.find('"ID"')
     rows = list(csv.DictReader(io.StringIO(text[start:]))) if start >= 0 else []
     if len(rows) < 2:
-        return {}
+        return {}, []
     units, kernels = rows[0], rows[1:]
+    times = [_figure(row.get(m.TIME)) or 1.0 for row in kernels]
     found = {}
-    for name, words in NCU_METRICS.items():
-        values = [float(row[name].replace(",", "")) for row in kernels if row.get(name)]
-        if values:
-            value = sum(values) if name.endswith(".sum") else sum(values) / len(values)
-            found[name] = Metric(name=name, value=value, unit=units.get(name, ""), words=words)
-    return found
+    for name in m.ASKED:
+        pairs = [
+            (value, time)
+            for row, time in zip(kernels, times, strict=True)
+            if (value := _figure(row.get(name))) is not None
+        ]
+        if pairs:
+            whole = sum(value for value, _ in pairs)
+            mean = sum(value * time for value, time in pairs) / sum(time for _, time in pairs)
+            found[name] = Metric(
+                name=name, value=whole if name.endswith(".sum") else mean,
+                unit=units.get(name) or "", words=m.WORDS.get(name, ""),
+            )  # fmt: skip
+    return found, [row.get("Kernel Name") or "" for row in kernels]
 
 
-def _read_ncu(runner: Runner, truth: Truth, metrics: Mapping[str, Metric]) -> Profile:
-    def value(name: str) -> float:
-        return metrics[name].value if name in metrics else 0.0
+def _figure(cell: str | None) -> float | None:
+    try:
+        return float((cell or "").replace(",", ""))
+    except ValueError:
+        return None
 
-    dram = value("dram__throughput.avg.pct_of_peak_sustained_elapsed")
-    l2 = value("lts__throughput.avg.pct_of_peak_sustained_elapsed")
-    issue = value("smsp__issue_active.avg.pct_of_peak_sustained_active")
-    microseconds = value("gpu__time_duration.sum") / 1e3
+
+def _read_ncu(
+    runner: Runner, truth: Truth, metrics: Mapping[str, Metric], kernels: list[str]
+) -> Profile:
+    reading = m.read(metrics, spec(runner.device.spec))
     floor = case_limit_us(runner, truth)
-    busiest, share = max((("dram", dram), ("l2", l2), ("issue", issue)), key=lambda pair: pair[1])
-    bottleneck = busiest if share >= BUSY_PERCENT else "latency"
-    why = (
-        f"DRAM at {dram:.0f} %, L2 at {l2:.0f} % and issue slots at {issue:.0f} % of their peaks"
-        f" in {microseconds:.2f} us under the profiler"
-    )
+    why = reading.why
+    if len(kernels) > 1:
+        names = ", ".join(kernel.split("(")[0] for kernel in kernels[:SHOWN_NAMES])
+        why += f"; {len(kernels)} launches together: {names}"
+    microseconds = metrics[m.TIME].value / 1e3 if m.TIME in metrics else float("inf")
+    shown = tuple(metrics[name] for name in m.WORDS if name in metrics)
     return Profile(
-        basis="measured", case=truth.case, metrics=tuple(metrics.values()), bottleneck=bottleneck,
-        why=why, limit_us=floor, percent_of_limit=100 * floor / microseconds,
+        basis="measured", case=truth.case, metrics=(*shown, *reading.derived),
+        bottleneck=reading.bottleneck, why=why, limit_us=floor,
+        percent_of_limit=100 * floor / microseconds,
     )  # fmt: skip
 
 
 def unprofiled(time: AnyTime, lack: str) -> Profile:
     """What the time over the limit alone says, where Nsight Compute cannot be used."""
-    bottleneck = "dram" if time.percent_of_limit >= BUSY_PERCENT else "latency"
+    bottleneck = "dram" if time.percent_of_limit >= m.BUSY_PERCENT else "latency"
     return Profile(
         basis=time.basis, case=time.case, metrics=(), bottleneck=bottleneck,
         why=f"judged by the time over the limit alone: {lack}", limit_us=time.limit_us,
         percent_of_limit=time.percent_of_limit,
     )  # fmt: skip
+
+
+def counted(time: AnyTime, report: Mapping[str, Any], lack: str) -> Profile:
+    """The fallback without Nsight Compute: the time that events measured on this GPU, and what the
+    virtual GPU counts of the same source. Nothing of it is a hardware counter, and it says so."""
+    words = "counted on the virtual GPU: "
+    figures = tuple(
+        metric.model_copy(update={"words": words + metric.words})
+        for metric in _counter_metrics(report)
+        if metric.name != m.TIME
+    )
+    return Profile(
+        basis=time.basis, case=time.case, metrics=figures,
+        bottleneck=report["estimate"]["limiter"], limit_us=time.limit_us,
+        percent_of_limit=time.percent_of_limit,
+        why=f"{lack}; instead: {time.median_us:.2f} us by events, and by the virtual GPU's counters"
+        f" and model {report['estimate']['why']}",
+    )  # fmt: skip
+
+
+def counted_report(runner: Runner, candidate: Build, truth: Truth) -> dict[str, Any] | None:
+    """What the virtual GPU counts of a candidate of `runner` on one case; None where it cannot."""
+    source = (candidate.folder / "kernel.cu").read_text()
+    other = Runner(runner.task, virtual_device(runner.device.spec), runner.stop, runner.engine)
+    built = build(runner.task, source, other.device, runner.stop)
+    if not isinstance(built, Build):
+        return None
+    run = next(other.run(built, [truth], "time"))
+    return run.report if isinstance(run, CaseRun) else None
 
 
 def profile_virtual(runner: Runner, truth: Truth, report: Mapping[str, Any]) -> Profile:
@@ -138,7 +156,10 @@ def profile_virtual(runner: Runner, truth: Truth, report: Mapping[str, Any]) -> 
 
 
 def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
-    """Counters of all launches of the call, scaled to whole grids where a sample ran."""
+    """Counters of all launches of the call, scaled to whole grids where a sample ran.
+
+    Nsight Compute's names where the same thing is counted, else our own.
+    """
     totals: dict[str, float] = {}
     instructions = 0.0
     for launch in report["launches"]:
@@ -152,23 +173,22 @@ def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
     shared = max(1.0, totals["shared_requests"])
     estimate = report["estimate"]
     rows = [
-        ("estimated_us", estimate["us"], "us", "estimated device time of the call"),
-        ("occupancy", 100 * estimate["occupancy"], "%", "warps an SM can hold, of its maximum"),
-        ("waves", estimate["waves"], "", "waves of blocks"),
-        ("warp_instructions", instructions, "", "warp instructions"),
-        ("lane_efficiency", 100 * totals["lane_instructions"] / max(1.0, 32 * instructions), "%",
-         "active lanes per warp instruction"),
-        ("global_load_requests", totals["global_load_requests"], "", "global load requests"),
+        (m.TIME, 1e3 * estimate["us"], "ns", "estimated device time of the call"),
+        (m.OCCUPANCY_LIMIT, 100 * estimate["occupancy"], "%", m.WORDS[m.OCCUPANCY_LIMIT]),
+        (m.WAVES, estimate["waves"], "", "waves of blocks"),
+        (m.INSTRUCTIONS, instructions, "inst", m.WORDS[m.INSTRUCTIONS]),
+        (m.LANES, 100 * totals["lane_instructions"] / max(1.0, 32 * instructions), "%",
+         m.WORDS[m.LANES]),
+        (m.LOADS, totals["global_load_requests"], "", m.WORDS[m.LOADS]),
         ("global_load_bytes_per_request", totals["global_load_bytes"] / loads, "byte",
          "bytes a warp asks for at once"),
-        ("global_load_sectors_per_request", totals["global_load_sectors"] / loads, "",
-         "32-byte sectors a load request touches"),
-        ("global_store_sectors_per_request", totals["global_store_sectors"] / stores, "",
-         "32-byte sectors a store request touches"),
-        ("dram_read_bytes", 32 * totals["unique_load_sectors"], "byte",
+        (m.LOAD_SECTORS, totals["global_load_sectors"] / loads, "sector", m.WORDS[m.LOAD_SECTORS]),
+        (m.STORE_SECTORS, totals["global_store_sectors"] / stores, "sector",
+         m.WORDS[m.STORE_SECTORS]),
+        (m.DRAM_READ, 32 * totals["unique_load_sectors"], "byte",
          "different sectors read: what a cold L2 fetches"),
-        ("dram_write_bytes", 32 * totals["unique_store_sectors"], "byte",
-         "different sectors written"),
+        (m.DRAM_WRITE, 32 * totals["unique_store_sectors"], "byte", "different sectors written"),
+        (m.SHARED_WAVEFRONTS, totals["shared_wavefronts"], "", m.WORDS[m.SHARED_WAVEFRONTS]),
         ("shared_wavefronts_per_request", totals["shared_wavefronts"] / shared, "",
          "1 is free of bank conflicts"),
         ("barriers", totals["barriers"], "", "block barriers, counted once a warp"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +15,14 @@ import numpy as np
 
 from astra_chat.tools.build import Build
 from astra_chat.tools.cache import cache_folder
+from astra_chat.tools.devices import gpu_uuid
 from astra_chat.tools.layout import Bytes, Mask, gathered
+from astra_chat.tools.lease import lease
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.process import StepMemory, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Arg, Task
-from astra_chat.tools.types import Crashed, Device, How, TimedOut, Unsafe, Unsupported
+from astra_chat.tools.types import Crashed, Device, How, StepName, TimedOut, Unsafe, Unsupported
 from astra_chat.tools.virtual_gpu.types import Engine
 
 Mode = Literal["check", "time", "profile"]
@@ -56,6 +58,19 @@ class CaseRun:
         content, between = gathered(arg, self.truth.case, raw[guard:end])
         return content, np.concatenate([raw[:guard], between, raw[end:]])
 
+    def repeats_the_first(self, args: Sequence[Arg], copy: int) -> bool:
+        """Whether all bytes of this copy, guards included, are those of the first."""
+        for arg in args:
+            path = self.folder / f"{arg.name}.after"
+            size = path.stat().st_size // self.copies
+            first, other = (
+                np.fromfile(path, dtype=np.uint8, count=size, offset=index * size)
+                for index in (0, copy)
+            )
+            if not np.array_equal(first, other):
+                return False
+        return True
+
     def coverage(self, arg: Arg) -> Mask | None:
         """Which bytes of the elements the sampled blocks wrote; None where all blocks ran."""
         path = self.folder / f"{arg.name}.written"
@@ -63,6 +78,18 @@ class CaseRun:
             return None
         written: Mask = np.fromfile(path, dtype=np.bool_)
         return gathered(arg, self.truth.case, written)[0]
+
+
+@dataclass(frozen=True)
+class _Process:
+    """A runner process that waits for its request, and the folder that it may write to."""
+
+    worker: Worker
+    scratch: Path
+
+    def close(self) -> None:
+        self.worker.__exit__()
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
 
 @dataclass
@@ -74,6 +101,40 @@ class Runner:
     stop: Stop = field(default_factory=Stop)
     engine: Engine = "auto"
     """Of the virtual GPU."""
+    on_wait: Callable[[StepName, str], None] = lambda *_: None
+    """Called with a step and who holds the GPU, while that step waits for it."""
+    _early: dict[tuple[Path, Mode], _Process] = field(default_factory=dict)
+
+    def prepare(
+        self, build: Build, mode: Mode, inputs: Path, baseline: Build | None = None
+    ) -> None:
+        """Start the process of a run that is to come, so that it loads its libraries meanwhile.
+
+        It touches no GPU and no candidate before it is asked. `inputs` is the folder in which the
+        run's inputs will lie, and no expected outputs.
+        """
+        if self.device.kind == "cuda" and (build.library, mode) not in self._early:
+            scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
+            walls = self._walls(build, baseline, (inputs,), scratch)
+            self._early[build.library, mode] = _Process(self._worker(walls), scratch)
+
+    def dismiss(self) -> None:
+        """End the processes that were prepared and not used."""
+        while self._early:
+            self._early.popitem()[1].close()
+
+    @contextmanager
+    def leased(self, step: StepName, *, alone: bool) -> Iterator[None]:
+        """Hold the real GPU: alone for a measurement, with others for a check (tools/lease.py)."""
+        if self.device.kind == "virtual":
+            yield
+            return
+        work = f"{step} of {self.task.name}"
+        with lease(
+            gpu_uuid(self.device.index), work, alone, self.stop,
+            lambda words: self.on_wait(step, words),
+        ):  # fmt: skip
+            yield
 
     def run(
         self,
@@ -84,32 +145,29 @@ class Runner:
         hows: Sequence[How] | None = None,
     ) -> Iterator[CaseRun | Failure]:
         """Yield each case's run, or the failure that ended the process; `hows` says how each."""
-        with self.request(build, truths, mode, baseline, hows) as (request, folders):
-            module = f"astra_chat.tools.children.{self.device.kind}"
+        with (
+            self._process(build, truths, mode, baseline) as process,
+            self.leased(mode, alone=mode != "check"),
+        ):
+            worker = process.worker
+            request, folders = self._asked(build, truths, mode, baseline, hows, process.scratch)
             limit_s = RUN_TIMEOUT_S[mode]
             started, finished = 0, 0
             try:
-                with Worker(
-                    module, request, timeout_s=limit_s, stop=self.stop,
-                    walls=self.walls(build, truths, folders, baseline),
-                ) as worker:  # fmt: skip
-                    for report in worker.reports():
-                        if report["kind"] == "start":
-                            started = report["index"]
-                            continue
-                        index = report["index"]
-                        failure = _failure(report, truths[index])
-                        yield failure or CaseRun(
-                            truths[index],
-                            folders[index],
-                            report,
-                            request["calls"][index]["pattern"],
-                        )
-                        shutil.rmtree(folders[index], ignore_errors=True)  # they can be large
-                        finished += 1
-                        if failure:
-                            return
-                    end = worker.finish()
+                worker.ask(request, limit_s, self.stop)
+                for report in worker.reports():
+                    if report["kind"] == "start":
+                        started = report["index"]
+                        continue
+                    index = report["index"]
+                    failure = _failure(report, truths[index])
+                    pattern = request["calls"][index]["pattern"]
+                    yield failure or CaseRun(truths[index], folders[index], report, pattern)
+                    shutil.rmtree(folders[index], ignore_errors=True)  # they can be large
+                    finished += 1
+                    if failure:
+                        return
+                end = worker.finish()
             except StepTimeout:
                 yield TimedOut(step=mode, limit_s=limit_s)
                 return
@@ -122,54 +180,78 @@ class Runner:
                 yield Crashed(case=truths[started].case, message=message)
 
     @contextmanager
+    def _process(
+        self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None
+    ) -> Iterator[_Process]:
+        """The runner process of a run: the one that was prepared, or a new one."""
+        process = self._early.pop((build.library, mode), None)
+        if process is None:
+            scratch = tempfile.mkdtemp(prefix="astra-run-")
+            walls = self.walls(build, truths, [Path(scratch) / "0"], baseline)
+            process = _Process(self._worker(walls), Path(scratch))
+        try:
+            yield process
+        finally:
+            process.close()
+
+    def _worker(self, walls: Walls) -> Worker:
+        return Worker(f"astra_chat.tools.children.{self.device.kind}", walls=walls)
+
+    @contextmanager
     def request(
+        self, build: Build, truths: Sequence[Truth], mode: Mode
+    ) -> Iterator[tuple[dict[str, Any], list[Path]]]:
+        """The request of a run, and a scratch folder for each case's results."""
+        with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
+            yield self._asked(build, truths, mode, None, None, Path(scratch))
+
+    def _asked(
         self,
         build: Build,
         truths: Sequence[Truth],
         mode: Mode,
-        baseline: Build | None = None,
-        hows: Sequence[How] | None = None,
-    ) -> Iterator[tuple[dict[str, Any], list[Path]]]:
-        """The request, and a scratch folder for each case's results."""
-        with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
-            folders = [Path(scratch) / str(i) for i in range(len(truths))]
-            for folder in folders:
-                folder.mkdir()
-            pattern = nan_pattern()
-            request: dict[str, Any] = {
-                "task": str(self.task.folder),
-                "mode": mode,
-                "library": str(build.library),
-                "index": self.device.index,
-                "pattern": pattern,
-                "calls": [
-                    {
-                        "case": t.case.model_dump_json(),
-                        "truth": str(t.folder),
-                        "after": str(folder),
-                        "how": how,
-                        "pattern": nan_pattern() if mode == "check" else pattern,
-                    }
-                    for t, folder, how in zip(
-                        truths, folders, hows or ["fresh"] * len(truths), strict=True
-                    )
-                ],
-            }
-            if baseline:
-                request["baseline"] = str(baseline.library)
-                request["spaced"] = build.sets_launch_attributes or baseline.sets_launch_attributes
-            if self.device.kind == "virtual":
-                request |= {
-                    "ptx": str(build.ptx),
-                    "spec": self.device.spec,
-                    "counters": mode == "time",
-                    "engine": self.engine,
-                    "compiled": self._compiled(build, truths),
-                    "resources": {
-                        r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources
-                    },
+        baseline: Build | None,
+        hows: Sequence[How] | None,
+        scratch: Path,
+    ) -> tuple[dict[str, Any], list[Path]]:
+        folders = [scratch / str(i) for i in range(len(truths))]
+        for folder in folders:
+            folder.mkdir()
+        pattern = nan_pattern()
+        request: dict[str, Any] = {
+            "task": str(self.task.folder),
+            "mode": mode,
+            "library": str(build.library),
+            "index": self.device.index,
+            "pattern": pattern,
+            "calls": [
+                {
+                    "case": t.case.model_dump_json(),
+                    "truth": str(t.inputs),
+                    "after": str(folder),
+                    "how": how,
+                    "pattern": nan_pattern() if mode == "check" else pattern,
                 }
-            yield request, folders
+                for t, folder, how in zip(
+                    truths, folders, hows or ["fresh"] * len(truths), strict=True
+                )
+            ],
+        }
+        if baseline:
+            request["baseline"] = str(baseline.library)
+            request["spaced"] = build.sets_launch_attributes or baseline.sets_launch_attributes
+        if self.device.kind == "virtual":
+            request |= {
+                "ptx": str(build.ptx),
+                "spec": self.device.spec,
+                "counters": mode == "time",
+                "engine": self.engine,
+                "compiled": self._compiled(build, truths),
+                "resources": {
+                    r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources
+                },
+            }
+        return request, folders
 
     def _compiled(self, build: Build, truths: Sequence[Truth]) -> dict[str, str]:
         """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
@@ -190,12 +272,17 @@ class Runner:
         baseline: Build | None = None,
     ) -> Walls:
         """What a runner may reach: inputs but no expected outputs, builds, a scratch folder."""
-        inputs = (t.input_path(arg) for t in truths for arg in self.task.args if arg.read)
+        inputs = tuple(t.input_path(arg) for t in truths for arg in self.task.args if arg.read)
+        return self._walls(build, baseline, inputs, folders[0].parent)
+
+    def _walls(
+        self, build: Build, baseline: Build | None, inputs: Sequence[Path], scratch: Path
+    ) -> Walls:
         builds = (build.folder, *((baseline.folder,) if baseline else ()))
         libraries = (cache_folder("virtual-gpu"),) if self.device.kind == "virtual" else ()
         return Walls(
             read=(self.task.folder.resolve(), *builds, *libraries, *inputs),
-            write=(folders[0].parent,),
+            write=(scratch,),
             gpu=self.device.kind == "cuda",
             memory_bytes=VIRTUAL_MEMORY_BYTES if self.device.kind == "virtual" else None,
         )

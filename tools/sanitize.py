@@ -6,26 +6,20 @@ factor of ten to a thousand. Source: "Compute Sanitizer" documentation, NVIDIA.
 
 from __future__ import annotations
 
-import json
 import re
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from astra_chat.tools.build import Build
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.oracle import Truth
-from astra_chat.tools.process import StepMemory, StepTimeout, run_limited
 from astra_chat.tools.runner import Runner
 from astra_chat.tools.toolkit import find_tool
 from astra_chat.tools.types import TimedOut, Unsafe
+from astra_chat.tools.watched import run_watched
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TOOL_TIMEOUT_S = 180.0
-UNPOOLED = ("/usr/bin/env", "PYTORCH_NO_CUDA_MEMORY_CACHING=1")
-"""Every tensor an allocation of its own: in torch's pool a write past the end stays unseen."""
 _PREFIX = "========= "
 _NOISE = re.compile(
     r"COMPUTE-SANITIZER|ERROR SUMMARY|RACECHECK SUMMARY|Saved host|Target application"
@@ -53,35 +47,14 @@ def sanitize_cuda(
 def _run(
     runner: Runner, build: Build, truth: Truth, program: Path, tool: str
 ) -> Unsafe | TimedOut | None:
-    with (
-        tempfile.TemporaryDirectory(prefix="astra-sanitizer-") as scratch,
-        runner.request(build, [truth], "profile") as (request, folders),
-    ):
-        log, asked = Path(scratch) / "log", Path(scratch) / "request.json"
-        asked.write_text(json.dumps({"fd": -1, "nonce": "", "request": request}))
-        command = [
-            str(program), "--tool", tool, "--log-file", str(log), "--target-processes", "all",
-            "--kernel-name-exclude", "kernel_substring=at::native",
-            *UNPOOLED, sys.executable, "-m", "astra_chat.tools.children.cuda",
-        ]  # fmt: skip
-        shell = ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *command]
-        walls = runner.walls(build, [truth], folders)
-        walls = replace(
-            walls, network=True, privileges=True, write=(Path(scratch), *walls.write),
-            read=(*walls.read, program.resolve().parent.parent),
-        )  # fmt: skip
-        try:
-            end = run_limited(
-                shell, timeout_s=TOOL_TIMEOUT_S, walls=walls, cwd=Path(scratch), stop=runner.stop
-            )
-        except (StepMemory, StepTimeout):
-            return TimedOut(step="sanitize", limit_s=TOOL_TIMEOUT_S)
-        text = log.read_text(errors="replace") if log.is_file() else end.output
-    if "SUMMARY: " not in text:
-        raise EnvironmentLack(
-            f"compute-sanitizer {tool} did not work: {(text + end.output)[-300:]}"
-        )
-    if found := first_finding(text):
+    command = [str(program), "--tool", tool, "--target-processes", "all"]
+    seen = run_watched(runner, build, truth, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S)
+    if isinstance(seen, TimedOut):
+        return seen
+    if "SUMMARY: " not in seen.log:
+        said = (seen.log + seen.output)[-300:]
+        raise EnvironmentLack(f"compute-sanitizer {tool} did not work: {said}")
+    if found := first_finding(seen.log):
         what, where = found
         return Unsafe(case=truth.case, what=f"{tool}: {what}", where=where)
     return None

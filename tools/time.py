@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from astra_chat.tools.build import Build
-from astra_chat.tools.check import compare
+from astra_chat.tools.compare import compare
 from astra_chat.tools.measured import case_limit_us, measured_time
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.runner import CaseRun, Failure, Runner

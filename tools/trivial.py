@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from astra_chat.tools.check import compare_values
+from astra_chat.tools.compare import compare_values
 from astra_chat.tools.floats import OVERFLOW, Array, as_float, rounded, ulp
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.precision import Yardstick

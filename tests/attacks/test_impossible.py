@@ -61,17 +61,28 @@ def request_of_a_run() -> tuple[str, list[str]]:
     walls = runner.walls(built, truths, [Path("/scratch/0")])
     readable = [str(path) for path in (*walls.read, *walls.write)]
     oracle.close()
+    assert truths[0].input_path(ROW_SUM.args[1]).parent == truths[0].inputs
     return str(truths[0].folder), readable
 
 
 def test_the_runner_never_holds_the_expected_values(
     request_of_a_run: tuple[str, list[str]],
 ) -> None:
-    """It may read the input's file and not the folder in which the expected ones lie beside it."""
+    """It may read the input's file and neither the expected ones nor a folder above them."""
     folder, readable = request_of_a_run
-    inside = [path for path in readable if path.startswith(folder)]
-    assert inside == [f"{folder}/x.in"]
+    assert not [path for path in readable if path.startswith(folder)]
     assert not any(folder.startswith(path + "/") for path in readable)
+    assert [path for path in readable if path.endswith("/x.in")]
+
+
+def test_a_prepared_runner_never_holds_the_expected_values(tmp_path: Path) -> None:
+    """The process that waits for its request may read all inputs, which lie apart."""
+    oracle = Oracle(ROW_SUM)
+    truth = oracle.truths([ROW_SUM.check[0]], Stop())[0]
+    assert truth.inputs.is_relative_to(oracle.inputs)
+    assert not truth.folder.is_relative_to(oracle.inputs)
+    assert sorted(path.name for path in oracle.inputs.rglob("*") if path.is_file()) == ["x.in"]
+    oracle.close()
 
 
 def test_repeats_are_compared_bit_by_bit() -> None:

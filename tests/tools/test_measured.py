@@ -29,7 +29,7 @@ def judged(blocks: list[dict[str, Any]], **fields: Any) -> MeasuredTime | Implau
         "baseline_event_us": [7.0], "candidate_event_us": [6.0], "spaced": False,
         "event_us": 900.0, "host_us": 1000.0,
     }  # fmt: skip
-    run = CaseRun(Truth(CASE, Path()), Path(), {**report, **fields}, 0x7FA5)
+    run = CaseRun(Truth(CASE, Path(), Path()), Path(), {**report, **fields}, 0x7FA5)
     return measured_time(Runner(find_task("silu_and_mul"), H200), run, 2.0)
 
 

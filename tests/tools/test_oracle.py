@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.check import as_float
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.floats import as_float
 from astra_chat.tools.oracle import Oracle, Truth
 from astra_chat.tools.process import Cancelled, Stop
 from astra_chat.tools.tasks import BUILTIN, find_task, load_task

@@ -36,7 +36,7 @@ class Bench:
     def run(self, out: Array) -> CaseRun:
         self.expected.tofile(self.folder / "out.expected")
         out.astype(STORAGE[self.dtype]).tofile(self.folder / "out.after")
-        return CaseRun(Truth(self.case, self.folder), self.folder, {}, 0x7FA5)
+        return CaseRun(Truth(self.case, self.folder, self.folder), self.folder, {}, 0x7FA5)
 
     def judge(self, baseline: Array, candidate: Array) -> ErrorNorm | Wrong | None:
         self.yardstick.learn(self.run(baseline))

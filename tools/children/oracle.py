@@ -31,19 +31,24 @@ def main() -> None:
 
 
 def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
-    """Write <arg>.in (bytes of the case's dtype) and <arg>.expected (float64) for each case."""
+    """Write <arg>.in (bytes of the case's dtype) and <arg>.expected (float64) for each case.
+
+    Inputs and expected outputs go to folders apart.
+    """
     for index, item in enumerate(items):
         case = Case.model_validate(item["case"])
         try:
             reference = _load(task.folder / "reference.py")
-            _write_case(task, reference, case, Path(item["folder"]))
+            _write_case(task, reference, case, Path(item["folder"]), Path(item["inputs"]))
         except Exception as error:  # the reference is the user's code: the judge words the failure
             reporter.send("failed", index=index, message=f"{type(error).__name__}: {error}")
             return
         reporter.send("case", index=index)
 
 
-def _write_case(task: Task, reference: ModuleType, case: Case, folder: Path) -> None:
+def _write_case(
+    task: Task, reference: ModuleType, case: Case, folder: Path, inputs_folder: Path
+) -> None:
     generator = torch.Generator().manual_seed(case.seed)
     drawn = DrawnCase(case.dims, getattr(torch, case.dtype), case.values)
     inputs: dict[str, torch.Tensor] = reference.make_inputs(drawn, generator)
@@ -54,7 +59,7 @@ def _write_case(task: Task, reference: ModuleType, case: Case, folder: Path) -> 
     for arg in task.args:
         if arg.read:
             inputs[arg.name].contiguous().view(torch.uint8).numpy().tofile(
-                folder / f"{arg.name}.in"
+                inputs_folder / f"{arg.name}.in"
             )
         if arg.written:
             _require(arg.name, expected, arg.shape_of(case), torch.float64)

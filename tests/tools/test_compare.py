@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.check import as_float, compare
+from astra_chat.tools.compare import compare
+from astra_chat.tools.floats import as_float
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.runner import CaseRun, nan_pattern
 from astra_chat.tools.tasks import find_task
@@ -41,7 +42,7 @@ class Scene:
         for name, content in (("out", self.out), ("input", self.input_after)):
             guarded = np.concatenate([self.guard, content.view(np.uint8), self.guard])
             guarded.tofile(self.folder / f"{name}.after")
-        truth = Truth(self.case, self.folder)
+        truth = Truth(self.case, self.folder, self.folder)
         return compare(TASK, CaseRun(truth, self.folder, {"guard_bytes": GUARD}, PATTERN))
 
     def wrong(self) -> Wrong:

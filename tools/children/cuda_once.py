@@ -1,0 +1,89 @@
+"""One call of a launcher, without torch: what Nsight Compute and Compute Sanitizer look at.
+
+They slow down all that a process does and see every kernel in it, so here is the candidate and
+little else: it starts in a tenth of the time, and no allocator's pool hides a write past the end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import secrets
+from typing import Any
+
+import numpy as np
+
+from astra_chat.tools.children.arguments import (
+    Call,
+    launch,
+    limit_files_and_cores,
+    poison,
+    task_of,
+)
+from astra_chat.tools.layout import Bytes
+from astra_chat.tools.process import Reporter
+from astra_chat.tools.sandbox.seccomp import lock
+from astra_chat.tools.tasks import Task
+
+PLACES, PLACE_BYTES = 16, 256
+"""An argument lies at one of so many places in its allocation: where it lies tells a candidate
+nothing about who is watching. It ends where the allocation does."""
+
+
+def main() -> None:
+    limit_files_and_cores()
+    request = Reporter().request
+    task, call = task_of(request), Call.of(request["calls"][0])
+    driver = Driver(request["index"])
+    lock()
+    library = ctypes.CDLL(request["library"])
+    addresses = [
+        driver.place(poison(task, call, index, request["pattern"]), arg.shift_of(call.case))
+        for index, arg in enumerate(task.args)
+    ]
+    _call_twice(driver, task, call, library, addresses)
+
+
+def _call_twice(
+    driver: Driver, task: Task, call: Call, library: ctypes.CDLL, addresses: list[int]
+) -> None:
+    """One call to warm up and one between profiler marks: Nsight Compute records the second."""
+    launch(library, task, call.case, addresses, 0)
+    driver.do("cuCtxSynchronize")
+    driver.do("cuProfilerStart")
+    launch(library, task, call.case, addresses, 0)
+    driver.do("cuCtxSynchronize")
+    driver.do("cuProfilerStop")
+
+
+class Driver:
+    """The few calls of the CUDA driver that this needs, on the context that the runtime uses."""
+
+    def __init__(self, index: int) -> None:
+        self._library = ctypes.CDLL("libcuda.so.1")
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        self.do("cuInit", 0)
+        self.do("cuDeviceGet", ctypes.byref(device), index)
+        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        self.do("cuCtxSetCurrent", context)
+
+    def do(self, name: str, *arguments: Any) -> None:
+        """Call it; raises RuntimeError with the driver's number of the error."""
+        if status := getattr(self._library, name)(*arguments):
+            raise RuntimeError(f"{name}: CUDA error {status}")
+
+    def place(self, content: Bytes, shift: int) -> int:
+        """Address of a copy on the device, `shift` bytes past a multiple of PLACE_BYTES."""
+        lead = PLACE_BYTES * secrets.randbelow(PLACES) + shift
+        address = ctypes.c_uint64()
+        self.do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(lead + len(content)))
+        start = address.value + lead
+        whole = np.ascontiguousarray(content)
+        self.do(
+            "cuMemcpyHtoD_v2", ctypes.c_uint64(start), ctypes.c_void_p(whole.ctypes.data),
+            ctypes.c_size_t(len(whole)),
+        )  # fmt: skip
+        return start
+
+
+if __name__ == "__main__":
+    main()

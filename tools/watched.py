@@ -1,0 +1,75 @@
+"""One call of a candidate under a tool of NVIDIA's: Nsight Compute or Compute Sanitizer.
+
+The tool stands between us and the runner, so there is no private pipe: the request lies in a file,
+what the tool saw in its log. What a candidate prints is neither. The walls are a runner's, but for
+the socket through which the tool talks to the process that it watches, and root's privileges, which
+performance counters need.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from astra_chat.tools.build import Build
+from astra_chat.tools.oracle import Truth
+from astra_chat.tools.process import StepMemory, StepTimeout, run_limited
+from astra_chat.tools.runner import Runner
+from astra_chat.tools.types import TimedOut
+
+CHILD = "astra_chat.tools.children.cuda_once"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What was left behind by the tool."""
+
+    log: str
+    """The file that it wrote; what was printed where it wrote none."""
+    output: str
+    """Tail of what tool and candidate printed."""
+
+
+def run_watched(
+    runner: Runner,
+    build: Build,
+    truth: Truth,
+    command: Sequence[str],
+    *,
+    step: Literal["sanitize", "profile"],
+    timeout_s: float,
+    alone: bool = False,
+) -> Watched | TimedOut:
+    """Call the launcher on one case under `command`: the tool's full path and its options.
+
+    `alone`: nobody else measures on the GPU meanwhile. Raises Cancelled.
+    """
+    program = Path(command[0])
+    with (
+        tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
+        runner.request(build, [truth], "profile") as (request, folders),
+        runner.leased(step, alone=alone),
+    ):
+        scratch = Path(folder)
+        log, asked = scratch / "log", scratch / "request.json"
+        asked.write_text(json.dumps({"fd": -1, "nonce": "", "request": request}))
+        child = [*command, "--log-file", str(log), sys.executable, "-m", CHILD]
+        walls = runner.walls(build, [truth], folders)
+        walls = replace(
+            walls, network=True, privileges=True, write=(scratch, *walls.write),
+            read=(*walls.read, program.resolve().parent.parent),
+        )  # fmt: skip
+        try:
+            end = run_limited(
+                ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *child],
+                timeout_s=timeout_s, walls=walls, cwd=scratch, stop=runner.stop,
+            )  # fmt: skip
+        except (StepMemory, StepTimeout):
+            return TimedOut(step=step, limit_s=timeout_s)
+        text = log.read_text(errors="replace") if log.is_file() else end.output
+        return Watched(text, end.output)
