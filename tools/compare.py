@@ -20,7 +20,7 @@ from astra_chat.tools.runner import CaseRun
 from astra_chat.tools.tasks import Arg, Task, Tolerance
 from astra_chat.tools.types import ITEM_BYTES, DTypeName, Wrong
 
-PIECE = 2**16
+PIECE = 2**17
 """Elements that a core looks at at a time."""
 MOST_CORES = 16
 T = TypeVar("T")

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from astra_chat.tools.build import Build
+from astra_chat.tools.c_compile import compile_walled
 from astra_chat.tools.cache import cache_folder
 from astra_chat.tools.devices import gpu_uuid
 from astra_chat.tools.layout import Bytes, Mask, gathered
@@ -104,6 +105,8 @@ class Runner:
     on_wait: Callable[[StepName, str], None] = lambda *_: None
     """Called with a step and who holds the GPU, while that step waits for it."""
     _early: dict[tuple[Path, Mode], _Process] = field(default_factory=dict)
+    _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
+    """Of the C engine, by PTX file."""
 
     def prepare(
         self, build: Build, mode: Mode, inputs: Path, baseline: Build | None = None
@@ -259,10 +262,9 @@ class Runner:
         wanted = self.engine == "c" or (self.engine == "auto" and max(sizes) >= C_ENGINE_BYTES)
         if not wanted:
             return {}
-        from astra_chat.tools.virtual_gpu.engines import compile_kernels
-
-        found = compile_kernels(build.ptx, self.engine)
-        return {kernel: str(path) for kernel, path in found.items()}
+        if build.ptx not in self._libraries:
+            self._libraries[build.ptx] = compile_walled(build.ptx, self.engine, self.stop)
+        return {kernel: str(path) for kernel, path in self._libraries[build.ptx].items()}
 
     def walls(
         self,

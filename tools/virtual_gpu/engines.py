@@ -8,6 +8,11 @@ from pathlib import Path
 
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
+from astra_chat.tools.virtual_gpu.c_engine.build import (
+    StartCompiler,
+    ensure_library,
+    start_plainly,
+)
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.ptx import Module, PtxSyntaxError, parse
 from astra_chat.tools.virtual_gpu.sampling import Run, run_sampled
@@ -96,18 +101,34 @@ def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:
     For a process that may not start a compiler; the cache keeps them. With `auto` also those that
     take long to compile, or can not be compiled, are left out; else that raises EnvironmentLack.
     """
-    libraries: dict[str, Path] = {}
+    return compile_sources(c_sources(ptx, engine), engine)
+
+
+def c_sources(ptx: Path, engine: Engine) -> dict[str, str]:
+    """The C file of each kernel that the C engine should run; nothing is compiled."""
     try:
         module = parse(ptx.read_text())
     except PtxSyntaxError:
         return {}
+    sources: dict[str, str] = {}
     for kernel in module.kernels:
         try:
             program = c_engine.translate(module, kernel)
-            if engine == "c" or numpy_engine.count(program.reference) <= C_LARGEST_KERNEL:
-                libraries[kernel] = program.library()
         except PtxUnsupported:
             continue
+        if engine == "c" or numpy_engine.count(program.reference) <= C_LARGEST_KERNEL:
+            sources[kernel] = program.source
+    return sources
+
+
+def compile_sources(
+    sources: Mapping[str, str], engine: Engine, start: StartCompiler = start_plainly
+) -> dict[str, Path]:
+    """Libraries of `c_sources`; `start` says how the compiler process is started."""
+    libraries: dict[str, Path] = {}
+    for kernel, source in sources.items():
+        try:
+            libraries[kernel] = ensure_library(source, start)
         except EnvironmentLack:
             if engine == "c":
                 raise

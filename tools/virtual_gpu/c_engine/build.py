@@ -7,6 +7,7 @@ import hashlib
 import platform
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -29,11 +30,32 @@ LARGE_SOURCE_LINES = 6000
 """Above, vectorising loops costs more than it saves."""
 RUNTIME_FLAGS = ("-O3",)
 LIBRARY = "kernel.so"
+StartCompiler = Callable[[Sequence[str], Path], tuple[int, str]]
+"""Runs a command in a folder to its end; its exit status and what it said. May raise
+EnvironmentLack. The text that is compiled comes from a stranger's PTX: a judge starts it walled."""
 _RUNTIME = ("blocks.c", "memory.c", "races.c", "tally.c", "warps.c")
 _HEADERS = ("lanes.h", "machine.h", "simt.h")
 
 
-def ensure_library(source: str) -> Path:
+def start_plainly(command: Sequence[str], folder: Path) -> tuple[int, str]:
+    """As an ordinary child process. Raises EnvironmentLack past COMPILE_TIMEOUT_S."""
+    with tempfile.TemporaryFile("w+") as log:
+        try:
+            done = subprocess.run(
+                command, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                timeout=COMPILE_TIMEOUT_S, check=False,
+            )  # fmt: skip
+        except FileNotFoundError:
+            raise EnvironmentLack(f"no compiler {command[0]}") from None
+        except subprocess.TimeoutExpired:
+            raise EnvironmentLack(
+                f"{command[0]} did not end within {COMPILE_TIMEOUT_S:.0f} s: use --engine numpy"
+            ) from None
+        log.seek(0)
+        return done.returncode, log.read()
+
+
+def ensure_library(source: str, start: StartCompiler = start_plainly) -> Path:
     """The library of a generated file; compiled if the cache has none of it for this machine.
 
     Two processes may do this at once. Raises EnvironmentLack without a compiler, or where the
@@ -49,7 +71,7 @@ def ensure_library(source: str) -> Path:
             _compile(
                 [*_machine_flags(), *flags, headers, "kernel.c", "-x", "none", str(runtime),
                  "-shared", "-lm", "-lpthread", "-o", LIBRARY],
-                scratch,
+                scratch, start,
             )  # fmt: skip
     return folder / LIBRARY
 
@@ -100,21 +122,9 @@ def _cpu_flags() -> str:
     return next((line for line in lines if line.startswith(("flags", "Features"))), "")
 
 
-def _compile(arguments: list[str], folder: Path) -> None:
+def _compile(arguments: list[str], folder: Path, start: StartCompiler = start_plainly) -> None:
     compiler = str(find_compiler())
-    with tempfile.TemporaryFile("w+") as log:
-        try:
-            done = subprocess.run(
-                [compiler, *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, timeout=COMPILE_TIMEOUT_S, check=False,
-            )  # fmt: skip
-        except FileNotFoundError:
-            raise EnvironmentLack(f"no compiler {compiler}") from None
-        except subprocess.TimeoutExpired:
-            raise EnvironmentLack(
-                f"{compiler} did not end within {COMPILE_TIMEOUT_S:.0f} s: use --engine numpy"
-            ) from None
-        log.seek(0)
-        if done.returncode:
-            words = "\n".join(log.read().splitlines()[:8])
-            raise EnvironmentLack(f"{compiler} cannot build the virtual GPU's C engine:\n{words}")
+    status, said = start([compiler, *arguments], folder)
+    if status:
+        words = "\n".join(said.splitlines()[:8])
+        raise EnvironmentLack(f"{compiler} cannot build the virtual GPU's C engine:\n{words}")
