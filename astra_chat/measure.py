@@ -1,4 +1,4 @@
-"""Figures of Astra itself: `python -m astra_chat.measure startup|turns|judge|noise`."""
+"""Figures of Astra itself: `python -m astra_chat.measure startup|turns|judge|noise|width`."""
 
 from __future__ import annotations
 
@@ -49,9 +49,14 @@ class InstantJudge:
     def build(self, source: str) -> BuildReport:
         return BuildReport(candidate=candidate_id(source), result=Built(resources=()), steps=())
 
-    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
         return Evaluation(
-            candidate=candidate_id(source), device=self._device, outcome=self._outcome
+            candidate=candidate_id(source),
+            device=self._device,
+            outcome=self._outcome,
+            confirms=fresh_seeds,
         )
 
     def cancel(self) -> None:
@@ -146,6 +151,45 @@ def noise(device: str, repeats: int) -> None:
     print(f"interval's width: median {widths[len(widths) // 2]:.2%}, widest {widths[-1]:.2%}")
 
 
+WIDTH_CASES = ({"tokens": 16, "d": 4096}, {"tokens": 512, "d": 11008}, {"tokens": 4096, "d": 18944})
+"""Of silu_and_mul in bfloat16: about 2, 10 and 100 us on an H200."""
+WIDTH_BLOCKS = 160
+
+
+def width(device: str) -> None:
+    """Width of a ratio's interval against the time spent on it: the baseline against itself.
+
+    Reads on a GPU. One line per case and number of blocks, of one long measurement.
+    """
+    from astra_chat.tools.build import Build, build
+    from astra_chat.tools.devices import pick_device
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.measured import log_ratios, steady, width_of
+    from astra_chat.tools.oracle import Oracle
+    from astra_chat.tools.process import Stop
+    from astra_chat.tools.runner import CaseRun, Runner
+    from astra_chat.tools.tasks import find_task
+
+    task, chosen = find_task("silu_and_mul"), pick_device(device)
+    if chosen.kind != "cuda":
+        raise BadInput("widths are measured on a GPU: --device cuda")
+    built = build(task, task.baseline, chosen)
+    assert isinstance(built, Build)
+    oracle, runner = Oracle(task), Runner(task, chosen, least_blocks=WIDTH_BLOCKS)
+    truths = oracle.truths([Case(dims=d, dtype="bfloat16") for d in WIDTH_CASES], Stop())
+    for run in runner.run(built, truths, "time", built):
+        assert isinstance(run, CaseRun), run
+        blocks = run.report["blocks"]
+        microseconds = statistics.median(block["baseline_us"] for block in blocks)
+        print(f"{run.truth.case.label}: {microseconds:.2f} us")
+        for count in (5, 10, 20, 40, 80, 160):
+            some = steady(blocks[:count])
+            narrow = width_of(log_ratios(some))
+            spent_s = blocks[count - 1]["spent_s"]
+            print(f"  {count:3d} blocks, {spent_s:.3f} s: 95 % interval {narrow:.2%} wide")
+    oracle.close()
+
+
 def _seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
@@ -167,9 +211,9 @@ def _chat(folder: Path) -> tuple[float, int, Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.measure", description=__doc__)
-    parser.add_argument("what", choices=["startup", "turns", "judge", "noise"])
+    parser.add_argument("what", choices=["startup", "turns", "judge", "noise", "width"])
     parser.add_argument(
-        "--device", default="virtual", help="of judge and noise: virtual, cuda, cuda:N"
+        "--device", default="virtual", help="of judge, noise and width: virtual, cuda, cuda:N"
     )
     parser.add_argument("--repeats", type=int, default=15, help="of noise: runs over all cases")
     asked = parser.parse_args()
@@ -177,6 +221,8 @@ def main() -> None:
         judge(asked.device)
     elif asked.what == "noise":
         noise(asked.device, asked.repeats)
+    elif asked.what == "width":
+        width(asked.device)
     else:
         {"startup": startup, "turns": turns}[asked.what]()
 

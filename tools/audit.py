@@ -53,11 +53,16 @@ SECTIONS = re.compile(
 )
 SYSTEM_CALLS = (b"\x0f\x05", b"\x0f\x34", b"\xcd\x80")
 """syscall, sysenter, int 0x80."""
+PTX_BYTES = 2**24
+"""A kernel that unrolls to more is nobody's."""
 STATE = "it keeps state from one call to the next: every call must start from its arguments alone"
 
 
 def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
     """What in the built object breaks the policy, each with the source line that names it first."""
+    if (size := build.ptx.stat().st_size) > PTX_BYTES:
+        what = f"{size:,} bytes of PTX: more than {PTX_BYTES:,} are not looked through"
+        return (Finding(line=1, what=what),)
     host, cubin = Elf.read(build.object), Elf.read(build.folder / "kernel.cubin")
     kernels = {s.name for s in cubin.symbols if s.other & elf.CUDA_ENTRY}
     ptx = build.ptx.read_text(errors="replace")
@@ -69,7 +74,7 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
         *_sections(host),
         *_system_calls(host),
         *_device_state(cubin, ptx),
-        *_device_code(ptx, task),
+        *_device_code(ptx, task, source),
     ]
     findings = [
         Finding(line=_line(source, name), what=f"{plain(name)}: {why}") for name, why in said
@@ -173,11 +178,14 @@ def _device_state(cubin: Elf, ptx: str) -> Said:
         yield name, f"a __device__ variable that a kernel may write; {STATE}"
 
 
-def _device_code(ptx: str, task: Task) -> Said:
+def _device_code(ptx: str, task: Task, source: str) -> Said:
     if "float32" in task.dtypes and (found := device_code.tf32(ptx)):
         yield found, "rounds float32 to ten bits: the contract says float32"
     elif set(task.dtypes) == {"float32"} and (found := device_code.tensor_or_low_precision(ptx)):
         yield found, "computes below float32: the contract says float32"
+    waits = policy.WAITING_HEADERS.search(source) is not None
+    if found := device_code.clock(ptx, timer=not waits):
+        yield found, "reads a clock: what a kernel does must not depend on time or chance"
     if found := device_code.kept_in_l2(ptx):
         yield found, "asks the L2 cache to keep data for the next call"
 

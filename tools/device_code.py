@@ -28,6 +28,8 @@ LOW_PRECISION = re.compile(
     r"|\w[\w.:]*\.(?:f16x2|f16|bf16x2|bf16|tf32|e4m3x2|e5m2x2|e4m3|e5m2|e2m1x2|ue8m0x2)\b[\w.:]*)"
 )
 TF32 = re.compile(r"\b(?P<opcode>\w[\w.:]*\.tf32[\w.:]*)")
+CLOCK = re.compile(r"(?P<opcode>%clock(?:64|_hi)?)\b")
+TIMER = re.compile(r"(?P<opcode>%globaltimer(?:_lo|_hi)?)\b")
 KEPT_IN_L2 = re.compile(r"\b(?P<opcode>\w[\w.:]*evict_last[\w.:]*)")
 
 
@@ -51,6 +53,11 @@ def tf32(ptx: str) -> str | None:
 def kept_in_l2(ptx: str) -> str | None:
     """An instruction that asks the L2 cache to keep lines for later, so for the next call too."""
     return _first(KEPT_IN_L2, ptx)
+
+
+def clock(ptx: str, *, timer: bool) -> str | None:
+    """A register that tells the time; with `timer` the global timer counts as one, too."""
+    return _first(CLOCK, ptx) or (_first(TIMER, ptx) if timer else None)
 
 
 def written_globals(ptx: str, names: frozenset[str]) -> list[str]:

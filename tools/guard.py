@@ -131,6 +131,9 @@ def _assembly(found: list[Token]) -> Iterator[Finding]:
             text = "\n".join(t.text for t in body if t.kind == "string").replace('"', "")
             if policy.HOST_ASSEMBLY.search(text):
                 yield Finding(line=token.line, what="asm: this is assembly of the host, not PTX")
+            if clock := policy.DEVICE_CLOCK.search(text):
+                what = f"{clock[0]}: what a kernel does must not depend on time or chance"
+                yield Finding(line=token.line, what=what)
 
 
 def _assembly_places(code: list[Token]) -> Iterator[Finding]:

@@ -129,6 +129,10 @@ class Judge:
         `fresh_seeds` for the timed cases, after the sanitizers, and that figure is the one to
         report.
         """
+        found = self._evaluated(source, extra_cases, fresh_seeds)
+        return found.model_copy(update={"confirms": fresh_seeds})
+
+    def _evaluated(self, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Evaluation:
         steps = _Steps()
         weighted = self.weighted
         if fresh_seeds:
@@ -143,7 +147,7 @@ class Judge:
         correct = self._checked(built, extra_cases, steps)
         if not isinstance(correct, Correct):
             return self._evaluation(source, correct, steps, built)
-        if fresh_seeds and (unsafe := self._sanitized(built, steps)):
+        if fresh_seeds and (unsafe := self._sanitized(built, weighted, steps)):
             return self._evaluation(source, unsafe, steps, built)
         timed = self._timed(built, weighted, steps)
         if not isinstance(timed, list):
@@ -237,15 +241,20 @@ class Judge:
         assert isinstance(baseline, Build)
         return baseline
 
-    def _sanitized(self, built: Build, steps: _Steps) -> Unsafe | TimedOut | None:
-        """Compute Sanitizer on the smallest case of each dtype; the virtual GPU has checked all."""
+    def _sanitized(
+        self, built: Build, weighted: Weighted, steps: _Steps
+    ) -> Unsafe | TimedOut | None:
+        """Compute Sanitizer on the smallest case of each dtype, and memcheck on the timed ones.
+
+        The virtual GPU has checked all of its cases.
+        """
         if self.device.kind == "virtual":
             return None
         smallest = {c.dtype: c for c in sorted(self.task.check, key=self.task.least_bytes)[::-1]}
         with steps.step("sanitize"):
-            truths = self._truths("sanitize", list(smallest.values()))
             return sanitize_cuda(
-                self._runner, built, truths,
+                self._runner, built, self._truths("sanitize", list(smallest.values())),
+                self._truths("sanitize", [case for case, _ in weighted]),
                 lambda done: self._tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
             )  # fmt: skip
 

@@ -32,7 +32,7 @@ def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime |
     floor = case_limit_us(runner, run.truth)
     if why := _implausible(candidate_us, floor, report):
         return Implausible(case=run.truth.case, median_us=candidate_us, why=why)
-    low, middle, high = interval([math.log(b["baseline_us"] / b["candidate_us"]) for b in blocks])
+    low, middle, high = interval(log_ratios(blocks))
     noise = abs(median(math.log(b["baseline_us"] / b["control_us"]) for b in blocks))
     return MeasuredTime(
         case=run.truth.case,
@@ -69,6 +69,17 @@ def interval(logs: Sequence[float]) -> tuple[float, float, float]:
     medians = np.median(values[drawn], axis=1)
     low, high = np.percentile(medians, [2.5, 97.5])
     return float(low), float(np.median(values)), float(high)
+
+
+def log_ratios(blocks: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Of baseline over candidate, a block each: above 0 is faster."""
+    return [math.log(b["baseline_us"] / b["candidate_us"]) for b in blocks]
+
+
+def width_of(logs: Sequence[float]) -> float:
+    """Of the ratio's 95 % interval, as a share of it."""
+    low, _, high = interval(logs)
+    return math.exp(high - low) - 1
 
 
 def _implausible(candidate_us: float, floor_us: float, report: Mapping[str, Any]) -> str:

@@ -152,6 +152,16 @@ RULES = (
         " timespec_get",
         "what it does must not depend on time or chance",
     ),
+    Rule(
+        "clock64 __clock* __nvvm_read_ptx_sreg_clock* __globaltimer* globaltimer* get_sreg_clock*"
+        " get_sreg_globaltimer*",
+        "a clock tells when a kernel is watched: what it does must not depend on time or chance",
+    ),
+    Rule(
+        "__builtin_return_address __builtin_frame_address __builtin_extract_return_addr"
+        " __builtin_frob_return_addr backtrace*",
+        "by whom it is called is none of its business",
+    ),
     Rule("__has_include __has_include_next __has_embed", "it asks what files this machine has"),
     Rule(
         "exit abort kill raise signal clone open read write connect bind listen accept"
@@ -176,6 +186,15 @@ HOST_ASSEMBLY = re.compile(
     re.MULTILINE,
 )
 """Marks of x86 assembly and of assembler directives; PTX has none of them."""
+
+
+DEVICE_CLOCK = re.compile(r"%(clock(64|_hi)?|globaltimer(_lo|_hi)?)\b")
+"""Special registers that tell the time."""
+WAITING_HEADERS = re.compile(
+    r"#\s*include\s*<(cuda/(std/)?(barrier|pipeline|semaphore|latch|atomic)|cuda_pipeline\.h"
+    r"|cuda_awbarrier\.h|cooperative_groups(/memcpy_async)?\.h)>"
+)
+"""Headers of the toolkit whose own code reads the global timer while it waits."""
 
 
 def _compiled(rule: Rule) -> re.Pattern[str]:

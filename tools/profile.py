@@ -38,7 +38,7 @@ def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedO
         "--page", "raw", "--print-units", "base", "--metrics", ",".join(m.ASKED),
     ]  # fmt: skip
     seen = run_watched(
-        runner, build, truth, command, step="profile", timeout_s=NCU_TIMEOUT_S, alone=True
+        runner, build, [truth], command, step="profile", timeout_s=NCU_TIMEOUT_S, alone=True
     )
     if isinstance(seen, TimedOut):
         return seen

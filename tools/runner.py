@@ -102,6 +102,8 @@ class Runner:
     stop: Stop = field(default_factory=Stop)
     engine: Engine = "auto"
     """Of the virtual GPU."""
+    least_blocks: int | None = None
+    """Of timing on a GPU, for measurements of the judge itself; None: as few as suffice."""
     on_wait: Callable[[StepName, str], None] = lambda *_: None
     """Called with a step and who holds the GPU, while that step waits for it."""
     _early: dict[tuple[Path, Mode], _Process] = field(default_factory=dict)
@@ -242,6 +244,7 @@ class Runner:
         }
         if baseline:
             request["baseline"] = str(baseline.library)
+            request["least_blocks"] = self.least_blocks
             request["spaced"] = build.sets_launch_attributes or baseline.sets_launch_attributes
         if self.device.kind == "virtual":
             request |= {

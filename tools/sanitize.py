@@ -31,24 +31,41 @@ def sanitize_cuda(
     runner: Runner,
     build: Build,
     truths: Sequence[Truth],
+    timed: Sequence[Truth] = (),
     on_tool: Callable[[int], None] = lambda _: None,
 ) -> Unsafe | TimedOut | None:
-    """The first finding of the four tools, or None. Raises EnvironmentLack without them."""
+    """The first finding, or None: all tools on `truths`, memcheck on the `timed` cases as well.
+
+    In timing, arguments lie beside those of other launches, and a kernel that reads what is not
+    its own may find something of use: here nothing is beside them. Raises EnvironmentLack without
+    the tools.
+    """
     program = find_tool("compute-sanitizer")
     for done, tool in enumerate(TOOLS, 1):
-        for truth in truths:
-            finding = _run(runner, build, truth, program, tool)
-            if finding is not None:
-                return finding
+        cases = [*truths, *(timed if tool == "memcheck" else ())]
+        finding = _run(runner, build, cases, program, tool)
+        if isinstance(finding, Unsafe) and len(cases) > 1:
+            finding = _named(runner, build, cases, program, tool) or finding
+        if finding is not None:
+            return finding
         on_tool(done)
     return None
 
 
-def _run(
-    runner: Runner, build: Build, truth: Truth, program: Path, tool: str
+def _named(
+    runner: Runner, build: Build, truths: Sequence[Truth], program: Path, tool: str
 ) -> Unsafe | TimedOut | None:
+    """The finding again, on the first case by itself that shows it."""
+    alone = (_run(runner, build, [truth], program, tool) for truth in truths)
+    return next((finding for finding in alone if finding is not None), None)
+
+
+def _run(
+    runner: Runner, build: Build, truths: Sequence[Truth], program: Path, tool: str
+) -> Unsafe | TimedOut | None:
+    """One process for all cases; the finding names the first of them."""
     command = [str(program), "--tool", tool, "--target-processes", "all"]
-    seen = run_watched(runner, build, truth, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S)
+    seen = run_watched(runner, build, truths, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S)
     if isinstance(seen, TimedOut):
         return seen
     if "SUMMARY: " not in seen.log:
@@ -56,7 +73,7 @@ def _run(
         raise EnvironmentLack(f"compute-sanitizer {tool} did not work: {said}")
     if found := first_finding(seen.log):
         what, where = found
-        return Unsafe(case=truth.case, what=f"{tool}: {what}", where=where)
+        return Unsafe(case=truths[0].case, what=f"{tool}: {what}", where=where)
     return None
 
 

@@ -1,4 +1,4 @@
-"""One call of a candidate under a tool of NVIDIA's: Nsight Compute or Compute Sanitizer.
+"""Calls of a candidate under a tool of NVIDIA's: Nsight Compute or Compute Sanitizer.
 
 The tool stands between us and the runner, so there is no private pipe: the request lies in a file,
 what the tool saw in its log. What a candidate prints is neither. The walls are a runner's, but for
@@ -38,28 +38,28 @@ class Watched:
 def run_watched(
     runner: Runner,
     build: Build,
-    truth: Truth,
+    truths: Sequence[Truth],
     command: Sequence[str],
     *,
     step: Literal["sanitize", "profile"],
     timeout_s: float,
     alone: bool = False,
 ) -> Watched | TimedOut:
-    """Call the launcher on one case under `command`: the tool's full path and its options.
+    """Call the launcher on these cases, twice on each, under a tool: its full path and options.
 
     `alone`: nobody else measures on the GPU meanwhile. Raises Cancelled.
     """
     program = Path(command[0])
     with (
         tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
-        runner.request(build, [truth], "profile") as (request, folders),
+        runner.request(build, truths, "profile") as (request, folders),
         runner.leased(step, alone=alone),
     ):
         scratch = Path(folder)
         log, asked = scratch / "log", scratch / "request.json"
         asked.write_text(json.dumps({"fd": -1, "nonce": "", "request": request}))
         child = [*command, "--log-file", str(log), sys.executable, "-m", CHILD]
-        walls = runner.walls(build, [truth], folders)
+        walls = runner.walls(build, truths, folders)
         walls = replace(
             walls, network=True, privileges=True, write=(scratch, *walls.write),
             read=(*walls.read, program.resolve().parent.parent),

@@ -31,13 +31,26 @@ from astra_chat.tools.oracle import Oracle
 from astra_chat.tools.precision import Yardstick
 from astra_chat.tools.process import Stop
 from astra_chat.tools.runner import CaseRun, Runner
+from astra_chat.tools.sanitize import sanitize_cuda
 from astra_chat.tools.tasks import Task, find_task, load_task, task_names
-from astra_chat.tools.types import Case, Device, Finding, Outcome, Refused, Timed, Value
+from astra_chat.tools.types import (
+    Case,
+    Correct,
+    Device,
+    Finding,
+    Outcome,
+    Refused,
+    Timed,
+    Value,
+)
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parents[1] / "docs" / "attacks.md"
 RECORD = HERE / "recorded.json"
 WRITING = threading.Lock()
+SANITIZED_BYTES = 2**16
+"""Larger check cases take a sanitizer seconds; the timed ones go through memcheck."""
+CLEAN = Correct(cases=1, worst=0.0)
 MANY_ROWS = 10_000
 """Cases with more rows are left to the attacks that need them: they take seconds each."""
 
@@ -55,12 +68,17 @@ class Attack(Value):
     all_cases: bool = False
     endless: bool = False
     virtual_only: bool = False
+    cuda_gates: tuple[str, ...] = ()
+    """Those of a real GPU, where they are others: a sanitizer is built into the virtual one."""
     how: str = ""
     test: str = ""
     """Of test_impossible.py."""
 
     def runs_on(self, kind: str) -> bool:
         return not (self.virtual_only if kind == "cuda" else self.gpu)
+
+    def gates_on(self, kind: str) -> tuple[str, ...]:
+        return self.cuda_gates or self.gates if kind == "cuda" else self.gates
 
     @property
     def source(self) -> str:
@@ -132,6 +150,15 @@ class Bench(AbstractContextManager["Bench"]):
         calls = [Call(truth) for truth in truths]
         return check(self.runner, built, calls, self.yardstick, Seen())
 
+    def sanitized(self, source: str) -> Outcome:
+        """Compute Sanitizer, whatever the other gates say."""
+        built = self.build(source)
+        assert isinstance(built, Build), built
+        small = [c for c in self.task.check if self.task.least_bytes(c) < SANITIZED_BYTES]
+        truths = self.oracle.truths(small, Stop())
+        timed = self.oracle.truths([case for case, _ in self.task.bench], Stop())
+        return sanitize_cuda(self.runner, built, truths, timed) or CLEAN
+
     def _cases(self, everything: bool) -> list[Case]:
         return [c for c in self.task.check if everything or c.dims.get("rows", 1) < MANY_ROWS]
 
@@ -143,10 +170,10 @@ class Bench(AbstractContextManager["Bench"]):
                 self.yardstick.learn(run)
                 self._learned.add(run.truth.case.label)
 
-    def timed(self, source: str) -> str:
+    def timed(self, source: str, *, fresh_seeds: bool = False) -> str:
         """The judge's verdict, or the kind of outcome that ended it before."""
         with Judge(self.task, self.device) as judge:
-            outcome = judge.evaluate(source).outcome
+            outcome = judge.evaluate(source, fresh_seeds=fresh_seeds).outcome
         return outcome.verdict if isinstance(outcome, Timed) else outcome.kind
 
 
@@ -184,8 +211,11 @@ def _caught(bench: Bench, attack: Attack, gate: str) -> Said:
         return Said(
             caught=not isinstance(built, Build), words=(words.splitlines() or [""])[0][:400]
         )
-    if gate == "time":
-        verdict = bench.timed(attack.source)
+    if gate == "sanitize":
+        outcome = bench.sanitized(attack.source)
+        return Said(caught=outcome.kind in attack.outcome, words=outcome_words(outcome)[:400])
+    if gate in ("time", "confirm"):
+        verdict = bench.timed(attack.source, fresh_seeds=gate == "confirm")
         return Said(caught=verdict in attack.outcome, words=verdict)
     outcome = bench.checked(attack.source, attack.all_cases)
     return Said(caught=outcome.kind in attack.outcome, words=outcome_words(outcome)[:400])
@@ -211,8 +241,8 @@ def record(kind: str, workers: int) -> None:
         }
         for bench in benches.values():
             bench.prepare()
-        todo = [(a, g) for a in attacks() for g in a.gates if a.runs_on(kind)]
-        alone = [(a, g) for a, g in todo if a.endless or g == "time"]
+        todo = [(a, g) for a in attacks() for g in a.gates_on(kind) if a.runs_on(kind)]
+        alone = [(a, g) for a, g in todo if a.endless or g in ("time", "confirm")]
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(lambda pair: _note_honest(benches, seen, *pair), honest()))
             list(pool.map(lambda pair: _note(benches, seen, *pair), set(todo) - set(alone)))
@@ -320,7 +350,8 @@ def _row(attack: Attack, kinds: list[str], known: dict[str, Any]) -> str:
         if found and not words:
             words = next(iter(found.values()))["words"]
     shown = words.replace("|", "\\|").replace("\n", " ")[:160]
-    cells = (attack.id, attack.name, ", ".join(attack.gates), *marks, shown)
+    gates = dict.fromkeys((*attack.gates, *attack.cuda_gates))
+    cells = (attack.id, attack.name, ", ".join(gates), *marks, shown)
     return f"| {' | '.join(cells)} |"
 
 

@@ -29,7 +29,12 @@ SEMANTICS = {f"S{n}" for n in range(1, 37)}
 HARNESS = {f"H{n}" for n in range(1, 20)}
 KERNELS = [attack for attack in suite.attacks() if attack.file]
 STATIC = [(a, g) for a in KERNELS for g in a.gates if g in ("guard", "build", "audit")]
-RUNNING = [(a, g) for a in KERNELS for g in a.gates if g in ("check", "time")]
+RUNNING = [
+    (a, g)
+    for a in KERNELS
+    for g in dict.fromkeys((*a.gates, *a.cuda_gates))
+    if g in ("check", "sanitize", "time", "confirm")
+]
 
 Benches = Callable[[str], "suite.Bench"]
 
@@ -87,7 +92,7 @@ def test_an_attack_is_caught_before_it_runs(
 def test_an_attack_is_caught_when_it_runs(
     bench: Benches, device: Device, attack: suite.Attack, gate: str
 ) -> None:
-    if not attack.runs_on(device.kind):
+    if not attack.runs_on(device.kind) or gate not in attack.gates_on(device.kind):
         pytest.skip("cannot be told on this device")
     found = suite.caught(bench(attack.task), attack, gate)
     assert found.caught, found.words

@@ -15,6 +15,7 @@ from astra_chat.tools.checker import Checker
 from astra_chat.tools.contract import prototype
 from astra_chat.tools.devices import virtual_device
 from astra_chat.tools.guard import guard
+from astra_chat.tools.lease import FOLDER
 from astra_chat.tools.oracle import Oracle
 from astra_chat.tools.process import Stop
 from astra_chat.tools.runner import Runner
@@ -135,3 +136,16 @@ def test_a_runner_cannot_change_what_was_built(
         assert str(built.folder) in order["read"]
         assert not any(str(built.folder).startswith(path) for path in order["write"])
     oracle.close()
+
+
+def test_a_runner_reaches_neither_the_lease_nor_what_another_left(
+    request_of_a_run: tuple[str, list[str]],
+) -> None:
+    """It writes to a folder of its own, which is deleted; the lease's files lie elsewhere."""
+    built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
+    assert isinstance(built, Build)
+    walls = Runner(ROW_SUM, DEVICE).walls(built, [], [Path("/scratch/run/0")])
+    assert [str(path) for path in walls.write] == ["/scratch/run"]
+    open_to_it = [Path(path) for path in json.loads(walls.order())["write"]]
+    assert not any(FOLDER.is_relative_to(path) for path in open_to_it)
+    assert not any(FOLDER.is_relative_to(Path(path)) for path in request_of_a_run[1])

@@ -1,4 +1,4 @@
-"""One call of a launcher, without torch: what Nsight Compute and Compute Sanitizer look at.
+"""Calls of a launcher, without torch: what Nsight Compute and Compute Sanitizer look at.
 
 They slow down all that a process does and see every kernel in it, so here is the candidate and
 little else: it starts in a tenth of the time, and no allocator's pool hides a write past the end.
@@ -32,15 +32,17 @@ nothing about who is watching. It ends where the allocation does."""
 def main() -> None:
     limit_files_and_cores()
     request = Reporter().request
-    task, call = task_of(request), Call.of(request["calls"][0])
+    task = task_of(request)
     driver = Driver(request["index"])
     lock()
     library = ctypes.CDLL(request["library"])
-    addresses = [
-        driver.place(poison(task, call, index, request["pattern"]), arg.shift_of(call.case))
-        for index, arg in enumerate(task.args)
-    ]
-    _call_twice(driver, task, call, library, addresses)
+    for call in map(Call.of, request["calls"]):
+        addresses = [
+            driver.place(poison(task, call, index, request["pattern"]), arg.shift_of(call.case))
+            for index, arg in enumerate(task.args)
+        ]
+        _call_twice(driver, task, call, library, addresses)
+        driver.free()
 
 
 def _call_twice(
@@ -60,6 +62,7 @@ class Driver:
 
     def __init__(self, index: int) -> None:
         self._library = ctypes.CDLL("libcuda.so.1")
+        self._held: list[ctypes.c_uint64] = []
         device, context = ctypes.c_int(), ctypes.c_void_p()
         self.do("cuInit", 0)
         self.do("cuDeviceGet", ctypes.byref(device), index)
@@ -76,6 +79,7 @@ class Driver:
         lead = PLACE_BYTES * secrets.randbelow(PLACES) + shift
         address = ctypes.c_uint64()
         self.do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(lead + len(content)))
+        self._held.append(address)
         start = address.value + lead
         whole = np.ascontiguousarray(content)
         self.do(
@@ -83,6 +87,11 @@ class Driver:
             ctypes.c_size_t(len(whole)),
         )  # fmt: skip
         return start
+
+    def free(self) -> None:
+        """Give back what was placed."""
+        while self._held:
+            self.do("cuMemFree_v2", self._held.pop())
 
 
 if __name__ == "__main__":

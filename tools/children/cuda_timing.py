@@ -45,8 +45,9 @@ class TimedCall:
         self, task: Task, call: Call, kernels: tuple[ctypes.CDLL, ctypes.CDLL], request: Any
     ) -> None:
         self._task, self._call, self._kernels = task, call, kernels
-        self._sets = BufferSets(task, call, request["pattern"])
-        self._random = random.Random(request["pattern"])
+        self._random = random.Random()
+        self._sets = BufferSets(task, call, request["pattern"], self._random)
+        self._least_blocks = request["least_blocks"] or MIN_BLOCKS
         self._clock = Clock(request["index"])
         self._spacer = torch.zeros(1, device="cuda").add_(1) if request["spaced"] else None
         self._event_us, self._host_us = 0.0, 0.0
@@ -83,7 +84,8 @@ class TimedCall:
         blocks: list[dict[str, Any]] = []
         for replay in (baseline, candidate, control):
             replay()
-        while len(blocks) < MAX_BLOCKS:
+        began = time.monotonic()
+        while len(blocks) < max(MAX_BLOCKS, self._least_blocks):
             first, second = self._random.choice([(0, 1), (1, 0)])
             spent: tuple[list[float], list[float]] = ([], [])
             replays = (baseline, candidate)
@@ -94,10 +96,13 @@ class TimedCall:
                     "baseline_us": statistics.mean(spent[0]),
                     "candidate_us": statistics.mean(spent[1]),
                     "control_us": statistics.mean([control(), control()]),
+                    "spent_s": time.monotonic() - began,
                     **self._clock.read(),
                 }
             )
-            if len(blocks) >= MIN_BLOCKS and (_known(blocks) or time.monotonic() > deadline):
+            if len(blocks) >= self._least_blocks and (
+                _known(blocks) or time.monotonic() > deadline
+            ):
                 break
         return blocks
 
@@ -173,7 +178,7 @@ class TimedCall:
         return [float(start.elapsed_time(end)) * 1e3 for start, end in pairs]
 
     def _verify(self) -> int:
-        """Replay once over poisoned buffers and hand back a random share of what was written.
+        """Replay once over poisoned buffers and hand back what was written to the verified sets.
 
         A kernel that works in place ran many times on each set; it is run once on each instead.
         """
@@ -187,9 +192,7 @@ class TimedCall:
                 launch(self._kernels[1], self._task, self._call.case, addresses, _stream())
         graph.replay()
         torch.cuda.synchronize()
-        chosen = self._random.sample(range(self._sets.count), self._sets.most_verified())
-        self._sets.write_back(chosen)
-        return len(chosen)
+        return self._sets.write_back()
 
 
 def _known(blocks: list[dict[str, Any]]) -> bool:

@@ -10,14 +10,15 @@ __global__ void sum_rows(float* out, const float* x, int64_t n) {
   if (threadIdx.x == 0) out[blockIdx.x] = sum;
 }
 
-__global__ void spin() {
-  const long long start = clock64();
-  while (clock64() - start < 2000000) {}
+__global__ void spin(float* out, float step) {
+  float value = 0.0f;
+  for (int i = 0; i < 400000; ++i) value = fmaf(value, step, 1.0f);
+  if (value == -1.0f) out[0] = value;
 }
 
 extern "C" cudaError_t row_sum(void* out, const void* x, int64_t rows, int64_t n, int,
                                cudaStream_t stream) {
   sum_rows<<<unsigned(rows), 32, 0, stream>>>((float*)out, (const float*)x, n);
-  spin<<<1, 32, 0, stream>>>();
+  spin<<<1, 32, 0, stream>>>((float*)out, 0.5f);
   return cudaGetLastError();
 }
