@@ -15,8 +15,13 @@ PROBE_LANES = 16384
 block."""
 PROBE_BLOCKS = 32
 """The first part has at least so many blocks."""
-LONGEST = frozenset({"critical_path_instructions", "critical_path_loads", "dependent_load_rounds"})
-"""Counters of the one longest warp; the others are sums over blocks."""
+LONGEST = frozenset(
+    {
+        "critical_path_instructions", "critical_path_loads", "dependent_load_rounds",
+        "fresh_load_rounds", "load_buffer_sectors", "store_buffer_sectors",
+    }
+)  # fmt: skip
+"""Counters of the one longest warp, and of buffers; the others are sums over blocks."""
 
 Run = Callable[[Sequence[int] | None, bool], LaunchReport]
 """Runs these blocks (linear, x fastest), or all; with counters or without."""

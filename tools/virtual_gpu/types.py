@@ -8,6 +8,8 @@ from typing import Literal, get_args
 
 WARP_LANES = 32
 SECTOR_BYTES = 32
+ATOMIC_REGION_BYTES = 4096
+"""One part of L2 serves so much: atomics there wait for each other."""
 Engine = Literal["auto", "numpy", "c"]
 """Which engine runs kernels; `auto` takes C for large launches (engines.py)."""
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -57,6 +59,16 @@ class Counters:
     unique_load_sectors: int = 0
     """Different sectors read by the launch: what a cold L2 must fetch from DRAM."""
     unique_store_sectors: int = 0
+    block_load_sectors: int = 0
+    """Different sectors read by a block, summed over blocks: what an L1 that forgets nothing must
+    fetch."""
+    load_buffer_sectors: int = 0
+    """Sectors of all buffers that were read from: unique sectors can not be more."""
+    store_buffer_sectors: int = 0
+    atomic_lanes: int = 0
+    """Single threads' atomic operations on global memory."""
+    atomic_hottest_lanes: int = 0
+    """Of these, those on the busiest ATOMIC_REGION_BYTES of a buffer."""
     shared_requests: int = 0
     shared_wavefronts: int = 0
     """One a request without bank conflicts."""
@@ -70,6 +82,10 @@ class Counters:
     dependent_load_rounds: int = 0
     """Longest chain, in one warp, of global loads each followed by a use before the next is issued:
     how often memory latency is paid one after the other."""
+    fresh_load_rounds: int = field(default=0, compare=False)
+    """Of any one warp's rounds, those with a sector that its block had not read before. Hangs a
+    little on the order of a block's warps, in which the engines differ: it counts for no equality.
+    """
 
 
 @dataclass(frozen=True)

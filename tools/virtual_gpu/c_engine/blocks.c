@@ -35,6 +35,8 @@ static void visit(struct warp *w, int block, uint32_t m) {
   w->steps += mix->instructions;
   w->loads += mix->loads;
   w->rounds += mix->rounds;
+  if (w->fresh) w->fresh_rounds += w->rounds_here;
+  w->fresh = 0, w->rounds_here = mix->rounds;
   k->visits[block]++;
   k->counters.lane_instructions += (uint64_t)mix->instructions * __builtin_popcount(m);
 }
@@ -177,6 +179,7 @@ static void begin(struct worker *k, int64_t id) {
   memset(k->shared, 0xFF, launch->shared_limit);
   memset(k->local, 0xFF, k->local_stride * LANES * k->warp_count);
   k->arrived = 0;
+  k->turn++;
   next_epoch(k);
   for (uint32_t i = 0; i < k->warp_count; i++) {
     struct warp *w = &k->warps[i];
@@ -185,7 +188,7 @@ static void begin(struct worker *k, int64_t id) {
     w->block[1] = id / launch->grid[0] % launch->grid[1];
     w->block[2] = id / launch->grid[0] / launch->grid[1];
     w->live = w->exists;
-    w->steps = w->loads = w->rounds = 0;
+    w->steps = w->loads = w->rounds = w->fresh_rounds = w->rounds_here = w->fresh = 0;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
     memset(w->queue, 0, QUEUE_WORDS * sizeof *w->queue);
@@ -200,6 +203,8 @@ static void keep_longest(struct worker *k) {
     c->longest_instructions = w->steps > c->longest_instructions ? w->steps : c->longest_instructions;
     c->longest_loads = w->loads > c->longest_loads ? w->loads : c->longest_loads;
     c->longest_rounds = w->rounds > c->longest_rounds ? w->rounds : c->longest_rounds;
+    const uint64_t fresh = w->fresh_rounds + (w->fresh ? w->rounds_here : 0);
+    c->fresh_rounds = fresh > c->fresh_rounds ? fresh : c->fresh_rounds;
   }
 }
 
@@ -239,6 +244,8 @@ static void set_up(struct worker *k, const struct launch *launch) {
   k->warps = wide(k->warp_count * sizeof *k->warps);
   k->hints = wide(program.sites * sizeof *k->hints);
   k->visits = wide(program.blocks * sizeof *k->visits);
+  k->touched = wide(launch->buffer_count * sizeof *k->touched);
+  k->atomics = wide(launch->buffer_count * sizeof *k->atomics);
   if (launch->race_granule && k->warp_count > 1) {
     const size_t bytes = (launch->shared_limit / launch->race_granule + 1) * sizeof *k->writer;
     k->writer = wide(bytes), k->reader = wide(bytes);
@@ -263,10 +270,13 @@ static void tear_down(struct worker *k) {
   for (uint32_t i = 0; i < k->warp_count; i++) free(k->warps[i].pending), free(k->warps[i].queue), free(k->warps[i].regs);
   free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->arrivals);
   free(k->writer), free(k->reader);
+  for (uint64_t b = 0; b < k->launch->buffer_count; b++) free(k->touched[b]), free(k->atomics[b]);
+  free(k->touched), free(k->atomics);
 }
 
-static void add_up(const struct launch *launch, const struct worker *k) {
+static void add_up(const struct launch *launch, struct worker *k) {
   if (!launch->visits) return;
+  count_regions(k);
   for (uint32_t i = 0; i < program.blocks; i++) launch->visits[i] += k->visits[i];
   uint64_t *total = (uint64_t *)launch->counters;
   const uint64_t *mine = (const uint64_t *)&k->counters;

@@ -125,6 +125,11 @@ def _counters(
         global_store_bytes=tally.store_bytes,
         unique_load_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.loaded),
         unique_store_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.stored),
+        block_load_sectors=tally.block_sectors,
+        load_buffer_sectors=sum(bitmap.size for bitmap in table.loaded if bitmap.any()),
+        store_buffer_sectors=sum(bitmap.size for bitmap in table.stored if bitmap.any()),
+        atomic_lanes=tally.atomic_lanes,
+        atomic_hottest_lanes=tally.hottest_lanes,
         shared_requests=tally.shared_requests,
         shared_wavefronts=tally.shared_wavefronts,
         barriers=tally.barriers,
@@ -132,4 +137,5 @@ def _counters(
         critical_path_instructions=tally.longest_instructions,
         critical_path_loads=tally.longest_loads,
         dependent_load_rounds=tally.longest_rounds,
+        fresh_load_rounds=tally.fresh_rounds,
     )

@@ -34,7 +34,8 @@ class Fault(ctypes.Structure):
 _COUNTERS = (
     "lane_instructions load_requests load_sectors load_bytes store_requests store_sectors "
     "store_bytes shared_requests shared_wavefronts barriers divergent_branches "
-    "longest_instructions longest_loads longest_rounds"
+    "block_sectors atomic_lanes "
+    "longest_instructions longest_loads longest_rounds fresh_rounds hottest_lanes"
 ).split()
 
 
@@ -52,9 +53,13 @@ class Counters(ctypes.Structure):
     shared_wavefronts: int
     barriers: int
     divergent_branches: int
+    block_sectors: int
+    atomic_lanes: int
     longest_instructions: int
     longest_loads: int
     longest_rounds: int
+    fresh_rounds: int
+    hottest_lanes: int
 
 
 class Launch(ctypes.Structure):

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include "simt.h"
 
+#define REGION_BYTES 4096
+
 struct arrival {
   struct warp *warp;
   const struct barrier *barrier;
@@ -23,6 +25,9 @@ struct worker {
   uint32_t epoch;
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits;
+  uint32_t **touched; /* by buffer and sector: the thread block that last read it, as a number from 1 */
+  uint64_t **atomics; /* by buffer and region: single threads' operations */
+  uint32_t turn;      /* number of the thread block */
   struct counters counters;
   struct fault fault;
   jmp_buf stopped;
@@ -34,6 +39,9 @@ void race_read(struct warp *w, const struct site *site, const uint64_t *address,
 void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
                 const uint8_t *values);
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, uint64_t last);
+void count_atomic(struct warp *w, const struct buffer *buffer, uint64_t address);
+void count_regions(struct worker *k);
 void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 
 #define LOWEST(mask) ((uint32_t)__builtin_ctz(mask))

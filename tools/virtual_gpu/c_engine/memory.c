@@ -57,20 +57,21 @@ static const struct buffer *checked(struct warp *w, const struct site *site, con
   return NULL;
 }
 
-static void mark(const struct launch *launch, const struct site *site, const struct buffer *buffer, uint64_t address,
+static void mark(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
                  uint64_t bytes) {
   if (site->writes && buffer->written) memset(buffer->written + (address - buffer->address), 1, bytes);
   uint8_t *sectors = site->writes ? buffer->stored : buffer->loaded;
-  if (launch->visits && sectors) {
+  if (w->launch->visits && sectors) {
     const uint64_t first = buffer->address / 32, from = address / 32, to = (address + bytes - 1) / 32;
     memset(sectors + (from - first), 1, to - from + 1);
+    if (!site->writes) count_touched(w, buffer, from - first, to - first);
   }
 }
 
 static void mark_each(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                       uint32_t m) {
   if (!w->launch->visits && !site->writes) return;
-  LANES_OF(m, l) mark(w->launch, site, buffer ? buffer : find(w->launch, address[l]), address[l], site->size);
+  LANES_OF(m, l) mark(w, site, buffer ? buffer : find(w->launch, address[l]), address[l], site->size);
 }
 
 static int contiguous(const uint64_t *address, uint32_t size) {
@@ -100,7 +101,7 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
   count_global(w, site, address, m);
   const struct buffer *buffer = checked(w, site, address, m);
   if (m == ~0u && buffer && contiguous(address, site->size)) {
-    mark(w->launch, site, buffer, address[0], LANES * site->size);
+    mark(w, site, buffer, address[0], LANES * site->size);
     COPY(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
     return;
   }
@@ -113,7 +114,7 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
   count_global(w, site, address, m);
   const struct buffer *buffer = checked(w, site, address, m);
   if (m == ~0u && buffer && contiguous(address, site->size)) {
-    mark(w->launch, site, buffer, address[0], LANES * site->size);
+    mark(w, site, buffer, address[0], LANES * site->size);
     COPY(memcpy((void *)address[0], data, LANES * sizeof(item)))
     return;
   }
@@ -204,7 +205,10 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
   uint64_t *place = data, found[LANES] ALIGNED;
   if (space == GLOBAL) {
     count_global(w, site, address, m);
-    mark_each(w, site, checked(w, site, address, m), address, m);
+    const struct buffer *buffer = checked(w, site, address, m);
+    mark_each(w, site, buffer, address, m);
+    if (w->launch->visits)
+      LANES_OF(m, l) count_atomic(w, buffer ? buffer : find(w->launch, address[l]), address[l]);
     memcpy(found, address, sizeof found);
   } else {
     on_chip(w, site, space, address, m, found);

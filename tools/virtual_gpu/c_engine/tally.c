@@ -1,4 +1,5 @@
 /* Sectors and bank conflicts, counted as the NumPy engine counts them (tally.py). */
+#include <stdlib.h>
 #include <string.h>
 #include "machine.h"
 
@@ -26,6 +27,38 @@ void count_global(struct warp *w, const struct site *site, const uint64_t *addre
     c->store_requests++, c->store_sectors += count, c->store_bytes += bytes;
   } else {
     c->load_requests++, c->load_sectors += count, c->load_bytes += bytes;
+  }
+}
+
+static void *counts_of(void **table, uint64_t entries, size_t size) {
+  if (!*table && !(*table = calloc(entries, size))) abort();
+  return *table;
+}
+
+/* Sectors first to last of a buffer are read: which are new to the thread block? */
+void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, uint64_t last) {
+  struct worker *k = w->worker;
+  uint32_t *touched = counts_of((void **)&k->touched[buffer - w->launch->buffers],
+                                (buffer->end + 31) / 32 - buffer->address / 32 + 1, sizeof *touched);
+  for (uint64_t sector = first; sector <= last; sector++)
+    if (touched[sector] != k->turn) touched[sector] = k->turn, k->counters.block_sectors++, w->fresh = 1;
+}
+
+void count_atomic(struct warp *w, const struct buffer *buffer, uint64_t address) {
+  struct worker *k = w->worker;
+  uint64_t *lanes = counts_of((void **)&k->atomics[buffer - w->launch->buffers],
+                              (buffer->end - buffer->address) / REGION_BYTES + 1, sizeof *lanes);
+  lanes[(address - buffer->address) / REGION_BYTES]++;
+  k->counters.atomic_lanes++;
+}
+
+/* Launches with atomics on global memory have one worker: its regions are the launch's. */
+void count_regions(struct worker *k) {
+  for (uint64_t b = 0; b < k->launch->buffer_count; b++) {
+    const struct buffer *buffer = &k->launch->buffers[b];
+    if (!k->atomics[b]) continue;
+    for (uint64_t r = 0; r <= (buffer->end - buffer->address) / REGION_BYTES; r++)
+      if (k->atomics[b][r] > k->counters.hottest_lanes) k->counters.hottest_lanes = k->atomics[b][r];
   }
 }
 

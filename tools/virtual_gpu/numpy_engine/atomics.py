@@ -119,6 +119,7 @@ def _targets(
                 region.buffer.mark_written(site.size, region.index)
                 if f.tally is not None:
                     f.tally.touch(site, region, addresses)
+                    f.tally.atomic(region, addresses)
                 chosen = positions if region.chosen is None else positions[region.chosen]
                 yield region.items, region.index, chosen
         else:

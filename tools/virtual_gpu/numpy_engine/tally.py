@@ -12,8 +12,14 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.memory import Buffer
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
+from astra_chat.tools.virtual_gpu.numpy_engine.fresh import FreshRounds
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, Counters
+from astra_chat.tools.virtual_gpu.types import (
+    ATOMIC_REGION_BYTES,
+    SECTOR_BYTES,
+    WARP_LANES,
+    Counters,
+)
 
 _SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
 _BANKS = 32
@@ -39,8 +45,14 @@ class LaunchTally:
     loaded: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     """By buffer address: which of its sectors were read."""
     stored: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    atomics: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """By buffer address and region: single threads' operations."""
 
     def finish(self) -> Counters:
+        self.counters.load_buffer_sectors = sum(b.size for b in self.loaded.values())
+        self.counters.store_buffer_sectors = sum(b.size for b in self.stored.values())
+        self.counters.atomic_lanes = self.atomics.total()
+        self.counters.atomic_hottest_lanes = max(self.atomics.values(), default=0)
         self.counters.unique_load_sectors = _marked(self.loaded)
         self.counters.unique_store_sectors = _marked(self.stored)
         return self.counters
@@ -60,6 +72,7 @@ class Tally:
         self._instructions = np.zeros(warps, np.int64)
         self._loads = np.zeros(warps, np.int64)
         self._rounds = np.zeros(warps, np.int64)
+        self._fresh = FreshRounds(shape, warps)
         self._mixes = mixes
         self._visits = [0] * len(mixes)
 
@@ -73,6 +86,7 @@ class Tally:
             warps = _warps(active)
             self._visits[block] += int(np.count_nonzero(warps))
         self._instructions[warps] += mix.instructions
+        self._fresh.visit(warps, mix.load_rounds)
         if mix.loads:
             self._loads[warps] += mix.loads
             self._rounds[warps] += mix.load_rounds
@@ -99,6 +113,8 @@ class Tally:
         counters.dependent_load_rounds = max(
             counters.dependent_load_rounds, int(self._rounds.max())
         )
+        counters.block_load_sectors += self._fresh.sectors
+        counters.fresh_load_rounds = max(counters.fresh_load_rounds, self._fresh.longest())
 
     def global_access(self, site: Site, address: Array, active: Active) -> None:
         """Requests, sectors and bytes of one instruction."""
@@ -113,6 +129,15 @@ class Tally:
             counters.global_load_requests += requests
             counters.global_load_sectors += sectors
             counters.global_load_bytes += bytes_
+            self._fresh.load(address, active)
+
+    def atomic(self, region: Region, addresses: Array) -> None:
+        """Counts lanes by buffer and region of it."""
+        start = region.buffer.address
+        mine = addresses if region.chosen is None else addresses[region.chosen]
+        regions = (mine - np.uint64(start)) // np.uint64(ATOMIC_REGION_BYTES)
+        for at, lanes in zip(*np.unique(regions, return_counts=True), strict=True):
+            self._launch.atomics[start, int(at)] += int(lanes)
 
     def _sectors(self, address: Array, active: Active) -> tuple[int, int]:
         if address.size == 1:

@@ -105,7 +105,7 @@ def read_counts(path: Path) -> Counts:
 def _stored(report: LaunchReport) -> dict[str, Any]:
     launch = asdict(report.launch)
     del launch["params"]
-    return {"launch": launch, "blocks_run": report.blocks_run, "counters": asdict(report.counters)}
+    return {"launch": launch, "blocks_run": report.blocks_run, "counters": vars(report.counters)}
 
 
 def read_report(stored: dict[str, Any]) -> LaunchReport:

@@ -1,4 +1,4 @@
-"""Times of a set's points on a real GPU: builds measure.cu and the kernels, runs them, keeps the JSON."""
+"""Times of a set on a real GPU: builds measure.cu and the kernels, runs them, keeps the JSON."""
 
 from __future__ import annotations
 
