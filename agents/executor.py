@@ -20,7 +20,7 @@ from astra_chat.agents.messages import (
     message,
 )
 from astra_chat.agents.payloads import Kernel, Pass
-from astra_chat.agents.thread import Thread, extra_cases
+from astra_chat.agents.thread import Limits, Thread, extra_cases
 from astra_chat.tools.types import BuildReport, Case, Evaluation
 
 T = TypeVar("T")
@@ -30,7 +30,9 @@ class Judging(Protocol):
     """What the executor needs of tools.judge.Judge."""
 
     def build(self, source: str) -> BuildReport: ...
-    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation: ...
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation: ...
     def cancel(self) -> None: ...
 
 
@@ -39,14 +41,19 @@ class Executor(UserProxyAgent):
 
     First turn of a chat: the baseline's evaluation. Later, for every kernel, two turns: the build,
     then, if it builds, the evaluation. Between the two nothing of the candidate has run, and a
-    human may decide that nothing will.
+    human may decide that nothing will. Last turns: the best candidate once more, on fresh seeds.
     """
 
     def __init__(
-        self, judge: Judging, baseline: str, on_failure: Callable[[Exception], None]
+        self,
+        judge: Judging,
+        baseline: str,
+        limits: Limits,
+        on_failure: Callable[[Exception], None],
     ) -> None:
         super().__init__("executor", description="builds, checks, times and profiles candidates")
         self._judge, self._baseline, self._on_failure = judge, baseline, on_failure
+        self._limits = limits
         self._history = History()
 
     @property
@@ -81,7 +88,7 @@ class Executor(UserProxyAgent):
         if facts.baseline(thread) is None:
             source = self._baseline
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)
-        last = facts.undecided(thread)[-1].payload
+        last = facts.undecided(facts.unconfirmed(thread))[-1].payload
         kernel = facts.last_kernel(thread)
         if isinstance(last, Kernel):
             source = last.source
@@ -89,6 +96,12 @@ class Executor(UserProxyAgent):
         if isinstance(last, BuildReport) and kernel is not None and not facts.failed(last):
             source = kernel.source
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)
+        winner = facts.to_confirm(thread, self._limits)
+        if winner is not None:
+            source = facts.source_of(thread, winner) or self._baseline
+            return await self._in_thread(
+                lambda: judge.evaluate(source, cases, fresh_seeds=True), token
+            )
         return Pass(words="there is no kernel to run")
 
     async def _in_thread(self, work: Callable[[], T], token: CancellationToken) -> T:

@@ -5,6 +5,7 @@ user -> tester -> executor (the baseline) -> planner -> coder -> executor (build
 a build or an evaluation that fails -> fixer, at most `repairs` times a round, then planner
 where the user wants to be asked: a build, or an evaluation better than the best so far -> human
   -> executor or profiler if approved, executor with the human's own edit, planner if rejected
+before any end: executor, once more about the best candidate, until one holds
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from astra_chat.agents.thread import (
     gate,
     repairs,
     rounds_begun,
+    to_confirm,
     turns_of,
+    unconfirmed,
     undecided,
 )
 from astra_chat.tools.types import BuildReport, Correct, Evaluation, Timed, Value
@@ -65,6 +68,14 @@ class Decision(Value):
 
 def next_speakers(thread: Thread, limits: Limits) -> Next:
     """Who may speak after `thread`, which holds at least the user's commission."""
+    following = _in_search(unconfirmed(thread), limits)
+    if following.stop is not None and to_confirm(thread, limits) is not None:
+        return Next(("executor",))
+    return following
+
+
+def _in_search(thread: Thread, limits: Limits) -> Next:
+    """Who follows a thread without confirmations."""
     last = thread[-1].payload
     if gate(thread) is not None:
         return Next(("human",))

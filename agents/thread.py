@@ -51,6 +51,9 @@ class Limits(Value):
     rounds: int = 5
     repairs: int = 2
     """Kernels of the fixer in one round."""
+    confirmations: int = 3
+    """Winners that are evaluated once more at the end, the next best where one does not hold;
+    none in runs of before there were any."""
 
 
 class Position(Value):
@@ -141,18 +144,51 @@ def source_of(thread: Thread, candidate: str) -> str | None:
 def best(thread: Thread) -> tuple[Evaluation, Timed] | None:
     """The accepted candidate with the highest ratio over the baseline, the first of equals.
 
-    What the human rejected, or has not decided on, is not accepted.
+    What the human rejected, or has not decided on, is not accepted. Where a candidate was evaluated
+    once more to confirm it, that evaluation alone counts.
     """
+    said = unconfirmed(thread)
+    again = {e.candidate: e for e in turns_of(thread, Evaluation) if e.confirms}
     found: tuple[Evaluation, Timed] | None = None
-    for index in _evaluations(thread)[1:]:
-        evaluation = thread[index].payload
-        assert isinstance(evaluation, Evaluation)
-        outcome = evaluation.outcome
-        if not isinstance(outcome, Timed) or outcome.verdict != "accepted":
+    for index in _evaluations(said)[1:]:
+        first = said[index].payload
+        assert isinstance(first, Evaluation)
+        evaluation = again.get(first.candidate, first)
+        if not (_accepted(first) and (timed := _accepted(evaluation))):
             continue
-        if (found is None or outcome.ratio > found[1].ratio) and not _withheld(thread, index):
-            found = (evaluation, outcome)
+        if (found is None or timed.ratio > found[1].ratio) and not _withheld(said, index):
+            found = (evaluation, timed)
     return found
+
+
+def _accepted(evaluation: Evaluation) -> Timed | None:
+    outcome = evaluation.outcome
+    return outcome if isinstance(outcome, Timed) and outcome.verdict == "accepted" else None
+
+
+def unconfirmed(thread: Thread) -> Thread:
+    """The thread without the evaluations that confirm a winner: the search itself."""
+    return [turn for turn in thread if not _confirms(turn.payload)]
+
+
+def to_confirm(thread: Thread, limits: Limits) -> str | None:
+    """The candidate that has to be evaluated once more before the chat may end as it stands.
+
+    The luckiest of many measurements wins a search: its figure is not the one to report.
+    """
+    made = 0
+    for turn in reversed(thread):
+        if not _confirms(turn.payload):
+            break
+        made += 1
+    found = best(thread)
+    if found is None or found[0].confirms or made >= limits.confirmations:
+        return None
+    return found[0].candidate
+
+
+def _confirms(payload: Payload) -> bool:
+    return isinstance(payload, Evaluation) and payload.confirms
 
 
 def _evaluations(thread: Thread) -> list[int]:
@@ -214,7 +250,8 @@ def last_kernel(thread: Thread) -> Kernel | None:
 
 
 def last_evaluation(thread: Thread) -> Evaluation | None:
-    evaluations = turns_of(thread, Evaluation)
+    """Of the search: none that confirms its winner."""
+    evaluations = turns_of(unconfirmed(thread), Evaluation)
     return evaluations[-1] if evaluations else None
 
 
@@ -247,7 +284,7 @@ def _attempts(turns: Thread) -> tuple[Attempt, ...]:
                 attempts.append(Attempt(turn.speaker, kernel, None, None))
             case BuildReport() as report if attempts:
                 attempts[-1] = replace(attempts[-1], build=report)
-            case Evaluation() as evaluation if attempts:
+            case Evaluation(confirms=False) as evaluation if attempts:
                 attempts[-1] = replace(attempts[-1], evaluation=evaluation)
             case Approval(decision="reject", reason=reason) if attempts:
                 attempts[-1] = replace(attempts[-1], rejected=reason)

@@ -45,7 +45,7 @@ def _found(thread: Thread, expected: str) -> str | None:
     match thread[-1].payload:
         case BuildReport() as report:
             return verdict(report.result) if at_build or facts.failed(report) else None
-        case Evaluation(outcome=outcome):
+        case Evaluation(outcome=outcome, confirms=False):
             return None if at_build else verdict(outcome)
         case _:
             return None
@@ -60,7 +60,8 @@ def ended(
     timed = found[1] if found else None
     said = [_reason_words(thread, reason)]
     if best is not None and timed is not None:
-        said.append(f"best candidate {best}: {speed(timed)}")
+        assert found is not None
+        said.append(f"best candidate {best}: {speed(timed)}{_confirmed(found[0])}")
     elif reason not in ("baseline_failed", "error"):
         said.append("no candidate was faster than the baseline")
     return Ended(
@@ -71,6 +72,12 @@ def ended(
         basis=timed.basis if timed else None,
         error=f"{type(error).__name__}: {error}" if error else "",
     )
+
+
+def _confirmed(evaluation: Evaluation) -> str:
+    if evaluation.confirms:
+        return ", confirmed on fresh seeds"
+    return ", not confirmed: the luckiest of several evaluations reads too high"
 
 
 def _reason_words(thread: Thread, reason: EndReason) -> str:

@@ -113,6 +113,8 @@ def _options(request: Request) -> Options:
         flags=request.task.flags,
         approval=_approval(request.approver),
         budget=str(request.budget),
+        confirmations=request.limits.confirmations,
+        trust=request.trust,
     )
 
 

@@ -133,8 +133,11 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
             baseline=options.tier,
             approver=_approver(past, wishes),
             budget=options.budget if wishes.budget is None else wishes.budget,
+            trust=wishes.trust or options.trust,
         )
     )
+    limits = request.limits.model_copy(update={"confirmations": options.confirmations})
+    request = replace(request, limits=limits)
     _require_device(past, request.device)
     _require_more(past, request.limits)
     return request

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 from astra_chat.agents import thread as facts
 from astra_chat.agents.thread import Attempt, Round
 from astra_chat.agents.words import describe, verdict
-from astra_chat.tools.types import AnyTime, Basis, Case, Device, Outcome, Timed, Value
+from astra_chat.tools.types import AnyTime, Basis, Case, Device, Evaluation, Outcome, Timed, Value
 from astra_chat.transcript.events import Deviation, Ended, Header, Options, Record, Resumed
 from astra_chat.transcript.spending import Spent
 from astra_chat.transcript.turns import thread
@@ -40,6 +40,9 @@ class RoundSummary(Value):
 
 class Timing(Value):
     """A timed candidate, or the baseline against itself."""
+
+    confirmed: bool
+    """On fresh seeds, after the search: the figure to report."""
 
     candidate: str
     basis: Basis
@@ -92,8 +95,8 @@ def summarize(records: Sequence[Record]) -> Summary:
         started=header.started,
         seconds=last.t,
         extra_cases=facts.extra_cases(turns),
-        baseline=_timing(first.candidate, first.outcome) if first else None,
-        best=_timing(found[0].candidate, found[1]) if found else None,
+        baseline=_timing(first) if first else None,
+        best=_timing(found[0]) if found else None,
         rounds=tuple(_round(one) for one in facts.rounds(turns)),
         deviations=tuple(r.event for r in records if isinstance(r.event, Deviation)),
         spent=spent[-1] if spent else None,
@@ -125,9 +128,14 @@ def _attempt(attempt: Attempt) -> AttemptSummary:
     )
 
 
-def _timing(candidate: str, outcome: Outcome) -> Timing | None:
-    if not isinstance(outcome, Timed):
+def _timing(evaluation: Evaluation) -> Timing | None:
+    timed = evaluation.outcome
+    if not isinstance(timed, Timed):
         return None
     return Timing(
-        candidate=candidate, basis=outcome.basis, ratio=outcome.ratio, cases=outcome.cases
+        confirmed=evaluation.confirms,
+        candidate=evaluation.candidate,
+        basis=timed.basis,
+        ratio=timed.ratio,
+        cases=timed.cases,
     )

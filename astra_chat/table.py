@@ -33,6 +33,8 @@ def table(header: Header, thread: Thread) -> list[RenderableType]:
     if not name:
         return [title, rows]
     total = f"all cases, weighted: {timed.basis} {timed.ratio:.2f}x the baseline's speed"
+    if evaluation.confirms:
+        total += ", confirmed on fresh seeds"
     return [title, rows, Text(total, "bold green")]
 
 

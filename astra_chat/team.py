@@ -88,7 +88,7 @@ def build_team(
     moderator = Moderator(setting.limits, selector, on_failure)
     roles = [RoleAgent(role, setting, models.client(role), on_failure) for role in MODEL_ROLES]
     team = SelectorGroupChat(
-        [*roles, Executor(judge, setting.baseline, on_failure)],
+        [*roles, Executor(judge, setting.baseline, setting.limits, on_failure)],
         model_client=selector,
         selector_func=moderator.next_speaker,
         allow_repeated_speaker=True,

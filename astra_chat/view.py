@@ -243,8 +243,10 @@ class View:
         lines: list[Text] = [Text(f"{name} is {describe_evaluation(evaluation)}", style)]
         if first:
             lines.append(Text("the baseline against itself shows that the judge works", "dim"))
+        if evaluation.confirms:
+            lines.append(Text("once more, on fresh seeds: this figure is the one reported", "dim"))
         if isinstance(outcome, Timed):
-            lines += [] if first else self._came_true(outcome)
+            lines += [] if first or evaluation.confirms else self._came_true(outcome)
             lines.append(Text(_profile_text(outcome.profile), "dim"))
         if evaluation.resources:
             lines.append(Text(f"compiled: {resources_in_words(evaluation.resources)}", "dim"))

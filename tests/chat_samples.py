@@ -327,10 +327,13 @@ class FixedJudge:
             steps=(Step(name="guard", seconds=0.01), Step(name="build", seconds=1.5)),
         )
 
-    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
         self.before()
         self.evaluated.append((source, tuple(extra_cases)))
-        return evaluation(source, self.outcomes[source])
+        found = evaluation(source, self.outcomes[source])
+        return found.model_copy(update={"confirms": fresh_seeds})
 
     def cancel(self) -> None:
         self.cancelled.set()

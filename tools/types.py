@@ -375,3 +375,5 @@ class Evaluation(Value):
     resources: tuple[Resources, ...] = ()
     steps: tuple[Step, ...] = ()
     check: CheckRecord | None = None
+    confirms: bool = False
+    """Made once more to confirm a winner: the timed cases on fresh seeds, after the sanitizers."""

@@ -30,9 +30,15 @@ class TapedJudge:
         place = self._tape.place(WHO, self._build_of(sha256_of(source)))
         return self._found(BuildReport, place, lambda real: real.build(source))
 
-    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
-        place = self._tape.place(WHO, self._evaluation_of(sha256_of(source), extra_cases))
-        return self._found(Evaluation, place, lambda real: real.evaluate(source, extra_cases))
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
+        asked = self._evaluation_of(sha256_of(source), extra_cases, fresh_seeds)
+        return self._found(
+            Evaluation,
+            self._tape.place(WHO, asked),
+            lambda real: real.evaluate(source, extra_cases, fresh_seeds=fresh_seeds),
+        )
 
     def cancel(self) -> None:
         if self._real is not None:
@@ -47,15 +53,18 @@ class TapedJudge:
                 continue
             sha = sha256_of(source_of(past, said.candidate) or baseline)
             cases = extra_cases(past[:number])
-            built = isinstance(said, BuildReport)
-            self._tape.place(WHO, self._build_of(sha) if built else self._evaluation_of(sha, cases))
+            if isinstance(said, BuildReport):
+                self._tape.place(WHO, self._build_of(sha))
+            else:
+                self._tape.place(WHO, self._evaluation_of(sha, cases, said.confirms))
 
     def _build_of(self, sha: str) -> Json:
         return {"step": "build", "source": sha, **self._about}
 
-    def _evaluation_of(self, sha: str, cases: Sequence[Case]) -> Json:
+    def _evaluation_of(self, sha: str, cases: Sequence[Case], confirms: bool) -> Json:
         given = [case.model_dump(mode="json") for case in cases]
-        return {"step": "evaluate", "source": sha, "cases": given, **self._about}
+        step = "confirm" if confirms else "evaluate"
+        return {"step": step, "source": sha, "cases": given, **self._about}
 
     def _found(self, kind: type[V], place: Place, ask: Callable[[Judging], V]) -> V:
         recorded = self._tape.recorded(place)

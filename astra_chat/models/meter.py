@@ -149,10 +149,12 @@ class MeteredJudge:
         self._meter.before_building()
         return self._judge.build(source)
 
-    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
         """Raises BudgetSpent."""
         self._meter.before_evaluating()
-        evaluation = self._judge.evaluate(source, extra_cases)
+        evaluation = self._judge.evaluate(source, extra_cases, fresh_seeds=fresh_seeds)
         self._meter.evaluated(evaluation)
         return evaluation
 

@@ -42,6 +42,10 @@ class Options(Value):
     """Who decides what is run and accepted: nobody, the terminal, `astra-chat approve`, a file."""
     budget: str = ""
     """The words of --budget; nothing is limited where there are none."""
+    confirmations: int = 0
+    """Winners that are evaluated once more at the end; 0 in runs of before there were any."""
+    trust: bool = False
+    """Candidates ran even where they could not be isolated."""
 
 
 class GitState(Value):

@@ -13,7 +13,7 @@ from autogen_core import CancellationToken
 from astra_chat.agents.executor import Executor
 from astra_chat.agents.messages import BuildMessage, ExecutionMessage, PassMessage, message, turn
 from astra_chat.agents.payloads import Approval, Kernel
-from astra_chat.agents.thread import Turn
+from astra_chat.agents.thread import Limits, Turn
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.types import BuildReport, Case, Evaluation, candidate_id
 from tests.chat_samples import (
@@ -21,10 +21,13 @@ from tests.chat_samples import (
     SCALAR,
     VECTOR,
     FixedJudge,
+    analysis,
     asking_turns,
     baseline_turns,
+    evaluation,
     plan,
     suite,
+    timed,
 )
 
 
@@ -43,7 +46,7 @@ def failures() -> list[Exception]:
 
 @pytest.fixture
 def executor(fixed_judge: FixedJudge, failures: list[Exception]) -> Executor:
-    return Executor(fixed_judge, SCALAR, failures.append)
+    return Executor(fixed_judge, SCALAR, Limits(), failures.append)
 
 
 def test_it_is_a_user_proxy(executor: Executor) -> None:
@@ -126,3 +129,14 @@ def test_cancelling_the_token_stops_the_judge(executor: Executor, fixed_judge: F
 
     asyncio.run(cancel_it())
     assert fixed_judge.cancelled.is_set()
+
+
+def test_the_winner_is_evaluated_once_more_before_the_end(
+    executor: Executor, fixed_judge: FixedJudge
+) -> None:
+    kernel = Turn("coder", Kernel(words="", source=VECTOR))
+    judged = Turn("executor", evaluation(VECTOR, timed(1.9)))
+    turns = [*baseline_turns(), Turn("planner", plan()), kernel, judged]
+    found = speak(executor, [*turns, Turn("profiler", analysis("stop"))])
+    assert isinstance(found, Evaluation) and found.confirms
+    assert fixed_judge.evaluated[-1][0] == VECTOR

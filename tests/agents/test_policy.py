@@ -11,8 +11,23 @@ from hypothesis import strategies as st
 
 from astra_chat.agents.payloads import Approval, Kernel, Pass, Payload, Plan, Speaker
 from astra_chat.agents.policy import Next, next_speakers
-from astra_chat.agents.thread import Limits, Turn, repairs, rounds_begun
-from astra_chat.tools.types import Crashed, Outcome, TimedOut, Unsupported
+from astra_chat.agents.thread import (
+    Limits,
+    Turn,
+    best,
+    failed,
+    repairs,
+    rounds_begun,
+    to_confirm,
+)
+from astra_chat.tools.types import (
+    BuildReport,
+    Crashed,
+    Outcome,
+    TimedOut,
+    Unsupported,
+    candidate_id,
+)
 from tests.chat_samples import (
     BROKEN,
     CASE,
@@ -132,19 +147,66 @@ def test_every_fault_goes_to_the_fixer(fault: Outcome) -> None:
     assert next_speakers(thread, LIMITS) == Next(("fixer",))
 
 
+CONFIRMED: tuple[Speaker, Payload] = (
+    "executor",
+    evaluation(VECTOR, timed(1.4)).model_copy(update={"confirms": True}),
+)
+STOP: tuple[Speaker, Payload] = ("profiler", analysis("stop"))
+
+
 @pytest.mark.parametrize(
     ("thread", "reason"),
     [
         (baseline_turns(WRONG_OUTCOME), "baseline_failed"),
         (chat(("planner", Pass(words=""))), "no_plan"),
-        (chat(*PLANNED, JUDGED, ("profiler", analysis("stop"))), "profiler"),
-        (chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("plan"))), "rounds"),
-        (chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("unsure"))), "rounds"),
+        (chat(*PLANNED, JUDGED, STOP, CONFIRMED), "profiler"),
+        (chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("plan")), CONFIRMED), "rounds"),
+        (chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("unsure")), CONFIRMED), "rounds"),
         (chat(*PLANNED, *PLANNED, FAILED, ("fixer", KERNEL), FAILED), "rounds"),
     ],
 )
 def test_ends(thread: list[Turn], reason: str) -> None:
     assert next_speakers(thread, LIMITS) == Next((), reason)  # type: ignore[arg-type]
+
+
+def confirms(source: str, outcome: Outcome) -> tuple[Speaker, Payload]:
+    return "executor", evaluation(source, outcome).model_copy(update={"confirms": True})
+
+
+OTHER = VECTOR + "// another"
+
+
+def test_a_winner_is_confirmed_before_any_end_and_only_that_figure_counts() -> None:
+    searched = chat(*PLANNED, JUDGED, STOP)
+    assert next_speakers(searched, LIMITS) == Next(("executor",))
+    found = best([*searched, Turn(*confirms(VECTOR, timed(1.3)))])
+    assert found is not None and found[0].confirms and found[1].ratio == 1.3
+
+
+def test_where_a_winner_does_not_hold_the_next_best_is_confirmed() -> None:
+    other: list[tuple[Speaker, Payload]] = [
+        ("planner", plan()), ("coder", Kernel(words="", source=OTHER)),
+        ("executor", evaluation(OTHER, timed(1.2))),
+    ]  # fmt: skip
+    thread = chat(*PLANNED, JUDGED, *other, STOP)
+    assert to_confirm(thread, LIMITS) == candidate_id(VECTOR)
+    thread.append(Turn(*confirms(VECTOR, WRONG_OUTCOME)))
+    assert next_speakers(thread, LIMITS) == Next(("executor",))
+    assert to_confirm(thread, LIMITS) == candidate_id(OTHER)
+    thread.append(Turn(*confirms(OTHER, timed(1.0, "tie"))))
+    assert best(thread) is None
+    assert next_speakers(thread, LIMITS) == Next((), "profiler")
+
+
+def test_confirmations_are_bounded_and_a_run_may_go_without() -> None:
+    searched = chat(*PLANNED, JUDGED, STOP)
+    none = LIMITS.model_copy(update={"confirmations": 0})
+    assert next_speakers(searched, none) == Next((), "profiler")
+
+
+def test_a_run_goes_on_after_a_confirmation() -> None:
+    thread = chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("plan")), CONFIRMED)
+    assert next_speakers(thread, Limits(rounds=3)) == Next(("planner",))
 
 
 def speak(speaker: Speaker, dice: random.Random, thread: list[Turn]) -> Payload:
@@ -162,10 +224,13 @@ def speak(speaker: Speaker, dice: random.Random, thread: list[Turn]) -> Payload:
             return analysis(dice.choice(["plan", "unsure", "stop"]))
         case _:
             outcome = dice.choice([*FAULTS, timed(dice.uniform(0.5, 2))])
-            after_kernel = isinstance(thread[-1].payload, Kernel)
-            if not after_kernel:
-                return evaluation(SCALAR, outcome)
-            return build(dice.choice([BROKEN, VECTOR]))
+            if isinstance(thread[-1].payload, Kernel):
+                return build(dice.choice([BROKEN, VECTOR]))
+            if isinstance(thread[-1].payload, BuildReport) and not failed(thread[-1].payload):
+                return evaluation(VECTOR, outcome)
+            if to_confirm(thread, Limits()) is not None:
+                return confirms(VECTOR, outcome)[1]
+            return evaluation(SCALAR, outcome)
 
 
 @given(st.integers(), st.integers(1, 4), st.integers(0, 3))
@@ -178,7 +243,7 @@ def test_every_chat_ends_within_its_limits(seed: int, rounds: int, most_repairs:
         speaker = dice.choice(following.speakers)
         thread.append(Turn(speaker, speak(speaker, dice, thread)))
         assert repairs(thread) <= most_repairs
-        assert len(thread) <= 3 + rounds * (6 + 3 * most_repairs) + 1
+        assert len(thread) <= 3 + rounds * (6 + 3 * most_repairs) + 4
     assert following.stop is not None
     assert rounds_begun(thread) <= rounds
     assert isinstance(thread[0].payload, type(commission()))

@@ -79,4 +79,6 @@ def test_a_measured_run_names_its_gpu_and_clocks() -> None:
 
 def limits_of(transcript: Transcript) -> Limits:
     options = transcript.header.options
-    return Limits(rounds=options.rounds, repairs=options.repairs)
+    return Limits(
+        rounds=options.rounds, repairs=options.repairs, confirmations=options.confirmations
+    )

@@ -56,8 +56,9 @@ STORY = [
     *("fixer", "executor", "executor"),
     *("fixer", "executor", "executor", "profiler"),
     *("tester", "planner", "coder", "executor", "executor", "profiler"),
-    "planner",
+    *("planner", "executor"),
 ]
+"""The last turn confirms the winner."""
 
 
 def test_the_script_is_played_and_recorded(
@@ -68,6 +69,7 @@ def test_the_script_is_played_and_recorded(
     assert speakers(result.transcript) == STORY
     assert found.ended is not None and found.ended.reason == "no_plan"
     assert result.summary.best is not None and result.summary.best.ratio == 1.9
+    assert result.summary.best.confirmed and "confirmed on fresh seeds" in found.ended.words
     assert (tmp_path / "out" / "best.cu").read_text() == VECTOR
     assert (tmp_path / "out" / "best" / "doubled.so").is_file()
     assert not [r for r in found.records if isinstance(r.event, Deviation | Repaired)]

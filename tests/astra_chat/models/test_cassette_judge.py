@@ -34,7 +34,9 @@ class NoJudge(FixedJudge):
     def build(self, source: str) -> BuildReport:
         raise AssertionError("the judge was asked")
 
-    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
         raise AssertionError("the judge was asked")
 
 
@@ -143,8 +145,10 @@ def test_auto_goes_on_where_a_tape_ends(task: Task, tmp_path: Path, tape: Path) 
 class Drifting(FixedJudge):
     """Finds another ratio each time, as clocks do."""
 
-    def evaluate(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
-        found = super().evaluate(source, extra_cases)
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
+        found = super().evaluate(source, extra_cases, fresh_seeds=fresh_seeds)
         ratio = 1.0 + len(self.evaluated) / 100
         outcome = timed(ratio, "tie")
         return found.model_copy(update={"outcome": outcome}) if source == SCALAR else found

@@ -76,7 +76,9 @@ def test_gpu_seconds_are_those_of_a_real_gpu() -> None:
     class Judge(FixedJudge):
         on = found
 
-        def evaluate(self, source: str, extra_cases: object = ()) -> Evaluation:
+        def evaluate(
+            self, source: str, extra_cases: object = (), *, fresh_seeds: bool = False
+        ) -> Evaluation:
             return self.on
 
     meter = Meter(Budget(gpu_s=3.0))
