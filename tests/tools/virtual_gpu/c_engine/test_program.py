@@ -46,4 +46,6 @@ def _runs(task: Any, built: Build, truths: Any, engine: Engine) -> Iterator[Any]
             return
         assert "on_numpy" not in run.report
         outputs = [run.after(arg)[0].tobytes() for arg in task.args if arg.written]
+        for launch in run.report["launches"]:
+            launch["counters"].pop("fresh_load_rounds")  # the order of a block's warps differs
         yield outputs, run.report["launches"]
