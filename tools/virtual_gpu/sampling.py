@@ -17,7 +17,8 @@ PROBE_BLOCKS = 32
 """The first part has at least so many blocks."""
 LONGEST = frozenset(
     {
-        "critical_path_instructions", "critical_path_loads", "dependent_load_rounds",
+        "critical_path_instructions", "critical_path_cycles", "critical_path_loads",
+        "dependent_load_rounds",
         "fresh_load_rounds", "load_buffer_sectors", "store_buffer_sectors",
     }
 )  # fmt: skip

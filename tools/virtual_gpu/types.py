@@ -77,6 +77,11 @@ class Counters:
     divergent_branches: int = 0
     critical_path_instructions: int = 0
     """Most warp instructions that any one warp ran."""
+    critical_path_cycles: int = 0
+    """Longest chain of results that wait for each other within basic blocks, summed over those that
+    any one warp ran; without the wait for global memory (numpy_engine/costs.py)."""
+    issue_tenths: int = 0
+    """Machine instructions that the warp instructions come to, about, times ten."""
     critical_path_loads: int = 0
     """Most global load instructions that any one warp ran."""
     dependent_load_rounds: int = 0

@@ -33,6 +33,7 @@ static void visit(struct warp *w, int block, uint32_t m) {
   const struct mix *mix = &program.mixes[block];
   struct worker *k = w->worker;
   w->steps += mix->instructions;
+  w->cycles += mix->cycles;
   w->loads += mix->loads;
   w->rounds += mix->rounds;
   if (w->fresh) w->fresh_rounds += w->rounds_here;
@@ -188,7 +189,7 @@ static void begin(struct worker *k, int64_t id) {
     w->block[1] = id / launch->grid[0] % launch->grid[1];
     w->block[2] = id / launch->grid[0] / launch->grid[1];
     w->live = w->exists;
-    w->steps = w->loads = w->rounds = w->fresh_rounds = w->rounds_here = w->fresh = 0;
+    w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->rounds_here = w->fresh = 0;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
     memset(w->queue, 0, QUEUE_WORDS * sizeof *w->queue);
@@ -201,6 +202,7 @@ static void keep_longest(struct worker *k) {
   for (uint32_t i = 0; i < k->warp_count; i++) {
     const struct warp *w = &k->warps[i];
     c->longest_instructions = w->steps > c->longest_instructions ? w->steps : c->longest_instructions;
+    c->longest_cycles = w->cycles > c->longest_cycles ? w->cycles : c->longest_cycles;
     c->longest_loads = w->loads > c->longest_loads ? w->loads : c->longest_loads;
     c->longest_rounds = w->rounds > c->longest_rounds ? w->rounds : c->longest_rounds;
     const uint64_t fresh = w->fresh_rounds + (w->fresh ? w->rounds_here : 0);

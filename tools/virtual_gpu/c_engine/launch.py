@@ -111,9 +111,11 @@ def _counters(
     program: Program, visits: NDArray[np.uint64], tally: layout.Counters, table: _Buffers
 ) -> Counters:
     classes: Counter[str] = Counter()
+    slots = 0
     for count, mix in zip(visits.tolist(), program.reference.mixes, strict=True):
         if count:
             classes.update({name: count * each for name, each in mix.classes.items()})
+            slots += count * mix.slots
     return Counters(
         warp_instructions=classes,
         lane_instructions=tally.lane_instructions,
@@ -135,6 +137,8 @@ def _counters(
         barriers=tally.barriers,
         divergent_branches=tally.divergent_branches,
         critical_path_instructions=tally.longest_instructions,
+        critical_path_cycles=tally.longest_cycles,
+        issue_tenths=slots,
         critical_path_loads=tally.longest_loads,
         dependent_load_rounds=tally.longest_rounds,
         fresh_load_rounds=tally.fresh_rounds,

@@ -35,7 +35,7 @@ _COUNTERS = (
     "lane_instructions load_requests load_sectors load_bytes store_requests store_sectors "
     "store_bytes shared_requests shared_wavefronts barriers divergent_branches "
     "block_sectors atomic_lanes "
-    "longest_instructions longest_loads longest_rounds fresh_rounds hottest_lanes"
+    "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds hottest_lanes"
 ).split()
 
 
@@ -56,6 +56,7 @@ class Counters(ctypes.Structure):
     block_sectors: int
     atomic_lanes: int
     longest_instructions: int
+    longest_cycles: int
     longest_loads: int
     longest_rounds: int
     fresh_rounds: int

@@ -31,9 +31,9 @@ struct fault {
 struct counters {
   uint64_t lane_instructions, load_requests, load_sectors, load_bytes, store_requests, store_sectors, store_bytes,
       shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, atomic_lanes, longest_instructions,
-      longest_loads, longest_rounds, fresh_rounds, hottest_lanes;
+      longest_cycles, longest_loads, longest_rounds, fresh_rounds, hottest_lanes;
 };
-struct mix { uint32_t instructions, loads, rounds, only_leaves, instruction; };
+struct mix { uint32_t instructions, cycles, loads, rounds, only_leaves, instruction; };
 struct site { uint32_t instruction, number; uint8_t size, writes, ordered; };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction; };
 
@@ -66,7 +66,7 @@ struct warp {
   uint32_t *pending; /* lanes by basic block */
   uint64_t *queue;   /* which basic blocks have any */
   void *regs;
-  uint64_t steps, loads, rounds, fresh_rounds;
+  uint64_t steps, cycles, loads, rounds, fresh_rounds;
   uint32_t rounds_here, fresh; /* of the basic block that it is in: load rounds; a sector new to the thread block? */
 };
 

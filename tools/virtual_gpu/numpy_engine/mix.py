@@ -14,6 +14,7 @@ from astra_chat.tools.virtual_gpu.flow import (
     sources,
 )
 from astra_chat.tools.virtual_gpu.modifiers import is_type
+from astra_chat.tools.virtual_gpu.numpy_engine.costs import costs
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import INTEGERS
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.syntax import Instruction
@@ -61,7 +62,8 @@ def instruction_mix(block: BasicBlock) -> Mix:
         case Suspend():
             classes["barrier"] += 1
     loads = sum(map(_is_global_load, block.body))
-    return Mix(dict(classes), sum(classes.values()), loads, _load_rounds(block))
+    slots, cycles = costs([(i, class_of(i)) for i in block.body], block)
+    return Mix(dict(classes), sum(classes.values()), loads, _load_rounds(block), slots, cycles)
 
 
 def _is_global_load(instruction: Instruction) -> bool:

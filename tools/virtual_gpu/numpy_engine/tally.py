@@ -35,6 +35,10 @@ class Mix:
     """Global load instructions."""
     load_rounds: int
     """Longest chain of global loads that wait for each other."""
+    slots: int = 0
+    """Tenths of a machine instruction."""
+    cycles: int = 0
+    """Of the longest chain of results."""
 
 
 @dataclass
@@ -70,6 +74,7 @@ class Tally:
         self._counters = launch.counters
         warps = shape[0] * shape[1] // WARP_LANES
         self._instructions = np.zeros(warps, np.int64)
+        self._cycles = np.zeros(warps, np.int64)
         self._loads = np.zeros(warps, np.int64)
         self._rounds = np.zeros(warps, np.int64)
         self._fresh = FreshRounds(shape, warps)
@@ -86,6 +91,7 @@ class Tally:
             warps = _warps(active)
             self._visits[block] += int(np.count_nonzero(warps))
         self._instructions[warps] += mix.instructions
+        self._cycles[warps] += mix.cycles
         self._fresh.visit(warps, mix.load_rounds)
         if mix.loads:
             self._loads[warps] += mix.loads
@@ -106,9 +112,11 @@ class Tally:
             if visits:
                 scaled = {name: count * visits for name, count in mix.classes.items()}
                 counters.warp_instructions.update(Counter(scaled))
+                counters.issue_tenths += visits * mix.slots
         counters.critical_path_instructions = max(
             counters.critical_path_instructions, int(self._instructions.max())
         )
+        counters.critical_path_cycles = max(counters.critical_path_cycles, int(self._cycles.max()))
         counters.critical_path_loads = max(counters.critical_path_loads, int(self._loads.max()))
         counters.dependent_load_rounds = max(
             counters.dependent_load_rounds, int(self._rounds.max())
