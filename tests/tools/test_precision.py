@@ -120,6 +120,27 @@ def test_a_norm_that_rests_on_few_elements_allows_more(half: Bench) -> None:
     assert isinstance(verdict, ErrorNorm)
     assert verdict.candidate_ulps > 1.9 * verdict.baseline_ulps
     assert isinstance(half.judge(baseline, other + np.where(other > 0, 0.0625, 0)), Wrong)
+    assert norm.values == 1
+
+
+def test_arithmetic_in_half_precision_is_told_from_one_rounding(half: Bench) -> None:
+    """Its rms error is below twice that of one rounding; its share off the nearest value is not."""
+    nearest = rounded(half.expected, "float16")
+    twice = rounded(rounded(half.expected / 3, "float16") * 3, "float16")
+    norms = [Norm.of(got, half.expected, "float16") for got in (nearest, twice)]
+    assert norms[0].ulps < norms[1].ulps < 2 * norms[0].ulps
+    assert norms[0].share == 0 and norms[1].share > 0.2 and norms[0].values > 1000
+    verdict = half.judge(nearest, twice)
+    assert isinstance(verdict, Wrong) and verdict.reason == "precision"
+    assert "not the nearest float16" in verdict.note and verdict.got != verdict.expected
+
+
+def test_the_last_bits_of_float32_move_no_share(half: Bench) -> None:
+    """Off by 100 of float32's ulps before the one rounding: another order, a fast exponential."""
+    nearest = rounded(half.expected, "float16")
+    noisy = half.expected * (1 + RNG.uniform(-100, 100, len(nearest)) * 2.0**-23)
+    assert isinstance(half.judge(nearest, rounded(noisy, "float16")), ErrorNorm)
+    assert 0 < Norm.of(rounded(noisy, "float16"), half.expected, "float16").share < 0.05
 
 
 def test_what_zeros_and_ones_make_exact_must_be_exact(tmp_path: Path) -> None:

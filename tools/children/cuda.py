@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import secrets
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,16 @@ from astra_chat.tools.children.arguments import (
     poison,
     task_of,
 )
+from astra_chat.tools.children.cuda_dirt import Dirt
 from astra_chat.tools.children.cuda_timing import TimedCall
 from astra_chat.tools.layout import poisoned
 from astra_chat.tools.process import Reporter
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.tasks import Task
 
-GUARD_BYTES = 4096
-"""Poisoned bytes on both sides of every argument: a write outside shows."""
+GUARD_BYTES = 4096 + 256 * secrets.randbelow(16)
+"""Poisoned bytes on both sides of every argument: a write outside shows. As many as chance wants in
+each process: where an argument lies tells a candidate nothing about who is watching."""
 LATE_CYCLES = 400_000
 """About 0.2 ms: how much later than the launch the inputs arrive on the stream."""
 
@@ -37,11 +40,9 @@ def main() -> None:
     task, calls = task_of(request), [Call.of(item) for item in request["calls"]]
     torch.cuda.set_device(request["index"])
     torch.zeros(1, device="cuda")  # the driver opens and starts what it needs before the lock
+    dirt = Dirt()
     lock()
     library = ctypes.CDLL(request["library"])
-    if request["mode"] == "profile":
-        _profile(task, calls[0], library, request["pattern"])
-        return
     baseline = ctypes.CDLL(request["baseline"]) if request["mode"] == "time" else None
     held: list[torch.Tensor] = []
     for index, call in enumerate(calls):
@@ -50,7 +51,7 @@ def main() -> None:
             if baseline:
                 done = TimedCall(task, call, (baseline, library), request).run()
             else:
-                done = _check(task, call, library, held)
+                done = _check(task, call, library, held, dirt)
         except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
             done = {"status": getattr(error, "error_code", LAUNCH_FAILURE)}
         reporter.send("case", index=index, **done)
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def _check(
-    task: Task, call: Call, library: ctypes.CDLL, held: list[torch.Tensor]
+    task: Task, call: Call, library: ctypes.CDLL, held: list[torch.Tensor], dirt: Dirt
 ) -> dict[str, Any]:
     """Run once; write every argument's bytes with the guards on both sides."""
     contents = [_guarded(task, call, i) for i in range(len(task.args))]
@@ -69,7 +70,7 @@ def _check(
     addresses = [t.data_ptr() + GUARD_BYTES + shift for t, shift in zip(held, shifts, strict=True)]
     torch.cuda.synchronize()
     run = _replayed if call.how == "graph" else _streamed
-    status, after = run(task, call, library, addresses, contents, held)
+    status, after = run(task, call, library, addresses, contents, held, dirt)
     if status:
         return {"status": status}
     for arg, tensor, shift in zip(task.args, after, shifts, strict=True):
@@ -84,6 +85,7 @@ def _streamed(
     addresses: list[int],
     contents: list[torch.Tensor],
     buffers: list[torch.Tensor],
+    dirt: Dirt,
 ) -> tuple[int, list[torch.Tensor]]:
     """On a stream of its own, on which the inputs arrive late and the results are taken at once.
 
@@ -96,6 +98,7 @@ def _streamed(
         torch.cuda._sleep(LATE_CYCLES)
         for buffer, content in zip(buffers, contents, strict=True):
             buffer.copy_(content, non_blocking=True)
+        dirt.spread(call.pattern, stream.cuda_stream)
         status = launch(library, task, call.case, addresses, stream.cuda_stream)
         for result, buffer in zip(after, buffers, strict=True):
             result.copy_(buffer, non_blocking=True)
@@ -110,6 +113,7 @@ def _replayed(
     addresses: list[int],
     contents: list[torch.Tensor],
     buffers: list[torch.Tensor],
+    dirt: Dirt,
 ) -> tuple[int, list[torch.Tensor]]:
     """Captured while the buffers hold nothing but poison, and replayed once the inputs are there:
     what runs during the capture is lost, as it is in a server that replays graphs."""
@@ -122,6 +126,7 @@ def _replayed(
     for buffer, content in zip(buffers, contents, strict=True):
         buffer.copy_(content)
     torch.cuda.synchronize()
+    dirt.spread(call.pattern, int(torch.cuda.current_stream().cuda_stream))
     graph.replay()
     torch.cuda.synchronize()
     return 0, buffers
@@ -138,21 +143,6 @@ def _guarded(task: Task, call: Call, index: int) -> torch.Tensor:
 def _poisoned(like: torch.Tensor, pattern: int) -> torch.Tensor:
     """A buffer of this size that holds nothing but poison."""
     return torch.from_numpy(poisoned(like.numel(), pattern)).cuda()
-
-
-def _profile(task: Task, call: Call, library: ctypes.CDLL, pattern: int) -> None:
-    """One call between profiler marks, after one outside: Nsight Compute records the second."""
-    tensors = [
-        torch.from_numpy(poison(task, call, i, pattern)).cuda() for i in range(len(task.args))
-    ]
-    addresses = [t.data_ptr() for t in tensors]
-    stream = torch.cuda.current_stream().cuda_stream
-    launch(library, task, call.case, addresses, stream)
-    torch.cuda.synchronize()
-    torch.cuda.profiler.start()
-    launch(library, task, call.case, addresses, stream)
-    torch.cuda.synchronize()
-    torch.cuda.profiler.stop()
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from astra_chat.tools.tasks import Task
 
 PLACES, PLACE_BYTES = 16, 256
 """An argument lies at one of so many places in its allocation: where it lies tells a candidate
-nothing about who is watching. It ends where the allocation does."""
+nothing about who is watching."""
 
 
 def main() -> None:
@@ -37,24 +37,26 @@ def main() -> None:
     lock()
     library = ctypes.CDLL(request["library"])
     for call in map(Call.of, request["calls"]):
-        addresses = [
-            driver.place(poison(task, call, index, request["pattern"]), arg.shift_of(call.case))
-            for index, arg in enumerate(task.args)
-        ]
-        _call_twice(driver, task, call, library, addresses)
-        driver.free()
+        _called(driver, task, call, library, 0)
+        driver.do("cuProfilerStart")
+        _called(driver, task, call, library, PLACE_BYTES * secrets.randbelow(PLACES))
+        driver.do("cuProfilerStop")
 
 
-def _call_twice(
-    driver: Driver, task: Task, call: Call, library: ctypes.CDLL, addresses: list[int]
-) -> None:
-    """One call to warm up and one between profiler marks: Nsight Compute records the second."""
+def _called(driver: Driver, task: Task, call: Call, library: ctypes.CDLL, lead: int) -> None:
+    """One call whose arguments lie `lead` bytes into their allocations, and end where these do.
+
+    The first call of a case warms up and has nothing before its arguments; Nsight Compute records
+    the second.
+    """
+    addresses = [
+        driver.place(poison(task, call, index, call.pattern), lead + arg.shift_of(call.case))
+        for index, arg in enumerate(task.args)
+    ]
+    driver.do("cuCtxSynchronize")
     launch(library, task, call.case, addresses, 0)
     driver.do("cuCtxSynchronize")
-    driver.do("cuProfilerStart")
-    launch(library, task, call.case, addresses, 0)
-    driver.do("cuCtxSynchronize")
-    driver.do("cuProfilerStop")
+    driver.free()
 
 
 class Driver:
@@ -74,9 +76,8 @@ class Driver:
         if status := getattr(self._library, name)(*arguments):
             raise RuntimeError(f"{name}: CUDA error {status}")
 
-    def place(self, content: Bytes, shift: int) -> int:
-        """Address of a copy on the device, `shift` bytes past a multiple of PLACE_BYTES."""
-        lead = PLACE_BYTES * secrets.randbelow(PLACES) + shift
+    def place(self, content: Bytes, lead: int) -> int:
+        """Address of a copy on the device, `lead` bytes into an allocation that ends with it."""
         address = ctypes.c_uint64()
         self.do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(lead + len(content)))
         self._held.append(address)
