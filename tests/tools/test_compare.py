@@ -153,3 +153,36 @@ def test_every_pattern_is_a_nan_in_every_dtype(dtype: DTypeName) -> None:
 def test_bfloat16_is_widened_exactly() -> None:
     words = np.array([0x3F80, 0xC040, 0x7F80, 0x0001], dtype=np.uint16).view(np.uint8)
     assert as_float(words, "bfloat16").tolist() == [1.0, -3.0, np.inf, 2.0**-133]
+
+
+@pytest.mark.parametrize("piece", [5, 8, 24, 1000])
+def test_where_the_pieces_end_makes_no_difference(
+    scene: Scene, piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astra_chat.tools.compare.PIECE", piece)
+    assert isinstance(scene.judge(), float)
+    for bad in ([0], [7, 8], [23], [4, 5, 6]):
+        scene.out = scene.expected.astype(np.float32)
+        scene.out[bad] += 1
+        wrong = scene.wrong()
+        assert wrong.bad == len(bad) and wrong.index == divmod(bad[0], 8)
+        assert wrong.got == pytest.approx(wrong.expected + 1)
+    scene.out = scene.expected.astype(np.float32)
+    scene.input_after[29] = -1
+    assert scene.wrong().reason == "input_changed" and scene.wrong().index == (1, 13)
+
+
+def test_copies_are_compared_unless_they_are_the_first_again(scene: Scene, tmp_path: Path) -> None:
+    """Several buffer sets of timed launches lie one after the other in each file."""
+    scene.judge()
+    good = {name: (tmp_path / f"{name}.after").read_bytes() for name in ("out", "input")}
+    bad = scene.expected.astype(np.float32)
+    bad[3] += 1
+    guarded = np.concatenate([scene.guard, bad.view(np.uint8), scene.guard]).tobytes()
+    for sets, right in ((["out", "out", "out"], True), (["out", "out", "bad"], False)):
+        (tmp_path / "out.after").write_bytes(b"".join({**good, "bad": guarded}[s] for s in sets))
+        (tmp_path / "input.after").write_bytes(good["input"] * 3)
+        truth = Truth(scene.case, tmp_path, tmp_path)
+        report = {"guard_bytes": GUARD, "verified_sets": 3}
+        verdict = compare(TASK, CaseRun(truth, tmp_path, report, PATTERN))
+        assert isinstance(verdict, float) is right

@@ -1,37 +1,100 @@
-"""Nsight Compute's page, read; and what is said where it cannot be used."""
+"""Nsight Compute's page, read; what is said where it cannot be used; a real one under `-m gpu`."""
 
 from __future__ import annotations
 
-from astra_chat.tools.profile import parse_ncu, unprofiled
-from astra_chat.tools.types import Case, MeasuredTime
+import pytest
+
+from astra_chat.tools import metrics as m
+from astra_chat.tools import profile as module
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.profile import HOW_TO_PERMIT, counted, parse_ncu, unprofiled
+from astra_chat.tools.tasks import find_task
+from astra_chat.tools.types import Case, MeasuredTime, Profile, TimedOut
+from astra_chat.tools.watched import Watched
 
 PAGE = """==PROF== Connected to process 1
 ==PROF== Disconnected
 "ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum","launch__registers_per_thread"
-"","","nsecond","byte","register/thread"
-"0","first","2,048","1,000","32"
-"1","second","1024","500","40"
+"","","ns","byte","register/thread"
+"0","first(int)","3,072","1,000","32"
+"1","second(int)","1024","n/a","40"
 """
+TASK = find_task("silu_and_mul")
+REPORT = {
+    "launches": [{"scale": 2.0, "counters": {
+        "warp_instructions": {"int": 10, "float": 20}, "lane_instructions": 960,
+        "global_load_requests": 4, "global_store_requests": 2, "global_load_bytes": 2048,
+        "global_load_sectors": 64, "global_store_sectors": 32, "shared_requests": 0,
+        "shared_wavefronts": 0, "unique_load_sectors": 64, "unique_store_sectors": 32,
+        "barriers": 6,
+    }}],
+    "estimate": {"us": 3.5, "occupancy": 0.5, "waves": 0.1, "limiter": "latency", "why": "idle"},
+}  # fmt: skip
 
 
-def test_counts_add_up_and_shares_are_averaged() -> None:
-    metrics = parse_ncu(PAGE)
-    assert metrics["gpu__time_duration.sum"].value == 3072
-    assert metrics["gpu__time_duration.sum"].unit == "nsecond"
-    assert metrics["dram__bytes_read.sum"].value == 1500
-    assert metrics["launch__registers_per_thread"].value == 36
-
-
-def test_a_page_without_kernels_is_empty() -> None:
-    assert parse_ncu("==ERROR== No kernels were profiled\n") == {}
-    assert parse_ncu("\n".join(PAGE.splitlines()[:4])) == {}
-
-
-def test_without_ncu_the_time_over_the_limit_speaks() -> None:
-    time = MeasuredTime(
+def measured() -> MeasuredTime:
+    return MeasuredTime(
         case=Case(dims={"tokens": 1, "d": 8}, dtype="float16"), weight=1, baseline_us=2,
         median_us=1, ratio=2, ratio_low=2, ratio_high=2, limit_us=0.9, percent_of_limit=90,
         baseline_event_us=8, event_us=7, sm_clock_mhz=1980,
     )  # fmt: skip
-    profile = unprofiled(time, "no ncu on this machine")
+
+
+def test_counts_add_up_and_shares_are_means_by_time() -> None:
+    metrics, kernels = parse_ncu(PAGE)
+    assert metrics[m.TIME].value == 4096 and metrics[m.TIME].unit == "ns"
+    assert metrics[m.DRAM_READ].value == 1000, "what ncu could not read is left out"
+    assert metrics["launch__registers_per_thread"].value == 34
+    assert kernels == ["first(int)", "second(int)"]
+
+
+def test_a_page_without_kernels_is_empty() -> None:
+    assert parse_ncu("==ERROR== No kernels were profiled\n") == ({}, [])
+    assert parse_ncu("\n".join(PAGE.splitlines()[:4])) == ({}, [])
+
+
+def test_without_ncu_the_time_over_the_limit_speaks() -> None:
+    profile = unprofiled(measured(), "no ncu on this machine")
     assert profile.bottleneck == "dram" and "no ncu" in profile.why and not profile.metrics
+
+
+def test_the_fallback_tells_measured_from_counted() -> None:
+    profile = counted(measured(), REPORT, HOW_TO_PERMIT)
+    assert profile.basis == "measured" and profile.bottleneck == "latency"
+    assert "ERR_NVGPUCTRPERM" in profile.why and "1.00 us by events" in profile.why
+    loads = profile.metric(m.LOADS)
+    assert loads and loads.value == 8 and loads.words.startswith("counted on the virtual GPU: ")
+    assert profile.metric(m.TIME) is None, "an estimated time has no place beside a measured one"
+
+
+def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
+    names = {metric.name for metric in module._counter_metrics(REPORT)}
+    assert {m.TIME, m.LOADS, m.LOAD_SECTORS, m.DRAM_READ, m.INSTRUCTIONS, m.LANES} <= names
+    assert names - set(m.WORDS) == {
+        "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
+    }  # fmt: skip
+
+
+@pytest.mark.gpu
+def test_a_real_profile_has_all_metrics_and_a_place_under_the_roof() -> None:
+    with Judge(TASK, pick_device("cuda")) as judge:
+        profile = judge.profile(judge.baseline)
+    assert isinstance(profile, Profile) and profile.basis == "measured"
+    assert {metric.name for metric in profile.metrics} >= set(m.WORDS), "ncu knows every name"
+    assert profile.metric("roofline_reached") and "wait for" in profile.why
+
+
+@pytest.mark.gpu
+def test_without_permission_the_counters_of_the_virtual_gpu_stand_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object, **__: object) -> Watched | TimedOut:
+        return Watched("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", "")
+
+    monkeypatch.setattr(module, "run_watched", refused)
+    small = TASK.model_copy(update={"check": TASK.check[:3], "bench": TASK.bench[:1]})
+    with Judge(small, pick_device("cuda")) as judge:
+        profile = judge.profile(judge.baseline)
+    assert isinstance(profile, Profile) and "NVreg_RestrictProfilingToAdminUsers" in profile.why
+    assert profile.metric(m.LOADS) and profile.basis == "measured"
