@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from astra_chat.agents import search
 from astra_chat.agents import thread as facts
 from astra_chat.agents.payloads import Approval, Kernel, Plan
 from astra_chat.agents.thread import Gate, Thread, Turn
-from astra_chat.tools.types import BuildReport, Evaluation
+from astra_chat.tools.types import BuildReport, Evaluation, Timed
 
 Word = Literal["approve", "approve_all", "reject", "edit"]
 
@@ -25,7 +26,7 @@ class Question:
     kernel: Kernel
     plan: Plan | None
     parent: str
-    """Source that the plan changes: the best one so far, or the baseline."""
+    """Source that the plan changes."""
     parent_name: str
     before: float
     """The parent's ratio over the baseline."""
@@ -46,9 +47,9 @@ def question(thread: Thread, baseline: str) -> Question | None:
     if asked is None:
         return None
     one = facts.rounds(thread)[-1]
-    attempt = one.attempts[-1]
-    best = facts.best(thread)
-    source = facts.source_of(thread, best[0].candidate) if best else None
+    attempt = next(a for a in one.attempts[::-1] if a.kernel.candidate == _asked_about(thread))
+    found = search.parent_of(thread, one.number)
+    source = facts.source_of(thread, found.candidate) if found else None
     return Question(
         gate=asked,
         number=sum(turn.speaker == "human" for turn in thread),
@@ -57,11 +58,18 @@ def question(thread: Thread, baseline: str) -> Question | None:
         kernel=attempt.kernel,
         plan=one.plan,
         parent=source or baseline,
-        parent_name=best[0].candidate if best else "the baseline",
-        before=best[1].ratio if best else 1.0,
+        parent_name=found.candidate if found and source else "the baseline",
+        before=found.outcome.ratio if found and isinstance(found.outcome, Timed) else 1.0,
         build=attempt.build,
         evaluation=attempt.evaluation,
     )
+
+
+def _asked_about(thread: Thread) -> str:
+    """The candidate of the last turn, a build or an evaluation."""
+    last = thread[-1].payload
+    assert isinstance(last, BuildReport | Evaluation)
+    return last.candidate
 
 
 def decision(asked: Question, word: Word, reason: str = "", source: str = "") -> Turn:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
+from astra_chat.agents import search
 from astra_chat.agents import thread as facts
-from astra_chat.agents.payloads import Plan, RoleName
+from astra_chat.agents.payloads import MODEL_ROLES, Plan, RoleName, Speaker
+from astra_chat.agents.policy import acts_as
 from astra_chat.agents.roles import example
 from astra_chat.agents.thread import Attempt, Limits, Position, Round, Thread
 from astra_chat.agents.words import (
@@ -43,6 +46,8 @@ class Setting:
     tier: str
     device: str
     limits: Limits
+    roles: tuple[RoleName, ...] = MODEL_ROLES
+    """Roles that models play in this chat."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +64,32 @@ class Section:
 
 def brief(role: RoleName, setting: Setting, thread: Thread) -> str:
     """What a role is told in this turn, besides its standing instructions."""
-    sections = [s for make in SECTIONS[role] if (s := make(setting, thread)) is not None]
-    place = stamp(facts.position(role, thread))
+    acting = acts_as(thread, setting.limits) if role == "single" else role
+    makers = SECTIONS[cast(RoleName, acting or role)]
+    if role == "single":
+        makers = (*makers, *SINGLE_BESIDES.get(acting or role, ()))
+    sections = [s for make in makers if (s := make(setting, thread)) is not None]
+    place = stamp(_place(role, acting, thread))
     while len(text := "\n".join([*map(str, sections), place])) > MOST_CHARACTERS:
         spare = max(sections, key=lambda section: section.spare)
         if spare.spare == 0:
             break
         sections.remove(spare)
     return text
+
+
+def _place(role: RoleName, acting: Speaker | None, thread: Thread) -> Position:
+    if role != "single" or acting is None:
+        return facts.position(role, thread)
+    place = facts.position(acting, thread)
+    attempt = {"planner": 0, "coder": 1}.get(acting, place.attempt + 1)
+    return Position(round=place.round, attempt=attempt)
+
+
+def _wanted(setting: Setting, thread: Thread) -> Section:
+    """What the single agent has to do now."""
+    acting = acts_as(thread, setting.limits)
+    return Section("Wanted now", WANTED.get(acting or "", "Nothing: pass."))
 
 
 def stamp(position: Position) -> str:
@@ -149,15 +172,15 @@ def _result(attempt: Attempt) -> str:
     return f"{found}, rejected by the human: {attempt.rejected or 'no reason given'}"
 
 
-def _best(setting: Setting, thread: Thread) -> Section | None:
-    found = facts.best(thread)
-    if found is None:
-        return Section("The source to change", "No candidate was accepted yet: the baseline.")
-    evaluation, timed = found
-    source = facts.source_of(thread, evaluation.candidate)
-    return Section(
-        f"The source to change: the best so far, {speed(timed)}", f"```cuda\n{source}```"
-    )
+def _parent(setting: Setting, thread: Thread) -> Section | None:
+    found = search.parent(thread)
+    source = facts.source_of(thread, found.candidate) if found else None
+    if found is None or source is None:
+        return Section("The source to change", "The baseline.")
+    best, outcome = facts.best(thread), found.outcome
+    name = "the best so far" if best and best[0].candidate == found.candidate else "a candidate"
+    fast = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
+    return Section(f"The source to change: {name}{fast}", f"```cuda\n{source}```")
 
 
 def _plan(setting: Setting, thread: Thread) -> Section | None:
@@ -185,7 +208,7 @@ def _failing(setting: Setting, thread: Thread) -> Section | None:
 
 
 def _profile(setting: Setting, thread: Thread) -> Section | None:
-    evaluation = facts.parent(thread)
+    evaluation = search.parent(thread)
     return _report("Profile of the source to change", evaluation) if evaluation else None
 
 
@@ -213,10 +236,23 @@ def _bullets(lines: list[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
+WANTED = {
+    "planner": "A plan.",
+    "coder": "A kernel: the whole source of the candidate that your plan asks for.",
+    "fixer": "A kernel: the whole source of the candidate, repaired.",
+}
+SINGLE_BESIDES: dict[str, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
+    "planner": (_last_report, _wanted),
+    "coder": (_wanted,),
+    "fixer": (_wanted,),
+}
+"""What a single agent is told besides what the role is told whose place it takes."""
+
 SECTIONS: dict[RoleName, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
     "tester": (_task, _baseline, _tests, _log),
-    "planner": (_task, _baseline, _log, _best, _profile),
-    "coder": (_task, _contract, _baseline, _best, _plan),
+    "planner": (_task, _baseline, _log, _parent, _profile),
+    "coder": (_task, _contract, _baseline, _parent, _plan),
     "fixer": (_task, _contract, _plan, _failing),
     "profiler": (_task, _log, _plan, _last_report),
+    "single": (_task, _baseline),
 }

@@ -19,7 +19,7 @@ from astra_chat.agents.messages import (
     PassMessage,
     message,
 )
-from astra_chat.agents.payloads import Kernel, Pass
+from astra_chat.agents.payloads import Pass
 from astra_chat.agents.thread import Limits, Thread, extra_cases
 from astra_chat.tools.types import BuildReport, Case, Evaluation
 
@@ -29,7 +29,7 @@ T = TypeVar("T")
 class Judging(Protocol):
     """What the executor needs of tools.judge.Judge."""
 
-    def build(self, source: str) -> BuildReport: ...
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport: ...
     def evaluate(
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
     ) -> Evaluation: ...
@@ -88,12 +88,10 @@ class Executor(UserProxyAgent):
         if facts.baseline(thread) is None:
             source = self._baseline
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)
-        last = facts.undecided(facts.unconfirmed(thread))[-1].payload
-        kernel = facts.last_kernel(thread)
-        if isinstance(last, Kernel):
-            source = last.source
-            return await self._in_thread(lambda: judge.build(source), token)
-        if isinstance(last, BuildReport) and kernel is not None and not facts.failed(last):
+        if facts.unbuilt(thread):
+            source, *also = [kernel.source for kernel in facts.unbuilt(thread)]
+            return await self._in_thread(lambda: judge.build(source, also), token)
+        if (kernel := facts.unrun(thread)) is not None:
             source = kernel.source
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)
         winner = facts.to_confirm(thread, self._limits)

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field
 
+from astra_chat.agents.strategy import Strategy
 from astra_chat.tools.types import (
     BuildReport,
     Case,
@@ -16,11 +17,14 @@ from astra_chat.tools.types import (
     candidate_id,
 )
 
-RoleName = Literal["tester", "planner", "coder", "fixer", "profiler"]
-"""Roles that a model plays."""
-Speaker = Literal["user", "tester", "planner", "coder", "fixer", "executor", "profiler", "human"]
+RoleName = Literal["tester", "planner", "coder", "fixer", "profiler", "single"]
+"""Roles that a model plays; single is planner, coder and fixer in one, without the others."""
+Speaker = Literal[
+    "user", "tester", "planner", "coder", "fixer", "executor", "profiler", "single", "human"
+]
 """The user opens the chat; the human decides in it where the user wants to be asked."""
 MODEL_ROLES: tuple[RoleName, ...] = ("tester", "planner", "coder", "fixer", "profiler")
+"""The team of every strategy but `single`."""
 
 
 class Commission(Value):
@@ -36,6 +40,8 @@ class Commission(Value):
     """Rounds of plan, candidates and analysis that the run may take."""
     approval: bool = False
     """A human decides what is run and what is accepted."""
+    strategy: Strategy = Strategy()
+    """Which candidate a plan goes on from."""
 
 
 class Extent(Value):
@@ -155,7 +161,11 @@ class ProfilerReply(Value):
     reply: Analysis | Pass
 
 
-AnyReply: TypeAlias = TesterReply | PlannerReply | KernelReply | ProfilerReply
+class SingleReply(Value):
+    reply: Plan | Kernel | Pass
+
+
+AnyReply: TypeAlias = TesterReply | PlannerReply | KernelReply | ProfilerReply | SingleReply
 
 REPLY_TYPES: dict[RoleName, type[AnyReply]] = {
     "tester": TesterReply,
@@ -163,6 +173,7 @@ REPLY_TYPES: dict[RoleName, type[AnyReply]] = {
     "coder": KernelReply,
     "fixer": KernelReply,
     "profiler": ProfilerReply,
+    "single": SingleReply,
 }
 """What a role's model answers with: its own payload, or Pass."""
 

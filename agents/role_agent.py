@@ -19,7 +19,8 @@ from pydantic import ValidationError
 
 from astra_chat.agents.brief import Setting, brief
 from astra_chat.agents.messages import MESSAGE_TYPES, History, RepairEvent, message
-from astra_chat.agents.payloads import REPLY_TYPES, AnyReply, Pass, RoleName
+from astra_chat.agents.payloads import REPLY_TYPES, AnyReply, Pass, Plan, RoleName
+from astra_chat.agents.policy import acts_as
 from astra_chat.agents.replies import UnusableReply, ask_again, malformed, objection
 from astra_chat.agents.roles import instructions
 
@@ -32,6 +33,7 @@ DESCRIPTIONS: dict[RoleName, str] = {
     "coder": "writes the candidate that the plan asks for",
     "fixer": "repairs a candidate that failed",
     "profiler": "says why a candidate takes the time it takes",
+    "single": "plans, writes and repairs alone",
 }
 
 
@@ -91,7 +93,8 @@ class RoleAgent(AssistantAgent):
             async for item in super().on_messages_stream([asked], cancellation_token):
                 if isinstance(item, Response):
                     said = cast(StructuredMessage[Any], item.chat_message)
-                    reason = objection(cast(AnyReply, said.content), self._setting.task)
+                    reply = cast(AnyReply, said.content)
+                    reason = objection(reply, self._setting.task) or self._out_of_turn(reply)
                     return (said, "") if reason is None else (None, reason)
         except ValidationError as error:
             return None, malformed(error)
@@ -100,6 +103,15 @@ class RoleAgent(AssistantAgent):
             await self.model_context.add_message(said_so)
             return None, error.reason
         raise RuntimeError("AutoGen's AssistantAgent ended its turn without a response")
+
+    def _out_of_turn(self, answer: AnyReply) -> str | None:
+        """What is wrong with a plan in a kernel's place, or the other way round."""
+        if self._role != "single" or isinstance(answer.reply, Pass):
+            return None
+        wanted = acts_as(self._history.thread, self._setting.limits)
+        if isinstance(answer.reply, Plan) == (wanted == "planner"):
+            return None
+        return f"a {'plan' if wanted == 'planner' else 'kernel'} is wanted now"
 
     def _respond(self, said: StructuredMessage[Any]) -> Response:
         """The reply in the message class of its payload."""

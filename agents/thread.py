@@ -5,9 +5,9 @@ Nothing is counted in closures or objects: a thread read back from a transcript 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from astra_chat.agents.payloads import (
     Analysis,
@@ -24,6 +24,7 @@ from astra_chat.tools.types import (
     BuildReport,
     Built,
     Case,
+    Correct,
     Evaluation,
     Outcome,
     Profile,
@@ -54,6 +55,10 @@ class Limits(Value):
     confirmations: int = 3
     """Winners that are evaluated once more at the end, the next best where one does not hold;
     none in runs of before there were any."""
+    stop_at_percent: float | None = None
+    """The chat ends once the best candidate reaches this share of the physical limit."""
+    patience: int | None = None
+    """The chat ends after this many rounds in a row without a new best."""
 
 
 class Position(Value):
@@ -61,8 +66,8 @@ class Position(Value):
 
     round: int
     attempt: int
-    """Tester: which of its turns. Fixer: which repair of the round. Selector: which choice.
-    Else 1."""
+    """Tester: which of its turns. Coder: which kernel of the plan. Fixer: which repair of the
+    round. Selector: which choice. Single: 0 for a plan, then its kernels. Else 1."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,13 @@ class Attempt:
     evaluation: Evaluation | None
     rejected: str | None = None
     """Why the human did not want it run or accepted."""
+    replaced: bool = False
+    """The human gave an edit instead."""
+
+    @property
+    def passed(self) -> bool:
+        done = self.evaluation is not None and isinstance(self.evaluation.outcome, Timed | Correct)
+        return done and not self.replaced
 
 
 @dataclass(frozen=True)
@@ -101,11 +113,16 @@ def since_plan(thread: Thread) -> Thread:
     return thread[starts[-1] :] if starts else thread
 
 
-def repairs(thread: Thread) -> int:
-    """Kernels that the fixer has given in this round."""
+def kernels_of(thread: Thread, speaker: Speaker) -> int:
+    """Kernels that a speaker has given in this round."""
     return sum(
-        turn.speaker == "fixer" and isinstance(turn.payload, Kernel) for turn in since_plan(thread)
+        turn.speaker == speaker and isinstance(turn.payload, Kernel) for turn in since_plan(thread)
     )
+
+
+def repairs(thread: Thread) -> int:
+    """Kernels of this round that repair one."""
+    return kernels_of(thread, "fixer") + max(0, kernels_of(thread, "single") - 1)
 
 
 def position(role: RoleName | str, thread: Thread) -> Position:
@@ -121,6 +138,8 @@ def position(role: RoleName | str, thread: Thread) -> Position:
     if role == "selector":
         unsure = sum(analysis.next == "unsure" for analysis in turns_of(thread, Analysis))
         return Position(round=begun, attempt=unsure)
+    if role == "coder":
+        return Position(round=begun, attempt=kernels_of(thread, "coder") + 1)
     return Position(round=begun, attempt=1)
 
 
@@ -147,17 +166,28 @@ def best(thread: Thread) -> tuple[Evaluation, Timed] | None:
     What the human rejected, or has not decided on, is not accepted. Where a candidate was evaluated
     once more to confirm it, that evaluation alone counts.
     """
+    found = max(counted(thread).items(), key=lambda item: item[1][1].ratio, default=None)
+    return found[1] if found else None
+
+
+Counted = Mapping[str, tuple[Evaluation, Timed]]
+
+
+def counted(thread: Thread) -> Counted:
+    """What counts as accepted, by candidate, in the order of the search."""
     said = unconfirmed(thread)
     again = {e.candidate: e for e in turns_of(thread, Evaluation) if e.confirms}
-    found: tuple[Evaluation, Timed] | None = None
+    found: dict[str, tuple[Evaluation, Timed]] = {}
     for index in _evaluations(said)[1:]:
         first = said[index].payload
         assert isinstance(first, Evaluation)
         evaluation = again.get(first.candidate, first)
         if not (_accepted(first) and (timed := _accepted(evaluation))):
             continue
-        if (found is None or timed.ratio > found[1].ratio) and not _withheld(said, index):
-            found = (evaluation, timed)
+        if not _withheld(said, index):
+            before = found.get(first.candidate)
+            if before is None or timed.ratio > before[1].ratio:
+                found[first.candidate] = (evaluation, timed)
     return found
 
 
@@ -238,12 +268,6 @@ def undecided(thread: Thread) -> Thread:
     return thread[:-1] if thread and isinstance(thread[-1].payload, Approval) else thread
 
 
-def parent(thread: Thread) -> Evaluation | None:
-    """What the next plan changes: the best candidate, else the baseline."""
-    found = best(thread)
-    return found[0] if found else baseline(thread)
-
-
 def last_kernel(thread: Thread) -> Kernel | None:
     kernels = turns_of(thread, Kernel)
     return kernels[-1] if kernels else None
@@ -278,14 +302,53 @@ def rounds(thread: Thread) -> list[Round]:
 
 def _attempts(turns: Thread) -> tuple[Attempt, ...]:
     attempts: list[Attempt] = []
+    asked = ""
     for turn in turns:
         match turn.payload:
             case Kernel() as kernel:
+                if turn.speaker == "human":
+                    _mark(attempts, asked, replaced=True)
                 attempts.append(Attempt(turn.speaker, kernel, None, None))
-            case BuildReport() as report if attempts:
-                attempts[-1] = replace(attempts[-1], build=report)
-            case Evaluation(confirms=False) as evaluation if attempts:
-                attempts[-1] = replace(attempts[-1], evaluation=evaluation)
-            case Approval(decision="reject", reason=reason) if attempts:
-                attempts[-1] = replace(attempts[-1], rejected=reason)
+            case BuildReport(candidate=asked) as report:
+                _mark(attempts, asked, build=report)
+            case Evaluation(confirms=False, candidate=asked) as evaluation:
+                _mark(attempts, asked, evaluation=evaluation)
+            case Approval(decision="reject", reason=reason, candidate=asked):
+                _mark(attempts, asked, rejected=reason)
     return tuple(attempts)
+
+
+def _mark(attempts: list[Attempt], candidate: str, **found: Any) -> None:
+    """Note what came of the candidate; of one given twice, of the first that lacks it."""
+    same = [i for i, attempt in enumerate(attempts) if attempt.kernel.candidate == candidate]
+    lacking = [i for i in same if all(not getattr(attempts[i], name) for name in found)]
+    if attempts:
+        index = next(iter([*lacking, *same[-1:], len(attempts) - 1]))
+        attempts[index] = replace(attempts[index], **found)
+
+
+def unbuilt(thread: Thread) -> list[Kernel]:
+    """The round's kernels that were not built."""
+    return [
+        attempt.kernel
+        for attempt in _under_way(thread)
+        if attempt.build is None and attempt.evaluation is None
+    ]
+
+
+def unrun(thread: Thread) -> Kernel | None:
+    """The round's first kernel that was built and may be run, but was not."""
+    for attempt in _under_way(thread):
+        waits = attempt.evaluation is None and attempt.rejected is None and not attempt.replaced
+        if waits and attempt.build is not None and not failed(attempt.build):
+            return attempt.kernel
+    return None
+
+
+def round_passed(thread: Thread) -> bool:
+    """Whether a kernel of the round under way was found right."""
+    return any(attempt.passed for attempt in _under_way(thread))
+
+
+def _under_way(thread: Thread) -> tuple[Attempt, ...]:
+    return _attempts(since_plan(thread)) if rounds_begun(thread) else ()

@@ -101,6 +101,20 @@ def run(
         str | None,
         typer.Option(help="What may be spent: tokens=200000,usd=5,wall_s=3600,evaluations=40."),
     ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="What plans go on from: best (default), paper, beam:K, beam:KxN, tree or single;"
+            " see docs/strategies.md."
+        ),
+    ] = None,
+    stop_at: Annotated[
+        float | None,
+        typer.Option(metavar="PERCENT", help="Enough: this share of the physical limit."),
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Rounds in a row without a gain that end the run.")
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run kernels even where they cannot be isolated.")
     ] = False,
@@ -140,6 +154,9 @@ def run(
             baseline=baseline,
             approver=approver or ("ask" if approve else None),
             budget=budget,
+            strategy=strategy,
+            stop_at=stop_at,
+            patience=patience,
             trust=trust,
             resume=resume,
             branch=branch,

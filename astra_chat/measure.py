@@ -46,7 +46,7 @@ class InstantJudge:
             why="", profile=profile,
         )  # fmt: skip
 
-    def build(self, source: str) -> BuildReport:
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
         return BuildReport(candidate=candidate_id(source), result=Built(resources=()), steps=())
 
     def evaluate(

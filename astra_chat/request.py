@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from astra_chat.agents.strategy import Strategy, parse_strategy
 from astra_chat.agents.thread import Limits
 from astra_chat.budget import Budget, parse_budget
 from astra_chat.models import RunModels, open_models
@@ -32,6 +33,8 @@ class Request:
     approver: str | None = None
     """Who decides what is run and accepted, see approval.approver_for; None: nobody is asked."""
     budget: Budget = field(default_factory=Budget)
+    strategy: Strategy = field(default_factory=Strategy)
+    """Which candidate a plan goes on from, and how many kernels it gets."""
     trust: bool = False
     """Candidates may run even where they cannot be isolated."""
     folder: Path | None = None
@@ -55,15 +58,16 @@ class Wishes:
     approver: str | None = None
     budget: str | None = None
     trust: bool = False
+    strategy: str | None = None
+    stop_at: float | None = None
+    patience: int | None = None
 
 
 def request_for(wishes: Wishes) -> Request:
     """The request in values. Raises BadInput naming the option that is off."""
     if wishes.task is None:
         raise BadInput("name a TASK: one of `astra-chat tasks`, or a task folder")
-    limits = Limits() if wishes.rounds is None else Limits(rounds=wishes.rounds)
-    if limits.rounds < 1:
-        raise BadInput(f"--rounds {limits.rounds}: at least 1")
+    limits, strategy = _limits(wishes), _strategy(wishes.strategy)
     found = find_task(str(wishes.task))
     cases = wishes.cases
     models = open_models(wishes.models or "scripted", found, wishes.base_url)
@@ -74,11 +78,32 @@ def request_for(wishes: Wishes) -> Request:
         tier=_one_of("--baseline", wishes.baseline or "sglang", tuple(TIER_FILES)),
         cases=None if cases is None else _one_of("--cases", cases, CASE_LISTS),
         limits=limits,
+        strategy=strategy,
         approver=wishes.approver,
         budget=parse_budget(wishes.budget),
         trust=wishes.trust,
         folder=None if wishes.out is None else Path(wishes.out),
     )
+
+
+def _limits(wishes: Wishes) -> Limits:
+    for option, number in (("--rounds", wishes.rounds), ("--patience", wishes.patience)):
+        if number is not None and number < 1:
+            raise BadInput(f"{option} {number}: at least 1")
+    if wishes.stop_at is not None and not 0 < wishes.stop_at <= 100:
+        raise BadInput(f"--stop-at {wishes.stop_at:g}: percent of the physical limit, up to 100")
+    return Limits(
+        rounds=Limits().rounds if wishes.rounds is None else wishes.rounds,
+        stop_at_percent=wishes.stop_at,
+        patience=wishes.patience,
+    )
+
+
+def _strategy(words: str | None) -> Strategy:
+    try:
+        return parse_strategy(words or "best")
+    except ValueError as error:
+        raise BadInput(f"--strategy {error}") from None
 
 
 def _device(wishes: Wishes, models: RunModels) -> Device:

@@ -111,6 +111,7 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
     for option, said, recorded in (
         ("--cases", wishes.cases, options.cases),
         ("--baseline", wishes.baseline, options.tier),
+        ("--strategy", wishes.strategy, options.strategy),
     ):
         if said is not None and said != recorded:
             kept = recorded or "left it to the device"
@@ -134,6 +135,9 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
             approver=_approver(past, wishes),
             budget=options.budget if wishes.budget is None else wishes.budget,
             trust=wishes.trust or options.trust,
+            strategy=options.strategy,
+            stop_at=wishes.stop_at or options.stop_at_percent,
+            patience=wishes.patience or options.patience,
         )
     )
     limits = request.limits.model_copy(update={"confirmations": options.confirmations})

@@ -25,7 +25,7 @@ from astra_chat.agents.executor import Judging
 from astra_chat.agents.messages import RepairEvent, message
 from astra_chat.agents.messages import turn as typed
 from astra_chat.agents.moderator import Moderator
-from astra_chat.agents.payloads import Commission, Speaker
+from astra_chat.agents.payloads import MODEL_ROLES, Commission, Speaker
 from astra_chat.agents.policy import Next, next_speakers
 from astra_chat.agents.thread import Turn
 from astra_chat.approval import Answer, approver_for
@@ -84,6 +84,9 @@ def run(
     baseline: str | None = None,
     approver: str | None = None,
     budget: str | None = None,
+    strategy: str | None = None,
+    stop_at: float | None = None,
+    patience: int | None = None,
     trust: bool = False,
     resume: str | Path | None = None,
     branch: str | Path | None = None,
@@ -98,13 +101,15 @@ def run(
     it in a transcript of its own. Then `task` may be left away, and what is None is as it was.
     `approver` says who decides what is run and accepted: "ask" (the terminal), "detached"
     (`astra-chat approve`), or a file of decisions. `trust` lets candidates run where this machine
-    cannot isolate them.
+    cannot isolate them. `strategy`: what plans go on from (agents/strategy.py); `stop_at`: percent
+    of the physical limit that is enough; `patience`: rounds in a row without a gain to bear.
     Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
     An interrupted run returns: its summary says so.
     """
     wishes = Wishes(
-        task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget, trust
-    )
+        task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget, trust,
+        strategy, stop_at, patience,
+    )  # fmt: skip
     past = past_of(resume, branch, after_round)
     if past is None:
         return Session(request_for(wishes), on_record, on_progress, on_notice).run()
@@ -227,6 +232,7 @@ class Session:
             tier=request.tier,
             device=request.device.name,
             limits=request.limits,
+            roles=("single",) if request.strategy.kind == "single" else MODEL_ROLES,
         )
         self._loop = asyncio.get_running_loop()
         # AutoGen leaves tasks behind whose errors nobody fetches; ours come by `_failures`.
@@ -316,6 +322,7 @@ class Session:
             tier=request.tier,
             rounds=request.limits.rounds,
             approval=request.approver is not None,
+            strategy=request.strategy,
         )
 
     def _following(self) -> Next:

@@ -15,7 +15,6 @@ from astra_chat.agents.executor import Executor, Judging
 from astra_chat.agents.messages import MESSAGE_TYPES, RepairEvent
 from astra_chat.agents.messages import thread as typed
 from astra_chat.agents.moderator import Moderator
-from astra_chat.agents.payloads import MODEL_ROLES
 from astra_chat.agents.policy import STOP_WORDS, Next, next_speakers
 from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.thread import Limits, Turn
@@ -86,7 +85,7 @@ def build_team(
         logging.getLogger(name).addHandler(logging.NullHandler())
     selector = models.client("selector")
     moderator = Moderator(setting.limits, selector, on_failure)
-    roles = [RoleAgent(role, setting, models.client(role), on_failure) for role in MODEL_ROLES]
+    roles = [RoleAgent(role, setting, models.client(role), on_failure) for role in setting.roles]
     team = SelectorGroupChat(
         [*roles, Executor(judge, setting.baseline, setting.limits, on_failure)],
         model_client=selector,

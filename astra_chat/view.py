@@ -10,6 +10,7 @@ from typing import TextIO
 from rich.console import Console
 from rich.text import Text
 
+from astra_chat.agents import search
 from astra_chat.agents import thread as facts
 from astra_chat.agents.payloads import (
     Analysis,
@@ -63,6 +64,7 @@ STYLES = {
     "fixer": "bold yellow",
     "executor": "bold green",
     "profiler": "bold cyan",
+    "single": "bold magenta",
     "human": "bold",
 }
 INDENT = " " * 5
@@ -219,18 +221,17 @@ class View:
         return lines
 
     def _made_of(self) -> tuple[str, str]:
-        """Source that a new kernel starts from: the round's last candidate, the best, the baseline;
-        and what to call it."""
+        """Source that a new kernel starts from: the candidate that it repairs, else what the plan
+        changes; and what to call it."""
         rounds = facts.rounds(self._thread)
-        if rounds and rounds[-1].attempts:
+        if rounds and rounds[-1].attempts and rounds[-1].attempts[-1].build:
             kernel = rounds[-1].attempts[-1].kernel
             return kernel.source, kernel.candidate
-        found = facts.best(self._thread)
-        if found is not None:
-            name = found[0].candidate
-            return facts.source_of(self._thread, name) or "", name
-        first = facts.baseline(self._thread)
-        name = first.candidate if first else ""
+        found = search.parent_of(self._thread, facts.rounds_begun(self._thread))
+        name = found.candidate if found else ""
+        source = facts.source_of(self._thread, name)
+        if source is not None:
+            return source, name
         source = next((t for t in self._texts.values() if candidate_id(t) == name), "")
         return source, "the baseline"
 
@@ -258,7 +259,7 @@ class View:
         if not plans:
             return []
         plan = plans[-1]
-        parent = facts.parent(self._thread)
+        parent = search.parent_of(self._thread, facts.rounds_begun(self._thread))
         before = parent.outcome.ratio if parent and isinstance(parent.outcome, Timed) else 1.0
         words = prediction(plan.predicted_ratio, timed, before)
         was = facts.profile_of(parent)

@@ -318,7 +318,7 @@ class FixedJudge:
         self.before: Callable[[], None] = lambda: None
         """Called in the judge's thread before each evaluation."""
 
-    def build(self, source: str) -> BuildReport:
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
         failed = "inn[i]" in source
         result = BuildFailed(log='line 5: error: identifier "inn" is undefined') if failed else None
         return BuildReport(

@@ -113,10 +113,13 @@ class Judge:
         """Stop the running step from another thread."""
         self._stop.set()
 
-    def build(self, source: str) -> BuildReport:
-        """Guard and build; executes nothing of the candidate."""
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
+        """Guard and build; executes nothing of the candidate.
+
+        `also`: sources that will be asked for next; they are built at the same time.
+        """
         steps = _Steps()
-        built = self._built(source, steps)
+        built = self._built(source, steps, also)
         result = Built(resources=built.resources) if isinstance(built, Build) else built
         return BuildReport(candidate=candidate_id(source), result=result, steps=steps.done())
 
@@ -196,7 +199,9 @@ class Judge:
             resources=built.resources if built else (), steps=steps.done(), check=steps.record,
         )  # fmt: skip
 
-    def _built(self, source: str, steps: _Steps) -> Build | Refused | BuildFailed | TimedOut:
+    def _built(
+        self, source: str, steps: _Steps, also: Sequence[str] = ()
+    ) -> Build | Refused | BuildFailed | TimedOut:
         if not self._trust and not is_shipped(source):
             require_isolation()
         with steps.step("guard"):
@@ -205,7 +210,10 @@ class Judge:
             return Refused(gate="guard", findings=findings)
         self._tell("build", 0, 1, "nvcc")
         with steps.step("build"):
-            baseline, built = build_all(self.task, [self.baseline, source], self.device, self._stop)
+            ahead = [one for one in also if not guard(one, self.task.entry)]
+            baseline, built, *_ = build_all(
+                self.task, [self.baseline, source, *ahead], self.device, self._stop
+            )
         self._tell("build", 1, 1, "nvcc")
         if not isinstance(baseline, Build):
             why = baseline.log if isinstance(baseline, BuildFailed) else "it took too long"

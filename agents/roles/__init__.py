@@ -11,7 +11,8 @@ from astra_chat.agents.payloads import RoleName
 @cache
 def instructions(role: RoleName) -> str:
     """What a role is told in every turn, the shared part first."""
-    return f"{_read('everyone.md')}\n{_read(f'{role}.md')}"
+    own = ("single", "planner", "coder", "fixer") if role == "single" else (role,)
+    return "\n".join([_read("everyone.md"), *(_read(f"{name}.md") for name in own)])
 
 
 @cache

@@ -133,7 +133,7 @@ class PlayedModels:
         return OfflineClient()
 
     def described(self, role: Role) -> str:
-        return self._roles[role]
+        return self._roles.get(role, "")
 
     def price(self, role: Role) -> Price | None:
         """As if it were spent again: a replay's ledger is the recorded run's."""

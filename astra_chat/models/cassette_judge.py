@@ -26,9 +26,9 @@ class TapedJudge:
         """`about`: everything besides source and cases that shapes a finding."""
         self._tape, self._about, self._real = tape, about, real
 
-    def build(self, source: str) -> BuildReport:
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
         place = self._tape.place(WHO, self._build_of(sha256_of(source)))
-        return self._found(BuildReport, place, lambda real: real.build(source))
+        return self._found(BuildReport, place, lambda real: real.build(source, also))
 
     def evaluate(
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False

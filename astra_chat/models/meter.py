@@ -145,9 +145,9 @@ class MeteredJudge:
     def __init__(self, judge: Judging, meter: Meter) -> None:
         self._judge, self._meter = judge, meter
 
-    def build(self, source: str) -> BuildReport:
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
         self._meter.before_building()
-        return self._judge.build(source)
+        return self._judge.build(source, also)
 
     def evaluate(
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False

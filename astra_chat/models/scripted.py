@@ -93,10 +93,16 @@ class ScriptedClient(OfflineClient):
             case "planner":
                 found, lacks = self._script.plan(place.round), "further plan"
             case "coder":
-                found, lacks = self._script.kernel(place.round, 0), "kernel for this plan"
+                found = self._script.kernel(place.round, 0) if place.attempt == 1 else None
+                lacks = "further kernel for this plan"
             case "fixer":
                 found = self._script.kernel(place.round, place.attempt)
                 lacks = "further repair for this candidate"
+            case "single" if place.attempt == 0:
+                found, lacks = self._script.plan(place.round), "further plan"
+            case "single":
+                found = self._script.kernel(place.round, place.attempt - 1)
+                lacks = "further kernel for this plan"
             case _:
                 found, lacks = self._script.analysis(place.round), "analysis of this candidate"
         return found or Pass(words=f"the script holds no {lacks}")

@@ -44,6 +44,10 @@ class Options(Value):
     """The words of --budget; nothing is limited where there are none."""
     confirmations: int = 0
     """Winners that are evaluated once more at the end; 0 in runs of before there were any."""
+    strategy: str = "best"
+    """Which candidate a plan goes on from, in the words of --strategy."""
+    stop_at_percent: float | None = None
+    patience: int | None = None
     trust: bool = False
     """Candidates ran even where they could not be isolated."""
 

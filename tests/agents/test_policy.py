@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_chat.agents.payloads import Approval, Kernel, Pass, Payload, Plan, Speaker
-from astra_chat.agents.policy import Next, next_speakers
+from astra_chat.agents.policy import Next, acts_as, next_speakers
+from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.thread import (
     Limits,
     Turn,
@@ -248,3 +249,75 @@ def test_every_chat_ends_within_its_limits(seed: int, rounds: int, most_repairs:
     assert rounds_begun(thread) <= rounds
     assert isinstance(thread[0].payload, type(commission()))
     assert sum(isinstance(turn.payload, Plan) for turn in thread) == rounds_begun(thread)
+
+
+def by(words: str, *turns: tuple[Speaker, Payload]) -> list[Turn]:
+    """A chat by a strategy that goes on after the baseline."""
+    opened = commission().model_copy(update={"strategy": parse_strategy(words)})
+    return [Turn("user", opened), *chat(*turns)[1:]]
+
+
+MORE = Kernel(words="", source=OTHER)
+TWO: list[tuple[Speaker, Payload]] = [*PLANNED, ("coder", MORE)]
+BUILDS: list[tuple[Speaker, Payload]] = [
+    ("executor", build(VECTOR)), ("executor", build(OTHER)),
+]  # fmt: skip
+LAME: tuple[Speaker, Payload] = ("executor", evaluation(OTHER, FAULTS[0]))
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        (PLANNED, "coder"),
+        ([*PLANNED, ("coder", Pass(words=""))], "executor"),
+        ([*PLANNED[:1], ("coder", Pass(words=""))], "planner"),
+        (TWO, "executor"),
+        ([*TWO, *BUILDS[:1]], "executor"),
+        ([*TWO, *BUILDS], "executor"),
+        ([*TWO, *BUILDS, JUDGED], "executor"),
+        ([*TWO, *BUILDS, JUDGED, LAME], "profiler"),
+        ([*TWO, BUILDS[0], ("executor", build(OTHER)), LAME, LAME], "executor"),
+    ],
+)
+def test_a_beam_takes_several_kernels_of_a_plan(
+    turns: list[tuple[Speaker, Payload]], expected: Speaker
+) -> None:
+    assert next_speakers(by("beam:1x2", *turns), LIMITS) == Next((expected,))
+
+
+def test_only_where_no_kernel_of_a_plan_is_right_one_is_repaired() -> None:
+    wrong: tuple[Speaker, Payload] = ("executor", evaluation(VECTOR, FAULTS[0]))
+    thread = by("beam:1x2", *TWO, *BUILDS, wrong, LAME)
+    assert next_speakers(thread, LIMITS) == Next(("fixer",))
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected", "place"),
+    [
+        ([], "single", "planner"),
+        ([("single", plan())], "single", "coder"),
+        ([("single", plan()), ("single", KERNEL)], "executor", "executor"),
+        ([("single", plan()), ("single", KERNEL), ("executor", build(VECTOR))], "executor",
+         "executor"),
+        ([("single", plan()), ("single", KERNEL), ("executor", build(VECTOR)), JUDGED], "single",
+         "planner"),
+        ([("single", plan()), ("single", Kernel(words="", source=BROKEN)), FAILED], "single",
+         "fixer"),
+        ([("single", plan()), ("single", Pass(words=""))], "single", "planner"),
+    ],
+)  # fmt: skip
+def test_alone_one_takes_all_places(
+    turns: list[tuple[Speaker, Payload]], expected: Speaker, place: Speaker
+) -> None:
+    thread = by("single", *turns)
+    assert next_speakers(thread, LIMITS) == Next((expected,))
+    assert acts_as(thread, LIMITS) == place
+
+
+def test_alone_without_a_plan_it_ends() -> None:
+    assert next_speakers(by("single", ("single", Pass(words=""))), LIMITS) == Next((), "no_plan")
+
+
+def test_alone_there_is_no_tester() -> None:
+    opened = by("single")[:1]
+    assert next_speakers(opened, LIMITS) == Next(("executor",))

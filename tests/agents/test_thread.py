@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from astra_chat.agents import search
 from astra_chat.agents import thread as facts
 from astra_chat.agents.payloads import Approval, Kernel, Pass, TestSuite
 from astra_chat.agents.thread import Position, Turn
+from astra_chat.tools.types import candidate_id
 from tests.chat_samples import (
     BROKEN,
     KERNELS,
@@ -87,7 +89,7 @@ def test_best_is_the_highest_accepted_ratio() -> None:
 def test_the_baseline_is_never_the_best() -> None:
     turns = baseline_turns(timed(1.4, "accepted"))
     assert facts.best(turns) is None
-    assert facts.parent(turns) == facts.baseline(turns)
+    assert search.parent(turns) == facts.baseline(turns)
 
 
 def test_extra_cases_are_collected_once_each() -> None:
@@ -128,8 +130,8 @@ def test_turns_of_filters_by_class() -> None:
 
 
 def decided(decision: str) -> Turn:
-    said = Approval.model_validate({"candidate": "c", "decision": decision, "reason": "too bold"})
-    return Turn("human", said)
+    said = {"candidate": candidate_id(VECTOR), "decision": decision, "reason": "too bold"}
+    return Turn("human", Approval.model_validate(said))
 
 
 def judged_while_asked(*after: Turn) -> list[Turn]:

@@ -80,5 +80,6 @@ def test_a_measured_run_names_its_gpu_and_clocks() -> None:
 def limits_of(transcript: Transcript) -> Limits:
     options = transcript.header.options
     return Limits(
-        rounds=options.rounds, repairs=options.repairs, confirmations=options.confirmations
-    )
+        rounds=options.rounds, repairs=options.repairs, confirmations=options.confirmations,
+        stop_at_percent=options.stop_at_percent, patience=options.patience,
+    )  # fmt: skip

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.payloads import Pass
+from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.thread import Limits
 from astra_chat.models import open_models
 from astra_chat.request import Request, Wishes
@@ -304,3 +305,18 @@ def test_rounds_limit_the_run(task: Task, tmp_path: Path, fixed_judge: FixedJudg
     result = Session(request, judge=fixed_judge).run()
     assert len(result.summary.rounds) == 1
     assert result.summary.ended is not None and result.summary.ended.reason == "rounds"
+
+
+@pytest.mark.parametrize("words", ["paper", "tree", "beam:2x2", "single"])
+def test_every_strategy_holds_a_whole_chat(
+    task: Task, tmp_path: Path, fixed_judge: FixedJudge, words: str
+) -> None:
+    request = Request(
+        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out",
+        strategy=parse_strategy(words),
+    )  # fmt: skip
+    result = Session(request, judge=fixed_judge).run()
+    assert result.summary.best is not None and result.summary.best.confirmed
+    assert result.summary.options.strategy == words
+    said = speakers(result.transcript)
+    assert ("single" in said) == (words == "single") == ("profiler" not in said)

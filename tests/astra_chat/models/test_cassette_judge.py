@@ -31,7 +31,7 @@ CLOCKS = ("t", "run", "started")
 class NoJudge(FixedJudge):
     """There is none here."""
 
-    def build(self, source: str) -> BuildReport:
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
         raise AssertionError("the judge was asked")
 
     def evaluate(

@@ -1,0 +1,58 @@
+"""How far the search has come: what the next plan goes on from, and whether it is worth one."""
+
+from __future__ import annotations
+
+from astra_chat.agents import thread as facts
+from astra_chat.agents.payloads import Commission, Kernel, Plan
+from astra_chat.agents.strategy import Strategy, Tried, choose_parent
+from astra_chat.agents.thread import Attempt, Counted, Thread
+from astra_chat.tools.types import Evaluation, Timed
+
+
+def strategy(thread: Thread) -> Strategy:
+    """As the user's commission has it."""
+    return next((asked.strategy for asked in facts.turns_of(thread, Commission)), Strategy())
+
+
+def parent(thread: Thread) -> Evaluation | None:
+    """What the plan changes whose kernels are being written, else the next plan."""
+    writing = bool(thread) and isinstance(thread[-1].payload, Plan | Kernel)
+    return parent_of(thread, facts.rounds_begun(thread) + (0 if writing else 1))
+
+
+def parent_of(thread: Thread, number: int) -> Evaluation | None:
+    """What the plan of a round, counted from 1, changes by the run's strategy."""
+    first = facts.baseline(thread)
+    if first is None:
+        return None
+    searches, accepted = strategy(thread), facts.counted(thread)
+    tried = [Tried(first, 0, accepted=False)]
+    for one in facts.rounds(thread)[: number - 1]:
+        chosen = choose_parent(searches, tried, one.number - 1)
+        tried += [_tried(attempt, chosen, accepted) for attempt in one.attempts] or [
+            Tried(None, chosen, accepted=False)
+        ]
+    return tried[choose_parent(searches, tried, number - 1)].evaluation
+
+
+def _tried(attempt: Attempt, parent: int, accepted: Counted) -> Tried:
+    found = accepted.get(attempt.kernel.candidate)
+    return Tried(found[0] if found else attempt.evaluation, parent, accepted=found is not None)
+
+
+def without_gain(thread: Thread) -> int:
+    """Rounds in a row, the last ones, that brought no new best."""
+    found = facts.best(thread)
+    name = found[0].candidate if found else None
+    gained = [
+        one.number
+        for one in facts.rounds(thread)
+        if any(attempt.kernel.candidate == name for attempt in one.attempts)
+    ]
+    return facts.rounds_begun(thread) - (gained[0] if gained else 0)
+
+
+def percent_of_limit(timed: Timed) -> float:
+    """Share of the physical limit, weighted over the cases."""
+    weights = sum(case.weight for case in timed.cases)
+    return sum(case.weight * case.percent_of_limit for case in timed.cases) / weights

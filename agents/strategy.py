@@ -1,0 +1,146 @@
+"""Search strategies: which candidate the next plan changes, and how many kernels a plan gets.
+
+All are pure functions of what was tried so far; a transcript names its strategy in the commission.
+`paper` is the chain of arXiv 2509.07506; `tree` chooses by upper confidence bounds (UCT: Kocsis and
+Szepesvari, ECML 2006), where going on from a candidate again competes with its children as one of
+them; `single` is `best` held by one agent, the paper's ablation.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from astra_chat.tools.types import Evaluation, Timed, Value
+
+Kind = Literal["best", "paper", "beam", "tree", "single"]
+WORDS = "best, paper, beam:K, beam:KxN, tree or single"
+MOST_PARENTS, MOST_CANDIDATES = 16, 8
+EXPLORATION = 0.5
+"""Weight of what was tried seldom; a gain of 2x counts as 1."""
+
+
+class Strategy(Value):
+    """How a run searches."""
+
+    kind: Kind = "best"
+    parents: int = 1
+    """beam: the best so far that plans take turns to go on from."""
+    candidates: int = 1
+    """Kernels of one plan; all are built at once, each is evaluated."""
+
+    def __str__(self) -> str:
+        if self.kind != "beam":
+            return self.kind
+        return f"beam:{self.parents}" + (f"x{self.candidates}" if self.candidates > 1 else "")
+
+
+def parse_strategy(words: str) -> Strategy:
+    """Raises ValueError naming what there is."""
+    for kind in ("best", "paper", "tree", "single"):
+        if words == kind:
+            return Strategy(kind=kind)
+    found = re.fullmatch(r"beam:(\d+)(?:x(\d+))?", words)
+    if found is None:
+        raise ValueError(f"{words}: use {WORDS}")
+    parents, candidates = int(found[1]), int(found[2] or 1)
+    if not (1 <= parents <= MOST_PARENTS and 1 <= candidates <= MOST_CANDIDATES):
+        raise ValueError(
+            f"{words}: 1 to {MOST_PARENTS} parents, 1 to {MOST_CANDIDATES} candidates a plan"
+        )
+    return Strategy(kind="beam", parents=parents, candidates=candidates)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate that was evaluated, or a round that came to none."""
+
+    evaluation: Evaluation | None
+    parent: int
+    """Index of what its plan changed; of the baseline, the first, itself."""
+    accepted: bool
+    """Faster than the baseline, and not rejected by a human."""
+
+    @property
+    def right(self) -> bool:
+        return self.evaluation is not None and isinstance(self.evaluation.outcome, Timed)
+
+    @property
+    def ratio(self) -> float:
+        """Over the baseline; 0 where it was not timed."""
+        outcome = self.evaluation.outcome if self.evaluation else None
+        return outcome.ratio if isinstance(outcome, Timed) else 0.0
+
+
+def choose_parent(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
+    """Index in `tried`, whose first is the baseline, of what the next plan changes.
+
+    `rounds`: plans made before it.
+    """
+    return CHOICES[strategy.kind](strategy, tried, rounds)
+
+
+def _best(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
+    return _ranked(tried)[0]
+
+
+def _last(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
+    """The last right candidate, faster or not."""
+    return max(index for index, one in enumerate(tried) if one.right or index == 0)
+
+
+def _beam(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
+    """The best few in turn. Each right candidate may be among them; the baseline fills up."""
+    right = [0, *(i for i, one in enumerate(tried) if i and one.right)]
+    best = sorted(right, key=lambda index: (-tried[index].ratio, index))[: strategy.parents]
+    return best[rounds % len(best)]
+
+
+def _tree(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
+    """Down from the baseline along the greatest upper confidence bound."""
+    children: list[list[int]] = [[] for _ in tried]
+    for index, one in enumerate(tried[1:], 1):
+        children[one.parent].append(index)
+    visits, worth = [1] * len(tried), [_gain(one) for one in tried]
+    for index in range(len(tried) - 1, 0, -1):
+        visits[tried[index].parent] += visits[index]
+        worth[tried[index].parent] += worth[index]
+
+    node = 0
+    while True:
+        here = _bound(_gain(tried[node]), 1 + len(children[node]), visits[node])
+        below = [
+            (_bound(worth[child] / visits[child], visits[child], visits[node]), -child)
+            for child in children[node]
+            if tried[child].right
+        ]
+        if not below or max(below)[0] <= here:
+            return node
+        node = -max(below)[1]
+
+
+def _bound(mean: float, visits: int, total: int) -> float:
+    return mean + EXPLORATION * math.sqrt(math.log(total + 1) / visits)
+
+
+def _gain(one: Tried) -> float:
+    """log2 of the ratio within 0 and 1; 0 for what is wrong or slower."""
+    return min(1.0, math.log2(one.ratio)) if one.ratio > 1 else 0.0
+
+
+def _ranked(tried: Sequence[Tried]) -> list[int]:
+    """The accepted ones, best first, then the baseline."""
+    accepted = [index for index, one in enumerate(tried) if one.accepted]
+    return [*sorted(accepted, key=lambda index: (-tried[index].ratio, index)), 0]
+
+
+CHOICES: dict[Kind, Callable[[Strategy, Sequence[Tried], int], int]] = {
+    "best": _best,
+    "single": _best,
+    "paper": _last,
+    "beam": _beam,
+    "tree": _tree,
+}
