@@ -11,11 +11,13 @@ tensor cores, few atomics, little divergence.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.virtual_gpu.limits import blocks_per_sm
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
+from astra_chat.tools.virtual_gpu.traffic import Traffic, traffic
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, LaunchReport
 
 ERROR = 0.30
@@ -23,14 +25,8 @@ ERROR = 0.30
 RESOLUTION = 0.10
 """Estimates closer than this are a tie."""
 
-CHAIN_CYCLES = {
-    "int": 4.2, "float": 4.2, "half": 4.2, "global": 4.2, "move": 0.0, "control": 8.4,
-    "convert": 8.4, "special": 21.0, "shuffle": 26.0, "shared": 29.0, "barrier": 34.0,
-    "atomic": 287.0,
-}  # fmt: skip
-"""From one instruction to the next that needs its result, by class of Counters.warp_instructions.
-Measured on an H200: fused multiply-add, shared load, shuffle, exponential (two instructions),
-barrier of ten warps; an atomic is taken for a load from L2; a move is free, ptxas drops it."""
+L1_SECTORS_PER_TURN = 2
+"""Of loads that L1 serves, a clock and SM; measured on an H200."""
 L1_LATENCY_CYCLES = 43.0
 """Measured on an H200."""
 
@@ -39,14 +35,33 @@ L1_LATENCY_CYCLES = 43.0
 class Constants:
     """What no counter tells."""
 
-    overlap: float = 3.085
+    overlap: float = 4.5
     """Exponent of the p-norm: 1 adds the terms, infinity takes the largest."""
-    chain: float = 1.326
-    """Time of a warp's instructions, if each waited for the one before, over CHAIN_CYCLES."""
-    load: float = 1.2
+    chain: float = 0.68
+    """Time of a warp's chain of results, over critical_path_cycles."""
+    load: float = 1.155
     """Wait for a load, over the latency that a pointer chase shows."""
-    first_round: float = 1.42
+    first_round: float = 1.24
     """What nothing hides at a launch's start and end, in rounds of loads and what follows them."""
+    phases: float = 0.56
+    """Share of the first blocks' time after their first round that nothing hides either: all are at
+    the same point then."""
+    slots: float = 1.05
+    """Machine instructions over issue_tenths."""
+    scattered_load: float = 0.78
+    """Further time of a sector from L2 that is not used in full, over one that is."""
+    scattered_store: float = 2.56
+    pace: float = 3.68
+    """Cycles between a lone warp's machine instructions, whatever they wait for."""
+    atomic_ns: float = 0.097
+    """For each single thread's operation on one region of L2."""
+    spread_atomic_ns: float = 0.00135
+    """For each single thread's operation anywhere."""
+    ramp_us: float = 0.355
+    """From a launch to its first instructions, and from the last store to its end."""
+    shuffle_turns: float = 1.8
+    """Of the shared-memory unit, for a shuffle."""
+    barrier_turns: float = 1.17
 
 
 FITTED = Constants()
@@ -63,7 +78,8 @@ class Estimate:
     low_us: float
     high_us: float
     terms: dict[str, float]
-    """us by unit: dram, l2, issue, special_functions, lsu, shared, latency, launch."""
+    """us by unit: dram, l2, issue, special_functions, lsu, shared, atomics, latency,
+    launch."""
     limiter: str
     """The largest term."""
     occupancy: float
@@ -99,12 +115,15 @@ def estimate(
     resources: Resources,
     spec: GpuSpec,
     constants: Constants = FITTED,
+    *,
+    warm: bool = False,
 ) -> Estimate:
-    """Estimated device time of the launches of one call, one after the other, L2 cold."""
+    """Estimated device time of the launches of one call, one after the other: the first finds
+    nothing in L2, or with `warm` what a call before it left there."""
     if not reports:
         floor = spec.launch_floor_us
         return _with_bar(floor, {"launch": floor}, "launch", 0.0, 0.0, "nothing was launched", "")
-    single = [_launch(report, resources, spec, constants) for report in reports]
+    single = [_launch(report, resources, spec, constants, warm) for report in reports]
     terms = {name: sum(e.terms[name] for e in single) for name in single[0].terms}
     longest = max(single, key=lambda e: e.us)
     why = longest.why
@@ -134,7 +153,7 @@ def _with_bar(
 
 
 def _launch(
-    report: LaunchReport, resources: Resources, spec: GpuSpec, constants: Constants
+    report: LaunchReport, resources: Resources, spec: GpuSpec, constants: Constants, warm: bool
 ) -> Estimate:
     launch = report.launch
     registers, static = resources[launch.kernel]
@@ -148,75 +167,114 @@ def _launch(
         blocks=blocks, warps=warps, per_sm=max(per_sm, 1), share=-(-blocks // spec.sms),
         scale=blocks / max(report.blocks_run, 1),
     )  # fmt: skip
-    terms = _throughputs(report, shape, spec)
-    wait, chain = _warp_us(report, spec, constants)
+    shared_bytes = static + launch.dynamic_shared_bytes + spec.shared_reserved_per_block
+    held = min(shape.per_sm, shape.share)
+    moved = traffic(report, spec, held, shared_bytes, warm)
+    terms = _throughputs(report, shape, moved, spec, constants)
+    wait, chain = _warp_us(report, moved, spec, constants)
     dispatch = blocks * spec.block_dispatch_ns * 1e-3
-    computing = max(chain * shape.turns, *(terms[unit] for unit in _SM_UNITS))
+    units = (chain * _turns(shape, report, "instructions"), *(terms[unit] for unit in _SM_UNITS))
+    computing = max(units)
     rounds = max(1, report.counters.dependent_load_rounds)
-    first = constants.first_round * (wait + chain) / rounds
-    sm = max(wait * shape.turns + computing - first, 0.0)
+    turn = (wait + chain) * (1 - 1 / rounds)
+    first = constants.first_round * (wait + chain) / rounds + constants.phases * turn
+    sm = max(wait * _turns(shape, report, "loads") + computing - first, 0.0)
     power = constants.overlap
-    overlapping = (sm, terms["dram"], terms["l2"], dispatch)
-    us = spec.launch_floor_us + first + sum(t**power for t in overlapping) ** (1 / power)
+    overlapping = (sm, terms["dram"], terms["l2"], terms["atomics"], dispatch)
+    us = (
+        spec.launch_floor_us
+        + constants.ramp_us
+        + first
+        + sum(t**power for t in overlapping) ** (1 / power)
+    )
     terms["latency"] = (wait + chain) * shape.turns
     terms["launch"] = spec.launch_floor_us + dispatch
     limiter = max(terms, key=lambda name: terms[name])
     occupancy = per_sm * warps * WARP_LANES / spec.threads_per_sm
     waves = blocks / (shape.per_sm * spec.sms)
     sampled = f"{report.blocks_run} of {blocks} blocks" if report.sampled else ""
-    why = _why(report, shape, terms, limiter, occupancy, waves)
+    why = _why(report, shape, moved, terms, limiter, occupancy, waves)
     return _with_bar(us, terms, limiter, occupancy, waves, why, sampled)
 
 
 _SM_UNITS = ("issue", "special_functions", "lsu", "shared")
 
 
-def _throughputs(report: LaunchReport, shape: _Shape, spec: GpuSpec) -> dict[str, float]:
+def _turns(shape: _Shape, report: LaunchReport, what: str) -> float:
+    """How often a warp's time passes: all but one turn at that of an average warp."""
+    c = report.counters
+    if what == "loads":
+        longest, total = c.critical_path_loads, c.global_load_requests
+    else:
+        longest, total = c.critical_path_instructions, sum(c.warp_instructions.values())
+    mean = total / max(1, report.blocks_run * shape.warps)
+    share = min(1.0, mean / longest) if longest else 1.0
+    return 1 + (shape.turns - 1) * share
+
+
+def _throughputs(
+    report: LaunchReport, shape: _Shape, moved: Traffic, spec: GpuSpec, constants: Constants
+) -> dict[str, float]:
     counters = report.counters
     # Of the busiest SM: per block, times its blocks.
     sm_us = shape.share / max(report.blocks_run, 1) / spec.clocks_per_us
     classes = counters.warp_instructions
     issue_cycles = max(
-        (sum(classes.values()) - classes["move"]) / spec.schedulers_per_sm,
-        classes["int"] * WARP_LANES / spec.int_lanes,
+        constants.slots * counters.issue_tenths / 10 / spec.schedulers_per_sm,
         classes["float"] * WARP_LANES / spec.fp32_lanes,
         classes["half"] * WARP_LANES / spec.half_lanes,
         classes["convert"] * WARP_LANES / spec.convert_lanes,
     )
-    sectors = counters.global_load_sectors + counters.global_store_sectors
-    requests = counters.global_load_requests + counters.global_store_requests
-    moved = sectors * SECTOR_BYTES
-    unique = counters.unique_load_sectors + counters.unique_store_sectors
+    lines = counters.global_load_lines + counters.global_store_lines
+    l1_turns = max(lines, counters.global_load_sectors / L1_SECTORS_PER_TURN)
+    fetched = moved.l1_misses * (1 + constants.scattered_load * (1 - moved.load_density))
+    stored = moved.stores * (1 + constants.scattered_store * (1 - moved.store_use))
+    through_l2 = (fetched + stored) * SECTOR_BYTES
+    per_sm = through_l2 / max(shape.blocks, 1) * shape.share
     dram_bytes_per_us = spec.dram_bytes_per_s * spec.dram_reachable * 1e-6
     return {
-        "dram": unique * SECTOR_BYTES * shape.scale / dram_bytes_per_us,
-        "l2": moved * shape.scale / (spec.l2_bytes_per_s * 1e-6),
+        "dram": (moved.l2_misses + moved.dram_stores) * SECTOR_BYTES / dram_bytes_per_us,
+        "l2": through_l2 / (spec.l2_bytes_per_s * 1e-6),
         "issue": issue_cycles * sm_us,
         "special_functions": classes["special"] * WARP_LANES / spec.special_lanes * sm_us,
-        "lsu": max(requests, moved / spec.l2_bytes_per_clock) * sm_us,
-        "shared": counters.shared_wavefronts * sm_us,
+        "lsu": max(l1_turns * sm_us, per_sm / spec.l2_bytes_per_clock / spec.clocks_per_us),
+        "shared": sm_us
+        * (
+            counters.shared_wavefronts
+            + constants.shuffle_turns * classes["shuffle"]
+            + constants.barrier_turns * classes["barrier"]
+        ),
+        "atomics": 1e-3
+        * shape.scale
+        * max(
+            constants.atomic_ns * counters.atomic_hottest_lanes,
+            constants.spread_atomic_ns * counters.atomic_lanes,
+        ),
     }
 
 
-def _warp_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> tuple[float, float]:
-    """Of the longest warp of a block alone: waiting for loads, and its instructions in a chain.
-
-    A sector that is loaded again is taken to come from L1, as in kernels that go twice over a row.
-    """
+def _warp_us(
+    report: LaunchReport, moved: Traffic, spec: GpuSpec, constants: Constants
+) -> tuple[float, float]:
+    """Of the longest warp of a block alone: waiting for loads, and its longest chain of results."""
     counters = report.counters
-    classes = counters.warp_instructions
-    cycles = sum(number * CHAIN_CYCLES[kind] for kind, number in classes.items())
-    mean_cycles = cycles / max(1, sum(classes.values()))
-    chain = constants.chain * mean_cycles * counters.critical_path_instructions
-    fresh = min(1.0, counters.unique_load_sectors / max(1, counters.global_load_sectors))
-    load_cycles = fresh * spec.dram_latency_cycles + (1 - fresh) * L1_LATENCY_CYCLES
-    wait = constants.load * load_cycles * counters.dependent_load_rounds
+    instructions = max(1, sum(counters.warp_instructions.values()))
+    slots = counters.issue_tenths / 10 * counters.critical_path_instructions / instructions
+    chain = math.hypot(constants.chain * counters.critical_path_cycles, constants.pace * slots)
+    rounds = counters.dependent_load_rounds
+    fresh = min(rounds, counters.fresh_load_rounds)
+    # A round waits for the last of its sectors.
+    sectors = counters.global_load_sectors / max(1, counters.global_load_requests)
+    from_dram = 1 - (1 - moved.dram_share) ** max(1.0, sectors)
+    far = from_dram * spec.dram_latency_cycles + (1 - from_dram) * spec.l2_latency_cycles
+    wait = constants.load * (fresh * far + (rounds - fresh) * L1_LATENCY_CYCLES)
     return wait / spec.clocks_per_us, chain / spec.clocks_per_us
 
 
 def _why(
     report: LaunchReport,
     shape: _Shape,
+    moved: Traffic,
     terms: Mapping[str, float],
     limiter: str,
     occupancy: float,
@@ -228,7 +286,7 @@ def _why(
     turns = f", in {shape.turns:.3g} turns" if shape.turns > 1 else ""
     loads, stores = max(1, c.global_load_requests), max(1, c.global_store_requests)
     words = {
-        "dram": f"{(c.unique_load_sectors + c.unique_store_sectors) * 32e-6 * shape.scale:.2f} MB"
+        "dram": f"{(moved.l2_misses + moved.dram_stores) * 32e-6:.2f} MB"
         f" to and from DRAM take {us}",
         "l2": f"{c.global_load_sectors / loads:.1f} sectors a load and"
         f" {c.global_store_sectors / stores:.1f} a store request through L2 take {us}",
@@ -241,6 +299,8 @@ def _why(
         f" shared-memory request (1 is free of conflicts) take {us}",
         "latency": f"a warp waits for {c.dependent_load_rounds} loads one after the other and runs"
         f" {c.critical_path_instructions} instructions{turns}: {us}",
+        "atomics": f"{c.atomic_hottest_lanes * shape.scale:.3g} atomic operations on one region"
+        f" of L2 wait for each other: {us}",
         "launch": f"starting {shape.blocks} blocks takes {us}",
     }[limiter]
     return f"{words}; {waves:.2g} waves, {shape.per_sm} blocks of {shape.warps} warps an SM" + (

@@ -75,7 +75,7 @@ def choose_blocks(blocks: int, wanted: int) -> list[int]:
 def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
     """One report of two disjoint sets of blocks of one launch.
 
-    Unique sectors are added: what both sets touched, a row of weights say, counts twice.
+    Unique sectors are added, less what blocks of one set share: the other's share it too.
     """
     total = Counters()
     for field in fields(Counters):
@@ -85,4 +85,14 @@ def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
         else:
             value = max(a, b) if field.name in LONGEST else a + b
         setattr(total, field.name, value)
+    total.unique_load_sectors -= min(first.counters.unique_load_sectors, _shared(second))
     return LaunchReport(first.launch, first.blocks_run + second.blocks_run, total)
+
+
+def _shared(report: LaunchReport) -> int:
+    """Sectors that every block reads, about: of those read, what is no block's own."""
+    c, blocks = report.counters, report.blocks_run
+    if blocks < 2:
+        return 0
+    own = max(0.0, (c.unique_load_sectors - c.block_load_sectors / blocks) / (blocks - 1))
+    return max(0, round(c.unique_load_sectors - own * blocks))

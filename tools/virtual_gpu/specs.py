@@ -35,6 +35,8 @@ class GpuSpec:
     """Theoretical."""
     dram_reachable: float
     """Share of it that a streaming kernel reaches."""
+    l1_bytes: int
+    """Of an SM, shared memory in it."""
     l2_bytes: int
     l2_bytes_per_s: float
     """What all SMs together read from L2."""
@@ -84,6 +86,7 @@ _H200 = GpuSpec(
     memory_bus_bits=6016,  # measured: cudaDeviceProp
     dram_bytes_per_s=4.8e12,  # [H200]
     dram_reachable=0.91,  # measured: 4.37 TB/s, two bytes read for each written
+    l1_bytes=256 * KIB,  # [H100]
     l2_bytes=60 * MIB,  # measured: cudaDeviceProp.l2CacheSize
     l2_bytes_per_s=8.4e12,  # measured: 48 MB read over and over
     fp32_flops=66.9e12,  # [H200]
@@ -115,6 +118,7 @@ _A100 = replace(
     memory_bytes=80 * GIB,
     memory_bus_bits=5120,
     dram_bytes_per_s=2.039e12,  # [A100] 80 GB SXM
+    l1_bytes=192 * KIB,  # [A100]
     l2_bytes=40 * MIB,
     l2_bytes_per_s=5120 * 1.41e9,  # [A100] 5120 bytes a clock
     fp32_flops=19.5e12,
@@ -133,6 +137,7 @@ _RTX4090 = replace(
     memory_bytes=24 * GIB,
     memory_bus_bits=384,
     dram_bytes_per_s=1.008e12,
+    l1_bytes=128 * KIB,
     l2_bytes=72 * MIB,
     fp32_flops=82.6e12,
     half_lanes=128,  # [CUDA] 8.9

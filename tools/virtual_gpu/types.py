@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 WARP_LANES = 32
 SECTOR_BYTES = 32
+LINE_BYTES = 128
 ATOMIC_REGION_BYTES = 4096
 """One part of L2 serves so much: atomics there wait for each other."""
 Engine = Literal["auto", "numpy", "c"]
@@ -51,10 +52,13 @@ class Counters:
     global_load_requests: int = 0
     global_load_sectors: int = 0
     """32-byte sectors over all requests."""
+    global_load_lines: int = 0
+    """Of 128 bytes, over all requests."""
     global_load_bytes: int = 0
     """Bytes that lanes asked for."""
     global_store_requests: int = 0
     global_store_sectors: int = 0
+    global_store_lines: int = 0
     global_store_bytes: int = 0
     unique_load_sectors: int = 0
     """Different sectors read by the launch: what a cold L2 must fetch from DRAM."""

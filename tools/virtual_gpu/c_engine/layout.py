@@ -34,7 +34,7 @@ class Fault(ctypes.Structure):
 _COUNTERS = (
     "lane_instructions load_requests load_sectors load_bytes store_requests store_sectors "
     "store_bytes shared_requests shared_wavefronts barriers divergent_branches "
-    "block_sectors atomic_lanes "
+    "block_sectors atomic_lanes load_lines store_lines "
     "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds hottest_lanes"
 ).split()
 
@@ -55,6 +55,8 @@ class Counters(ctypes.Structure):
     divergent_branches: int
     block_sectors: int
     atomic_lanes: int
+    load_lines: int
+    store_lines: int
     longest_instructions: int
     longest_cycles: int
     longest_loads: int

@@ -30,7 +30,7 @@ struct fault {
 };
 struct counters {
   uint64_t lane_instructions, load_requests, load_sectors, load_bytes, store_requests, store_sectors, store_bytes,
-      shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, atomic_lanes, longest_instructions,
+      shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, atomic_lanes, load_lines, store_lines, longest_instructions,
       longest_cycles, longest_loads, longest_rounds, fresh_rounds, hottest_lanes;
 };
 struct mix { uint32_t instructions, cycles, loads, rounds, only_leaves, instruction; };

@@ -19,13 +19,16 @@ static uint32_t different(const uint64_t *values) {
 
 void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   if (!w->launch->visits) return;
-  uint64_t sectors[LANES] ALIGNED;
+  uint64_t sectors[LANES] ALIGNED, lines[LANES] ALIGNED;
   EACH sectors[l] = address[l] / 32;
+  EACH lines[l] = address[l] / 128;
   struct counters *c = &w->worker->counters;
-  const uint32_t count = different(sectors), bytes = site->size * __builtin_popcount(m);
+  const uint32_t count = different(sectors), apart = different(lines), bytes = site->size * __builtin_popcount(m);
   if (site->writes) {
+    c->store_lines += apart;
     c->store_requests++, c->store_sectors += count, c->store_bytes += bytes;
   } else {
+    c->load_lines += apart;
     c->load_requests++, c->load_sectors += count, c->load_bytes += bytes;
   }
 }

@@ -16,12 +16,15 @@ from astra_chat.tools.virtual_gpu.numpy_engine.fresh import FreshRounds
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.types import (
     ATOMIC_REGION_BYTES,
+    LINE_BYTES,
     SECTOR_BYTES,
     WARP_LANES,
     Counters,
 )
 
 _SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
+_LINE_SHIFT = np.uint64((LINE_BYTES // SECTOR_BYTES).bit_length() - 1)
+"""From sectors."""
 _BANKS = 32
 
 
@@ -126,16 +129,18 @@ class Tally:
 
     def global_access(self, site: Site, address: Array, active: Active) -> None:
         """Requests, sectors and bytes of one instruction."""
-        requests, sectors = self._sectors(address, active)
+        requests, sectors, lines = self._places(address, active)
         counters = self._counters
         bytes_ = site.size * active.count
         if site.writes:
             counters.global_store_requests += requests
             counters.global_store_sectors += sectors
+            counters.global_store_lines += lines
             counters.global_store_bytes += bytes_
         else:
             counters.global_load_requests += requests
             counters.global_load_sectors += sectors
+            counters.global_load_lines += lines
             counters.global_load_bytes += bytes_
             self._fresh.load(address, active)
 
@@ -147,15 +152,19 @@ class Tally:
         for at, lanes in zip(*np.unique(regions, return_counts=True), strict=True):
             self._launch.atomics[start, int(at)] += int(lanes)
 
-    def _sectors(self, address: Array, active: Active) -> tuple[int, int]:
+    def _places(self, address: Array, active: Active) -> tuple[int, int, int]:
+        """Requests, and the different sectors and lines of each, summed."""
         if address.size == 1:
             warps = int(np.count_nonzero(_warps(active)))
-            return warps, warps
+            return warps, warps, warps
         rows = _per_warp(address >> _SECTOR_SHIFT, active, self._shape)
         steps = np.diff(rows.view(np.int64), axis=1)
         if steps.size and int(steps.min()) < 0:
-            steps = np.diff(np.sort(rows, axis=1).view(np.int64), axis=1)
-        return rows.shape[0], rows.shape[0] + int(np.count_nonzero(steps))
+            rows = np.sort(rows, axis=1)
+            steps = np.diff(rows.view(np.int64), axis=1)
+        sectors = int(np.count_nonzero(steps))
+        lines = int(np.count_nonzero(np.diff(rows >> _LINE_SHIFT, axis=1))) if sectors else 0
+        return rows.shape[0], rows.shape[0] + sectors, rows.shape[0] + lines
 
     def touch(self, site: Site, region: Region, addresses: Array) -> None:
         """Marks the sectors of a buffer."""
