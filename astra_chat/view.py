@@ -18,7 +18,6 @@ from astra_chat.agents.payloads import (
     Commission,
     Kernel,
     Pass,
-    Payload,
     Plan,
     TestSuite,
 )
@@ -162,7 +161,7 @@ class View:
                 (f"  {record.t:.1f} s", "dim"),
             )
         )
-        for line in self._lines(said.payload):
+        for line in self._lines(said):
             self._wrapped(line, INDENT)
 
     def _who_chose(self, said: Turn) -> str:
@@ -176,8 +175,8 @@ class View:
             return f"(chosen by the selector's model between {between})"
         return f"(chosen by rule: the selector's model gave no legal choice between {between})"
 
-    def _lines(self, payload: Payload) -> list[Text]:
-        match payload:
+    def _lines(self, said: Turn) -> list[Text]:
+        match said.payload:
             case Commission() as asked:
                 return [Text(f"Make {asked.task} faster: {asked.summary}")]
             case TestSuite() as suite:
@@ -185,7 +184,7 @@ class View:
             case Plan() as plan:
                 return _plan_lines(plan)
             case Kernel() as kernel:
-                return self._kernel_lines(kernel)
+                return self._kernel_lines(kernel, repairs=said.speaker != "coder")
             case BuildReport() as report:
                 style = "red" if facts.failed(report) else ""
                 return [
@@ -201,9 +200,9 @@ class View:
             case Pass(words=words):
                 return [Text(f"passes: {words}", "italic")]
 
-    def _kernel_lines(self, kernel: Kernel) -> list[Text]:
+    def _kernel_lines(self, kernel: Kernel, repairs: bool) -> list[Text]:
         """What was written, and the first lines that differ from what it was made of."""
-        before, name = self._made_of()
+        before, name = self._made_of(repairs)
         changed = changes(before, kernel.source)
         added = [line for line in changed if line.startswith("+")]
         counts = f"+{len(added)} -{len(changed) - len(added)} lines against {name}"
@@ -220,11 +219,11 @@ class View:
             lines.append(Text(f"  and {len(changed) - len(shown)} more changed lines", "dim"))
         return lines
 
-    def _made_of(self) -> tuple[str, str]:
+    def _made_of(self, repairs: bool) -> tuple[str, str]:
         """Source that a new kernel starts from: the candidate that it repairs, else what the plan
         changes; and what to call it."""
         rounds = facts.rounds(self._thread)
-        if rounds and rounds[-1].attempts and rounds[-1].attempts[-1].build:
+        if repairs and rounds and rounds[-1].attempts:
             kernel = rounds[-1].attempts[-1].kernel
             return kernel.source, kernel.candidate
         found = search.parent_of(self._thread, facts.rounds_begun(self._thread))

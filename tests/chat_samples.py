@@ -441,8 +441,9 @@ def write_transcript(path: Path, turns: Sequence[Turn] | None = None) -> Path:
 
 
 def story(path: Path) -> list[str]:
-    """All that a run came to, but for ids, clock fields, and the hidden cases that the judge draws
-    anew in every evaluation: the records of its finished turns, the texts, the end."""
+    """All that a run came to, but for ids, clock fields, and what the judge draws anew in every
+    evaluation, hidden cases and the seeds of a confirmation: the records of its finished turns, the
+    texts, the end."""
     found = read(path)
     told = [record.event for record in finished(found.records)]
     told += [record.event for record in found.records[-1:] if isinstance(record.event, Ended)]
@@ -458,6 +459,8 @@ def _timeless(event: Event) -> str:
     outcome = (document.get("evaluation") or {}).get("outcome") or {}
     if outcome.get("kind") == "timed":
         outcome["correct"] = "right on drawn numbers"
+        for case in [outcome["profile"]["case"], *(timed["case"] for timed in outcome["cases"])]:
+            case.pop("seed")
     elif outcome.get("kind") in ("wrong", "correct"):
         document["evaluation"]["outcome"] = {"kind": outcome["kind"]}
     return json.dumps(document)

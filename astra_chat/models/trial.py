@@ -44,9 +44,11 @@ def open_live(spec: str, base_url: str | None) -> Models:
 
 
 async def try_all(models: Models) -> list[Trial]:
-    """All roles at once, each on its own client; in the order of ROLES."""
+    """All roles of the team at once, each on its own client; in the order of ROLES."""
     try:
-        return list(await asyncio.gather(*(try_one(models, role) for role in ROLES)))
+        return list(
+            await asyncio.gather(*(try_one(models, role) for role in ROLES if role != "single"))
+        )
     finally:
         await models.close()
 

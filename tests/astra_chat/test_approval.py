@@ -80,7 +80,7 @@ def test_all_is_approved(task: Task, tmp_path: Path) -> None:
     result = run(task, tmp_path / "out", spec, judge)
     assert [t.payload.decision for t in human(result.transcript)] == ["approve"] * 4  # type: ignore[union-attr]
     assert result.summary.best is not None and result.summary.best.ratio == 1.9
-    assert len(judge.evaluated) == 4, "the baseline and three candidates that build"
+    assert len(judge.evaluated) == 5, "the baseline, three candidates that build, the winner again"
 
 
 def test_nothing_runs_before_it_is_approved(task: Task, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_an_edit_is_the_new_candidate_and_the_humans(task: Task, tmp_path: Path)
     judge = judge_of_edits()
     spec = decisions(tmp_path, "reject no", "edit mine.cu", "approve_all")
     result = run(task, tmp_path / "out", spec, judge)
-    assert [source for source, _ in judge.evaluated] == [SCALAR, EDITED]
+    assert [source for source, _ in judge.evaluated] == [SCALAR, EDITED, EDITED]
     proposed = human(result.transcript)[1].payload
     assert isinstance(proposed, Kernel) and proposed.source == EDITED
     assert (tmp_path / "out" / "best.cu").read_text() == EDITED

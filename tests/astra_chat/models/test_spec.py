@@ -10,7 +10,7 @@ from astra_chat.tools.errors import BadInput
 
 def test_one_model_plays_all_roles() -> None:
     assert parse("openai:o4-mini") == dict.fromkeys(ROLES, ModelSpec("openai", "o4-mini"))
-    assert set(ROLES) == {"tester", "planner", "coder", "fixer", "profiler", "selector"}
+    assert set(ROLES) == {"tester", "planner", "coder", "fixer", "profiler", "single", "selector"}
 
 
 def test_a_role_may_have_its_own_model_and_options() -> None:
