@@ -28,6 +28,7 @@ from astra_chat.agents.words import (
     verdict,
 )
 from astra_chat.tools.contract import prototype
+from astra_chat.tools.metrics import telling
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Evaluation, Timed
 
@@ -228,7 +229,7 @@ def _report(title: str, evaluation: Evaluation) -> Section:
         ]
         profile = outcome.profile
         lines.append(f"bottleneck on {profile.case.label}: {profile.bottleneck}: {profile.why}")
-        lines += [f"- {metric_text(m)}: {m.words}" for m in profile.metrics]
+        lines += [f"- {metric_text(m)}: {m.words}" for m in telling(profile.metrics)]
     return Section(title, "\n".join(lines))
 
 
