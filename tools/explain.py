@@ -148,6 +148,7 @@ def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         told.append(f"{record.repeats} repeated calls: {bits}")
     if evaluation.device.kind == "cuda":
         told.append("calls were on a stream of their own, on which the inputs arrived late")
+        told.append("shared memory of every SM held NaNs before each call")
     return told
 
 
@@ -158,7 +159,8 @@ def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
     return [
         f"rms error beside the baseline's own: nearest to its limit on {error.case.label},"
         f" '{error.argument}': {error.candidate_ulps:.3g} ulp, the baseline"
-        f" {error.baseline_ulps:.3g}, limit {error.limit_ulps:.3g}"
+        f" {error.baseline_ulps:.3g}, limit {error.limit_ulps:.3g}",
+        "16-bit results: no more of them off the nearest value than float32 and one rounding give",
     ]
 
 

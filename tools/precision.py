@@ -38,11 +38,12 @@ LUCK = 2.0
 """How far the norms of two honest kernels may lie apart by chance, over the root of the elements
 that they rest on. Twelve large elements in six rows were met a factor of 3.1 apart."""
 
-FREE_SHARE = 0.05
-"""Of a 16-bit result, this many elements may always be off the nearest value: float32's last 200
-ulps, where it is float16, are not held against anyone."""
-SHARE_RATIO, SHARE_SIGMAS = 2.0, 3.0
-"""Beyond, so many times the baseline's own share, and what chance adds to a share of few."""
+FREE_SHARE = 0.025
+"""The least share of a 16-bit result that a baseline is taken to have off the nearest value: at an
+oracle_ratio of 2, float32's last 200 ulps are not held against anyone where it is float16. A task
+whose kernels may round in between says so by a larger ratio."""
+SHARE_SIGMAS = 3.0
+"""What chance adds to a share of few values."""
 LEAST_VALUES = 100
 """Fewer different results make no share: rows of one-hot inputs are right or off all together."""
 
@@ -198,7 +199,7 @@ class Yardstick:
         alike = self._alike(arg, case)
         pooled = sum(n.off for n in alike) / max(1, sum(n.nearest for n in alike))
         own = max(self._own[_key(case)][arg.name].share, pooled)
-        most = min(1.0, max(FREE_SHARE, SHARE_RATIO * own))
+        most = min(1.0, self._task.oracle_ratio * max(FREE_SHARE, own))
         return own, most + SHARE_SIGMAS * math.sqrt(most * (1 - most) / max(1, norm.values))
 
     def _alike(self, arg: Arg, case: Case) -> list[Norm]:

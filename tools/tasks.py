@@ -111,7 +111,8 @@ class Task(Value):
     dtypes: tuple[DTypeName, ...] = Field(min_length=1)
     tolerance: dict[DTypeName, Tolerance]
     oracle_ratio: float = Field(default=2.0, ge=1)
-    """A candidate's error norm may be this many times the baseline's own (tools/precision.py)."""
+    """A candidate's error norm, and its share of 16-bit results off the nearest value, may be this
+    many times the baseline's own (tools/precision.py)."""
     flops: Extent
     """Operations of one call, for the physical limit: "8*tokens*d"."""
     flags: tuple[str, ...]

@@ -322,6 +322,12 @@ LIMITS = (
     "- On the virtual GPU, device memory lies in the process: host code that reads it is not seen"
     " (it crashes on a GPU), host code that writes it is.",
     "- A kernel may be right on every case drawn and wrong on another.",
+    "- Where its arguments lie tells a kernel something of who calls it: in timing they lie beside"
+    " those of other launches, under compute-sanitizer alone. Places are drawn at random and what"
+    " lies beside is of no use (X11), clocks are refused (X12, X13), but a kernel that is unsafe in"
+    " one layout only is seen by the sanitizers in that layout only.",
+    "- The timed cases' seeds stand in a task's file, so a search's figure may rest on results"
+    " known by heart (X15): the figure to report is the confirmation's, on inputs drawn anew.",
 )
 
 
