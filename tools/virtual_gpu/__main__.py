@@ -1,24 +1,64 @@
-"""`python -m astra_chat.tools.virtual_gpu bench`: the virtual GPU from the command line."""
+"""The virtual GPU from the command line: `python -m astra_chat.tools.virtual_gpu run FILE.cu`."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.virtual_gpu.bench import bench
+from astra_chat.tools.virtual_gpu.programs import TIMEOUT_S, describe, run_program
+from astra_chat.tools.virtual_gpu.types import ENGINES
+from astra_chat.tools.virtual_gpu.validate import validate
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m astra_chat.tools.virtual_gpu")
-    parser.add_argument("what", choices=["bench"], help="bench: how long kernels take here")
-    parser.parse_args()
+def main(words: Sequence[str] | None = None) -> int:
+    """A program's own exit code, 99: a kernel was stopped; else 0 done, 2 bad input, 3 lacks what."""
+    given = list(sys.argv[1:] if words is None else words)
+    cut = given.index("--") if "--" in given else len(given)
+    asked = _parser().parse_args(given[:cut])
     try:
-        bench()
+        match asked.what:
+            case "bench":
+                bench()
+            case "validate":
+                validate(asked.device, asked.set, asked.out, again=asked.again)
+            case _:
+                return _run(asked, given[cut + 1 :])
     except AstraError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def _run(asked: argparse.Namespace, arguments: list[str]) -> int:
+    run = run_program(
+        asked.program, arguments, gpu=asked.gpu, engine=asked.engine, flags=asked.flag,
+        timeout_s=asked.timeout,
+    )  # fmt: skip
+    print(describe(run, asked.gpu, profile=asked.profile), file=sys.stderr)
+    return run.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m astra_chat.tools.virtual_gpu")
+    commands = parser.add_subparsers(dest="what", required=True)
+    run = commands.add_parser("run", help="build a CUDA program and run its main() here")
+    run.add_argument("program", type=Path, help="a .cu file; behind --, the program's arguments")
+    run.add_argument("--gpu", default="h200", help="h200, h100, a100, l40s or rtx4090")
+    run.add_argument("--engine", choices=ENGINES, default="auto")
+    run.add_argument("--profile", action="store_true", help="counters and estimate by kernel")
+    run.add_argument("--flag", action="append", default=[], help="for nvcc, as --flag=-DN=4")
+    run.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="S")
+    commands.add_parser("bench", help="how long kernels take here")
+    check = commands.add_parser("validate", help="the estimate against times of a real GPU")
+    check.add_argument("--device", choices=["virtual", "cuda"], default="virtual")
+    check.add_argument("--set", type=Path, help="folder of another set of kernels")
+    check.add_argument("--again", action="store_true", help="count the kernels' work anew")
+    check.add_argument("-o", "--out", type=Path, help="where new times or counters are kept")
+    return parser
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import itertools
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,7 +101,7 @@ class VirtualGpu:
         self._reports: list[LaunchReport] = []
         self._fault: BaseException | None = None
         self._runtime: Runtime | None = None
-        self._host = _Host(self)
+        self._host: CallsOnGpu = CallsOnGpu(self)
 
     def load(
         self, library: Path, ptx: Path, resources: Mapping[str, tuple[int, int]]
@@ -177,6 +178,13 @@ class VirtualGpu:
         """By kernel, why it ran on the NumPy engine although the C engine was asked for."""
         return self._engines.notes
 
+    def use(self, host: CallsOnGpu) -> None:
+        """Answer the calls of libraries that are loaded from now on in another way."""
+        self._host = host
+
+    def loaded(self, module: int) -> _Loaded:
+        return self._loaded[module]
+
     def _place_variables(self, module: Module) -> dict[str, NDArray[np.uint8]]:
         """Device memory for the module's variables, with their initial values."""
         arrays = {name: device_array(v.size) for name, v in module.globals.items()}
@@ -215,7 +223,7 @@ def device_array(nbytes: int) -> NDArray[np.uint8]:
     return room[offset : offset + nbytes]
 
 
-class _Host:
+class CallsOnGpu:
     """The calls of the CUDA runtime on one VirtualGpu (runtime.Host)."""
 
     def __init__(self, gpu: VirtualGpu) -> None:
@@ -223,6 +231,7 @@ class _Host:
         self.spec = gpu.spec
         self._memory = gpu.memory
         self._allocated: dict[int, NDArray[np.uint8]] = {}
+        self._count = 0
 
     def launch(
         self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
@@ -309,6 +318,15 @@ class _Host:
         return 0, blocks_per_sm(
             self.spec, registers=function.registers, shared_bytes=shared, threads=threads
         )
+
+    def managed(self, nbytes: int) -> tuple[int, int]:
+        return self.allocate(nbytes)
+
+    def open(self, on: bool) -> int:
+        return 0
+
+    def now(self) -> int:
+        return time.monotonic_ns()
 
     def refuse(self, what: str) -> int:
         return self._gpu._note(CallUnsupported(what))

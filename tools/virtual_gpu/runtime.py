@@ -139,6 +139,15 @@ class Host(Protocol):
     def occupancy(self, module: int, kernel: str, threads: int, dynamic: int) -> tuple[int, int]:
         """Error and blocks per SM."""
 
+    def managed(self, nbytes: int) -> tuple[int, int]:
+        """Error and address of memory that host code may touch too."""
+
+    def open(self, on: bool) -> int:
+        """The runtime is about to touch device memory itself, or has done so."""
+
+    def now(self) -> int:
+        """Nanoseconds that the device's work has taken until now."""
+
     def refuse(self, what: str) -> int:
         """Notes that the host code asked for something that the virtual GPU lacks."""
 
@@ -187,6 +196,9 @@ _CALLBACKS: dict[str, Any] = {
     "function": ctypes.CFUNCTYPE(_INT, _INT, _NAME, ctypes.POINTER(_Function)),
     "set_attribute": ctypes.CFUNCTYPE(_INT, _INT, _NAME, _INT, _INT),
     "occupancy": ctypes.CFUNCTYPE(_INT, _INT, _NAME, _INT, _SIZE, ctypes.POINTER(_INT)),
+    "managed": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE_OUT),
+    "open": ctypes.CFUNCTYPE(_INT, _INT),
+    "now": ctypes.CFUNCTYPE(_INT, _SIZE_OUT),
     "refuse": ctypes.CFUNCTYPE(_INT, _NAME),
 }
 
@@ -292,6 +304,17 @@ class _Adapters:
     def occupancy(self, module: int, name: bytes, threads: int, dynamic: int, blocks: Any) -> int:
         error, blocks[0] = self._host.occupancy(module, name.decode(), threads, dynamic)
         return error
+
+    def managed(self, nbytes: int, address: Any) -> int:
+        error, address[0] = self._host.managed(nbytes)
+        return error
+
+    def open(self, on: int) -> int:
+        return self._host.open(bool(on))
+
+    def now(self, ns: Any) -> int:
+        ns[0] = self._host.now()
+        return 0
 
     def refuse(self, what: bytes) -> int:
         return self._host.refuse(what.decode())

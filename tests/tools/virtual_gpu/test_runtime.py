@@ -76,6 +76,15 @@ class Recorder:
     def occupancy(self, module: int, kernel: str, threads: int, dynamic: int) -> tuple[int, int]:
         return self._ask("occupancy", module, kernel, threads, dynamic), 6
 
+    def managed(self, nbytes: int) -> tuple[int, int]:
+        return self._ask("managed", nbytes), 0xDEF000
+
+    def open(self, on: bool) -> int:
+        return 0
+
+    def now(self) -> int:
+        return 1_000_000
+
     def refuse(self, what: str) -> int:
         self._ask("refuse", what)
         return 801

@@ -30,20 +30,31 @@ EXPORT cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
 }
 PER_THREAD(cudaFreeAsync, _ptsz)
 
+/* Pinned memory is the kernels' too. */
 EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
+    uint64_t address = 0;
     (void)flags;
     *out = NULL;
     RETURN_IF_BLOCKED;
-    int failed = bytes && posix_memalign(out, 4096, bytes);
-    return vcudart_result(failed ? cudaErrorMemoryAllocation : cudaSuccess);
+    int error = bytes ? vcudart_host.managed(bytes, &address) : cudaSuccess;
+    *out = (void *)(uintptr_t)address;
+    return vcudart_result(error);
 }
 
 EXPORT cudaError_t cudaMallocHost(void **out, size_t bytes) { return cudaHostAlloc(out, bytes, 0); }
 
-EXPORT cudaError_t cudaFreeHost(void *pointer) {
-    free(pointer);
-    return vcudart_result(cudaSuccess);
+EXPORT cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned flags) {
+    return cudaHostAlloc(out, bytes, flags);
 }
+
+EXPORT cudaError_t cudaHostGetDevicePointer(void **out, void *pointer, unsigned flags) {
+    (void)flags;
+    RETURN_IF_BLOCKED;
+    *out = pointer;
+    return vcudart_result(vcudart_host.touch(number(pointer), 0, 0));
+}
+
+EXPORT cudaError_t cudaFreeHost(void *pointer) { return cudaFree(pointer); }
 
 static int is_device(const void *pointer) {
     return vcudart_host.touch(number(pointer), 0, 0) == cudaSuccess;
@@ -62,8 +73,11 @@ static int copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind ki
         error = vcudart_host.touch(number(from), bytes, 0);
     if (!error && (to_device || (automatic && is_device(to))))
         error = vcudart_host.touch(number(to), bytes, 1);
-    if (!error)
+    if (!error) {
+        vcudart_host.open(1);
         memmove(to, from, bytes);
+        vcudart_host.open(0);
+    }
     return error;
 }
 
@@ -83,8 +97,11 @@ PER_THREAD(cudaMemcpyAsync, _ptsz)
 EXPORT cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
     RETURN_IF_BLOCKED;
     int error = bytes ? vcudart_host.touch(number(pointer), bytes, 1) : cudaSuccess;
-    if (!error && bytes)
+    if (!error && bytes) {
+        vcudart_host.open(1);
         memset(pointer, value, bytes);
+        vcudart_host.open(0);
+    }
     return vcudart_result(error);
 }
 PER_THREAD(cudaMemset, _ptds)

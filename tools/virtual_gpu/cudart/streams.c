@@ -1,8 +1,7 @@
 /* Streams and events. All work is done when the call that asked for it returns, so a stream is a
- * name, and an event is the host's clock at its recording. */
+ * name, and an event is the time that the device's work has taken until its recording. */
 #include "vcudart.h"
 #include <stdlib.h>
-#include <time.h>
 
 struct stream {
     unsigned flags;
@@ -10,7 +9,7 @@ struct stream {
 
 struct event {
     int recorded, untimed;
-    struct timespec at;
+    uint64_t at_ns;
 };
 
 EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
@@ -89,9 +88,8 @@ EXPORT cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream) {
     RETURN_IF_BLOCKED;
     if (!event)
         return vcudart_result(cudaErrorInvalidResourceHandle);
-    clock_gettime(CLOCK_MONOTONIC, &event->at);
     event->recorded = 1;
-    return vcudart_result(cudaSuccess);
+    return vcudart_result(vcudart_host.now(&event->at_ns));
 }
 PER_THREAD(cudaEventRecord, _ptsz)
 
@@ -105,7 +103,8 @@ EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) {
     return vcudart_blocked();
 }
 
-/* Milliseconds of this machine's clock: how long the virtual GPU took, not what a GPU would take. */
+/* Milliseconds by vcudart_host.now: of a program, what a GPU is estimated to take; else of this
+ * machine's clock. */
 EXPORT cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start_handle,
                                         cudaEvent_t end_handle) {
     const struct event *start = (const struct event *)start_handle;
@@ -113,7 +112,6 @@ EXPORT cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start_handle,
     RETURN_IF_BLOCKED;
     if (!start || !end || !start->recorded || !end->recorded || start->untimed || end->untimed)
         return vcudart_result(cudaErrorInvalidResourceHandle);
-    *ms = (float)((double)(end->at.tv_sec - start->at.tv_sec) * 1e3 +
-                  (double)(end->at.tv_nsec - start->at.tv_nsec) * 1e-6);
+    *ms = (float)(((double)end->at_ns - (double)start->at_ns) * 1e-6);
     return vcudart_result(cudaSuccess);
 }

@@ -38,6 +38,12 @@ struct vcudart_host {
     int (*set_attribute)(int module, const char *kernel, int attribute, int value);
     int (*occupancy)(int module, const char *kernel, int threads, uint64_t dynamic_shared_bytes,
                      int *blocks);
+    /* Memory that host code may touch too: managed, or pinned. */
+    int (*managed)(uint64_t bytes, uint64_t *address);
+    /* A call of the runtime is about to touch device memory itself (1), or has done so (0). */
+    int (*open)(int on);
+    /* Nanoseconds that the device's work has taken until now. */
+    int (*now)(uint64_t *ns);
     /* Note that the host code asked for something the virtual GPU lacks. */
     int (*refuse)(const char *what);
 };

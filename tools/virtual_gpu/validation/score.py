@@ -51,7 +51,7 @@ class Score:
         return (
             f"{self.points} points: median error {self.median_error:.1%}, 90 % within"
             f" {self.p90_error:.1%}, worst {self.worst_error:.0%}; pairs in order"
-            f" {self.right}/{self.pairs} = {self.right / max(1, self.pairs):.1%}; best variant named"
+            f" {self.right}/{self.pairs} = {self.right / max(1, self.pairs):.1%}; best named"
             f" in {self.groups - self.regretted}/{self.groups} groups within 5 %, worst regret"
             f" {self.worst_regret:.2f}x"
         )

@@ -1,0 +1,75 @@
+"""Device memory that host code can not touch: its pages are open only while the GPU works."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_OPEN = mmap.PROT_READ | mmap.PROT_WRITE
+_CLOSED = 0
+
+
+class GuardedMemory:
+    """The guarded buffers of one process. `runtime` is a library linked with the fake runtime."""
+
+    def __init__(self, runtime: ctypes.CDLL) -> None:
+        self._runtime = runtime
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._maps: dict[int, tuple[mmap.mmap, int]] = {}
+        self._names: dict[int, tuple[str, int]] = {}
+        self._freed: list[mmap.mmap] = []
+        self._depth = 0
+        runtime.vcudart_watch()
+
+    def allocate(self, nbytes: int, name: str) -> NDArray[np.uint8]:
+        """Fresh pages, closed to the host: uint8 [nbytes]. Raises MemoryError."""
+        pages = -(-nbytes // mmap.PAGESIZE) * mmap.PAGESIZE
+        try:
+            room = mmap.mmap(-1, pages)
+        except OSError as error:
+            raise MemoryError(str(error)) from None
+        array: NDArray[np.uint8] = np.frombuffer(room, np.uint8, nbytes)
+        address = int(array.ctypes.data)
+        self._maps[address] = room, pages
+        self._names[address] = name, nbytes
+        self._watch(address, name)
+        self._protect(address, pages, _OPEN if self._depth else _CLOSED)
+        return array
+
+    def release(self, address: int) -> None:
+        """The pages stay closed, and nobody else's, so that who goes on using them is found."""
+        room, pages = self._maps[address]
+        self._protect(address, pages, _CLOSED)
+        room.madvise(mmap.MADV_DONTNEED)
+        self._freed.append(room)
+        self._runtime.vcudart_unguard(ctypes.c_uint64(address))
+        self._watch(address, f"{self._names[address][0]}, already freed,")
+        del self._maps[address], self._names[address]
+
+    def _watch(self, address: int, name: str) -> None:
+        self._runtime.vcudart_guard(
+            ctypes.c_uint64(address), ctypes.c_uint64(self._names[address][1]),
+            ctypes.c_uint64(self._maps[address][1]), name.encode(),
+        )  # fmt: skip
+
+    def open(self, on: bool) -> None:
+        """The GPU begins to work, or has done so; may be nested."""
+        before, self._depth = self._depth, self._depth + (1 if on else -1)
+        if bool(before) != bool(self._depth):
+            for address, (_, pages) in self._maps.items():
+                self._protect(address, pages, _OPEN if self._depth else _CLOSED)
+
+    def __enter__(self) -> GuardedMemory:
+        self.open(True)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.open(False)
+
+    def _protect(self, address: int, pages: int, how: int) -> None:
+        if self._libc.mprotect(ctypes.c_void_p(address), ctypes.c_size_t(pages), how):
+            raise OSError(ctypes.get_errno(), "mprotect failed")

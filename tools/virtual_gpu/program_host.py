@@ -1,0 +1,102 @@
+"""The CUDA runtime of a whole program: guarded memory, virtual time, and every launch whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.estimate import Estimate, estimate
+from astra_chat.tools.virtual_gpu.gpu import (
+    INVALID_VALUE,
+    MEMORY_ALLOCATION,
+    UNWRITTEN,
+    CallsOnGpu,
+    VirtualGpu,
+)
+from astra_chat.tools.virtual_gpu.guard import GuardedMemory
+from astra_chat.tools.virtual_gpu.types import Dim3, LaunchReport
+
+HOST_LINK_BYTES_PER_S = 25e9
+"""What copies between host and device are taken to reach: PCIe 4.0 x16."""
+COPY_LATENCY_NS = 5_000
+
+Launched = Callable[[LaunchReport, Estimate], None]
+
+
+class ProgramHost(CallsOnGpu):
+    """The calls of the CUDA runtime that a program makes."""
+
+    def __init__(self, gpu: VirtualGpu, memory: GuardedMemory, launched: Launched) -> None:
+        super().__init__(gpu)
+        self._guard, self._launched = memory, launched
+        self._open_memory: dict[int, NDArray[np.uint8]] = {}
+        self._seen: set[str] = set()
+        self._ns = 0.0
+        self._touched = 0
+
+    @property
+    def held(self) -> list[int]:
+        """Bytes of each buffer that was not freed."""
+        return [array.nbytes for array in self._allocated.values()]
+
+    def launch(
+        self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
+    ) -> int:
+        ended = len(self._gpu.reports())
+        with self._guard:
+            error = super().launch(module, kernel, grid, block, dynamic, args)
+        for report in self._gpu.reports()[ended:]:
+            loaded = self._gpu.loaded(module)
+            warm = kernel in self._seen
+            found = estimate([report], loaded.resources, self.spec, warm=warm)
+            self._seen.add(kernel)
+            self._ns += 1e3 * found.us
+            self._launched(report, found)
+        return error
+
+    def allocate(self, nbytes: int) -> tuple[int, int]:
+        held = sum(self.held)
+        if held + nbytes > self.spec.memory_bytes:
+            return MEMORY_ALLOCATION, 0
+        name = f"cudaMalloc number {self._count + 1}"
+        try:
+            array = self._guard.allocate(nbytes, name)
+        except MemoryError:
+            return MEMORY_ALLOCATION, 0
+        self._count += 1
+        with self._guard:
+            array[:] = UNWRITTEN
+        address = self._memory.add(array, name)
+        self._allocated[address] = array
+        return 0, address
+
+    def managed(self, nbytes: int) -> tuple[int, int]:
+        error, address = super().allocate(nbytes)
+        if not error:
+            self._open_memory[address] = self._allocated.pop(address)
+        return error, address
+
+    def release(self, address: int) -> int:
+        if self._open_memory.pop(address, None) is not None:
+            self._memory.remove(address)
+            return 0
+        error = super().release(address)
+        if error != INVALID_VALUE:
+            self._guard.release(address)
+        return error
+
+    def touch(self, address: int, nbytes: int, write: bool) -> int:
+        self._touched = max(self._touched, nbytes)
+        return super().touch(address, nbytes, write)
+
+    def open(self, on: bool) -> int:
+        self._guard.open(on)
+        if not on:
+            self._ns += COPY_LATENCY_NS + 1e9 * self._touched / HOST_LINK_BYTES_PER_S
+            self._touched = 0
+        return 0
+
+    def now(self) -> int:
+        return round(self._ns)

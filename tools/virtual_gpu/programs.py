@@ -1,0 +1,142 @@
+"""Whole CUDA programs with their own main(): `run PROGRAM.cu [-- ARGUMENTS]`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from astra_chat.tools.cache import cache_folder
+from astra_chat.tools.toolkit import find_toolkit
+from astra_chat.tools.virtual_gpu.compile import compile_file
+from astra_chat.tools.virtual_gpu.runtime import LIBRARY, ensure_runtime
+from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.virtual_gpu.types import Engine
+
+TIMEOUT_S = 600.0
+FAILED_UNDER_SANITIZER = 99
+"""Exit code of a program that ended well although one of its kernels was stopped."""
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """What became of a program."""
+
+    code: int
+    """Its own exit code; 128 + n where signal n killed it."""
+    launches: tuple[dict[str, Any], ...]
+    """Of each: kernel, grid, block, estimated_us, limiter, why, counters."""
+    faults: tuple[str, ...]
+    refused: str
+    """What the virtual GPU lacks, or ""."""
+    leaked: tuple[int, ...]
+    """Bytes of each buffer that was not freed."""
+    ended: str
+    """"" or how it ended if not by itself."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 only for a program that ended well and whose kernels did nothing wrong."""
+        return self.code or (FAILED_UNDER_SANITIZER if self.faults else 0)
+
+
+def run_program(
+    source: Path,
+    arguments: Sequence[str] = (),
+    *,
+    gpu: str = "h200",
+    engine: Engine = "auto",
+    flags: Sequence[str] = (),
+    timeout_s: float = TIMEOUT_S,
+    memory_bytes: int = 0,
+) -> ProgramRun:
+    """Builds `source` and runs its main() in a process of its own, on this one's standard streams.
+
+    All blocks of all launches run. Raises BadInput and CompileFailed for a file that can not be
+    built, EnvironmentLack where the toolkit is missing.
+    """
+    chosen = spec(gpu)
+    with tempfile.TemporaryDirectory(prefix="astra-program-") as name:
+        folder = Path(name)
+        built = compile_file(source, folder, chosen, ("-std=c++17", "-O3", *flags))
+        toolkit = find_toolkit()
+        runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
+        request = {
+            "library": str(built.library), "ptx": str(built.ptx), "resources": built.resources,
+            "runtime": str(runtime / LIBRARY), "report": str(folder / "report.jsonl"),
+            "gpu": chosen.key, "engine": engine, "arguments": [str(source), *arguments],
+            "memory_bytes": memory_bytes,
+        }  # fmt: skip
+        (folder / "request.json").write_text(json.dumps(request))
+        command = [
+            sys.executable, "-m", "astra_chat.tools.virtual_gpu.worker",
+            str(folder / "request.json"),
+        ]  # fmt: skip
+        sys.stdout.flush()
+        try:
+            code = subprocess.run(command, timeout=timeout_s, check=False).returncode
+        except subprocess.TimeoutExpired:
+            return _read(folder / "report.jsonl", 124, f"stopped after {timeout_s:.0f} s")
+        ended = ""
+        if code < 0:
+            code, ended = 128 - code, f"killed by {signal.Signals(-code).name}"
+        return _read(folder / "report.jsonl", code, ended)
+
+
+def _read(report: Path, code: int, ended: str) -> ProgramRun:
+    lines = report.read_text().splitlines() if report.is_file() else []
+    rows = [json.loads(line) for line in lines]
+    by_kind: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        by_kind[row.pop("what")].append(row)
+    last = by_kind["exit"][-1] if by_kind["exit"] else {}
+    refused = by_kind["refused"][-1]["words"] if by_kind["refused"] else ""
+    return ProgramRun(
+        code, tuple(by_kind["launch"]), tuple(row["words"] for row in by_kind["fault"]), refused,
+        tuple(last.get("leaked", ())), ended,
+    )  # fmt: skip
+
+
+def describe(run: ProgramRun, gpu: str, *, profile: bool) -> str:
+    """The report, for people: what was wrong, and with `profile` a line for each kernel."""
+    lines = [f"refused: {run.refused}"] if run.refused else []
+    lines += [f"sanitizer: {fault}" for fault in run.faults]
+    if run.ended:
+        lines.append(f"the program was {run.ended}")
+    if run.leaked:
+        lines.append(
+            f"sanitizer: {len(run.leaked)} buffers were not freed, {sum(run.leaked)} bytes"
+        )
+    total = sum(launch["estimated_us"] for launch in run.launches)
+    lines.append(
+        f"virtual {gpu}: {len(run.launches)} launches, estimated {total:.1f} us,"
+        f" {'no fault found' if not run.faults else 'with faults'}; exit code {run.code}"
+    )
+    return "\n".join([*lines, *(_profile(run) if profile else [])])
+
+
+def _profile(run: ProgramRun) -> list[str]:
+    kernels: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for launch in run.launches:
+        kernels[launch["kernel"]].append(launch)
+    lines = []
+    for kernel, launches in kernels.items():
+        longest = max(launches, key=lambda launch: float(launch["estimated_us"]))
+        c = longest["counters"]
+        us = sum(launch["estimated_us"] for launch in launches)
+        lines += [
+            f"{kernel}: {len(launches)} launches, estimated {us:.2f} us; the longest, grid"
+            f" {longest['grid']} block {longest['block']}: {longest['why']}",
+            f"  {sum(c['warp_instructions'].values())} warp instructions,"
+            f" {c['global_load_sectors']} sectors loaded, {c['global_store_sectors']} stored,"
+            f" {c['shared_wavefronts']} shared wavefronts, {c['divergent_branches']} divergent"
+            f" branches, {c['barriers']} barriers",
+        ]
+    return lines
