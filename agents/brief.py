@@ -13,8 +13,10 @@ from typing import cast
 
 from astra_chat.agents import search
 from astra_chat.agents import thread as facts
+from astra_chat.agents.edits import lines_of
 from astra_chat.agents.payloads import MODEL_ROLES, Plan, RoleName, Speaker
 from astra_chat.agents.policy import acts_as
+from astra_chat.agents.predictions import Prediction, predictions, score
 from astra_chat.agents.roles import example
 from astra_chat.agents.thread import Attempt, Limits, Position, Round, Thread
 from astra_chat.agents.words import (
@@ -22,6 +24,7 @@ from astra_chat.agents.words import (
     describe_build,
     describe_evaluation,
     metric_text,
+    number,
     ratio_text,
     resources_in_words,
     speed,
@@ -35,6 +38,7 @@ from astra_chat.tools.types import Evaluation, Timed
 MOST_CHARACTERS = 64_000
 """A prompt stays below this unless a single source is longer by itself."""
 LOG_ROUNDS = 12
+LEDGER_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -188,11 +192,48 @@ def _plan(setting: Setting, thread: Thread) -> Section | None:
     plans = facts.turns_of(thread, Plan)
     if not plans:
         return None
-    plan = plans[-1]
+    plan, source = plans[-1], _parent_source(setting, thread, facts.rounds_begun(thread))
+    lines = ", ".join(map(str, lines_of(plan.anchor, source)))
+    where = f"line {lines}" if lines else "not a text of the source to change"
+    moves = "" if plan.moves == "unsaid" else f", {plan.moves}"
+    risk = f"\nRisk: {plan.risk}" if plan.risk else ""
     return Section(
         f"The plan: {plan.title}",
-        f"{plan.change}\nWhy: {plan.why}\nWhere: {plan.anchor}\nShould move: {plan.metric}",
+        f"{plan.change}\nWhy: {plan.why}\nWhere: {plan.anchor} ({where})\n"
+        f"Should move: {plan.metric}{moves}{risk}",
     )
+
+
+def _ledger(setting: Setting, thread: Thread) -> Section | None:
+    judged = predictions(thread)
+    if not judged:
+        return None
+    lines = [score(judged).words, *(_prediction_line(one) for one in judged[-LEDGER_ROUNDS:])]
+    return Section("What plans predicted, and what came", _bullets(lines), 2)
+
+
+def _prediction_line(one: Prediction) -> str:
+    found = "no right kernel" if one.found_ratio is None else ratio_text(one.found_ratio)
+    line = f"round {one.round}: predicted {ratio_text(one.predicted_ratio)}, found {found}"
+    if one.before is None or one.after is None:
+        return line
+    said = "" if one.moves == "unsaid" else f" (said: {one.moves})"
+    return f"{line}; {one.metric} {number(one.before)} to {number(one.after)}{said}"
+
+
+def changed(role: RoleName, setting: Setting, thread: Thread) -> str:
+    """What edits are made in: the candidate to repair, or what the plan changes."""
+    acting = acts_as(thread, setting.limits) if role == "single" else role
+    attempts = facts.rounds(thread)[-1].attempts if facts.rounds_begun(thread) else ()
+    if acting == "fixer" and attempts:
+        return attempts[-1].kernel.source
+    return _parent_source(setting, thread, facts.rounds_begun(thread))
+
+
+def _parent_source(setting: Setting, thread: Thread, round_number: int) -> str:
+    found = search.parent_of(thread, round_number)
+    source = facts.source_of(thread, found.candidate) if found else None
+    return setting.baseline if source is None else source
 
 
 def _failing(setting: Setting, thread: Thread) -> Section | None:
@@ -251,9 +292,9 @@ SINGLE_BESIDES: dict[str, tuple[Callable[[Setting, Thread], Section | None], ...
 
 SECTIONS: dict[RoleName, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
     "tester": (_task, _baseline, _tests, _log),
-    "planner": (_task, _baseline, _log, _parent, _profile),
+    "planner": (_task, _baseline, _log, _ledger, _parent, _profile),
     "coder": (_task, _contract, _baseline, _parent, _plan),
     "fixer": (_task, _contract, _plan, _failing),
-    "profiler": (_task, _log, _plan, _last_report),
+    "profiler": (_task, _log, _ledger, _plan, _last_report),
     "single": (_task, _baseline),
 }

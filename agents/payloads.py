@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from astra_chat.agents.strategy import Strategy
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import (
     BuildReport,
     Case,
@@ -78,6 +79,9 @@ class TestSuite(Value):
     cases: tuple[TestCase, ...]
 
 
+Direction = Literal["up", "down", "stays", "unsaid"]
+
+
 class Plan(Value):
     """The planner's turn: one change to the best source, and what it should do."""
 
@@ -91,6 +95,10 @@ class Plan(Value):
     """The profiled metric that should move."""
     predicted_ratio: float = Field(gt=0)
     """Predicted speed over the parent: above 1 is faster."""
+    moves: Direction = "unsaid"
+    """Which way the metric should move."""
+    risk: str = ""
+    """What could go wrong."""
 
 
 class Kernel(Value):
@@ -99,10 +107,36 @@ class Kernel(Value):
     kind: Literal["kernel"] = "kernel"
     words: str
     source: str
+    edits: int = 0
+    """Edits that it was given as (agents/edits.py); 0: as a whole. Not for the model to say."""
 
     @property
     def candidate(self) -> str:
         return candidate_id(self.source)
+
+
+class Edit(Value):
+    """One place of a source, and what takes its place."""
+
+    find: str
+    """Text that occurs exactly once in the source to change."""
+    replace: str
+
+
+class Edits(Value):
+    """A kernel as changes to the source that the prompt says is to be changed or repaired."""
+
+    kind: Literal["edits"] = "edits"
+    words: str
+    edits: tuple[Edit, ...] = Field(min_length=1)
+
+
+class Source(Value):
+    """A kernel as a model gives it: the whole file."""
+
+    kind: Literal["kernel"] = "kernel"
+    words: str
+    source: str
 
 
 class Analysis(Value):
@@ -138,8 +172,8 @@ class Approval(Value):
     """Of a rejection; the planner is told."""
 
 
-Said: TypeAlias = Commission | TestSuite | Plan | Analysis | Pass | Approval
-"""Turns that are words only."""
+Said: TypeAlias = Commission | TestSuite | CaseScores | Plan | Analysis | Pass | Approval
+"""Turns that give no kernel and judge none."""
 Payload: TypeAlias = Said | Kernel | BuildReport | Evaluation
 
 
@@ -154,7 +188,7 @@ class PlannerReply(Value):
 
 
 class KernelReply(Value):
-    reply: Kernel | Pass
+    reply: Source | Edits | Pass
 
 
 class ProfilerReply(Value):
@@ -162,7 +196,7 @@ class ProfilerReply(Value):
 
 
 class SingleReply(Value):
-    reply: Plan | Kernel | Pass
+    reply: Plan | Source | Edits | Pass
 
 
 AnyReply: TypeAlias = TesterReply | PlannerReply | KernelReply | ProfilerReply | SingleReply

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from astra_chat.agents.payloads import AnyReply, Kernel, TestSuite
+from astra_chat.agents.payloads import AnyReply, Source, TestSuite
 from astra_chat.tools.tasks import Task
 
 MOST_CASES = 8
@@ -38,7 +38,7 @@ def objection(answer: AnyReply, task: Task) -> str | None:
     match answer.reply:
         case TestSuite() as suite:
             return _illegal_cases(suite, task)
-        case Kernel(source=source) if not source.strip():
+        case Source(source=source) if not source.strip():
             return "the source is empty"
         case _:
             return None

@@ -14,12 +14,23 @@ from autogen_agentchat.messages import (
     TextMessage,
 )
 from autogen_core import CancellationToken
-from autogen_core.models import AssistantMessage, ChatCompletionClient
+from autogen_core.models import AssistantMessage, ChatCompletionClient, RequestUsage
 from pydantic import ValidationError
 
-from astra_chat.agents.brief import Setting, brief
+from astra_chat.agents.brief import Setting, brief, changed
+from astra_chat.agents.edits import kernel_of
 from astra_chat.agents.messages import MESSAGE_TYPES, History, RepairEvent, message
-from astra_chat.agents.payloads import REPLY_TYPES, AnyReply, Pass, Plan, RoleName
+from astra_chat.agents.payloads import (
+    REPLY_TYPES,
+    AnyReply,
+    Edits,
+    Kernel,
+    Pass,
+    Payload,
+    Plan,
+    RoleName,
+    Source,
+)
 from astra_chat.agents.policy import acts_as
 from astra_chat.agents.replies import UnusableReply, ask_again, malformed, objection
 from astra_chat.agents.roles import instructions
@@ -75,7 +86,7 @@ class RoleAgent(AssistantAgent):
                 asked = TextMessage(content=words, source="user")
                 found, reason = await self._ask(asked, cancellation_token)
                 if found is not None:
-                    yield self._respond(found)
+                    yield Response(chat_message=found)
                     return
                 yield RepairEvent(content=reason, source=self.name)
                 words = ask_again(reason)
@@ -87,15 +98,13 @@ class RoleAgent(AssistantAgent):
 
     async def _ask(
         self, asked: TextMessage, cancellation_token: CancellationToken
-    ) -> tuple[StructuredMessage[Any] | None, str]:
-        """One call of the model: its reply, or what is wrong with it."""
+    ) -> tuple[BaseChatMessage | None, str]:
+        """One call of the model: its turn, or what is wrong with its reply."""
         try:
             async for item in super().on_messages_stream([asked], cancellation_token):
                 if isinstance(item, Response):
                     said = cast(StructuredMessage[Any], item.chat_message)
-                    reply = cast(AnyReply, said.content)
-                    reason = objection(reply, self._setting.task) or self._out_of_turn(reply)
-                    return (said, "") if reason is None else (None, reason)
+                    return self._usable(cast(AnyReply, said.content), said.models_usage)
         except ValidationError as error:
             return None, malformed(error)
         except UnusableReply as error:
@@ -113,13 +122,31 @@ class RoleAgent(AssistantAgent):
             return None
         return f"a {'plan' if wanted == 'planner' else 'kernel'} is wanted now"
 
-    def _respond(self, said: StructuredMessage[Any]) -> Response:
-        """The reply in the message class of its payload."""
-        chosen = self._said(said.content.reply)
-        chosen.models_usage = said.models_usage
-        return Response(chat_message=chosen)
+    def _usable(
+        self, answer: AnyReply, usage: RequestUsage | None
+    ) -> tuple[BaseChatMessage | None, str]:
+        """The turn that a well-formed reply amounts to, or why it cannot be used."""
+        reason = objection(answer, self._setting.task) or self._out_of_turn(answer)
+        if reason is not None:
+            return None, reason
+        try:
+            said = self._said(self._payload(answer))
+        except ValueError as error:
+            return None, str(error)
+        said.models_usage = usage
+        return said, ""
 
-    def _said(self, payload: Any) -> BaseChatMessage:
+    def _payload(self, answer: AnyReply) -> Payload:
+        """Raises ValueError for edits that cannot be made."""
+        match answer.reply:
+            case Source(words=words, source=source):
+                return Kernel(words=words, source=source)
+            case Edits() as edits:
+                return kernel_of(edits, changed(self._role, self._setting, self._history.thread))
+            case payload:
+                return payload
+
+    def _said(self, payload: Payload) -> BaseChatMessage:
         said = message(self._role, payload)
         self._history.add([said])
         return said

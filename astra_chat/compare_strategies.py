@@ -24,6 +24,7 @@ from astra_chat.session import Session
 from astra_chat.tools.devices import pick_device
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.judge import TIER_FILES, Judge
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.tasks import Task, find_task
 from astra_chat.tools.types import BuildReport, Case, Evaluation
 
@@ -47,6 +48,9 @@ class OnceEach:
         if source not in self._found:
             self._found[source] = self._judge.evaluate(source, extra_cases)
         return self._found[source]
+
+    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+        return self._judge.score(cases, mutants)
 
     def cancel(self) -> None:
         self._judge.cancel()

@@ -22,6 +22,7 @@ from astra_chat.agents.payloads import (
     TestSuite,
 )
 from astra_chat.agents.policy import Decision
+from astra_chat.agents.predictions import predictions, score
 from astra_chat.agents.thread import Turn
 from astra_chat.agents.words import (
     describe_approval,
@@ -34,7 +35,9 @@ from astra_chat.agents.words import (
 )
 from astra_chat.budget import Budget, parse_budget
 from astra_chat.spending_view import asked_words, ledger_lines
+from astra_chat.suite_view import suite_lines
 from astra_chat.table import table
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Evaluation, Profile, Step, Timed, candidate_id
 from astra_chat.transcript.events import (
     Blob,
@@ -67,7 +70,6 @@ STYLES = {
     "human": "bold",
 }
 INDENT = " " * 5
-MOST_CASES = 8
 MOST_CHANGES = 8
 
 
@@ -179,8 +181,8 @@ class View:
         match said.payload:
             case Commission() as asked:
                 return [Text(f"Make {asked.task} faster: {asked.summary}")]
-            case TestSuite() as suite:
-                return _suite_lines(suite)
+            case TestSuite() | CaseScores() as tests:
+                return suite_lines(tests)
             case Plan() as plan:
                 return _plan_lines(plan)
             case Kernel() as kernel:
@@ -209,6 +211,8 @@ class View:
         shown = [line for line in changed if not line[2:].startswith("//")]
         if len(shown) > MOST_CHANGES:
             shown = [line for line in shown if line.startswith("+")][:MOST_CHANGES]
+        if kernel.edits:
+            counts += f", given as {kernel.edits} edit{'s' * (kernel.edits > 1)}"
         lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
         width = self._out.width - len(INDENT) - 2
         for line in shown:
@@ -288,6 +292,8 @@ class View:
         self._wrapped(Text(ended.words, style))
         if ended.error:
             self._wrapped(Text(ended.error, "red"))
+        if judged := predictions(self._thread):
+            self._line(f"predictions: {score(judged).words}", "dim")
         for line in self._ledger:
             self._line(line, "dim")
 
@@ -309,23 +315,18 @@ def changes(before: str, after: str) -> list[str]:
     return [f"{line[0]} {line[1:].strip()}" for line in body if line[1:].strip()]
 
 
-def _suite_lines(suite: TestSuite) -> list[Text]:
-    lines: list[Text] = [Text(suite.words)]
-    lines += [Text(f"- {test.case().label}: {test.why}") for test in suite.cases[:MOST_CASES]]
-    if len(suite.cases) > MOST_CASES:
-        lines.append(Text(f"- and {len(suite.cases) - MOST_CASES} more"))
-    return lines
-
-
 def _plan_lines(plan: Plan) -> list[Text]:
+    moves = "" if plan.moves == "unsaid" else f" {plan.moves}"
     return [
         Text(plan.title, "bold"),
         Text(plan.change),
         Text(f"why: {plan.why}"),
         Text(f"where: {plan.anchor}", "dim"),
         Text(
-            f"predicts {ratio_text(plan.predicted_ratio)} over its parent, by {plan.metric}", "dim"
+            f"predicts {ratio_text(plan.predicted_ratio)} over its parent, by {plan.metric}{moves}",
+            "dim",
         ),
+        *([Text(f"risk: {plan.risk}", "dim")] if plan.risk else []),
     ]
 
 

@@ -21,7 +21,7 @@ from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
 from astra_chat.models.offline import NO_USAGE, OfflineClient
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.spec import Role
-from astra_chat.tools.types import candidate_id
+from astra_chat.tools.types import Basis, candidate_id
 
 CONSTANT = re.compile(r"^constexpr int (k\w+) = (\d+);", re.MULTILINE)
 SOURCE = re.compile(r"^## The (source to change|baseline to beat)[^\n]*\n```cuda\n(.*?)```",
@@ -45,7 +45,7 @@ class DrawnModels:
     def price(self, role: Role) -> Price | None:
         return FREE
 
-    def expected(self, kernel: Kernel, place: Position) -> str | None:
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
         """Nobody knows what a draw comes to."""
         return None
 
@@ -73,7 +73,7 @@ class DrawingClient(OfflineClient):
         cancellation_token: CancellationToken | None = None,
     ) -> CreateResult:
         prompt = "\n".join(str(m.content) for m in messages if isinstance(m, UserMessage))
-        content = f'{{"reply": {self._payload(prompt).model_dump_json()}}}'
+        content = f'{{"reply": {self._payload(prompt).model_dump_json(exclude={"edits"})}}}'
         if self._role == "selector":
             content = NextSpeaker(choose="planner").model_dump_json()
         return CreateResult(finish_reason="stop", content=content, usage=NO_USAGE, cached=False)

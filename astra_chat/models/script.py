@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from astra_chat.agents.payloads import Analysis, Kernel, Plan, TestCase, TestSuite
+from astra_chat.agents.payloads import Analysis, Direction, Kernel, Plan, TestCase, TestSuite
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
-from astra_chat.tools.types import Value
+from astra_chat.tools.types import Basis, Value
 
 Expected = Literal[
     "refused",
@@ -28,12 +28,28 @@ Expected = Literal[
 """What a scripted kernel is expected to come to: an outcome's kind or a timing's verdict."""
 
 
+class Expects(Value):
+    """What it comes to on a real GPU, and by the virtual one's estimate, which resolves less and
+    may order two kernels the other way. One word in script.toml stands for both."""
+
+    measured: Expected
+    estimated: Expected
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_word(cls, found: object) -> object:
+        return {"measured": found, "estimated": found} if isinstance(found, str) else found
+
+    def on(self, basis: Basis) -> Expected:
+        return self.measured if basis == "measured" else self.estimated
+
+
 class ScriptedKernel(Value):
     """A turn of the coder or the fixer."""
 
     file: str
     words: str
-    expects: Expected
+    expects: Expects
 
 
 class ScriptedPlan(Value):
@@ -42,6 +58,8 @@ class ScriptedPlan(Value):
     why: str
     anchor: str
     metric: str
+    moves: Direction = "unsaid"
+    risk: str = ""
     predicted_ratio: float = Field(gt=0)
 
 
@@ -100,6 +118,10 @@ class Script(Value):
         """Plan of a round, counted from 1; None where the script holds none."""
         one = self._round(number)
         return Plan(**one.plan.model_dump()) if one else None
+
+    def kernels(self) -> list[ScriptedKernel]:
+        """All turns of coder and fixer, in order."""
+        return [kernel for one in self.rounds for kernel in (one.coder, *one.fixer)]
 
     def scripted_kernel(self, number: int, repair: int) -> ScriptedKernel | None:
         """The coder's turn (repair 0) or the fixer's n-th of a round."""

@@ -17,6 +17,7 @@ from astra_chat.models.offline import NO_USAGE, OfflineClient
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.script import Script
 from astra_chat.models.spec import Role
+from astra_chat.tools.types import Basis
 
 
 class ScriptedModels:
@@ -39,12 +40,12 @@ class ScriptedModels:
     def client(self, role: Role) -> ChatCompletionClient:
         return ScriptedClient(self._script, role)
 
-    def expected(self, kernel: Kernel, place: Position) -> str | None:
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
         """What the script expects of a kernel: attempt 0 is the coder's, n the fixer's n-th."""
         scripted = self._script.scripted_kernel(place.round, place.attempt)
         if scripted is None or self._script.sources[scripted.file] != kernel.source:
             return None
-        return scripted.expects
+        return scripted.expects.on(basis)
 
 
 class ScriptedClient(OfflineClient):
@@ -83,7 +84,7 @@ class ScriptedClient(OfflineClient):
                 choose=choice or "nobody: the script is at its end"
             ).model_dump_json()
         payload = self._payload(place)
-        return f'{{"reply": {payload.model_dump_json()}}}'
+        return f'{{"reply": {payload.model_dump_json(exclude={"edits"})}}}'
 
     def _payload(self, place: Position) -> Payload:
         found: Payload | None

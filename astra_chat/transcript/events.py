@@ -46,6 +46,8 @@ class Options(Value):
     """Winners that are evaluated once more at the end; 0 in runs of before there were any."""
     strategy: str = "best"
     """Which candidate a plan goes on from, in the words of --strategy."""
+    mutants: int = 0
+    """Seeded bugs that score the tester's cases; 0 in runs of before there were any."""
     stop_at_percent: float | None = None
     patience: int | None = None
     trust: bool = False
@@ -116,6 +118,8 @@ class Proposed(Value):
     """First 12 hex digits of `sha256`."""
     sha256: str
     """Of the source, which stands in a Blob."""
+    edits: int = 0
+    """Edits that it was given as; 0: as a whole."""
 
 
 class BuildDone(Value):

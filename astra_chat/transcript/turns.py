@@ -35,8 +35,9 @@ def events_of(turn: Turn, stored: set[str]) -> list[Event]:
         return [Spoken(speaker=turn.speaker, payload=payload)]
     sha = sha256_of(payload.source)
     proposed = Proposed(
-        speaker=turn.speaker, words=payload.words, candidate=payload.candidate, sha256=sha
-    )
+        speaker=turn.speaker, words=payload.words, candidate=payload.candidate, sha256=sha,
+        edits=payload.edits,
+    )  # fmt: skip
     return [*blobs([payload.source], stored), proposed]
 
 
@@ -92,8 +93,8 @@ def turn(event: TurnEvent, stored: dict[str, str]) -> Turn:
     match event:
         case Spoken(speaker=speaker, payload=payload):
             return Turn(speaker, payload)
-        case Proposed(speaker=speaker, words=words, sha256=sha):
-            return Turn(speaker, Kernel(words=words, source=stored[sha]))
+        case Proposed(speaker=speaker, words=words, sha256=sha, edits=edits):
+            return Turn(speaker, Kernel(words=words, source=stored[sha], edits=edits))
         case BuildDone(report=report):
             return Turn("executor", report)
         case Judged(evaluation=evaluation):

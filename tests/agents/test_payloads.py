@@ -14,6 +14,7 @@ from astra_chat.agents.payloads import (
     KernelReply,
     Pass,
     PlannerReply,
+    Source,
     TesterReply,
 )
 from astra_chat.tools.types import Case, candidate_id
@@ -33,7 +34,7 @@ def test_schemas_keep_to_what_strict_servers_take(role: str) -> None:
     [
         TesterReply(reply=suite((7, 12))),
         PlannerReply(reply=plan()),
-        KernelReply(reply=Kernel(words="w", source="s")),
+        KernelReply(reply=Source(words="w", source="s")),
         KernelReply(reply=Pass(words="nothing")),
     ],
     ids=lambda reply: type(reply.reply).__name__,
@@ -45,7 +46,7 @@ def test_replies_come_back(reply: BaseModel) -> None:
 def test_a_role_cannot_answer_with_anothers_payload() -> None:
     with pytest.raises(ValidationError):
         PlannerReply.model_validate_json(
-            KernelReply(reply=Kernel(words="", source="")).model_dump_json()
+            KernelReply(reply=Source(words="", source="")).model_dump_json()
         )
 
 

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from astra_chat.agents.payloads import (
     Extent,
-    Kernel,
     KernelReply,
     Pass,
     PlannerReply,
+    Source,
     TestCase,
     TesterReply,
     TestSuite,
@@ -80,7 +80,7 @@ def test_a_doubled_dim_is_illegal(task: Task) -> None:
     [
         TesterReply(reply=suite((7, 12))),
         PlannerReply(reply=plan()),
-        KernelReply(reply=Kernel(words="", source="x")),
+        KernelReply(reply=Source(words="", source="x")),
         KernelReply(reply=Pass(words="")),
     ],
     ids=["tests", "plan", "kernel", "pass"],
@@ -90,4 +90,4 @@ def test_usable_replies_pass(task: Task, reply: TesterReply | PlannerReply | Ker
 
 
 def test_an_empty_source_goes_back(task: Task) -> None:
-    assert objection(KernelReply(reply=Kernel(words="", source=" \n")), task) is not None
+    assert objection(KernelReply(reply=Source(words="", source=" \n")), task) is not None

@@ -16,17 +16,29 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from astra_chat.agents.brief import Setting
 from astra_chat.agents.messages import (
+    KernelMessage,
     PassMessage,
     PlanMessage,
     RepairEvent,
     TestSuiteMessage,
     message,
 )
-from astra_chat.agents.payloads import Pass, PlannerReply, RoleName, TesterReply
+from astra_chat.agents.payloads import (
+    Edit,
+    Edits,
+    Kernel,
+    KernelReply,
+    Pass,
+    PlannerReply,
+    RoleName,
+    SingleReply,
+    Source,
+    TesterReply,
+)
 from astra_chat.agents.role_agent import REPAIRS, RoleAgent
 from astra_chat.agents.thread import Limits, Turn
 from astra_chat.tools.tasks import Task
-from tests.chat_samples import baseline_turns, commission, plan, suite
+from tests.chat_samples import BROKEN, baseline_turns, build, commission, plan, suite
 
 INFO = ModelInfo(
     vision=False, function_calling=False, json_output=True, family="unknown", structured_output=True
@@ -140,3 +152,34 @@ def test_a_failing_client_is_handed_over_as_it_is(task: Task) -> None:
 def test_the_schema_goes_to_the_model() -> None:
     schema = json.dumps(PlannerReply.model_json_schema())
     assert "predicted_ratio" in schema
+
+
+def edited(*pairs: tuple[str, str]) -> str:
+    made = tuple(Edit(find=find, replace=replace) for find, replace in pairs)
+    return KernelReply(reply=Edits(words="w", edits=made)).model_dump_json()
+
+
+def test_edits_become_a_whole_kernel(task: Task) -> None:
+    line = task.baseline.splitlines()[0]
+    talk = Talk(task, "coder", [edited(("nowhere", "x")), edited((line, f"{line}\n// new"))])
+    reasons, said = talk.speak([*baseline_turns(), Turn("planner", plan())])
+    assert len(reasons) == 1 and "occurs 0 times" in reasons[0]
+    assert isinstance(said, KernelMessage) and said.content.edits == 1
+    assert said.content.source == task.baseline.replace(line, f"{line}\n// new", 1)
+
+
+def test_the_fixers_edits_are_made_in_the_failing_candidate(task: Task) -> None:
+    turns = [
+        *baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=BROKEN)),
+        Turn("executor", build(BROKEN)),
+    ]  # fmt: skip
+    _, said = Talk(task, "fixer", [edited(("inn[i]", "in[i]"))]).speak(turns)
+    assert isinstance(said, KernelMessage)
+    assert said.content.source == BROKEN.replace("inn[i]", "in[i]")
+
+
+def test_alone_a_kernel_in_a_plans_place_goes_back(task: Task) -> None:
+    kernel = SingleReply(reply=Source(words="", source="x")).model_dump_json()
+    good = SingleReply(reply=plan()).model_dump_json()
+    reasons, said = Talk(task, "single", [kernel, good]).speak(baseline_turns())
+    assert reasons == ["a plan is wanted now"] and isinstance(said, PlanMessage)

@@ -15,6 +15,7 @@ from astra_chat.agents.payloads import (
     Pass,
     Plan,
     RoleName,
+    Source,
 )
 from astra_chat.agents.thread import Position
 from astra_chat.models.script import load_script
@@ -49,8 +50,8 @@ def test_answers_do_not_depend_on_the_order_of_questions(models: ScriptedModels)
 
 def test_coder_and_fixer(models: ScriptedModels) -> None:
     coder, fixer = reply(models, "coder", 1), reply(models, "fixer", 1, 2)
-    assert isinstance(coder, Kernel) and coder.source == KERNELS["broken.cu"]
-    assert isinstance(fixer, Kernel) and fixer.source == KERNELS["scalar.cu"]
+    assert isinstance(coder, Source) and coder.source == KERNELS["broken.cu"]
+    assert isinstance(fixer, Source) and fixer.source == KERNELS["scalar.cu"]
 
 
 @pytest.mark.parametrize(

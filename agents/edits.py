@@ -1,0 +1,55 @@
+"""Anchored edits: a kernel given as changes to a source instead of as a whole file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from astra_chat.agents.payloads import Edit, Edits, Kernel
+
+SHOWN = 60
+
+
+def kernel_of(given: Edits, source: str) -> Kernel:
+    """The whole file that the edits make of `source`.
+
+    Raises ValueError in words for the model where an anchor does not occur exactly once, edits
+    overlap, or nothing changes.
+    """
+    spans = sorted(_span(edit, source) for edit in given.edits)
+    for (_, end, _), (start, _, text) in pairwise(spans):
+        if start < end:
+            raise ValueError(f"two edits overlap before {_shown(text)}: make one of them")
+    changed = source
+    for start, end, text in reversed(spans):
+        changed = changed[:start] + text + changed[end:]
+    if changed == source:
+        raise ValueError("the edits change nothing")
+    return Kernel(words=given.words, source=changed, edits=len(given.edits))
+
+
+def _span(edit: Edit, source: str) -> tuple[int, int, str]:
+    """Where the edit's anchor stands, and what takes its place."""
+    times = source.count(edit.find) if edit.find else 0
+    if times != 1:
+        hint = "copy it exactly, blanks and line ends too" if times == 0 else "give more of it"
+        raise ValueError(
+            f"the text to find, {_shown(edit.find)}, occurs {times} times in the source to change,"
+            f" not once: {hint}"
+        )
+    start = source.index(edit.find)
+    return start, start + len(edit.find), edit.replace
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= SHOWN else text[:SHOWN] + "...")
+
+
+def lines_of(anchor: str, source: str) -> Sequence[int]:
+    """Numbers of the lines, from 1, in which an anchor begins; blanks at its ends do not count."""
+    wanted = anchor.strip()
+    found, at = [], source.find(wanted) if wanted else -1
+    while at >= 0:
+        found.append(source.count("\n", 0, at) + 1)
+        at = source.find(wanted, at + 1)
+    return found
