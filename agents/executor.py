@@ -17,10 +17,12 @@ from astra_chat.agents.messages import (
     ExecutionMessage,
     History,
     PassMessage,
+    ScoresMessage,
     message,
 )
 from astra_chat.agents.payloads import Pass
 from astra_chat.agents.thread import Limits, Thread, extra_cases
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Case, Evaluation
 
 T = TypeVar("T")
@@ -33,13 +35,15 @@ class Judging(Protocol):
     def evaluate(
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
     ) -> Evaluation: ...
+    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores: ...
     def cancel(self) -> None: ...
 
 
 class Executor(UserProxyAgent):
     """Speaks for the machine instead of for a human.
 
-    First turn of a chat: the baseline's evaluation. Later, for every kernel, two turns: the build,
+    First turn of a chat: the baseline's evaluation. After each of the tester's: the score of its
+    cases. Later, for every kernel, two turns: the build,
     then, if it builds, the evaluation. Between the two nothing of the candidate has run, and a
     human may decide that nothing will. Last turns: the best candidate once more, on fresh seeds.
     """
@@ -58,7 +62,7 @@ class Executor(UserProxyAgent):
 
     @property
     def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
-        return (BuildMessage, ExecutionMessage, PassMessage)
+        return (BuildMessage, ExecutionMessage, ScoresMessage, PassMessage)
 
     async def on_messages(
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
@@ -83,8 +87,11 @@ class Executor(UserProxyAgent):
 
     async def _work(
         self, thread: Thread, token: CancellationToken
-    ) -> BuildReport | Evaluation | Pass:
+    ) -> BuildReport | Evaluation | CaseScores | Pass:
         judge, cases = self._judge, extra_cases(thread)
+        if waiting := facts.to_score(thread, self._limits):
+            count = self._limits.mutants
+            return await self._in_thread(lambda: judge.score(waiting, count), token)
         if facts.baseline(thread) is None:
             source = self._baseline
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)

@@ -23,6 +23,7 @@ from astra_chat.agents.payloads import (
     TestSuite,
 )
 from astra_chat.agents.thread import Turn
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Evaluation
 
 
@@ -33,6 +34,10 @@ class CommissionMessage(StructuredMessage[Commission]):
 
 class TestSuiteMessage(StructuredMessage[TestSuite]):
     __test__ = False
+
+
+class ScoresMessage(StructuredMessage[CaseScores]):
+    pass
 
 
 class PlanMessage(StructuredMessage[Plan]):
@@ -77,6 +82,7 @@ class RepairEvent(BaseAgentEvent):
 MESSAGE_TYPES: dict[type[Payload], type[StructuredMessage[Any]]] = {
     Commission: CommissionMessage,
     TestSuite: TestSuiteMessage,
+    CaseScores: ScoresMessage,
     Plan: PlanMessage,
     Kernel: KernelMessage,
     BuildReport: BuildMessage,

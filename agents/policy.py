@@ -1,7 +1,7 @@
 """Who may speak next: one pure function of the typed thread.
 
-user -> tester -> executor (the baseline) -> planner -> coder -> executor (build)
-  -> executor (evaluate) -> profiler -> planner | tester | stop
+user -> tester -> executor (scores its cases) -> executor (the baseline) -> planner -> coder
+  -> executor (build) -> executor (evaluate) -> profiler -> planner | tester | stop
 a build or an evaluation that fails -> fixer, at most `repairs` times a round, then planner
 where the user wants to be asked: a build, or an evaluation better than the best so far -> human
   -> executor or profiler if approved, executor with the human's own edit, planner if rejected
@@ -37,12 +37,14 @@ from astra_chat.agents.thread import (
     round_passed,
     rounds_begun,
     to_confirm,
+    to_score,
     turns_of,
     unbuilt,
     unconfirmed,
     undecided,
     unrun,
 )
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Correct, Evaluation, Timed, Value
 
 StopReason = Literal["rounds", "profiler", "no_plan", "baseline_failed", "near_limit", "no_gain"]
@@ -122,7 +124,7 @@ def _after(thread: Thread, limits: Limits) -> Next:
     match last.payload:
         case Commission(strategy=asked):
             return Next(("executor" if asked.kind == "single" else "tester",))
-        case TestSuite():
+        case TestSuite() | CaseScores():
             return _after_tester(thread, limits)
         case Plan():
             return Next(("coder",))
@@ -141,7 +143,7 @@ def _after(thread: Thread, limits: Limits) -> Next:
 
 
 def _after_tester(thread: Thread, limits: Limits) -> Next:
-    if not turns_of(thread, Evaluation):
+    if to_score(thread, limits) or not turns_of(thread, Evaluation):
         return Next(("executor",))
     return _next_round(thread, limits)
 

@@ -20,6 +20,7 @@ from astra_chat.agents.payloads import (
     Speaker,
     TestSuite,
 )
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import (
     BuildReport,
     Built,
@@ -55,6 +56,8 @@ class Limits(Value):
     confirmations: int = 3
     """Winners that are evaluated once more at the end, the next best where one does not hold;
     none in runs of before there were any."""
+    mutants: int = 0
+    """Seeded bugs of the baseline by which the tester's cases are scored; 0: they are not."""
     stop_at_percent: float | None = None
     """The chat ends once the best candidate reaches this share of the physical limit."""
     patience: int | None = None
@@ -144,9 +147,26 @@ def position(role: RoleName | str, thread: Thread) -> Position:
 
 
 def extra_cases(thread: Thread) -> tuple[Case, ...]:
-    """The tester's cases so far, each once."""
-    cases = [test.case() for suite in turns_of(thread, TestSuite) for test in suite.cases]
-    return tuple({case.model_dump_json(): case for case in cases}.values())
+    """The tester's cases so far, each once, without those that proved to kill no seeded bug."""
+    kept: dict[str, Case] = {}
+    for turn in thread:
+        match turn.payload:
+            case TestSuite() as suite:
+                kept |= {case.model_dump_json(): case for case in proposed(suite)}
+            case CaseScores() as scores:
+                for case in scores.dropped:
+                    kept.pop(case.model_dump_json(), None)
+    return tuple(kept.values())
+
+
+def proposed(suite: TestSuite) -> tuple[Case, ...]:
+    return tuple(test.case() for test in suite.cases)
+
+
+def to_score(thread: Thread, limits: Limits) -> tuple[Case, ...]:
+    """The tester's cases that wait for their score: those of its turn, the last one."""
+    said = thread[-1].payload
+    return proposed(said) if limits.mutants and isinstance(said, TestSuite) else ()
 
 
 def baseline(thread: Thread) -> Evaluation | None:

@@ -114,6 +114,7 @@ def _options(request: Request) -> Options:
         approval=_approval(request.approver),
         budget=str(request.budget),
         confirmations=request.limits.confirmations,
+        mutants=request.limits.mutants,
         strategy=str(request.strategy),
         stop_at_percent=request.limits.stop_at_percent,
         patience=request.limits.patience,

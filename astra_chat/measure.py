@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.types import (
     BuildReport,
     Built,
@@ -58,6 +59,10 @@ class InstantJudge:
             outcome=self._outcome,
             confirms=fresh_seeds,
         )
+
+    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+        scores = tuple(CaseScore(case=case, kills=("a bug",)) for case in cases)
+        return CaseScores(asked=mutants, mutants=("a bug",), own=("a bug",), cases=scores)
 
     def cancel(self) -> None:
         """Nothing runs long enough to be stopped."""

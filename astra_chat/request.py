@@ -61,6 +61,8 @@ class Wishes:
     strategy: str | None = None
     stop_at: float | None = None
     patience: int | None = None
+    mutants: int = 12
+    """Seeded bugs that score the tester's cases."""
 
 
 def request_for(wishes: Wishes) -> Request:
@@ -94,6 +96,7 @@ def _limits(wishes: Wishes) -> Limits:
         raise BadInput(f"--stop-at {wishes.stop_at:g}: percent of the physical limit, up to 100")
     return Limits(
         rounds=Limits().rounds if wishes.rounds is None else wishes.rounds,
+        mutants=wishes.mutants,
         stop_at_percent=wishes.stop_at,
         patience=wishes.patience,
     )

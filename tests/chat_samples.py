@@ -22,6 +22,7 @@ from astra_chat.agents.payloads import (
 from astra_chat.agents.policy import Decision
 from astra_chat.agents.thread import Turn
 from astra_chat.ending import ended
+from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.tasks import Task, load_task
 from astra_chat.tools.types import (
     BuildFailed,
@@ -335,6 +336,9 @@ class FixedJudge:
         found = evaluation(source, self.outcomes[source])
         return found.model_copy(update={"confirms": fresh_seeds})
 
+    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+        return scored(*cases)
+
     def cancel(self) -> None:
         self.cancelled.set()
 
@@ -342,6 +346,13 @@ class FixedJudge:
 @pytest.fixture
 def fixed_judge() -> FixedJudge:
     return FixedJudge()
+
+
+def scored(*cases: Case, idle: Sequence[Case] = ()) -> CaseScores:
+    """A score in which all of these cases, but the idle ones, kill one new mutant of three."""
+    scores = [CaseScore(case=c, kills=() if c in idle else ("last in line 9",)) for c in cases]
+    names = ("bound in line 9", "last in line 9", "number in line 3")
+    return CaseScores(asked=12, mutants=names, own=names[:1], cases=tuple(scores))
 
 
 def commission() -> Commission:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["name", "number", "string", "char", "punct", "directive", "header", "text", "bad"]
@@ -26,6 +26,8 @@ class Token:
     line: int
     directive: str = ""
     """The directive that the token stands in; "" in code."""
+    at: int = field(default=-1, compare=False)
+    """Index of its first character in the source; of names, numbers and punctuation."""
 
 
 _SPLICE = re.compile(r"\\[ \t\f\v]*\r?\n")
@@ -91,7 +93,7 @@ class _Lexer:
         return self.at < len(self.text)
 
     def _next(self) -> Token:
-        line = self._line()
+        line, start = self._line(), self.origin[self.at]
         if raw := _RAW_START.match(self.text, self.at):
             return self._raw_string(raw.end(), line)
         match = _TOKEN.match(self.text, self.at)
@@ -103,7 +105,7 @@ class _Lexer:
         if "" in (match["string_end"], match["char_end"]):
             return Token("bad", "a literal that its line does not close", line, self.directive)
         text = _DIGRAPHS.get(match[0], match[0])
-        return Token(_kind(match), text, line, self.directive)
+        return Token(_kind(match), text, line, self.directive, start)
 
     def _directive_start(self, line: int) -> Iterator[Token]:
         """Enter a directive: name it, and read what follows as header or free text where it is."""

@@ -12,6 +12,8 @@ from astra_chat.tools.build import Build, build_all
 from astra_chat.tools.checker import Checker
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.guard import guard
+from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.mutation.scoring import Scorer
 from astra_chat.tools.oracle import Oracle, Truth
 from astra_chat.tools.process import Stop
 from astra_chat.tools.profile import (
@@ -97,6 +99,7 @@ class Judge:
             on_wait=lambda step, words: self._tell(step, 0, 1, words),
         )  # fmt: skip
         self._checker = Checker(self._runner, self._oracle)
+        self._scorer: Scorer | None = None
 
     def __enter__(self) -> Judge:
         return self
@@ -172,6 +175,15 @@ class Judge:
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
         return self._evaluation(source, self._checked(built, extra_cases, steps), steps, built)
+
+    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+        """Which of so many seeded bugs of the baseline the task's own cases kill, and these."""
+        if self._scorer is None or self._scorer.count != mutants:
+            self._scorer = Scorer(
+                self.task, self._oracle, self.baseline, self._stop, mutants,
+                lambda *progress: self._tell("check", *progress),
+            )  # fmt: skip
+        return self._scorer.score(cases)
 
     def profile(self, source: str) -> Profile | Evaluation:
         """Guard, build and profile only; an Evaluation where the kernel did not get that far."""

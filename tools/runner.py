@@ -28,6 +28,8 @@ from astra_chat.tools.virtual_gpu.types import Engine
 
 Mode = Literal["check", "time", "profile"]
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
+CALL_TIMEOUT_S = 15.0
+"""Of a call of one launcher of several."""
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
 C_ENGINE_BYTES = 16 * 2**20
 """A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""
@@ -148,15 +150,23 @@ class Runner:
         mode: Mode,
         baseline: Build | None = None,
         hows: Sequence[How] | None = None,
+        entries: Sequence[str] | None = None,
     ) -> Iterator[CaseRun | Failure]:
-        """Yield each case's run, or the failure that ended the process; `hows` says how each."""
+        """Yield each case's run, or the failure that ended the process; `hows` says how each.
+
+        `entries`, on the virtual GPU: which of the library's launchers each case calls. They have
+        nothing to do with each other, so a failure ends its call only, which has a limit of time of
+        its own; what ends the process still ends the run.
+        """
         with (
             self._process(build, truths, mode, baseline) as process,
             self.leased(mode, alone=mode != "check"),
         ):
             worker = process.worker
             request, folders = self._asked(build, truths, mode, baseline, hows, process.scratch)
-            limit_s = RUN_TIMEOUT_S[mode]
+            limit_s = CALL_TIMEOUT_S if entries else RUN_TIMEOUT_S[mode]
+            for call, entry in zip(request["calls"], entries or (), strict=False):
+                call["entry"] = entry
             started, finished = 0, 0
             try:
                 worker.ask(request, limit_s, self.stop)
@@ -170,8 +180,10 @@ class Runner:
                     yield failure or CaseRun(truths[index], folders[index], report, pattern)
                     shutil.rmtree(folders[index], ignore_errors=True)  # they can be large
                     finished += 1
-                    if failure:
+                    if failure and not entries:
                         return
+                    if entries:
+                        worker.allow(limit_s, self.stop)
                 end = worker.finish()
             except StepTimeout:
                 yield TimedOut(step=mode, limit_s=limit_s)

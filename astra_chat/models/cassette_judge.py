@@ -12,6 +12,7 @@ from astra_chat.agents.executor import Judging
 from astra_chat.agents.thread import Thread, extra_cases, source_of
 from astra_chat.models.cassette import Json, Place, Tape
 from astra_chat.tools.judge import baseline_source
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import BuildReport, Case, Device, Evaluation, sha256_of
 
@@ -40,6 +41,10 @@ class TapedJudge:
             lambda real: real.evaluate(source, extra_cases, fresh_seeds=fresh_seeds),
         )
 
+    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+        place = self._tape.place(WHO, self._score_of(cases, mutants))
+        return self._found(CaseScores, place, lambda real: real.score(cases, mutants))
+
     def cancel(self) -> None:
         if self._real is not None:
             self._real.cancel()
@@ -49,6 +54,9 @@ class TapedJudge:
         of the same source is the second one on the tape too."""
         for number, turn in enumerate(past):
             said = turn.payload
+            if isinstance(said, CaseScores):
+                given = [score.case for score in said.cases]
+                self._tape.place(WHO, self._score_of(given, said.asked))
             if not isinstance(said, BuildReport | Evaluation):
                 continue
             sha = sha256_of(source_of(past, said.candidate) or baseline)
@@ -65,6 +73,10 @@ class TapedJudge:
         given = [case.model_dump(mode="json") for case in cases]
         step = "confirm" if confirms else "evaluate"
         return {"step": step, "source": sha, "cases": given, **self._about}
+
+    def _score_of(self, cases: Sequence[Case], mutants: int) -> Json:
+        given = [case.model_dump(mode="json") for case in cases]
+        return {"step": "score", "cases": given, "mutants": mutants, **self._about}
 
     def _found(self, kind: type[V], place: Place, ask: Callable[[Judging], V]) -> V:
         recorded = self._tape.recorded(place)

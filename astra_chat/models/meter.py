@@ -16,6 +16,7 @@ from astra_chat.models.layer import Layer
 from astra_chat.models.prices import Price
 from astra_chat.models.spec import Role
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Case, Evaluation
 from astra_chat.transcript.spending import Asked, Spent, Tokens
 
@@ -157,6 +158,11 @@ class MeteredJudge:
         evaluation = self._judge.evaluate(source, extra_cases, fresh_seeds=fresh_seeds)
         self._meter.evaluated(evaluation)
         return evaluation
+
+    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+        """Raises BudgetSpent."""
+        self._meter.before_building()
+        return self._judge.score(cases, mutants)
 
     def cancel(self) -> None:
         self._judge.cancel()

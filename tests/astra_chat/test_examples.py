@@ -81,5 +81,6 @@ def limits_of(transcript: Transcript) -> Limits:
     options = transcript.header.options
     return Limits(
         rounds=options.rounds, repairs=options.repairs, confirmations=options.confirmations,
+        mutants=options.mutants,
         stop_at_percent=options.stop_at_percent, patience=options.patience,
     )  # fmt: skip

@@ -28,11 +28,19 @@ class Call:
     how: How = "fresh"
     pattern: int = 0
     """The 16-bit NaN that outputs, guards and paddings hold before the call."""
+    entry: str | None = None
+    """The launcher, where it is not the task's: one of several in a library."""
 
     @staticmethod
     def of(item: dict[str, Any]) -> Call:
-        case = Case.model_validate_json(item["case"])
-        return Call(case, Path(item["truth"]), Path(item["after"]), item["how"], item["pattern"])
+        return Call(
+            case=Case.model_validate_json(item["case"]),
+            truth=Path(item["truth"]),
+            after=Path(item["after"]),
+            how=item["how"],
+            pattern=item["pattern"],
+            entry=item.get("entry"),
+        )
 
 
 def poison(task: Task, call: Call, arg_index: int, pattern: int) -> Bytes:

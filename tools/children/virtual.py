@@ -50,8 +50,10 @@ def main() -> None:
     held: list[Bytes] = []
     for index, item in enumerate(request["calls"]):
         reporter.send("start", index=index)
-        held = _buffers(task, Call.of(item), held)
-        done = _run(gpu, library, task, Call.of(item), held, request)
+        call = Call.of(item)
+        held = _buffers(task, call, held)
+        called = task.model_copy(update={"entry": call.entry}) if call.entry else task
+        done = _run(gpu, library, called, call, held, request)
         reporter.send("case", index=index, **done)
 
 

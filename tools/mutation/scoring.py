@@ -1,0 +1,194 @@
+"""Runs mutants on cases, walled in like any candidate, and says which case kills which.
+
+A mutant is killed where it is found wrong, unsafe or imprecise, crashes, or does not end: by the
+gates that a candidate has to pass. Scores are kept on disk, for mutants and cases are the same in
+every run, with the seeds that the cases state.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from astra_chat.tools.cache import cache_folder, new_entry
+from astra_chat.tools.checker import Checker
+from astra_chat.tools.compare import compare
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.hidden import draw
+from astra_chat.tools.mutation.mutants import (
+    DEFAULT_COUNT,
+    Built,
+    build_mutants,
+    mutants,
+)
+from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
+from astra_chat.tools.oracle import Oracle, Truth
+from astra_chat.tools.process import Stop
+from astra_chat.tools.runner import CaseRun, Failure, Runner
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Case, Unsupported, Value, Wrong, sha256_of
+
+FIRST_WAVE = 8
+"""Of the task's own cases."""
+MOST_BYTES = 2**24
+"""Least bytes of a case that is scored."""
+VERSION = "1"
+"""Of operators and scoring: what another one left on disk does not count."""
+
+Tell = Callable[[int, int, str], None]
+V = TypeVar("V", bound=Value)
+
+
+class _Own(Value):
+    """What the task's own cases do."""
+
+    mutants: tuple[str, ...]
+    killed: tuple[str, ...]
+
+
+class Scorer:
+    """Scores cases of one task by seeded bugs of one source, the baseline.
+
+    On the virtual GPU whatever device the candidates run on: it survives what a mutant does, and
+    sees races and accesses out of bounds that a real one may let pass.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        oracle: Oracle,
+        source: str,
+        stop: Stop,
+        count: int = DEFAULT_COUNT,
+        tell: Tell = lambda *_: None,
+    ) -> None:
+        """`count`: mutants at most."""
+        self._device = pick_device("virtual")
+        self._runner = Runner(task, self._device, stop)
+        self._task, self._oracle, self._source = task, oracle, source
+        self.count, self._tell = count, tell
+        self._checker = Checker(self._runner, oracle)
+        self._builds: list[Built] | None = None
+        self._unsupported: set[str] = set()
+
+    def score(self, cases: Sequence[Case]) -> CaseScores:
+        """The tester's cases beside the task's own. Raises BadInput where the oracle fails."""
+        start = time.monotonic()
+        found = self._kept("cases", cases, CaseScores, lambda: self._score(cases))
+        return found.model_copy(update={"seconds": time.monotonic() - start})
+
+    def suite(self) -> SuiteScore:
+        """The task's own cases, and drawn ones on the mutants that those let live."""
+        return self._kept("suite", (), SuiteScore, self._suite)
+
+    def _score(self, cases: Sequence[Case]) -> CaseScores:
+        own = self._kept("own", (), _Own, self._own)
+        good, why = self._learned(cases)
+        kills = self._killing(self._built(own.mutants), good)
+        scores = tuple(
+            CaseScore(
+                case=case,
+                kills=tuple(name for name in own.mutants if case in kills[name]),
+                unjudged="" if case in [truth.case for truth in good] else why,
+            )
+            for case in cases
+        )
+        return CaseScores(asked=self.count, mutants=own.mutants, own=own.killed, cases=scores)
+
+    def _suite(self) -> SuiteScore:
+        own = self._kept("own", (), _Own, self._own)
+        lived = self._built([name for name in own.mutants if name not in own.killed])
+        drawn = draw(self._task, "virtual", random.Random(0))
+        kills = self._killing(lived, self._learned(drawn)[0]) if lived else {}
+        return SuiteScore(
+            mutants=own.mutants, own=own.killed,
+            drawn=tuple(built.mutant.name for built in lived if kills[built.mutant.name]),
+        )  # fmt: skip
+
+    def _own(self) -> _Own:
+        """In waves: most mutants fail some of the smallest cases and need no others."""
+        good, _ = self._learned(self._task.check)
+        built = self._built()
+        killed: set[str] = set()
+        for wave in (good[:FIRST_WAVE], good[FIRST_WAVE:]):
+            left = [one for one in built if one.mutant.name not in killed]
+            found = self._killing(left, wave)
+            killed |= {name for name, cases in found.items() if cases}
+        names = [one.mutant.name for one in built if one.mutant.name not in self._unsupported]
+        return _Own(mutants=tuple(names), killed=tuple(name for name in names if name in killed))
+
+    def _built(self, names: Sequence[str] | None = None) -> list[Built]:
+        """The mutants of these names, or all."""
+        if self._builds is None:
+            self._tell(0, 1, "seeded bugs are built")
+            scalars = [scalar.name for scalar in self._task.scalars]
+            drawn = mutants(self._source, self.count, scalars)
+            self._builds = build_mutants(self._task, drawn, self._device, self._runner.stop)
+        return [one for one in self._builds if names is None or one.mutant.name in names]
+
+    def _learned(self, cases: Sequence[Case]) -> tuple[list[Truth], str]:
+        """The cases that the baseline passes, small ones first, and what is wrong with others."""
+        fitting = [case for case in cases if self._task.least_bytes(case) <= MOST_BYTES]
+        ordered = sorted(fitting, key=self._task.least_bytes)
+        truths = self._oracle.truths(ordered, self._runner.stop)
+        failed = self._checker.learn(truths)
+        if len(fitting) < len(cases):
+            failed.append("too large to be scored on the virtual GPU")
+        known = self._checker.yardstick.knows
+        return [t for t in truths if known(t.case)], "; ".join(failed)
+
+    def _killing(self, built: Sequence[Built], truths: Sequence[Truth]) -> dict[str, list[Case]]:
+        """By mutant, the cases that kill it; half of the mutants in each of two processes."""
+        found: dict[str, list[Case]] = {one.mutant.name: [] for one in built}
+        calls = [(one, truth) for one in built for truth in truths]
+        half = len(built) // 2 * len(truths)
+        with ThreadPoolExecutor(2, "astra-mutants") as pool:
+            for kills in pool.map(self._kills, (calls[:half], calls[half:])):
+                for name, case in kills:
+                    found[name].append(case)
+        self._tell(1, 1, f"{len(calls)} calls of seeded bugs")
+        return found
+
+    def _kills(self, calls: Sequence[tuple[Built, Truth]]) -> list[tuple[str, Case]]:
+        """The mutants and cases of calls that kill; a call that ends its process is followed by
+        the next call in another."""
+        left, found = list(calls), []
+        while left:
+            library = left[0][0].build
+            same = [call for call in left if call[0].build.folder == library.folder]
+            truths, entries = [truth for _, truth in same], [one.entry for one, _ in same]
+            done = 0
+            for run in self._runner.run(library, truths, "check", entries=entries):
+                mutant, truth = same[done]
+                verdict = self._verdict(run)
+                if isinstance(verdict, Unsupported):
+                    self._unsupported.add(mutant.mutant.name)
+                elif verdict is not None:
+                    found.append((mutant.mutant.name, truth.case))
+                done += 1
+            gone = same[: max(1, done)]
+            left = [call for call in left if call not in gone]
+        return found
+
+    def _verdict(self, run: CaseRun | Failure) -> Wrong | Failure | None:
+        if not isinstance(run, CaseRun):
+            return run
+        found = compare(self._task, run)
+        verdict = found if isinstance(found, Wrong) else self._checker.yardstick.judge(run)
+        return verdict if isinstance(verdict, Wrong) else None
+
+    def _kept(self, what: str, cases: Sequence[Case], kind: type[V], work: Callable[[], V]) -> V:
+        """The result on disk, or that of `work`, which is put there."""
+        said = [VERSION, what, self._task.id, self._source, self._device.model_dump_json()]
+        said += [str(self.count), *(case.model_dump_json() for case in cases)]
+        final = cache_folder("mutation") / sha256_of("\0".join(said))[:32]
+        path = final / "score.json"
+        if path.is_file():
+            return kind.model_validate_json(path.read_text())
+        found = work()
+        with new_entry(final) as scratch:
+            (scratch / path.name).write_text(found.model_dump_json())
+        return found
