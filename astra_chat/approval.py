@@ -17,11 +17,11 @@ from pydantic import Field, ValidationError
 from astra_chat.agents.approval import Question, Word, decision
 from astra_chat.agents.thread import Turn
 from astra_chat.approval_view import show_question
+from astra_chat.console import console
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
-from astra_chat.view import console
 
 ASK, DETACHED = "ask", "detached"
 Answer: TypeAlias = Turn | Literal["wait", "stop"]

@@ -33,7 +33,7 @@ def approve(
     """Show what a run waits for, and decide."""
     from astra_chat.approval import Approver, Given, Terminal
     from astra_chat.approval_view import show_question
-    from astra_chat.view import console
+    from astra_chat.console import console
     from astra_chat.waiting import record, waiting
 
     said: dict[Word, bool] = {

@@ -184,16 +184,26 @@ def run(
 @app.command()
 def replay(
     file: Annotated[Path, typer.Argument(help="A transcript, or the folder of a run.")],
+    prompts: Annotated[
+        bool, typer.Option("--prompts", help="What each model was told, turn by turn.")
+    ] = False,
+    turn: Annotated[
+        int | None, typer.Option(metavar="N", help="With --prompts: of this turn alone.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a recorded run as the live run looked."""
-    from astra_chat.replay import incompleteness
+    from astra_chat.replay import incompleteness, show_prompts
     from astra_chat.replay import replay as show_again
     from astra_chat.tools.errors import BadInput
     from astra_chat.transcript.reader import read
 
     transcript = read(file)
-    if as_json:
+    if turn is not None and not prompts:
+        raise BadInput("--turn N goes with --prompts")
+    if prompts:
+        show_prompts(transcript, turn, as_json)
+    elif as_json:
         from astra_chat.shows import print_json
         from astra_chat.summary import summarize
 
@@ -210,7 +220,9 @@ def replay(
 
 def _note(words: str) -> None:
     """Words beside the output proper."""
-    print(f"astra-chat: {words}", file=sys.stderr)
+    from astra_chat.console import plain
+
+    print(f"astra-chat: {plain(words)}", file=sys.stderr)
 
 
 def _register_others() -> None:
@@ -251,5 +263,5 @@ def _fail(error: BaseException, words: str, code: int) -> None:
     if os.environ.get("ASTRA_DEBUG") == "1":
         raise error
     for line in (words, *getattr(error, "__notes__", ())):
-        print(f"astra-chat: {line}", file=sys.stderr)
+        _note(line)
     sys.exit(code)

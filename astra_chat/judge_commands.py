@@ -233,9 +233,9 @@ def _print_json(name: str, value: Value) -> None:
 
 
 def _print_rich(renderable: RenderableType) -> None:
-    from rich.console import Console
+    from astra_chat.console import console
 
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = PIPED_WIDTH
-    console.print(renderable)
+    out = console()
+    if not out.is_terminal:
+        out.width = PIPED_WIDTH
+    out.print(renderable)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+
+from rich.text import Text
+
+from astra_chat.console import console
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import thread
-from astra_chat.view import View, console
+from astra_chat.view import View
 
 
 def replay(transcript: Transcript) -> None:
@@ -12,6 +18,23 @@ def replay(transcript: Transcript) -> None:
     view = View(console())
     for record in transcript.records:
         view.show(record)
+
+
+def show_prompts(transcript: Transcript, turn: int | None, as_json: bool) -> None:
+    """Print what the models were told, the whole of it. Raises BadInput for a turn without."""
+    # Here, for a replay without prompts starts sooner without them.
+    from astra_chat.prompts import prompts
+
+    found = list(prompts(transcript, turn))
+    if as_json:
+        print(json.dumps([asdict(prompt) for prompt in found], indent=2))
+        return
+    out = console()
+    for prompt in found:
+        title = f"turn {prompt.turn}, {prompt.role}"
+        for part, text in (("system", prompt.system), ("user", prompt.user)):
+            out.print(Text(f"--- {title}, {part}: {len(text):,} characters", "bold"))
+            out.print(Text(text), soft_wrap=True)
 
 
 def incompleteness(transcript: Transcript) -> str | None:

@@ -3,9 +3,6 @@ options. A resumed run appends to it; a branch takes turns over into a transcrip
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,11 +11,11 @@ from astra_chat.agents.policy import STOP_WORDS, next_speakers
 from astra_chat.agents.thread import Limits, Turn
 from astra_chat.request import Request, Wishes, request_for
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.tasks import Task, find_task, load_task
-from astra_chat.tools.types import Device, sha256_of
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Device
 from astra_chat.transcript.events import Deviation, Origin, Record, Spoken, TurnEvent
 from astra_chat.transcript.reader import Transcript, read
-from astra_chat.transcript.turns import finished, texts, thread
+from astra_chat.transcript.turns import finished, thread
 
 NO_LIMITS = Limits(rounds=10**9)
 BROKEN_OFF = ("interrupted", "waiting", "budget", "error")
@@ -171,26 +168,6 @@ def _words(device: Device) -> tuple[str, str | None]:
     return f"cuda:{device.index}", None
 
 
-@contextmanager
-def task_of(transcript: Transcript, given: str | Path | None) -> Iterator[Task]:
-    """The task as the transcript has it; where the user names one, that, if it is the same."""
-    recorded = transcript.header.task
-    if given is not None:
-        task = find_task(str(given))
-        if task.id != recorded.id:
-            hashes = {name: sha256_of(text) for name, text in task.files().items()}
-            raise BadInput(
-                f"{transcript.path} was judged by other files of {recorded.name}:"
-                f" {', '.join(_different(recorded.files, hashes))}; leave TASK away to go on"
-                " with the recorded ones"
-            )
-        yield task
-        return
-    with tempfile.TemporaryDirectory(prefix="astra-task-") as name:
-        _write_files(transcript, Path(name))
-        yield load_task(Path(name))
-
-
 def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Record]:
     """The records up to the planner's turn after a round; without it, up to the round's end."""
     planners = [
@@ -211,18 +188,3 @@ def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Reco
     raise BadInput(
         f"{transcript.path} has no finished round {rounds}: rounds 0 to {max(0, begun - 1)} are"
     )
-
-
-def _different(before: dict[str, str], now: dict[str, str]) -> list[str]:
-    """Names of files that are not the same."""
-    return sorted(name for name in before | now if before.get(name) != now.get(name))
-
-
-def _write_files(transcript: Transcript, folder: Path) -> None:
-    stored = texts(transcript.records)
-    for name, sha in transcript.header.task.files.items():
-        path = (folder / name).resolve()
-        if not path.is_relative_to(folder.resolve()):
-            raise BadInput(f"{transcript.path}: the task's file '{name}' leads out of its folder")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(stored[sha])

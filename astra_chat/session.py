@@ -37,8 +37,9 @@ from astra_chat.journal import begin
 from astra_chat.ledger import ledger
 from astra_chat.models.cassette_judge import taped
 from astra_chat.models.meter import Meter, MeteredJudge
+from astra_chat.recorded_task import task_of
 from astra_chat.request import Request, Wishes, request_for
-from astra_chat.resume import Past, past_of, request_on, task_of
+from astra_chat.resume import Past, past_of, request_on
 from astra_chat.summary import Summary, summarize
 from astra_chat.team import STALLED, build_team
 from astra_chat.tools.errors import AstraError

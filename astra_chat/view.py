@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
-import sys
-from typing import TextIO
 
 from rich.console import Console
 from rich.text import Text
@@ -71,17 +68,6 @@ STYLES = {
 }
 INDENT = " " * 5
 MOST_CHANGES = 8
-
-
-def console(file: TextIO | None = None) -> Console:
-    """A console for text that comes from models and compilers: nothing in it is markup."""
-    out = file or sys.stdout
-    wide = None if out.isatty() else WIDTH
-    colour = out.isatty() and not os.environ.get("NO_COLOR")
-    return Console(
-        file=out, width=wide, markup=False, highlight=False, emoji=False, no_color=not colour,
-        color_system="auto" if colour else None, legacy_windows=False,
-    )  # fmt: skip
 
 
 class View:

@@ -9,8 +9,9 @@ import pytest
 
 from astra_chat.agents.thread import rounds_begun
 from astra_chat.models import open_models
+from astra_chat.recorded_task import task_of
 from astra_chat.request import Request, Wishes
-from astra_chat.resume import branched, past_of, request_on, resumed, task_of
+from astra_chat.resume import branched, past_of, request_on, resumed
 from astra_chat.session import RunResult, Session, run
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
