@@ -180,6 +180,8 @@ static void begin(struct worker *k, int64_t id) {
   memset(k->shared, 0xFF, launch->shared_limit);
   memset(k->local, 0xFF, k->local_stride * LANES * k->warp_count);
   k->arrived = 0;
+  if (k->in_flight) memset(k->flying, 0, (launch->shared_limit / 4 + 1) * sizeof *k->flying);
+  k->in_flight = 0;
   k->turn++;
   next_epoch(k);
   for (uint32_t i = 0; i < k->warp_count; i++) {
@@ -189,6 +191,7 @@ static void begin(struct worker *k, int64_t id) {
     w->block[1] = id / launch->grid[0] % launch->grid[1];
     w->block[2] = id / launch->grid[0] / launch->grid[1];
     w->live = w->exists;
+    copies_forget(w);
     w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->rounds_here = w->fresh = 0;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
@@ -269,6 +272,8 @@ static void set_up(struct worker *k, const struct launch *launch) {
 }
 
 static void tear_down(struct worker *k) {
+  for (uint32_t i = 0; i < k->warp_count; i++) copies_free(&k->warps[i]);
+  free(k->flying);
   for (uint32_t i = 0; i < k->warp_count; i++) free(k->warps[i].pending), free(k->warps[i].queue), free(k->warps[i].regs);
   free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->arrivals);
   free(k->writer), free(k->reader);

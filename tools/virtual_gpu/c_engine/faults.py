@@ -5,14 +5,15 @@ from __future__ import annotations
 from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
 from astra_chat.tools.virtual_gpu.memory import Memory
-from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.syntax import Instruction, type_bits
+from astra_chat.tools.virtual_gpu.numpy_engine.asynchronous import UNWAITED
+from astra_chat.tools.virtual_gpu.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch
 
 _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
+    "missing_wait",
 )  # fmt: skip
 """By enum fault_kind."""
 (
@@ -28,7 +29,8 @@ _KINDS = (
     _STUCK,
     _TIMEOUT,
     _BRANCH,
-) = range(12)
+    _WAIT,
+) = range(13)
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
@@ -72,11 +74,13 @@ def _message(
 ) -> str:
     match found.kind:
         case 1:
-            return f"{_access(instruction)} at {_place(program, launch, memory, found)}"
+            return f"{_access(found)} at {_place(program, launch, memory, found)}"
         case 2:
-            return f"{_access(instruction)} at address {found.address:#x}"
+            return f"{_access(found)} at address {found.address:#x}"
         case 3:
-            return _race(found, instruction)
+            return _race(found)
+        case 12:
+            return f"{UNWAITED} (shared offset {found.address})"
         case 5:
             text, file, function = (_string(memory, found.detail[i]) for i in (0, 1, 3))
             line = found.detail[2] & 0xFFFFFFFF
@@ -102,19 +106,12 @@ _PLAIN = {
 }
 
 
-def _verb(instruction: Instruction) -> str:
-    return "read" if instruction.family == "ld" else "write"
+def _verb(found: layout.Fault) -> str:
+    return "write" if found.detail[4] else "read"
 
 
-def _size(instruction: Instruction) -> int:
-    """Bytes of one lane's access."""
-    bits = type_bits(next(m for m in reversed(instruction.modifiers) if is_type(m)))
-    parts = {"v2": 2, "v4": 4}
-    return bits // 8 * next((parts[m] for m in instruction.modifiers if m in parts), 1)
-
-
-def _access(instruction: Instruction) -> str:
-    return f"{_verb(instruction)} of {_size(instruction)} bytes"
+def _access(found: layout.Fault) -> str:
+    return f"{_verb(found)} of {found.detail[3]} bytes"
 
 
 def _place(program: Program, launch: Launch, memory: Memory, found: layout.Fault) -> str:
@@ -129,10 +126,10 @@ def _place(program: Program, launch: Launch, memory: Memory, found: layout.Fault
     return f"{space} offset {found.address}; {limits[space]} bytes are there"
 
 
-def _race(found: layout.Fault, instruction: Instruction) -> str:
+def _race(found: layout.Fault) -> str:
     who = "several warps" if found.other == _MANY else f"warp {found.other - 1}"
     return (
-        f"shared-memory race: warp {found.warp} {_verb(instruction)}s {_size(instruction)} bytes "
+        f"shared-memory race: warp {found.warp} {_verb(found)}s {found.detail[3]} bytes "
         f"that {who} {'wrote' if found.detail[0] else 'read'} since the last barrier"
     )
 

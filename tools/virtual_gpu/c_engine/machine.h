@@ -23,6 +23,8 @@ struct worker {
   size_t arrived, room;
   uint32_t *writer, *reader; /* race check: a stamp for each granule of shared memory, or null */
   uint32_t epoch;
+  uint16_t *flying; /* by word of shared memory: copies on their way there; null until the first */
+  int64_t in_flight;
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits;
   uint32_t **touched; /* by buffer and sector: the thread block that last read it, as a number from 1 */
@@ -38,6 +40,9 @@ int open_barriers(struct worker *k);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
                 const uint8_t *values);
+void copies_forget(struct warp *w);
+void copies_free(struct warp *w);
+void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, uint64_t last);
 void count_atomic(struct warp *w, const struct buffer *buffer, uint64_t address);

@@ -6,6 +6,8 @@ static void bad_access(struct warp *w, const struct site *site, enum fault_kind 
                        uint64_t address) {
   w->worker->fault.address = address;
   w->worker->fault.space = space;
+  w->worker->fault.detail[3] = site->size;
+  w->worker->fault.detail[4] = site->writes;
   fault_at(w, kind, site->instruction, lane);
 }
 
@@ -147,6 +149,7 @@ static void load_on_chip(struct warp *w, const struct site *site, enum space spa
   on_chip(w, site, space, address, m, place);
   if (space == SHARED) {
     count_shared(w, site, address, m);
+    if (w->worker->in_flight) check_arrived(w, site, address, m);
     if (w->worker->writer && !site->ordered) race_read(w, site, address, m);
   }
   if (space == PARAM) { /* not aligned as the host wants it */
@@ -190,9 +193,16 @@ static void split(struct warp *w, const struct site *site, const uint64_t *addre
   if (rest) bad_access(w, site, OUT_OF_BOUNDS, GLOBAL, LOWEST(rest), address[LOWEST(rest)]);
 }
 
+/* Constants have a cache of their own: they are no traffic of global memory. */
+static void load_constant(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, void *data) {
+  checked(w, site, address, m);
+  take(site, address, m, data);
+}
+
 static void load_part(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
                       void *data) {
   if (space == GLOBAL) load_global(w, site, address, m, data);
+  else if (space == CONSTANT) load_constant(w, site, address, m, data);
   else load_on_chip(w, site, space, address, m, data);
 }
 static void store_part(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,

@@ -25,7 +25,7 @@ from astra_chat.tools.virtual_gpu.syntax import (
 _ORDERS = ("volatile", "relaxed", "acquire", "release")
 _SCOPES = ("cta", "cluster", "gpu", "sys")
 _CACHE = ("ca", "cg", "cs", "lu", "cv", "wb", "wt")
-_SPACES = {"": "GENERIC", "global": "GLOBAL", "const": "GLOBAL"}
+_SPACES = {"": "GENERIC", "global": "GLOBAL", "const": "CONSTANT"}
 
 
 def space_of(code: Code) -> str:
@@ -87,7 +87,7 @@ def _form(code: Code, operand: Operand) -> _Form:
     return form
 
 
-def _site(code: Code, size: int, *, writes: bool, ordered: bool) -> str:
+def site_of(code: Code, size: int, *, writes: bool, ordered: bool) -> str:
     number = len(code.unit.sites)
     code.unit.sites.append(
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}}}"
@@ -119,7 +119,7 @@ def load(code: Code) -> None:
     where = code.array(address(code, source), "uint64_t")
     active = code.active()
     data = _room(code, form.size)
-    site = _site(code, form.size, writes=False, ordered=form.ordered)
+    site = site_of(code, form.size, writes=False, ordered=form.ordered)
     code.warp(f"load(w, {site}, {_c_space(form.space)}, {where}, {active}, X{data});")
     for item, slot in zip(_items(target), _slots(form, data), strict=True):
         code.put(item, _extending(form.type), typed(slot, _extending(form.type)))
@@ -166,7 +166,7 @@ def store(code: Code) -> None:
     for item, slot in zip(_items(source), _slots(form, data), strict=True):
         code.lanes(f"{slot} = {code.reader(item, f'b{type_bits(form.type)}')};")
     active = code.active()
-    site = _site(code, form.size, writes=True, ordered=form.ordered)
+    site = site_of(code, form.size, writes=True, ordered=form.ordered)
     code.warp(f"store(w, {site}, {_c_space(form.space)}, {where}, {active}, X{data});")
 
 
@@ -195,7 +195,7 @@ def printf(code: Code) -> None:
         if isinstance(item, Symbol):
             where = code.array(code.symbol(item, 64), "uint64_t")
             nothing = code.array("0u")
-            site = _site(code, 4, writes=True, ordered=True)
+            site = site_of(code, 4, writes=True, ordered=True)
             code.warp(f"store(w, {site}, LOCAL, {where}, m, {nothing});")
 
 
@@ -235,7 +235,7 @@ def atomic(code: Code) -> None:
     ]
     active = code.active()
     places, old = code.results("uint64_t"), code.results(raw)
-    site = _site(code, bits // 8, writes=True, ordered=True)
+    site = site_of(code, bits // 8, writes=True, ordered=True)
     code.warp(
         f"{{ const uint32_t who = {active}; atomic_places(w, {site}, {_c_space(space)}, {where}, "
         f"who, (uint8_t **)X{places}); for (uint32_t l = 0; l < LANES; l++) if (who >> l & 1) {{ "

@@ -11,6 +11,8 @@ static int is_other(uint32_t stamp, uint32_t mine) { return stamp >> 6 == mine >
 static void race(struct warp *w, const struct site *site, uint32_t lane, uint32_t stamp, int wrote) {
   w->worker->fault.other = stamp & 63;
   w->worker->fault.detail[0] = wrote;
+  w->worker->fault.detail[3] = site->size;
+  w->worker->fault.detail[4] = site->writes;
   fault_at(w, RACE, site->instruction, lane);
 }
 

@@ -11,11 +11,11 @@
 #define EACH for (int l = 0; l < LANES; l++)
 #define ALIGNED __attribute__((aligned(64)))
 
-enum space { GLOBAL, SHARED, LOCAL, PARAM, GENERIC };
+enum space { GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONSTANT };
 /* Where each space begins among the generic addresses: the top byte. */
 enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
-                  BARRIER_STUCK, TIMEOUT, BAD_BRANCH };
+                  BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT };
 
 struct buffer {
   uint64_t address, end;
@@ -66,6 +66,7 @@ struct warp {
   uint32_t *pending; /* lanes by basic block */
   uint64_t *queue;   /* which basic blocks have any */
   void *regs;
+  struct copies *copies; /* cp.async on their way; null until the first */
   uint64_t steps, cycles, loads, rounds, fresh_rounds;
   uint32_t rounds_here, fresh; /* of the basic block that it is in: load rounds; a sector new to the thread block? */
 };
@@ -96,6 +97,12 @@ void store(struct warp *w, const struct site *site, enum space space, const uint
            const void *data);
 void atomic_places(struct warp *w, const struct site *site, enum space space, const uint64_t *address, uint32_t m,
                    uint8_t **place);
+
+/* Asynchronous copies; wanted: bytes that are read, null for all. */
+void copy_begin(struct warp *w, const struct site *reads, const struct site *writes, const uint64_t *target,
+                const uint64_t *source, uint32_t m, const uint32_t *wanted);
+void copies_commit(struct warp *w, uint32_t m);
+void copies_wait(struct warp *w, uint32_t m, int64_t pending, int all);
 
 /* What lanes of a warp tell each other. */
 enum shuffle { SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY };

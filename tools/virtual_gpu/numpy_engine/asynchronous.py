@@ -1,6 +1,6 @@
 """cp.async: copies from global to shared memory that arrive when their group is waited for.
 
-A kernel that reads before it waits reads poison, as it might on a GPU.
+Who reads where a copy is still on its way is stopped: on a GPU either value may be there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site, select
+from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
@@ -20,6 +21,10 @@ from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     put_arena,
 )
 from astra_chat.tools.virtual_gpu.syntax import Immediate
+
+_WORD = 4
+"""Bytes of the smallest copy."""
+UNWAITED = "read of bytes that a cp.async is still on its way to: its group was not waited for"
 
 
 @dataclass
@@ -41,7 +46,39 @@ class CopyQueue:
 
     committed: NDArray[np.int64]
     """Groups that each lane has closed."""
+    flying: NDArray[np.int32]
+    """By word of the batch's shared memory: copies on their way there."""
     copies: list[_Copy] = field(default_factory=list)
+
+    def send(self, f: Frame, copy: _Copy) -> None:
+        self.copies.append(copy)
+        self._fly(f, copy, copy.lanes, 1)
+
+    def _fly(self, f: Frame, copy: _Copy, mask: Mask, step: int) -> None:
+        lanes = Active(mask, int(np.count_nonzero(mask)))
+        offsets = select(copy.target, lanes, f.shape).astype(np.int64)
+        inside = offsets + copy.site.size <= f.shared.limit
+        first = (select(f.shared.origin, lanes, f.shape) + offsets)[inside] // _WORD
+        for word in range(copy.site.size // _WORD):
+            np.add.at(self.flying, first + word, step)
+
+    def check_arrived(self, f: Frame, site: Site, index: NDArray[np.int64], active: Active) -> None:
+        """index: items of the site's size that each active lane reads. Raises Fault."""
+        if not self.copies:
+            return
+        first, last = index * site.size // _WORD, ((index + 1) * site.size - 1) // _WORD
+        met = self.flying[first] > 0
+        for word in range(1, max(site.size // _WORD, 1)):
+            met |= self.flying[np.minimum(first + word, last)] > 0
+        if met.any():
+            lane = int(np.argmax(met))
+            offset = int(index[lane]) * site.size - int(
+                select(f.shared.origin, active, f.shape)[lane]
+            )
+            raise f.fault(
+                site.instruction, "missing_wait", f"{UNWAITED} (shared offset {offset})",
+                machine.LAUNCH_FAILURE, lane_number(active, lane),
+            )  # fmt: skip
 
     def arrive(self, f: Frame, active: Active, most_pending: int) -> None:
         """Completes all groups of the active lanes but the last `most_pending`."""
@@ -50,6 +87,7 @@ class CopyQueue:
             mask = copy.lanes & active.mask & (copy.group < done)
             lanes = Active(mask, int(np.count_nonzero(mask)))
             if lanes.count:
+                self._fly(f, copy, mask, -1)
                 values = select(copy.values, lanes, f.shape)
                 put_arena(f, copy.site, "shared", copy.target, values, lanes)
                 copy.lanes = copy.lanes & ~mask
@@ -58,7 +96,9 @@ class CopyQueue:
 
 def _queue(f: Frame) -> CopyQueue:
     if f.copies is None:
-        f.copies = CopyQueue(np.zeros(f.shape, np.int64))
+        f.copies = CopyQueue(
+            np.zeros(f.shape, np.int64), np.zeros(f.shared.data.size // _WORD + 1, np.int32)
+        )
     return f.copies
 
 
@@ -105,7 +145,7 @@ def _copy(code: Code, size: int) -> Step:
         else:
             values = _cut(f, reads, source(f), wanted, active)
         queue = _queue(f)
-        queue.copies.append(_Copy(writes, target(f), values, active.mask, queue.committed.copy()))
+        queue.send(f, _Copy(writes, target(f), values, active.mask, queue.committed.copy()))
 
     return step
 

@@ -121,7 +121,8 @@ Fetch = Callable[[Frame, Array, Active], Array]
 
 def _fetcher(space: str, site: Site) -> Fetch:
     if space in ("global", "const"):
-        return lambda f, address, active: fetch_global(f, site, address, active)
+        counted = space == "global"
+        return lambda f, address, active: fetch_global(f, site, address, active, counted)
     if space:
         return lambda f, address, active: fetch_arena(f, site, space, address, active)
 
@@ -139,17 +140,23 @@ def _fetcher(space: str, site: Site) -> Fetch:
     return generic
 
 
-def fetch_global(f: Frame, site: Site, address: Array, active: Active) -> Array:
-    """One item of `site.size` bytes a lane: [blocks, threads], or [1, 1] from one address."""
-    if f.tally is not None:
-        f.tally.global_access(site, address, active)
+def fetch_global(
+    f: Frame, site: Site, address: Array, active: Active, counted: bool = True
+) -> Array:
+    """One item of `site.size` bytes a lane: [blocks, threads], or [1, 1] from one address.
+
+    Constants have a cache of their own: they are no traffic of global memory, and not `counted`.
+    """
+    tally = f.tally if counted else None
+    if tally is not None:
+        tally.global_access(site, address, active)
     uniform = address.size == 1
     addresses = address.reshape(-1) if uniform else select(address, active, f.shape)
     values = None
     for region in global_regions(f, site, addresses, active):
         part = region.items.take(region.index)
-        if f.tally is not None:
-            f.tally.touch(site, region, addresses)
+        if tally is not None:
+            tally.touch(site, region, addresses)
         if region.chosen is None:
             values = part
         else:
@@ -173,6 +180,8 @@ def fetch_arena(f: Frame, site: Site, space: str, address: Array, active: Active
     if space == "shared":
         if f.tally is not None:
             f.tally.shared_access(site, address, active)
+        if f.copies is not None:
+            f.copies.check_arrived(f, site, index, active)
         if f.races is not None:
             f.races.read(f, site, index, active)
     return spread(arena.items(site.size).take(index), active, f.shape)

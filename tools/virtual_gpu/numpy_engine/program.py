@@ -181,13 +181,19 @@ def _end(unit: Unit, block: BasicBlock) -> End:
 
 def _granule(blocks: Sequence[BasicBlock]) -> int:
     """Generic accesses may be to shared memory too."""
-    widths = [
-        type_bits(next(m for m in reversed(i.modifiers) if is_type(m))) // 8
-        for block in blocks
-        for i in block.body
-        if i.family in ("ld", "st") and (class_of(i) == "shared" or _is_generic(i))
-    ]
-    return min(widths, default=0)
+    return min((_narrowest(i) for block in blocks for i in block.body), default=16) % 16
+
+
+def _narrowest(instruction: Instruction) -> int:
+    """Bytes of an access to shared memory; 16 where there is none."""
+    family = instruction.family
+    if family == "cp":
+        return 4
+    if family not in ("ld", "st") or not (
+        class_of(instruction) == "shared" or _is_generic(instruction)
+    ):
+        return 16
+    return type_bits(next(m for m in reversed(instruction.modifiers) if is_type(m))) // 8
 
 
 def _is_generic(instruction: Instruction) -> bool:

@@ -49,16 +49,18 @@ def test_pipelined_copies_arrive_in_order(bench: Any, aligned: Any) -> None:
     assert np.array_equal(out, expected)
 
 
-def test_reading_before_waiting_gives_poison(bench: Any, aligned: Any) -> None:
+def test_reading_before_waiting_is_found(bench: Any, aligned: Any) -> None:
     x, out = aligned(np.ones(128, np.float32)), np.zeros(32, np.float32)
-    bench.launch("unwaited", 1, 32, out, x)
-    assert np.isnan(out).all()
+    with pytest.raises(Fault, match=r"missing_wait: .*shared offset 0") as caught:
+        bench.launch("unwaited", 1, 32, out, x)
+    assert "more.cu:" in caught.value.where and "thread (0, 0, 0)" in caught.value.where
 
 
 def test_waiting_leaves_the_newest_groups_on_their_way(bench: Any) -> None:
     x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
-    bench.launch("waited_for_one", 1, 32, out, x)
-    assert np.array_equal(out[:32], x[:32]) and np.isnan(out[32:]).all()
+    with pytest.raises(Fault, match=r"missing_wait: .*shared offset 128"):
+        bench.launch("waited_for_one", 1, 32, out, x)
+    assert not out[32:].any()
 
 
 def test_copies_check_bounds_and_alignment(bench: Any, aligned: Any) -> None:

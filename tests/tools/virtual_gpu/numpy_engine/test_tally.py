@@ -105,3 +105,25 @@ def test_counting_can_be_left_out(compiled: Any) -> None:
     bench = compiled("machine.cu")
     report = bench.launch("partial_warp", 1, 64, out, x, np.int32(40), counters=False)
     assert report.counters == Counters() and out[0] == 32
+
+
+CONSTANTS = """.version 9.0
+.target sm_90
+.address_size 64
+.const .align 4 .b8 table[16] = {1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0};
+.visible .entry kernel(.param .u64 out) {
+.reg .b32 %r<3>; .reg .b64 %rd<5>;
+mov.u32 %r0, %tid.x; and.b32 %r1, %r0, 3; mul.wide.u32 %rd0, %r1, 4; mov.u64 %rd1, table;
+add.s64 %rd1, %rd1, %rd0; ld.const.u32 %r2, [%rd1];
+ld.param.u64 %rd2, [out]; mul.wide.u32 %rd3, %r0, 4; add.s64 %rd2, %rd2, %rd3;
+st.global.u32 [%rd2], %r2; ret; }
+"""
+
+
+def test_constants_are_no_traffic_of_global_memory() -> None:
+    out = at_256(np.zeros(64, np.uint32))
+    counters = Bench(parse(CONSTANTS)).launch("kernel", 1, 64, out).counters
+    assert list(out) == [1, 2, 3, 4] * 16
+    assert counters.global_load_requests == counters.unique_load_sectors == 0
+    assert counters.global_load_bytes == counters.block_load_sectors == 0
+    assert counters.global_store_requests == 2 and counters.warp_instructions["global"] == 2

@@ -1,0 +1,110 @@
+/* cp.async: copies from global to shared memory that arrive when their group is waited for. */
+#include <stdlib.h>
+#include <string.h>
+#include "machine.h"
+
+struct copy {
+  const struct site *site; /* of the store to shared memory */
+  uint32_t lanes;
+  int64_t group[LANES]; /* how many groups each lane had committed before */
+  uint64_t target[LANES];
+  uint8_t values[LANES * 16] ALIGNED;
+};
+struct copies {
+  int64_t committed[LANES];
+  struct copy *waiting;
+  size_t count, room;
+};
+
+/* One more, or one fewer, on its way to each word of the lanes' targets. */
+static void fly(struct worker *k, const struct copy *copy, uint32_t lanes, int step) {
+  LANES_OF(lanes, l) {
+    const uint64_t end = copy->target[l] + copy->site->size;
+    if (end > k->launch->shared_limit) continue; /* the store itself will fault */
+    for (uint64_t at = copy->target[l] / 4; at < end / 4; at++) k->flying[at] += step;
+    k->in_flight += step;
+  }
+}
+
+static struct copies *copies_of(struct warp *w) {
+  struct worker *k = w->worker;
+  if (!k->flying) k->flying = calloc(w->launch->shared_limit / 4 + 1, sizeof *k->flying);
+  if (!w->copies) w->copies = calloc(1, sizeof *w->copies);
+  if (!k->flying || !w->copies) abort();
+  return w->copies;
+}
+
+static struct copy *added(struct copies *c) {
+  if (c->count == c->room) {
+    struct copy *more = NULL;
+    c->room = c->room ? 2 * c->room : 8;
+    if (posix_memalign((void **)&more, 64, c->room * sizeof *more)) abort();
+    if (c->count) memcpy(more, c->waiting, c->count * sizeof *more);
+    free(c->waiting);
+    c->waiting = more;
+  }
+  return &c->waiting[c->count++];
+}
+
+void copy_begin(struct warp *w, const struct site *reads, const struct site *writes, const uint64_t *target,
+                const uint64_t *source, uint32_t m, const uint32_t *wanted) {
+  if (!m) return;
+  uint8_t values[LANES * 16] ALIGNED;
+  uint32_t some = m;
+  if (wanted) EACH some &= ~((uint32_t)!wanted[l] << l);
+  load(w, reads, GLOBAL, source, some, values);
+  if (wanted)
+    EACH if (wanted[l] < reads->size) memset(values + l * reads->size + wanted[l], 0, reads->size - wanted[l]);
+  struct copies *c = copies_of(w);
+  struct copy *copy = added(c);
+  copy->site = writes, copy->lanes = m;
+  memcpy(copy->group, c->committed, sizeof copy->group);
+  memcpy(copy->target, target, sizeof copy->target);
+  memcpy(copy->values, values, sizeof values);
+  fly(w->worker, copy, m, 1);
+}
+
+void copies_commit(struct warp *w, uint32_t m) {
+  struct copies *c = copies_of(w);
+  LANES_OF(m, l) c->committed[l]++;
+}
+
+/* Completes all groups of the lanes but the newest `pending`; with `all` also what none closed. */
+void copies_wait(struct warp *w, uint32_t m, int64_t pending, int all) {
+  struct copies *c = copies_of(w);
+  if (all) copies_commit(w, m);
+  size_t kept = 0;
+  for (size_t i = 0; i < c->count; i++) {
+    struct copy *copy = &c->waiting[i];
+    uint32_t done = 0;
+    LANES_OF(copy->lanes & m, l) done |= (uint32_t)(copy->group[l] < c->committed[l] - pending) << l;
+    fly(w->worker, copy, done, -1);
+    store(w, copy->site, SHARED, copy->target, done, copy->values);
+    copy->lanes &= ~done;
+    if (copy->lanes) {
+      if (kept != i) c->waiting[kept] = *copy;
+      kept++;
+    }
+  }
+  c->count = kept;
+}
+
+void copies_forget(struct warp *w) {
+  if (w->copies) memset(w->copies->committed, 0, sizeof w->copies->committed), w->copies->count = 0;
+}
+
+void copies_free(struct warp *w) {
+  if (w->copies) free(w->copies->waiting);
+  free(w->copies);
+}
+
+/* Faults where a read meets bytes that a copy is still on its way to. */
+void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  const struct worker *k = w->worker;
+  LANES_OF(m, l)
+    for (uint64_t at = address[l] / 4; at <= (address[l] + site->size - 1) / 4; at++)
+      if (k->flying[at]) {
+        w->worker->fault.address = address[l];
+        fault_at(w, MISSING_WAIT, site->instruction, l);
+      }
+}
