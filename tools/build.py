@@ -64,9 +64,17 @@ def build(
 
 
 def build_all(
-    task: Task, sources: Sequence[str], device: Device, stop: Stop | None = None
+    task: Task,
+    sources: Sequence[str],
+    device: Device,
+    stop: Stop | None = None,
+    headers: Sequence[Path] = (),
 ) -> list[Build | BuildFailed | TimedOut]:
-    """Build candidates in parallel, in one ninja graph; what the cache holds is not built again."""
+    """Build candidates in parallel, in one ninja graph; what the cache holds is not built again.
+
+    `headers` are folders that the task's flags name with -I, for sources of our own round another
+    project's headers; no candidate gets any. The cache does not see their content.
+    """
     start = time.monotonic()
     toolkit = find_toolkit()
     command = nvcc_command(task, device, toolkit)
@@ -77,7 +85,8 @@ def build_all(
     failures: dict[Path, BuildFailed | TimedOut] = {}
     if missing:
         with tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch:
-            failures = _build_missing(missing, command, Path(scratch), stop or Stop())
+            walls = _walls(Path(scratch), headers)
+            failures = _build_missing(missing, command, walls, stop or Stop())
     seconds = time.monotonic() - start
     return [
         failures[final] if final in failures else _read(final, cached, seconds)
@@ -103,9 +112,10 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
 
 
 def _build_missing(
-    missing: dict[Path, str], command: list[str], scratch: Path, stop: Stop
+    missing: dict[Path, str], command: list[str], walls: Walls, stop: Stop
 ) -> dict[Path, BuildFailed | TimedOut]:
     """One graph for all; the good ones move into the cache, the others are returned."""
+    scratch = walls.write[0]
     call = " ".join(shlex.quote(word) for word in command).replace("$", "$$")
     graph = [
         "rule nvcc",
@@ -121,7 +131,7 @@ def _build_missing(
     try:
         done = run_limited(
             [_ninja(), "-k", "0", "--quiet"],
-            timeout_s=BUILD_TIMEOUT_S, walls=_walls(scratch), cwd=scratch, stop=stop,
+            timeout_s=BUILD_TIMEOUT_S, walls=walls, cwd=scratch, stop=stop,
         )  # fmt: skip
     except (StepTimeout, StepMemory):
         timed_out = True
@@ -139,12 +149,17 @@ def _build_missing(
     return failures
 
 
-def _walls(scratch: Path) -> Walls:
+def _walls(scratch: Path, headers: Sequence[Path]) -> Walls:
     """A compiler reads the toolkit and the system's headers, and writes where it works."""
     toolkit = find_toolkit()
     places = (toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, Path(_ninja()))
     return Walls(
-        read=(*places, *(place.resolve() for place in places), cache_folder("virtual-gpu")),
+        read=(
+            *places,
+            *(place.resolve() for place in places),
+            cache_folder("virtual-gpu"),
+            *headers,
+        ),
         write=(scratch,),
         memory_bytes=BUILD_MEMORY_BYTES,
         file_bytes=BUILD_FILE_BYTES,

@@ -45,12 +45,12 @@ __global__ void merge_state_kernel(T* out, float* out_lse, const T* prefix, cons
   const unsigned token = token_head / heads;
   const unsigned head = token_head % heads;
   const unsigned pack_offset = pack * kSize;
+  const unsigned row = token * heads + head;
   // In 64 bits; the original's 32 overflow on results of more than 2^32 elements.
-  const int64_t head_offset =
-      (static_cast<int64_t>(token) * heads + head) * static_cast<int64_t>(head_size);
+  const int64_t head_offset = static_cast<int64_t>(row) * static_cast<int64_t>(head_size);
 
-  float p_lse = prefix_lse[token * heads + head];
-  float s_lse = suffix_lse[token * heads + head];
+  float p_lse = prefix_lse[row];
+  float s_lse = suffix_lse[row];
   p_lse = isinf(p_lse) ? -INFINITY : p_lse;
   s_lse = isinf(s_lse) ? -INFINITY : s_lse;
 
@@ -61,19 +61,23 @@ __global__ void merge_state_kernel(T* out, float* out_lse, const T* prefix, cons
   const float p_scale = p_se / total;
   const float s_scale = s_se / total;
 
-  const uint4 p_bits = *reinterpret_cast<const uint4*>(prefix + head_offset + pack_offset);
-  const uint4 s_bits = *reinterpret_cast<const uint4*>(suffix + head_offset + pack_offset);
-  const Pack<T>& p = *reinterpret_cast<const Pack<T>*>(&p_bits);
-  const Pack<T>& s = *reinterpret_cast<const Pack<T>*>(&s_bits);
-  Pack<T> result;
+  // Always so; but it keeps the compiler from loading the values before the weights are known, as
+  // it does in the original, where a small call waits for memory twice.
+  if (pack_offset < head_size) {
+    const uint4 p_bits = *reinterpret_cast<const uint4*>(prefix + head_offset + pack_offset);
+    const uint4 s_bits = *reinterpret_cast<const uint4*>(suffix + head_offset + pack_offset);
+    const Pack<T>& p = *reinterpret_cast<const Pack<T>*>(&p_bits);
+    const Pack<T>& s = *reinterpret_cast<const Pack<T>*>(&s_bits);
+    Pack<T> result;
 #pragma unroll
-  for (unsigned i = 0; i < kSize; ++i) {
-    assign(result.item[i], to_float(p.item[i]) * p_scale + to_float(s.item[i]) * s_scale);
+    for (unsigned i = 0; i < kSize; ++i) {
+      assign(result.item[i], to_float(p.item[i]) * p_scale + to_float(s.item[i]) * s_scale);
+    }
+    *reinterpret_cast<uint4*>(out + head_offset + pack_offset) =
+        *reinterpret_cast<const uint4*>(&result);
   }
-  *reinterpret_cast<uint4*>(out + head_offset + pack_offset) =
-      *reinterpret_cast<const uint4*>(&result);
 
-  if (pack == 0) out_lse[token * heads + head] = logf(total) + max_lse;
+  if (pack == 0) out_lse[row] = logf(total) + max_lse;
 }
 
 template <typename T>

@@ -243,9 +243,13 @@ cudaError_t launch_few(const Rows& rows, unsigned tokens, cudaStream_t stream) {
   return launch_rows<T, 8, false>(rows, tokens, stream);
 }
 
-// Eight vectors per thread, or four where that leaves fewer lanes idle.
+// Eight vectors per thread, or four where that leaves fewer lanes idle. A call past L2 is bound by
+// memory alone: where a row is one vector to each thread of a large block, that keeps it busier.
 template <typename T, bool kPastL1>
 cudaError_t launch_many(const Rows& rows, unsigned tokens, cudaStream_t stream) {
+  if (!kPastL1 && rows.vectors > kFewThreads && rows.vectors <= most_threads(1)) {
+    return launch_rows<T, 1, kPastL1>(rows, tokens, stream);
+  }
   const bool four = threads_for(rows.vectors, 4) * 4 < threads_for(rows.vectors, 8) * 8;
   if (four && threads_for(rows.vectors, 4) <= most_threads(4)) {
     return launch_rows<T, 4, kPastL1>(rows, tokens, stream);

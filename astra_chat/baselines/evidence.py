@@ -1,0 +1,71 @@
+"""What a comparison of kernels leaves behind, and the file of several."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.types import Device, MeasuredTime, Value
+
+SCHEMA = "astra-chat/baselines/1"
+
+
+class Kernel(Value):
+    """One side of a comparison."""
+
+    name: str
+    """sglang, paper: the task's tiers; best: the script's last; library, headers, jit, jit-pdl:
+    another's; streaming THREADSxVECTORS."""
+    tier: str
+    what: str
+    content: str
+    """First 12 hex digits of the sha256 of its source, or of what the user brought."""
+
+
+class Comparison(Value):
+    """`first` is timed as the baseline of `second`: a ratio above 1 says that `second` is faster.
+
+    What `second` wrote has been compared with the oracle."""
+
+    task: str
+    first: Kernel
+    second: Kernel
+    cases: tuple[MeasuredTime, ...]
+    first_bytes: tuple[int, ...] = ()
+    """Bytes that `first` moves on each case, where it is not the contract's least."""
+    failure: str = ""
+    """Why there are no cases."""
+
+
+class Evidence(Value):
+    device: Device
+    comparisons: tuple[Comparison, ...]
+
+
+def write(path: Path, evidence: Evidence) -> None:
+    dumped = evidence.model_dump(mode="json")
+    path.write_text(json.dumps({"schema": SCHEMA, **dumped}, separators=(",", ":")) + "\n")
+
+
+def read(path: Path) -> Evidence:
+    """Raises BadInput."""
+    try:
+        found = json.loads(path.read_text())
+        if found.pop("schema") != SCHEMA:
+            raise BadInput(f"{path} has another schema than {SCHEMA}")
+        return Evidence.model_validate(found)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise BadInput(f"{path} holds no comparisons: {type(error).__name__}") from None
+
+
+def is_evidence(path: Path) -> bool:
+    """Whether a file says of itself that it holds comparisons."""
+    return path.suffix == ".json" and f'"{SCHEMA}"' in path.read_text()[:200]
+
+
+def of_task(evidence: Iterable[Evidence], task: str) -> list[Comparison]:
+    return [c for one in evidence for c in one.comparisons if c.task == task and c.cases]
