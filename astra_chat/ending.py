@@ -10,7 +10,7 @@ from astra_chat.agents.payloads import Kernel
 from astra_chat.agents.policy import STOP_WORDS
 from astra_chat.agents.thread import Position, Thread
 from astra_chat.agents.words import describe, speed, verdict
-from astra_chat.tools.types import BuildReport, Evaluation
+from astra_chat.tools.types import Basis, BuildReport, Evaluation
 from astra_chat.transcript.events import Deviation, Ended, EndReason
 
 BUILD_OUTCOMES = ("refused", "build_failed")
@@ -19,7 +19,9 @@ BUILD_OUTCOMES = ("refused", "build_failed")
 class Expecting(Protocol):
     """Models that may foretell what becomes of a kernel."""
 
-    def expected(self, kernel: Kernel, place: Position) -> str | None: ...
+    def expected(
+        self, kernel: Kernel, place: Position, basis: Basis = "measured"
+    ) -> str | None: ...
 
 
 def deviation(thread: Thread, models: Expecting) -> Deviation | None:
@@ -30,7 +32,9 @@ def deviation(thread: Thread, models: Expecting) -> Deviation | None:
     attempts = found_rounds[-1].attempts
     kernel = attempts[-1].kernel
     place = Position(round=found_rounds[-1].number, attempt=len(attempts) - 1)
-    expected = models.expected(kernel, place)
+    judged = facts.baseline(thread)
+    estimated = judged is not None and judged.device.kind == "virtual"
+    expected = models.expected(kernel, place, "estimated" if estimated else "measured")
     if expected is None:
         return None
     found = _found(thread, expected)

@@ -24,6 +24,7 @@ from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Basis
 from astra_chat.transcript.events import Header
 
 
@@ -41,7 +42,7 @@ class Models(Protocol):
     def price(self, role: Role) -> Price | None:
         """Of a role's tokens; None where it is not known."""
 
-    def expected(self, kernel: Kernel, place: Position) -> str | None:
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
         """The outcome that was foretold for a kernel, if any was."""
 
     async def close(self) -> None:
@@ -112,8 +113,8 @@ class RunModels:
     def price(self, role: Role) -> Price | None:
         return self._parts[role].price(role)
 
-    def expected(self, kernel: Kernel, place: Position) -> str | None:
-        found = [part.expected(kernel, place) for part in self._parts.values()]
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
+        found = [part.expected(kernel, place, basis) for part in self._parts.values()]
         return next((one for one in found if one is not None), None)
 
     async def close(self) -> None:
@@ -140,9 +141,9 @@ class PlayedModels:
         spec = parse(self.name)[role]
         return options_of(role, spec).price if spec.kind == "openai" else FREE
 
-    def expected(self, kernel: Kernel, place: Position) -> str | None:
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
         """What a script foretells stands in the task's folder, not on the tape."""
-        return self._script.expected(kernel, place) if self._script else None
+        return self._script.expected(kernel, place, basis) if self._script else None
 
     async def close(self) -> None:
         """Nothing is open."""

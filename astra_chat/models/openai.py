@@ -11,6 +11,7 @@ from astra_chat.agents.thread import Position
 from astra_chat.models.openai_options import key_of, options_of
 from astra_chat.models.prices import Price
 from astra_chat.models.spec import ModelSpec, Role
+from astra_chat.tools.types import Basis
 
 
 class OpenAIModels:
@@ -37,7 +38,7 @@ class OpenAIModels:
     def price(self, role: Role) -> Price | None:
         return self._options[role].price
 
-    def expected(self, kernel: Kernel, place: Position) -> str | None:
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
         """A live model foretells nothing but its plan's ratio."""
         return None
 

@@ -7,6 +7,7 @@ import pytest
 from astra_chat.agents.payloads import Kernel, Payload
 from astra_chat.agents.thread import Position, Turn
 from astra_chat.ending import deviation, ended
+from astra_chat.tools.types import Basis, Evaluation
 from tests.chat_samples import (
     BROKEN,
     VECTOR,
@@ -20,13 +21,14 @@ from tests.chat_samples import (
 
 
 class Foretold:
-    """Expects one thing of the coder's kernel of round 1."""
+    """Expects one thing of the coder's kernel of round 1, whatever it is run on, or only there."""
 
-    def __init__(self, expected: str) -> None:
-        self._expected = expected
+    def __init__(self, expected: str, only: Basis | None = None) -> None:
+        self._expected, self._only = expected, only
 
-    def expected(self, kernel: Kernel, place: Position) -> str | None:
-        return self._expected if place == Position(round=1, attempt=0) else None
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
+        here = place == Position(round=1, attempt=0) and self._only in (None, basis)
+        return self._expected if here else None
 
 
 def chat(source: str, *found: Payload) -> list[Turn]:
@@ -54,6 +56,17 @@ def test_deviations_are_said_once_where_they_show(
 ) -> None:
     said = deviation(thread, Foretold(expected))
     assert (said.found if said else None) == found
+
+
+def test_an_estimate_and_a_measurement_may_be_foretold_apart() -> None:
+    thread = chat(VECTOR, build(VECTOR), evaluation(VECTOR, timed(1.0, "tie")))
+    judged = next(turn.payload for turn in thread if isinstance(turn.payload, Evaluation))
+    virtual = judged.device.kind == "virtual"
+    here: Basis = "estimated" if virtual else "measured"
+    other: Basis = "measured" if virtual else "estimated"
+    assert deviation(thread, Foretold("accepted", only=other)) is None
+    said = deviation(thread, Foretold("accepted", only=here))
+    assert said is not None and said.found == "tie"
 
 
 def test_nothing_is_expected_of_the_baseline() -> None:

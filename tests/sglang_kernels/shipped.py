@@ -34,7 +34,9 @@ def scripted_turns(script: Script) -> list[ScriptedKernel]:
 
 def broken(script: Script) -> list[str]:
     """Names of the kernels that the script expects not to build."""
-    return [f"script/{t.file}" for t in scripted_turns(script) if t.expects == "build_failed"]
+    return [
+        f"script/{t.file}" for t in scripted_turns(script) if t.expects.measured == "build_failed"
+    ]
 
 
 def sound(task: Task, script: Script) -> list[str]:
@@ -75,10 +77,11 @@ def require_verdict(judge: Judge, script: Script, turn: ScriptedKernel) -> None:
     """A real GPU gives the verdict of the script; the virtual one says whether it is right."""
     source = script.sources[turn.file]
     if judge.device.kind == "cuda":
-        assert verdict(judge.evaluate(source).outcome) == turn.expects
+        assert verdict(judge.evaluate(source).outcome) == turn.expects.measured
         return
     found = judge.check(source).outcome
-    assert found.kind == ("correct" if turn.expects in TIMED else turn.expects), found
+    expected = turn.expects.estimated
+    assert found.kind == ("correct" if expected in TIMED else expected), found
 
 
 def words_of(script: Script) -> Iterator[str]:
@@ -100,10 +103,10 @@ def require_no_figures(script: Script) -> None:
 def require_story(task: Task, script: Script) -> None:
     """A failed build, a wrong result and gains; every file of the folder is used, none twice."""
     turns = scripted_turns(script)
-    expected = [turn.expects for turn in turns]
+    expected = [turn.expects.measured for turn in turns]
     assert len(script.rounds) >= 4
     assert {"build_failed", "wrong"} <= set(expected) and expected.count("accepted") >= 2
-    assert all(one.fixer[-1].expects == "accepted" for one in script.rounds if one.fixer)
+    assert all(one.fixer[-1].expects.measured == "accepted" for one in script.rounds if one.fixer)
     used = {f"script/{turn.file}" for turn in turns}
     assert used == {name for name in kernels(task) if name.startswith("script/")}
     assert len({script.sources[turn.file] for turn in turns}) == len(turns)

@@ -16,7 +16,7 @@ from astra_chat.tools.children.values import DrawnCase
 from astra_chat.tools.devices import pick_device
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.tasks import find_task
-from astra_chat.tools.types import ITEM_BYTES
+from astra_chat.tools.types import ITEM_BYTES, Basis
 from tests.sglang_kernels import shipped
 
 TASK = find_task("silu_and_mul")
@@ -121,7 +121,8 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
 def test_scripted_kernel_comes_to_what_the_script_expects(
     turn: ScriptedKernel, judge: Judge
 ) -> None:
-    assert verdict(judge.evaluate(SCRIPT.sources[turn.file]).outcome) == turn.expects
+    basis: Basis = "measured" if judge.device.kind == "cuda" else "estimated"
+    assert verdict(judge.evaluate(SCRIPT.sources[turn.file]).outcome) == turn.expects.on(basis)
 
 
 def test_papers_start_is_right_and_slower(judge: Judge) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.agents.payloads import TesterReply
 from astra_chat.agents.replies import objection
-from astra_chat.models.script import ScriptFile, load_script
+from astra_chat.models.script import ScriptedKernel, ScriptFile, load_script
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task, find_task, load_task, task_names
 from tests.chat_samples import KERNELS
@@ -62,13 +62,22 @@ def test_what_does_not(said: str) -> None:
 def test_shipped_scripts_are_a_story(name: str) -> None:
     task = find_task(name)
     script = load_script(task)
-    expected = [kernel.expects for one in script.rounds for kernel in (one.coder, *one.fixer)]
+    kernels = [kernel for one in script.rounds for kernel in (one.coder, *one.fixer)]
+    expected = [kernel.expects.measured for kernel in kernels]
     assert len(script.rounds) >= 4
     assert "build_failed" in expected and "wrong" in expected
     assert expected.count("accepted") >= 2
     assert any(one.profiler and one.profiler.next == "unsure" for one in script.rounds)
     for suite in script.testers:
         assert objection(TesterReply(reply=suite), task) is None
+
+
+def test_a_kernel_may_be_foretold_for_each_basis() -> None:
+    both = {"measured": "accepted", "estimated": "tie"}
+    apart = ScriptedKernel.model_validate({"file": "a.cu", "words": "", "expects": both})
+    same = ScriptedKernel.model_validate({"file": "a.cu", "words": "", "expects": "wrong"})
+    assert (apart.expects.on("measured"), apart.expects.on("estimated")) == ("accepted", "tie")
+    assert same.expects.on("measured") == same.expects.on("estimated") == "wrong"
 
 
 def test_answers_are_found_by_their_place(task: Task) -> None:
