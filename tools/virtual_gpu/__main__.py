@@ -15,7 +15,7 @@ from astra_chat.tools.virtual_gpu.validate import validate
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """A program's own exit code, 99: a kernel was stopped; else 0 done, 2 bad input, 3 lacks what."""
+    """Exit code: the program's own, 99 if a kernel was stopped; 2 bad input, 3 something lacks."""
     given = list(sys.argv[1:] if words is None else words)
     cut = given.index("--") if "--" in given else len(given)
     asked = _parser().parse_args(given[:cut])

@@ -4,9 +4,9 @@ Each term is the time of one unit if nothing else cost anything. On an SM, waiti
 computing, which takes as long as its slowest unit; SMs, DRAM, L2 and the start of blocks overlap (a
 p-norm); the launch, and the first blocks' first round, which nothing hides, are added.
 
-Four constants are fitted: see tests/tools/virtual_gpu/calibration, which says to what, and what was
-held out. Checked on an H200 only, on streaming, reducing, transposing and arithmetic kernels: no
-tensor cores, few atomics, little divergence.
+The constants are fitted to kernels of one mechanism each, to silu_and_mul and to rows; see
+tests/tools/virtual_gpu/calibration. How good that is was measured over other kernels, listed before
+(validation/, docs/virtual-gpu.md). Checked on an H200 only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from astra_chat.tools.virtual_gpu.traffic import Traffic, traffic
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, LaunchReport
 
 ERROR = 0.30
-"""Half width of the error bar. Of the calibration's points, 94 % lie within it."""
+"""Half width of the error bar. Of the validation's points, 79 % lie within it."""
 RESOLUTION = 0.10
 """Estimates closer than this are a tie."""
 
@@ -58,7 +58,7 @@ class Constants:
     spread_atomic_ns: float = 0.00135
     """For each single thread's operation anywhere."""
     ramp_us: float = 0.355
-    """From a launch to its first instructions, and from the last store to its end."""
+    """Of a launch that touches memory at all, beyond that of an empty one."""
     shuffle_turns: float = 1.8
     """Of the shared-memory unit, for a shuffle."""
     barrier_turns: float = 1.17
@@ -181,12 +181,8 @@ def _launch(
     sm = max(wait * _turns(shape, report, "loads") + computing - first, 0.0)
     power = constants.overlap
     overlapping = (sm, terms["dram"], terms["l2"], terms["atomics"], dispatch)
-    us = (
-        spec.launch_floor_us
-        + constants.ramp_us
-        + first
-        + sum(t**power for t in overlapping) ** (1 / power)
-    )
+    ramp = constants.ramp_us if moved.loads or moved.stores else 0.0
+    us = spec.launch_floor_us + ramp + first + sum(t**power for t in overlapping) ** (1 / power)
     terms["latency"] = (wait + chain) * shape.turns
     terms["launch"] = spec.launch_floor_us + dispatch
     limiter = max(terms, key=lambda name: terms[name])

@@ -328,6 +328,15 @@ class CallsOnGpu:
     def now(self) -> int:
         return time.monotonic_ns()
 
+    def capture(self, on: bool) -> tuple[int, int]:
+        return self.refuse("capturing a stream (graphs)"), 0
+
+    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
+        return self.refuse("capturing a copy")
+
+    def replay(self, graph: int) -> int:
+        return self.refuse("launching a graph")
+
     def refuse(self, what: str) -> int:
         return self._gpu._note(CallUnsupported(what))
 

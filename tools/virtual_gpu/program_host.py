@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 
 import numpy as np
@@ -11,9 +12,11 @@ from astra_chat.tools.virtual_gpu.estimate import Estimate, estimate
 from astra_chat.tools.virtual_gpu.gpu import (
     INVALID_VALUE,
     MEMORY_ALLOCATION,
+    UNKNOWN_FUNCTION,
     UNWRITTEN,
     CallsOnGpu,
     VirtualGpu,
+    pack_params,
 )
 from astra_chat.tools.virtual_gpu.guard import GuardedMemory
 from astra_chat.tools.virtual_gpu.types import Dim3, LaunchReport
@@ -35,6 +38,8 @@ class ProgramHost(CallsOnGpu):
         self._seen: set[str] = set()
         self._ns = 0.0
         self._touched = 0
+        self._recording: list[Callable[[], int]] | None = None
+        self._graphs: dict[int, list[Callable[[], int]]] = {}
 
     @property
     def held(self) -> list[int]:
@@ -44,6 +49,8 @@ class ProgramHost(CallsOnGpu):
     def launch(
         self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
     ) -> int:
+        if self._recording is not None:
+            return self._note_launch(module, kernel, grid, block, dynamic, args)
         ended = len(self._gpu.reports())
         with self._guard:
             error = super().launch(module, kernel, grid, block, dynamic, args)
@@ -100,3 +107,53 @@ class ProgramHost(CallsOnGpu):
 
     def now(self) -> int:
         return round(self._ns)
+
+    def capture(self, on: bool) -> tuple[int, int]:
+        if on:
+            self._recording = []
+            return 0, 0
+        assert self._recording is not None  # the C side pairs the calls
+        number = len(self._graphs) + 1
+        self._graphs[number], self._recording = self._recording, None
+        return 0, number
+
+    def replay(self, graph: int) -> int:
+        if graph not in self._graphs:
+            return INVALID_VALUE
+        return next((error for do in self._graphs[graph] if (error := do())), 0)
+
+    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
+        def do() -> int:
+            with self._guard:
+                if source:
+                    ctypes.memmove(to, source, nbytes)
+                else:
+                    ctypes.memset(to, value, nbytes)
+            return 0
+
+        assert self._recording is not None
+        self._recording.append(do)
+        return 0
+
+    def _note_launch(
+        self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
+    ) -> int:
+        """Keeps the arguments' values of now."""
+        entry = self._gpu.loaded(module).module.kernels.get(kernel)
+        if entry is None:
+            return UNKNOWN_FUNCTION
+        packed = pack_params(entry, args)
+        values = [
+            ctypes.create_string_buffer(packed[p.offset : p.offset + p.size], p.size)
+            for p in entry.params
+        ]
+        places = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
+
+        def do() -> int:
+            assert values is not None  # `places` points into them
+            at = ctypes.addressof(places)
+            return self.launch(module, kernel, grid, block, dynamic, at)
+
+        assert self._recording is not None
+        self._recording.append(do)
+        return 0

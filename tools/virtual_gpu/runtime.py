@@ -148,6 +148,15 @@ class Host(Protocol):
     def now(self) -> int:
         """Nanoseconds that the device's work has taken until now."""
 
+    def capture(self, on: bool) -> tuple[int, int]:
+        """Begins to note what is asked for; at the end error and number of the graph."""
+
+    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
+        """A copy, or from 0 a fill, is asked for during a capture."""
+
+    def replay(self, graph: int) -> int:
+        """Does what was noted."""
+
     def refuse(self, what: str) -> int:
         """Notes that the host code asked for something that the virtual GPU lacks."""
 
@@ -199,6 +208,9 @@ _CALLBACKS: dict[str, Any] = {
     "managed": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE_OUT),
     "open": ctypes.CFUNCTYPE(_INT, _INT),
     "now": ctypes.CFUNCTYPE(_INT, _SIZE_OUT),
+    "capture": ctypes.CFUNCTYPE(_INT, _INT, _SIZE_OUT),
+    "note": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE, _SIZE, _INT, _INT),
+    "replay": ctypes.CFUNCTYPE(_INT, _SIZE),
     "refuse": ctypes.CFUNCTYPE(_INT, _NAME),
 }
 
@@ -315,6 +327,18 @@ class _Adapters:
     def now(self, ns: Any) -> int:
         ns[0] = self._host.now()
         return 0
+
+    def capture(self, on: int, graph: Any) -> int:
+        error, number = self._host.capture(bool(on))
+        if not on:
+            graph[0] = number
+        return error
+
+    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
+        return self._host.note(to, source, nbytes, kind, value)
+
+    def replay(self, graph: int) -> int:
+        return self._host.replay(graph)
 
     def refuse(self, what: bytes) -> int:
         return self._host.refuse(what.decode())

@@ -85,6 +85,15 @@ class Recorder:
     def now(self) -> int:
         return 1_000_000
 
+    def capture(self, on: bool) -> tuple[int, int]:
+        return self._ask("capture", on), 5
+
+    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
+        return self._ask("note", nbytes, kind, value)
+
+    def replay(self, graph: int) -> int:
+        return self._ask("replay", graph)
+
     def refuse(self, what: str) -> int:
         self._ask("refuse", what)
         return 801

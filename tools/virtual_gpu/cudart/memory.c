@@ -73,6 +73,8 @@ static int copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind ki
         error = vcudart_host.touch(number(from), bytes, 0);
     if (!error && (to_device || (automatic && is_device(to))))
         error = vcudart_host.touch(number(to), bytes, 1);
+    if (!error && vcudart_capturing())
+        return vcudart_host.note(number(to), number(from), bytes, (int)kind, 0);
     if (!error) {
         vcudart_host.open(1);
         memmove(to, from, bytes);
@@ -97,6 +99,8 @@ PER_THREAD(cudaMemcpyAsync, _ptsz)
 EXPORT cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
     RETURN_IF_BLOCKED;
     int error = bytes ? vcudart_host.touch(number(pointer), bytes, 1) : cudaSuccess;
+    if (!error && bytes && vcudart_capturing())
+        return vcudart_result(vcudart_host.note(number(pointer), 0, bytes, 0, value));
     if (!error && bytes) {
         vcudart_host.open(1);
         memset(pointer, value, bytes);

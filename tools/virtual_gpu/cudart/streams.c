@@ -56,13 +56,6 @@ EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
 }
 PER_THREAD(cudaStreamWaitEvent, _ptsz)
 
-EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *out) {
-    (void)stream;
-    *out = cudaStreamCaptureStatusNone;
-    return vcudart_blocked();
-}
-PER_THREAD(cudaStreamIsCapturing, _ptsz)
-
 EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
     RETURN_IF_BLOCKED;
     struct event *event = calloc(1, sizeof *event);

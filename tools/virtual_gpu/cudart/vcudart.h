@@ -44,6 +44,11 @@ struct vcudart_host {
     int (*open)(int on);
     /* Nanoseconds that the device's work has taken until now. */
     int (*now)(uint64_t *ns);
+    /* Begin (1) to note what is asked for, or end (0): the number of the graph. */
+    int (*capture)(int on, uint64_t *graph);
+    /* A copy, or with `from` 0 a fill, was asked for during a capture. */
+    int (*note)(uint64_t to, uint64_t from, uint64_t bytes, int kind, int value);
+    int (*replay)(uint64_t graph);
     /* Note that the host code asked for something the virtual GPU lacks. */
     int (*refuse)(const char *what);
 };
@@ -75,6 +80,8 @@ cudaError_t vcudart_blocked(void);
 #define UNKNOWN_FUNCTION cudaErrorInvalidDeviceFunction
 #endif
 
+/* Whether a stream is being captured: copies are noted instead of done. */
+int vcudart_capturing(void);
 /* Address and size of a __device__ or __constant__ variable, by its host shadow. */
 cudaError_t vcudart_find_symbol(const void *host, uint64_t *address, uint64_t *bytes);
 

@@ -86,7 +86,7 @@ def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:
         for point, counted in counts:
             row = {
                 "variant": point.variant, "a": point.a, "b": point.b,
-                "resources": counted.resources, "reports": [_stored(r) for r in counted.reports],
+                "resources": counted.resources, "reports": [stored(r) for r in counted.reports],
             }  # fmt: skip
             print(json.dumps(row), file=out, flush=True)
 
@@ -102,7 +102,8 @@ def read_counts(path: Path) -> Counts:
     }
 
 
-def _stored(report: LaunchReport) -> dict[str, Any]:
+def stored(report: LaunchReport) -> dict[str, Any]:
+    """A report as JSON has it, without its parameters."""
     launch = asdict(report.launch)
     del launch["params"]
     return {"launch": launch, "blocks_run": report.blocks_run, "counters": vars(report.counters)}

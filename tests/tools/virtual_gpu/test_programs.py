@@ -1,0 +1,104 @@
+"""Whole programs, as somebody would write them, with their own main()."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.virtual_gpu.programs import ProgramRun, describe, run_program
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def run(name: str, *arguments: str, **options: object) -> ProgramRun:
+    return run_program(PROGRAMS / f"{name}.cu", arguments, **options)  # type: ignore[arg-type]
+
+
+def test_vector_add(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("vector_add", "3000")
+    assert capfd.readouterr().out == "added 3000 elements\n"
+    assert (done.exit_code, done.faults, done.leaked, done.ended) == (0, (), (), "")
+    assert [(launch["grid"], launch["block"]) for launch in done.launches] == [
+        ([12, 1, 1], [256, 1, 1])
+    ]
+
+
+def test_managed_memory_symbols_occupancy_and_both_launch_paths(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    done = run("reduction", gpu="a100")
+    words = capfd.readouterr().out
+    assert done.exit_code == 0 and "A100" in words and "sum 262144" in words
+    assert len(done.launches) == 2 and done.leaked == (256,)
+    assert "1 buffers were not freed, 256 bytes" in describe(done, "a100", profile=False)
+
+
+def test_events_tell_estimated_time_and_profile_tells_why(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    done = run("transpose")
+    assert done.exit_code == 0, capfd.readouterr().out
+    words = describe(done, "h200", profile=True)
+    assert "12 launches, estimated" in words and "_Z5naivePfPKf: 6 launches" in words
+    assert "32.0 a store request" in words and "shared wavefronts" in words
+
+
+def test_a_graph_that_was_captured_runs_as_often_as_it_is_launched(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    done = run("graph")
+    assert done.exit_code == 0, capfd.readouterr()
+    assert len(done.launches) == 6
+
+
+def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("broken", "k")
+    assert "after: an illegal memory access" in capfd.readouterr().out
+    (fault,) = done.faults
+    for part in ("write of 4 bytes", "cudaMalloc number 1 of 4000 bytes, offset 4000",
+                 "broken.cu:8", "block (7, 0, 0), thread (104, 0, 0)"):  # fmt: skip
+        assert part in fault
+    assert (done.code, done.exit_code) == (0, 99)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("w", "writes to device memory: cudaMalloc number 1 of 4000 bytes, offset 12;"),
+        ("r", "reads device memory: cudaMalloc number 1 of 4000 bytes, offset 1000;"),
+        ("f", "reads device memory: cudaMalloc number 1, already freed, of 4000 bytes"),
+    ],
+)
+def test_host_code_that_touches_device_memory_dies_of_it(
+    how: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = run("broken", how)
+    assert words in capfd.readouterr().err
+    assert done.exit_code == 139 and done.ended == "killed by SIGSEGV"
+
+
+def test_how_else_a_program_may_end() -> None:
+    aborted, leaking = run("broken", "a"), run("broken", "l")
+    assert (aborted.exit_code, aborted.ended) == (134, "killed by SIGABRT")
+    assert (leaking.exit_code, leaking.leaked) == (0, (4000,))
+
+
+def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
+    endless = tmp_path / "endless.cu"
+    endless.write_text('int main() { for (;;) asm volatile(""); }')
+    done = run_program(endless, timeout_s=3.0)
+    assert done.exit_code == 124 and done.ended == "stopped after 3 s"
+
+
+def test_a_file_without_main_and_one_that_asks_for_too_much(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.cu"
+    empty.write_text("__global__ void k() {}\nvoid f() { k<<<1, 1>>>(); }")
+    done = run_program(empty)
+    assert done.exit_code == 2 and done.refused == "the program has no main()"
+    lacking = tmp_path / "lacking.cu"
+    lacking.write_text(
+        "#include <cuda_runtime.h>\nint main() { cudaArray_t a; return cudaFreeArray(a); }"
+    )
+    refused = run_program(lacking)
+    assert refused.exit_code == 3 and "cudaFreeArray is not supported" in refused.refused
