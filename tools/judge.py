@@ -220,6 +220,7 @@ class Judge:
             findings = guard(source, self.task.entry)
         if findings:
             return Refused(gate="guard", findings=findings)
+        self._oracle.prepare()
         self._tell("build", 0, 1, "nvcc")
         with steps.step("build"):
             ahead = [one for one in also if not guard(one, self.task.entry)]

@@ -56,6 +56,16 @@ class Oracle:
         self._end()
         self._root.cleanup()
 
+    def prepare(self) -> None:
+        """Start the oracle process, which takes a second or two, while others work."""
+        if self._worker is None:
+            os.mkfifo(self._asked)
+            # Both ends, so that opening waits for nobody; the process sees the end when we close.
+            self._line = os.open(self._asked, os.O_RDWR)
+            self._worker = Worker(MODULE)
+            request = {"task": str(self._task.folder), "asked": str(self._asked)}
+            self._worker.ask(request, ORACLE_TIMEOUT_S, Stop())
+
     def forget(self, truth: Truth) -> None:
         """Delete a case's inputs and results."""
         for folder in (truth.folder, truth.inputs):
@@ -106,13 +116,8 @@ class Oracle:
 
     def _served(self, items: list[dict[str, Any]], stop: Stop) -> Iterator[dict[str, Any]]:
         """The oracle process's reports on these cases; it starts with the first and stays."""
-        if self._worker is None:
-            os.mkfifo(self._asked)
-            # Both ends, so that opening waits for nobody; the process sees the end when we close.
-            self._line = os.open(self._asked, os.O_RDWR)
-            request = {"task": str(self._task.folder), "asked": str(self._asked)}
-            self._worker = Worker(MODULE)
-            self._worker.ask(request, ORACLE_TIMEOUT_S, stop)
+        self.prepare()
+        assert self._worker is not None
         self._worker.allow(ORACLE_TIMEOUT_S, stop)
         asked = Path(items[0]["folder"]).with_suffix(".json")
         asked.write_text(json.dumps(items))

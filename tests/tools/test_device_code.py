@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.device_code import kept_in_l2, tensor_or_low_precision, tf32, written_globals
+from astra_chat.tools.device_code import (
+    clock,
+    kept_in_l2,
+    tensor_or_low_precision,
+    tf32,
+    written_globals,
+)
 
 HEAD = """
 .visible .global .align 4 .b8 table[16] = {0, 0, 128, 63};
@@ -81,3 +87,11 @@ def test_cache_policy() -> None:
     assert kept_in_l2("createpolicy.fractional.L2::evict_last.b64 %rd1, 1.0;")
     assert kept_in_l2("ld.global.L2::evict_last.f32 %f1, [%rd1];")
     assert kept_in_l2("ld.global.L1::no_allocate.L2::evict_first.f32 %f1, [%rd1];") is None
+
+
+def test_clocks_are_found_and_the_librarys_timer_may_be_let_pass() -> None:
+    assert clock("mov.u64 %rd1, %clock64;", timer=False) == "%clock64"
+    assert clock("mov.u32 %r1, %clock;", timer=False) == "%clock"
+    waiting = "mov.u64 %rd1, %globaltimer;"
+    assert clock(waiting, timer=True) == "%globaltimer" and clock(waiting, timer=False) is None
+    assert clock("// %clock64\nmov.u64 %clocked, 1;", timer=True) is None

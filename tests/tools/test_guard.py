@@ -65,6 +65,7 @@ REFUSED = {
     "section": '__attribute__((section(".init_array"))) int x;',
     "host assembly": 'void f() { asm volatile("nop"); }',
     "file assembly": 'asm(".incbin \\"/etc/passwd\\"");',
+    "a clock in device code": '__device__ void f() { asm("mov.u64 %0, %%globaltimer;"); }',
     "system call in device code": '__device__ void f() { asm("syscall"); }',
     "x86 in a macro": '#define CALL asm volatile("mov %%rax, %0")',
     "pasted": "#define CAT(a, b) a##b\nint i = CAT(sys, tem)(0);",

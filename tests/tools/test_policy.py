@@ -28,7 +28,7 @@ def test_no_name_stands_twice() -> None:
         "cudaDevAttrMultiProcessorCount", "cudaFuncAttributeMaxDynamicSharedMemorySize",
         "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaMemsetAsync", "cudaGetDevice",
         "cudaLaunchAttributeClusterDimension", "cudaLaunchCooperativeKernel", "cuda", "cub",
-        "cudart", "customer", "systematic", "executor", "forklift", "socket_id", "clock64",
+        "cudart", "customer", "systematic", "executor", "forklift", "socket_id",
     ],
 )  # fmt: skip
 def test_launchers_may_name(name: str) -> None:
@@ -47,6 +47,9 @@ def test_launchers_may_name(name: str) -> None:
         ("cudaMemcpyToSymbol", "not among the names"),
         ("__cudaPushCallConfiguration", "compiler's own"),
         ("vfork", "another program"),
+        ("clock64", "is watched"),
+        ("__globaltimer", "is watched"),
+        ("__builtin_return_address", "by whom it is called"),
     ],
 )
 def test_refusals_give_the_better_reason(name: str, reason: str) -> None:
