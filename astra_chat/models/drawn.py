@@ -24,8 +24,10 @@ from astra_chat.models.spec import Role
 from astra_chat.tools.types import Basis, candidate_id
 
 CONSTANT = re.compile(r"^constexpr int (k\w+) = (\d+);", re.MULTILINE)
-SOURCE = re.compile(r"^## The (source to change|baseline to beat)[^\n]*\n```cuda\n(.*?)```",
-                    re.MULTILINE | re.DOTALL)  # fmt: skip
+SOURCE = re.compile(
+    r"^## The (source to change|baseline to beat)[^\n]*\n(`{3,})cuda\n(.*?)^\2$",
+    re.MULTILINE | re.DOTALL,
+)
 JUMPS = 0.3
 """Share of draws that take another kernel of the pool."""
 
@@ -100,7 +102,7 @@ class DrawingClient(OfflineClient):
 
 def parent_in(prompt: str) -> str:
     """The source that a prompt says is to be changed, else the baseline. Raises ValueError."""
-    found = {title: source for title, source in SOURCE.findall(prompt)}
+    found = {title: source for title, _, source in SOURCE.findall(prompt)}
     if not found:
         raise ValueError("a prompt to the drawing coder holds no source")
     return str(found.get("source to change", found.get("baseline to beat")))
