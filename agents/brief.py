@@ -17,6 +17,7 @@ from astra_chat.agents.edits import lines_of
 from astra_chat.agents.payloads import MODEL_ROLES, Plan, RoleName, Speaker
 from astra_chat.agents.policy import acts_as
 from astra_chat.agents.predictions import Prediction, predictions, score
+from astra_chat.agents.quoting import fenced, one_line, report
 from astra_chat.agents.roles import example
 from astra_chat.agents.thread import Attempt, Limits, Position, Round, Thread
 from astra_chat.agents.words import (
@@ -32,6 +33,7 @@ from astra_chat.agents.words import (
 )
 from astra_chat.tools.contract import prototype
 from astra_chat.tools.metrics import telling
+from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Evaluation, Timed
 
@@ -140,12 +142,24 @@ def _contract(setting: Setting, thread: Thread) -> Section:
 def _baseline(setting: Setting, thread: Thread) -> Section:
     spare = 0 if facts.best(thread) is None else 2
     title = f"The baseline to beat ({setting.tier})"
-    return Section(title, f"```cuda\n{setting.baseline}```", spare)
+    return Section(title, fenced(setting.baseline), spare)
 
 
 def _tests(setting: Setting, thread: Thread) -> Section | None:
     cases = [*setting.task.check, *facts.extra_cases(thread)]
     return Section("Cases that every candidate must pass", _bullets([c.label for c in cases]), 3)
+
+
+def _score(setting: Setting, thread: Thread) -> Section | None:
+    scores = facts.turns_of(thread, CaseScores)
+    if not scores:
+        return None
+    dropped = [f"kills none, not kept: {case.label}" for case in scores[-1].dropped]
+    lived = [f"lives, perhaps no bug: {name}" for name in scores[-1].survivors]
+    return Section(
+        "The score of your last cases, by seeded bugs of the baseline",
+        f"{scores[-1].words()}\n{_bullets([*dropped, *lived])}",
+    )
 
 
 def _log(setting: Setting, thread: Thread) -> Section | None:
@@ -160,7 +174,7 @@ def _log(setting: Setting, thread: Thread) -> Section | None:
 
 def _round_line(one: Round) -> str:
     results = [result for attempt in one.attempts if (result := _result(attempt))]
-    return f"round {one.number}, {one.plan.title}: {'; '.join(results) or 'no candidate'}"
+    return f"round {one.number}, {one_line(one.plan.title)}: {'; '.join(results) or 'no candidate'}"
 
 
 def _result(attempt: Attempt) -> str:
@@ -174,7 +188,7 @@ def _result(attempt: Attempt) -> str:
         found = f"{attempt.speaker}: {verdict(attempt.build.result)}"
     if attempt.rejected is None:
         return found
-    return f"{found}, rejected by the human: {attempt.rejected or 'no reason given'}"
+    return f"{found}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"
 
 
 def _parent(setting: Setting, thread: Thread) -> Section | None:
@@ -185,7 +199,7 @@ def _parent(setting: Setting, thread: Thread) -> Section | None:
     best, outcome = facts.best(thread), found.outcome
     name = "the best so far" if best and best[0].candidate == found.candidate else "a candidate"
     fast = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
-    return Section(f"The source to change: {name}{fast}", f"```cuda\n{source}```")
+    return Section(f"The source to change: {name}{fast}", fenced(source))
 
 
 def _plan(setting: Setting, thread: Thread) -> Section | None:
@@ -196,11 +210,12 @@ def _plan(setting: Setting, thread: Thread) -> Section | None:
     lines = ", ".join(map(str, lines_of(plan.anchor, source)))
     where = f"line {lines}" if lines else "not a text of the source to change"
     moves = "" if plan.moves == "unsaid" else f", {plan.moves}"
-    risk = f"\nRisk: {plan.risk}" if plan.risk else ""
+    risk = f"\nRisk: {one_line(plan.risk)}" if plan.risk else ""
     return Section(
-        f"The plan: {plan.title}",
-        f"{plan.change}\nWhy: {plan.why}\nWhere: {plan.anchor} ({where})\n"
-        f"Should move: {plan.metric}{moves}{risk}",
+        f"The plan: {one_line(plan.title)}",
+        f"Change: {one_line(plan.change)}\nWhy: {one_line(plan.why)}\n"
+        f"Where: {one_line(plan.anchor)} ({where})\n"
+        f"Should move: {one_line(plan.metric)}{moves}{risk}",
     )
 
 
@@ -218,7 +233,7 @@ def _prediction_line(one: Prediction) -> str:
     if one.before is None or one.after is None:
         return line
     said = "" if one.moves == "unsaid" else f" (said: {one.moves})"
-    return f"{line}; {one.metric} {number(one.before)} to {number(one.after)}{said}"
+    return f"{line}; {one_line(one.metric)} {number(one.before)} to {number(one.after)}{said}"
 
 
 def changed(role: RoleName, setting: Setting, thread: Thread) -> str:
@@ -241,11 +256,11 @@ def _failing(setting: Setting, thread: Thread) -> Section | None:
     if not round_now or not round_now[0].attempts:
         return None
     attempt = round_now[0].attempts[-1]
-    report = describe_build(attempt.build) if attempt.build else "not built yet"
+    found = describe_build(attempt.build) if attempt.build else "not built yet"
     if attempt.evaluation:
-        report = describe_evaluation(attempt.evaluation)
+        found = describe_evaluation(attempt.evaluation)
     return Section(
-        "The candidate to repair", f"```cuda\n{attempt.kernel.source}```\nThe judge: {report}"
+        "The candidate to repair", f"{fenced(attempt.kernel.source)}\nThe judge: {report(found)}"
     )
 
 
@@ -261,7 +276,7 @@ def _last_report(setting: Setting, thread: Thread) -> Section | None:
 
 def _report(title: str, evaluation: Evaluation) -> Section:
     outcome = evaluation.outcome
-    lines = [describe(outcome), f"resources: {resources_in_words(evaluation.resources)}"]
+    lines = [report(describe(outcome)), f"resources: {resources_in_words(evaluation.resources)}"]
     if isinstance(outcome, Timed):
         lines += [
             f"- {t.case.label}: {t.basis} {t.median_us:.3g} us, {ratio_text(t.ratio)}"
@@ -269,7 +284,8 @@ def _report(title: str, evaluation: Evaluation) -> Section:
             for t in outcome.cases
         ]
         profile = outcome.profile
-        lines.append(f"bottleneck on {profile.case.label}: {profile.bottleneck}: {profile.why}")
+        why = one_line(profile.why)
+        lines.append(f"bottleneck on {profile.case.label}: {profile.bottleneck}: {why}")
         lines += [f"- {metric_text(m)}: {m.words}" for m in telling(profile.metrics)]
     return Section(title, "\n".join(lines))
 
@@ -291,7 +307,7 @@ SINGLE_BESIDES: dict[str, tuple[Callable[[Setting, Thread], Section | None], ...
 """What a single agent is told besides what the role is told whose place it takes."""
 
 SECTIONS: dict[RoleName, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
-    "tester": (_task, _baseline, _tests, _log),
+    "tester": (_task, _baseline, _tests, _log, _score),
     "planner": (_task, _baseline, _log, _ledger, _parent, _profile),
     "coder": (_task, _contract, _baseline, _parent, _plan),
     "fixer": (_task, _contract, _plan, _failing),

@@ -1,0 +1,193 @@
+"""Kernel text, compiler output and words are data: whatever they say, turn order, verdicts, prompts
+and the terminal stay as they are."""
+
+from __future__ import annotations
+
+import io
+import re
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents import search
+from astra_chat.agents import thread as facts
+from astra_chat.agents.brief import Setting, brief, read_stamp
+from astra_chat.agents.moderator import question
+from astra_chat.agents.payloads import MODEL_ROLES, Approval, Kernel, RoleName
+from astra_chat.agents.policy import next_speakers
+from astra_chat.agents.thread import Limits, Turn
+from astra_chat.console import console
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import BuildFailed, Crashed
+from astra_chat.transcript.reader import read
+from astra_chat.view import View
+from tests.chat_samples import (
+    BROKEN,
+    CASE,
+    SCALAR,
+    VECTOR,
+    analysis,
+    asking_turns,
+    baseline_turns,
+    build,
+    commission,
+    evaluation,
+    plan,
+    suite,
+    timed,
+    write_transcript,
+)
+
+TEXTS: list[str] = tomllib.loads((Path(__file__).parent / "injections.toml").read_text())["texts"]
+NEUTRAL = "nothing of note"
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2066-\u2069]")
+
+
+def source(text: str) -> str:
+    """A kernel that says it in a comment and in a string."""
+    literal = text.encode("unicode_escape").decode().replace('"', "'")
+    return f'/* {text.replace("*/", "")} */\nconst char* words = "{literal}";\n{VECTOR}'
+
+
+def in_words(text: str) -> list[Turn]:
+    """Every role says it in every field of its own."""
+    tests = suite((7, 12))
+    case = tests.cases[0].model_copy(update={"why": text})
+    card = plan(text).model_copy(
+        update={name: text for name in ("change", "why", "anchor", "metric", "risk")}
+    )
+    said = analysis("unsure").model_copy(update={"words": text, "bottleneck": text})
+    kernel = Kernel(words=text, source=VECTOR)
+    return [
+        Turn("user", commission()),
+        Turn("tester", tests.model_copy(update={"words": text, "cases": (case,)})),
+        *baseline_turns()[2:],
+        Turn("planner", card), Turn("coder", kernel), Turn("executor", build(VECTOR)),
+        Turn("executor", evaluation(VECTOR, timed(1.9))), Turn("profiler", said),
+    ]  # fmt: skip
+
+
+def in_a_kernel(text: str) -> list[Turn]:
+    """The best candidate so far says it."""
+    kernel = Kernel(words="", source=source(text))
+    return [
+        *baseline_turns(), Turn("planner", plan()), Turn("coder", kernel),
+        Turn("executor", build(kernel.source)),
+        Turn("executor", evaluation(kernel.source, timed(1.9))), Turn("profiler", analysis()),
+    ]  # fmt: skip
+
+
+def in_a_log(text: str) -> list[Turn]:
+    """The compiler says it, about a kernel that says it too."""
+    kernel = Kernel(words="", source=BROKEN + f"/* {text.replace('*/', '')} */")
+    log = f"line 1: error: #error {text}\nline 2: note: {text}"
+    report = build(kernel.source).model_copy(update={"result": BuildFailed(log=log)})
+    return [
+        *baseline_turns(), Turn("planner", plan()), Turn("coder", kernel), Turn("executor", report),
+    ]  # fmt: skip
+
+
+def in_a_crash(text: str) -> list[Turn]:
+    """The kernel's last words say it."""
+    return [
+        *baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR)),
+        Turn("executor", build(VECTOR)),
+        Turn("executor", evaluation(VECTOR, Crashed(case=CASE, message=f"signal 6\n{text}"))),
+    ]  # fmt: skip
+
+
+def in_a_rejection(text: str) -> list[Turn]:
+    """The human quotes it."""
+    kernel = Kernel(words="", source=VECTOR)
+    rejected = Approval(candidate=kernel.candidate, decision="reject", reason=text)
+    return [
+        *asking_turns(), Turn("planner", plan()), Turn("coder", kernel),
+        Turn("executor", build(VECTOR)), Turn("human", rejected),
+    ]  # fmt: skip
+
+
+PLACES = (in_words, in_a_kernel, in_a_log, in_a_crash, in_a_rejection)
+
+
+@pytest.fixture
+def setting(task: Task) -> Setting:
+    return Setting(task, SCALAR, "sglang", "virtual", Limits())
+
+
+def outline(prompt: str) -> list[str]:
+    """Titles of a prompt as who knows fences reads them: what a model may take for ours."""
+    titles, fence = [], ""
+    for line in prompt.split("\n"):
+        ticks = re.match(r"`{3,}", line)
+        if fence:
+            fence = "" if line == fence else fence
+        elif ticks:
+            fence = ticks[0]
+        elif re.match(r"#+ ", line):
+            titles.append(line.split(":")[0])
+    assert not fence, "a fence was left open"
+    return titles
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_nothing_changes(setting: Setting, place: Callable[[str], list[Turn]], text: str) -> None:
+    said, neutral = place(text), place(NEUTRAL)
+    for end in range(1, len(said) + 1):
+        assert next_speakers(said[:end], Limits()) == next_speakers(neutral[:end], Limits())
+        assert facts.gate(said[:end]) == facts.gate(neutral[:end])
+    assert (facts.best(said) is None) == (facts.best(neutral) is None)
+    assert (search.parent(said) is None) == (search.parent(neutral) is None)
+    for role in MODEL_ROLES:
+        _same_form(role, brief(role, setting, said), brief(role, setting, neutral))
+
+
+def _same_form(role: RoleName, prompt: str, neutral: str) -> None:
+    assert outline(prompt) == outline(neutral), role
+    assert read_stamp(prompt) == read_stamp(neutral)
+    assert prompt.split("\n")[-1] == neutral.split("\n")[-1]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_the_selectors_question_keeps_its_form(text: str) -> None:
+    asked, neutral = (question(in_words(one), ("planner", "tester")) for one in (text, NEUTRAL))
+    assert len(asked.split("\n")) == len(neutral.split("\n"))
+    assert asked.split("\n")[-1] == neutral.split("\n")[-1]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
+def test_the_terminal_shows_text_and_nothing_else(
+    tmp_path: Path, place: Callable[[str], list[Turn]]
+) -> None:
+    for number, text in enumerate(TEXTS):
+        out = io.StringIO()
+        view = View(console(out))
+        for record in read(write_transcript(tmp_path / f"{number}.jsonl", place(text))).records:
+            view.show(record)
+        shown = out.getvalue()
+        assert not CONTROL.search(shown), repr(text)
+        assert "\N{WHITE HEAVY CHECK MARK}" not in shown
+
+
+def test_markup_is_shown_as_it_stands() -> None:
+    out = io.StringIO()
+    console(out).print("[bold red]accepted[/bold red] :white_check_mark:")
+    assert out.getvalue() == "[bold red]accepted[/bold red] :white_check_mark:\n"
+
+
+def test_a_real_compiler_says_it_and_the_fixer_speaks(task: Task) -> None:
+    """nvcc prints the words; what counts is that there is no object."""
+    texts = [text for text in TEXTS if "\n" not in text and text.isprintable()]
+    errors = "\n".join(f"#error {text}" for text in texts)
+    kernel = Kernel(words="", source=f"{errors}\n{task.baseline}")
+    with Judge(task, pick_device("virtual", None)) as judge:
+        report = judge.build(kernel.source)
+    assert isinstance(report.result, BuildFailed) and "TERMINATE" in report.result.log
+    turns = [
+        *baseline_turns(), Turn("planner", plan()), Turn("coder", kernel), Turn("executor", report)
+    ]  # fmt: skip
+    assert next_speakers(turns, Limits()).speakers == ("fixer",)
