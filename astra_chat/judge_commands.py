@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.tasks_command import app as tasks_app
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -29,10 +31,6 @@ FinalOption = Annotated[
     bool, typer.Option("--final", help="As for a winner: sanitizers first, inputs drawn anew.")
 ]
 BaselineOption = Annotated[str, typer.Option(help="What to beat: sglang or paper.")]
-CheckTaskOption = Annotated[
-    str | None,
-    typer.Option("--check", help="A task: is its baseline right, do trivial outputs fail?"),
-]
 CaseOption = Annotated[
     list[str] | None,
     typer.Option(help="A further case as JSON, for example a failed one with its seed."),
@@ -47,32 +45,10 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(tasks)
+    app.add_typer(tasks_app, name="tasks")
     app.command()(check)
     app.command()(time)
     app.command()(profile)
-
-
-def tasks(
-    check: CheckTaskOption = None, device: DeviceOption = "auto", gpu: GpuOption = None
-) -> None:
-    """List the tasks that ship with Astra, or check that one is fit to judge by."""
-    from astra_chat.tools.tasks import find_task, task_names
-
-    if check is None:
-        for name in task_names():
-            print(f"{name}: {find_task(name).summary}")
-        return
-    from astra_chat.new_command import advice, complete_task
-    from astra_chat.tools.devices import pick_device
-    from astra_chat.tools.task_check import check_task
-
-    picked = pick_device(device, gpu)
-    task = complete_task(check, picked)
-    report = check_task(task, picked)
-    print("\n".join([*report.lines(), *advice(task, picked, report)]))
-    if not report.fit:
-        raise typer.Exit(1)
 
 
 def check(

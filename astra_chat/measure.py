@@ -1,4 +1,4 @@
-"""Figures of Astra itself: `python -m astra_chat.measure startup|turns|judge|noise|width`."""
+"""Figures of Astra itself: `python -m astra_chat.measure WHAT`, for WHAT see `--help`."""
 
 from __future__ import annotations
 
@@ -123,6 +123,23 @@ def judge(device: str) -> None:
             print(f"{name}: {total:.1f} s ({steps})")
 
 
+def mutation(count: int) -> None:
+    """The mutation score of every shipped task's own check cases, and its wall time in seconds."""
+    from astra_chat.tools.mutation.scoring import Scorer
+    from astra_chat.tools.oracle import Oracle
+    from astra_chat.tools.process import Stop
+    from astra_chat.tools.tasks import find_task, task_names
+
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["ASTRA_CACHE"] = cache
+        for name in task_names():
+            task = find_task(name)
+            oracle, start = Oracle(task), time.perf_counter()
+            score = Scorer(task, oracle, task.baseline, Stop(), count).suite()
+            oracle.close()
+            print(f"{name}: {time.perf_counter() - start:.1f} s", *score.lines(), sep="\n")
+
+
 def noise(device: str, repeats: int) -> None:
     """How often a baseline timed against itself would be accepted: each comparison on its own.
 
@@ -216,14 +233,17 @@ def _chat(folder: Path) -> tuple[float, int, Path]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.measure", description=__doc__)
-    parser.add_argument("what", choices=["startup", "turns", "judge", "noise", "width"])
+    parser.add_argument("what", choices=["startup", "turns", "judge", "mutation", "noise", "width"])
     parser.add_argument(
         "--device", default="virtual", help="of judge, noise and width: virtual, cuda, cuda:N"
     )
     parser.add_argument("--repeats", type=int, default=15, help="of noise: runs over all cases")
+    parser.add_argument("--mutants", type=int, default=48, help="of mutation: a task's seeded bugs")
     asked = parser.parse_args()
     if asked.what == "judge":
         judge(asked.device)
+    elif asked.what == "mutation":
+        mutation(asked.mutants)
     elif asked.what == "noise":
         noise(asked.device, asked.repeats)
     elif asked.what == "width":

@@ -1,4 +1,4 @@
-"""`astra-chat new`, and what `astra-chat tasks --check` says of a task that someone is writing."""
+"""`astra-chat new`, and what `astra-chat tasks check` says of a task that someone is writing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def new(
     print(f"{folder}/ is made of {origin}. To complete, in this order:")
     for place in marks(folder):
         print(f"  {folder}/{place}")
-    print(f"then: astra-chat tasks --check {folder}")
+    print(f"then: astra-chat tasks check {folder}")
 
 
 def complete_task(name: str, device: Device) -> Task:

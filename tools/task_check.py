@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from astra_chat.tools.checker import Checker
 from astra_chat.tools.hidden import draw
+from astra_chat.tools.mutation.scores import SuiteScore
+from astra_chat.tools.mutation.scoring import Scorer
 from astra_chat.tools.oracle import Oracle
 from astra_chat.tools.process import Stop
 from astra_chat.tools.runner import Runner
@@ -32,6 +34,8 @@ class TaskReport:
     trials: tuple[Trial, ...]
     undetected: tuple[str, ...]
     """Where a trivial output passes a whole family of values."""
+    bugs: SuiteScore | None = None
+    """Seeded bugs of the baseline that the check cases notice; None: not tried."""
 
     @property
     def fit(self) -> bool:
@@ -50,13 +54,18 @@ class TaskReport:
             note = f", {right} on which it is right" if right else ""
             told.append(f"{argument}: {output}: fails on {caught} of {len(own)} cases{note}")
         told += [f"  not told from work: {words}" for words in self.undetected]
+        told += self.bugs.lines() if self.bugs else []
         return [*told, "fit to judge by" if self.fit else "not fit to judge by"]
 
 
 def check_task(
-    task: Task, device: Device, tell: Callable[[int, int, str], None] = lambda *_: None
+    task: Task,
+    device: Device,
+    tell: Callable[[int, int, str], None] = lambda *_: None,
+    mutants: int = 0,
 ) -> TaskReport:
-    """Run the baseline on the task's cases and on drawn ones; try trivial outputs on the former."""
+    """Run the baseline on the task's cases and on drawn ones; try trivial outputs, and so many
+    seeded bugs, on the former."""
     oracle, stop = Oracle(task), Stop()
     checker = Checker(Runner(task, device, stop), oracle)
     try:
@@ -65,10 +74,13 @@ def check_task(
         own, hidden = truths[: len(task.check)], truths[len(task.check) :]
         failed, hidden_failed = checker.learn(own, tell), checker.learn(hidden, tell)
         found = trials(task, own, checker.yardstick)
+        bugs = None
+        if mutants and not failed:
+            bugs = Scorer(task, oracle, task.baseline, stop, mutants, tell).suite()
     finally:
         oracle.close()
     return TaskReport(
         cases=len(own), failed=tuple(failed), hidden=len(hidden),
         hidden_failed=tuple(hidden_failed), trials=tuple(found),
-        undetected=tuple(undetected(found)),
+        undetected=tuple(undetected(found)), bugs=bugs,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""check --explain, check --case and tasks --check, as a user types them."""
+"""check --explain, check --case and tasks check, as a user types them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_case_that_cannot_be_is_bad_input(command: Command, case: str, said: s
 
 
 def test_a_task_is_checked(command: Command) -> None:
-    code, out, _ = command("tasks", "--check", "silu_and_mul", "--device", "virtual")
+    code, out, _ = command("tasks", "check", "silu_and_mul", "--device", "virtual")
     assert code == 0 and "baseline: right on 30 of 30" in out and out.endswith("fit to judge by\n")
 
 

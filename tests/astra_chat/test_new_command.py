@@ -1,4 +1,4 @@
-"""`astra-chat new` and `tasks --check` on the command line: what is missing is said in words."""
+"""`astra-chat new` and `tasks check` on the command line: what is missing is said in words."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_new_lists_what_is_left_and_check_insists_on_it(tmp_path: Path) -> None:
     assert "rms_norm of the torch extension" in made.stdout
     places = [line.strip() for line in made.stdout.splitlines() if line.startswith("  mine/")]
     assert any(place.startswith("mine/baseline.cu, line") for place in places)
-    checked = astra(tmp_path, "tasks", "--check", "mine", "--device", "virtual")
+    checked = astra(tmp_path, "tasks", "check", "mine", "--device", "virtual")
     assert checked.returncode == 2 and checked.stdout == ""
     asked = [line.removeprefix("astra-chat:   ") for line in checked.stderr.splitlines()[1:]]
     assert asked == places

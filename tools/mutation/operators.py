@@ -255,7 +255,8 @@ def _return(code: Code, at: int) -> Iterator[Edit]:
 
 def _subscript(code: Code, at: int) -> Iterator[Edit]:
     """The neighbour is read or written: a[i] becomes a[i + 1]."""
-    if code.text(at) == "[" and code.is_operand(at - 1):
+    declared = at > 1 and code.tokens[at - 2].kind == "name" and code.text(at - 2) != "return"
+    if code.text(at) == "[" and code.is_operand(at - 1) and not declared:
         closing = code.closing(at)
         if closing is not None and closing > at + 1:
             inner = code.between(at + 1, closing - 1)

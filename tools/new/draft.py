@@ -9,7 +9,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
 MARK = "COMPLETE"
-"""Stands where a person has to look: `tasks --check` lists what is left of it."""
+"""Stands where a person has to look: `tasks check` lists what is left of it."""
 
 COLUMNS = 100
 

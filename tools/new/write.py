@@ -34,7 +34,7 @@ def task_toml(name: str, draft: Draft, origin: str) -> str:
     """The contract; lines that are guessed say so."""
     parts = [
         f"# Contract of {name}. Each comment that starts with {MARK} is for you: put right what it",
-        f"# names, then delete it. `astra-chat tasks --check {name}` lists those that are left.",
+        f"# names, then delete it. `astra-chat tasks check {name}` lists those that are left.",
         "schema = 1",
         f'name = "{name}"',
         f'summary = "{name}"  # {MARK}: the formula, in a line; the agents read it',

@@ -1,0 +1,54 @@
+"""`astra-chat tasks`: which tasks there are; `tasks check NAME`: whether one is fit to judge by."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")]
+GpuOption = Annotated[str | None, typer.Option(help="Whose time to estimate: h200, h100, ...")]
+NameArgument = Annotated[str, typer.Argument(help="A shipped task's name, or a task folder.")]
+MutantsOption = Annotated[
+    int, typer.Option(min=0, help="Seeded bugs of the baseline to try the check cases on.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def tasks(
+    context: typer.Context,
+    old: Annotated[str | None, typer.Option("--check", hidden=True)] = None,
+    device: Annotated[str, typer.Option(hidden=True)] = "auto",
+) -> None:
+    """List the tasks that ship with Astra; `tasks check` says whether one is fit to judge by."""
+    if context.invoked_subcommand is not None:
+        return
+    if old is not None:
+        check(old, device)
+        return
+    from astra_chat.tools.tasks import find_task, task_names
+
+    for name in task_names():
+        print(f"{name}: {find_task(name).summary}")
+
+
+@app.command()
+def check(
+    task: NameArgument,
+    device: DeviceOption = "auto",
+    gpu: GpuOption = None,
+    mutants: MutantsOption = 24,
+) -> None:
+    """Is a task fit to judge by: its baseline right, trivial outputs and seeded bugs noticed?"""
+    from astra_chat.new_command import advice, complete_task
+    from astra_chat.tools.devices import pick_device
+    from astra_chat.tools.task_check import check_task
+
+    picked = pick_device(device, gpu)
+    found = complete_task(task, picked)
+    report = check_task(found, picked, mutants=mutants)
+    print("\n".join([*report.lines(), *advice(found, picked, report)]))
+    if not report.fit:
+        raise typer.Exit(1)
