@@ -162,18 +162,6 @@ def _score(setting: Setting, thread: Thread) -> Section | None:
     )
 
 
-def _score(setting: Setting, thread: Thread) -> Section | None:
-    scores = facts.turns_of(thread, CaseScores)
-    if not scores:
-        return None
-    dropped = [f"kills none, not kept: {case.label}" for case in scores[-1].dropped]
-    lived = [f"lives, perhaps no bug: {name}" for name in scores[-1].survivors]
-    return Section(
-        "The score of your last cases, by seeded bugs of the baseline",
-        f"{scores[-1].words()}\n{_bullets([*dropped, *lived])}",
-    )
-
-
 def _log(setting: Setting, thread: Thread) -> Section | None:
     found = facts.rounds(thread)
     if not found:
