@@ -5,4 +5,3 @@ from __future__ import annotations
 from tests.tools.virtual_gpu.c_engine.both import on_both_engines
 
 globals().update(on_both_engines("test_loads"))
-globals().update(on_both_engines("test_tally"))

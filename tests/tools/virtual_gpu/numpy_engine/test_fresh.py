@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import numpy as np
+
+from astra_chat.tools.virtual_gpu.numpy_engine.fresh import KeySet
+
+
+def test_a_set_of_numbers_knows_which_are_new() -> None:
+    rng = np.random.default_rng(3)
+    known: set[int] = set()
+    keys = KeySet()
+    for size in (1, 1000, 5000, 5000):
+        drawn = np.unique(rng.integers(1, 8000, size).astype(np.uint64))
+        new = keys.add(drawn)
+        assert new.tolist() == [int(k) not in known for k in drawn]
+        known.update(int(k) for k in drawn)

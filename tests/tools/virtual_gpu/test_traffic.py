@@ -1,0 +1,67 @@
+"""What is read again, and from where."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from astra_chat.tools.virtual_gpu.specs import MIB, spec
+from astra_chat.tools.virtual_gpu.traffic import Traffic, traffic
+from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, Counters, Dim3, Launch, LaunchReport
+
+H200 = spec("h200")
+STREAM = Counters(
+    global_load_requests=1000, global_load_sectors=4000, global_load_lines=1000,
+    global_load_bytes=128000, unique_load_sectors=4000, block_load_sectors=4000,
+    load_buffer_sectors=10**6,
+)  # fmt: skip
+"""100 blocks that read 40 sectors each, once."""
+
+
+def of(counters: Counters, blocks: int = 100, *, ran: int = 100, warm: bool = False) -> Traffic:
+    launch = Launch("k", Dim3(blocks), Dim3(320), 0, b"")
+    return traffic(LaunchReport(launch, ran, counters), H200, 4, 1024, warm)
+
+
+def test_a_stream_comes_from_dram_once() -> None:
+    found = of(STREAM)
+    assert (found.loads, found.l1_misses, found.l2_misses) == (4000, 4000, 4000)
+    assert found.dram_share == 1 and found.load_density == 1
+
+
+def test_a_small_stream_is_found_in_l2_the_second_time_and_a_large_one_is_not() -> None:
+    assert of(STREAM, warm=True).l2_misses == 0
+    sectors = 400 * MIB // SECTOR_BYTES
+    large = replace(
+        STREAM, global_load_sectors=sectors, unique_load_sectors=sectors,
+        block_load_sectors=sectors, load_buffer_sectors=sectors,
+    )  # fmt: skip
+    assert of(large, warm=True).l2_misses == sectors
+
+
+def test_what_a_block_reads_again_comes_from_l1_while_it_fits() -> None:
+    again = replace(STREAM, global_load_sectors=8000, global_load_bytes=256000)
+    assert of(again).l1_misses == 4000
+    own = 100 * 2**20 // SECTOR_BYTES
+    much = replace(
+        again, global_load_sectors=200 * own, global_load_bytes=200 * own * 32,
+        block_load_sectors=100 * own, unique_load_sectors=100 * own, load_buffer_sectors=10**9,
+    )  # fmt: skip
+    assert of(much).l1_misses == pytest.approx(200 * own, rel=0.01)
+
+
+def test_blocks_that_ran_stand_for_the_others_but_share_what_they_shared() -> None:
+    assert of(STREAM, 1000).l2_misses == pytest.approx(40000)
+    table = replace(STREAM, unique_load_sectors=40)
+    assert of(table, 1000).l2_misses == pytest.approx(40)
+
+
+def test_sectors_that_are_not_filled_are_read_before_they_are_written() -> None:
+    stores = Counters(
+        global_store_requests=100, global_store_sectors=3200, global_store_lines=3200,
+        global_store_bytes=3200 * 4, unique_store_sectors=3200, store_buffer_sectors=10**6,
+    )  # fmt: skip
+    assert of(stores).dram_stores == pytest.approx(3200 * (2 - 4 / 32))
+    full = replace(stores, global_store_bytes=3200 * 32)
+    assert of(full).dram_stores == 3200
