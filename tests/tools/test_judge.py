@@ -87,8 +87,10 @@ def test_build_errors_come_with_their_lines(judge: Judge, scalar: str) -> None:
 
 
 def test_extra_cases_are_really_run(judge: Judge, scalar: str) -> None:
-    """Right for every case of the task, wrong for the one that the tester adds."""
-    marked = scalar.replace("const float up =", "const float up = tokens == 21 ? 0.5f :")
+    """Right for every case of the task, wrong for the one that the tester adds: of an even number
+    of vectors, which hidden cases do not have."""
+    odd = "const float up = tokens == 21 && d == 64 ? 0.5f :"
+    marked = scalar.replace("const float up =", odd)
     extra = Case(dims={"tokens": 21, "d": 64}, dtype="float16")
     assert isinstance(judge.check(marked).outcome, Correct)
     outcome = judge.check(marked, [extra]).outcome
