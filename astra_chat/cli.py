@@ -9,11 +9,14 @@ from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from astra_chat.tools.errors import AstraError
+
+if TYPE_CHECKING:
+    from astra_chat.transcript.reader import Transcript
 
 INTERRUPTED = 130
 KERNEL_FAILED = 1
@@ -190,6 +193,15 @@ def replay(
     turn: Annotated[
         int | None, typer.Option(metavar="N", help="With --prompts: of this turn alone.")
     ] = None,
+    rejudge: Annotated[
+        bool, typer.Option("--rejudge", help="Judge every candidate anew; exit 1 if any differs.")
+    ] = False,
+    device: Annotated[
+        str, typer.Option(help="With --rejudge: auto, cuda, cuda:N or virtual.")
+    ] = "auto",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="With --rejudge: even where kernels are not isolated.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a recorded run as the live run looked."""
@@ -201,7 +213,11 @@ def replay(
     transcript = read(file)
     if turn is not None and not prompts:
         raise BadInput("--turn N goes with --prompts")
-    if prompts:
+    if rejudge and prompts:
+        raise BadInput("--rejudge and --prompts do not go together")
+    if rejudge:
+        _rejudge(transcript, device, trust, as_json)
+    elif prompts:
         show_prompts(transcript, turn, as_json)
     elif as_json:
         from astra_chat.shows import print_json
@@ -216,6 +232,22 @@ def replay(
         raise BadInput(lacking)
     if lacking:
         _note(lacking)
+
+
+def _rejudge(transcript: Transcript, device: str, trust: bool, as_json: bool) -> None:
+    """Then and now, candidate by candidate; exit 1 if a verdict differs."""
+    from astra_chat.console import console
+    from astra_chat.rejudge import rejudge, rejudged_json, rejudged_text
+
+    found = rejudge(
+        transcript, device, trust=trust, on_each=lambda one: _note(f"{one.candidate} judged again")
+    )
+    if as_json:
+        print(rejudged_json(found))
+    else:
+        console().print(rejudged_text(found))
+    if not all(one.agrees for one in found):
+        raise typer.Exit(KERNEL_FAILED)
 
 
 def _note(words: str) -> None:
