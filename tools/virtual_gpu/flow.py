@@ -100,19 +100,24 @@ def control_flow(flat: FlatKernel, kernel: str) -> list[BasicBlock]:
 
 def destinations(instruction: Instruction) -> set[str]:
     """Names of the registers that an instruction writes."""
-    if instruction.family in NO_RESULT and not is_reducing_barrier(instruction):
+    if _has_no_result(instruction):
         return set()
     return {r.name for o in instruction.operands[:1] for r in registers_of(o)}
 
 
 def sources(instruction: Instruction) -> set[str]:
     """Names of the registers that an instruction reads, its guard included."""
-    plain = instruction.family in NO_RESULT and not is_reducing_barrier(instruction)
-    operands = instruction.operands if plain else instruction.operands[1:]
+    operands = instruction.operands if _has_no_result(instruction) else instruction.operands[1:]
     names = {r.name for o in operands for r in registers_of(o)}
     if instruction.guard is not None:
         names.add(instruction.guard.register.name)
     return names
+
+
+def _has_no_result(instruction: Instruction) -> bool:
+    if instruction.opcode.startswith("wmma.store"):
+        return True
+    return instruction.family in NO_RESULT and not is_reducing_barrier(instruction)
 
 
 def is_reducing_barrier(instruction: Instruction) -> bool:

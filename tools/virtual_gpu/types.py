@@ -46,7 +46,7 @@ class Counters:
 
     warp_instructions: Counter[str] = field(default_factory=Counter)
     """By class: int, float, half, special, convert, global, shared, shuffle, atomic, barrier,
-    control, move."""
+    control, move, tensor."""
     lane_instructions: int = 0
     """Active lanes summed over warp instructions: over 32 x warp instructions = efficiency."""
     global_load_requests: int = 0

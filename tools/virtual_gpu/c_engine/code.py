@@ -121,6 +121,8 @@ class Unit:
     barriers: list[str] = field(default_factory=list)
     symbols: list[str] = field(default_factory=list)
     """Variables of the module whose addresses the kernel wants."""
+    tables: list[str] = field(default_factory=list)
+    """Constants in C, each a declaration."""
     serial: bool = False
     """Blocks talk to each other through memory: they run one after the other."""
 
@@ -135,6 +137,15 @@ class Unit:
         if instruction not in self.instructions[-1:]:
             self.instructions.append(instruction)
         return len(self.instructions) - 1
+
+    def table(self, c_type: str, items: str) -> str:
+        """The name of an array of constants."""
+        tail = f"[] = {{{items}}};"
+        for number, known in enumerate(self.tables):
+            if known.endswith(tail) and f" {c_type} " in known:
+                return f"table{number}"
+        self.tables.append(f"static const {c_type} table{len(self.tables)}{tail}")
+        return f"table{len(self.tables) - 1}"
 
     def symbol(self, name: str) -> int:
         if name not in self.symbols:

@@ -95,11 +95,11 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: bool) -> str:
     return f"&sites[{number}]"
 
 
-def _c_space(space: str) -> str:
+def c_space(space: str) -> str:
     return _SPACES.get(space, space.upper())
 
 
-def _items(operand: Operand) -> tuple[Operand, ...]:
+def items_of(operand: Operand) -> tuple[Operand, ...]:
     return operand.items if isinstance(operand, Vector) else (operand,)
 
 
@@ -120,8 +120,8 @@ def load(code: Code) -> None:
     active = code.active()
     data = _room(code, form.size)
     site = site_of(code, form.size, writes=False, ordered=form.ordered)
-    code.warp(f"load(w, {site}, {_c_space(form.space)}, {where}, {active}, X{data});")
-    for item, slot in zip(_items(target), _slots(form, data), strict=True):
+    code.warp(f"load(w, {site}, {c_space(form.space)}, {where}, {active}, X{data});")
+    for item, slot in zip(items_of(target), _slots(form, data), strict=True):
         code.put(item, _extending(form.type), typed(slot, _extending(form.type)))
 
 
@@ -152,7 +152,7 @@ def _load_parameter(code: Code, form: _Form, target: Operand, source: Operand) -
     assert isinstance(source, Address) and isinstance(source.base, Symbol)
     at = code.unit.places[source.base.name].offset + source.offset
     bits = type_bits(form.type)
-    for place, item in enumerate(_items(target)):
+    for place, item in enumerate(items_of(target)):
         value = f"PARAM_READ({raw_type(bits)}, {at + place * bits // 8})"
         code.put(item, _extending(form.type), typed(value, _extending(form.type)))
 
@@ -163,11 +163,11 @@ def store(code: Code) -> None:
     form = _form(code, target)
     where = code.array(address(code, target), "uint64_t")
     data = _room(code, form.size)
-    for item, slot in zip(_items(source), _slots(form, data), strict=True):
+    for item, slot in zip(items_of(source), _slots(form, data), strict=True):
         code.lanes(f"{slot} = {code.reader(item, f'b{type_bits(form.type)}')};")
     active = code.active()
     site = site_of(code, form.size, writes=True, ordered=form.ordered)
-    code.warp(f"store(w, {site}, {_c_space(form.space)}, {where}, {active}, X{data});")
+    code.warp(f"store(w, {site}, {c_space(form.space)}, {where}, {active}, X{data});")
 
 
 @family("prefetch")
@@ -237,7 +237,7 @@ def atomic(code: Code) -> None:
     places, old = code.results("uint64_t"), code.results(raw)
     site = site_of(code, bits // 8, writes=True, ordered=True)
     code.warp(
-        f"{{ const uint32_t who = {active}; atomic_places(w, {site}, {_c_space(space)}, {where}, "
+        f"{{ const uint32_t who = {active}; atomic_places(w, {site}, {c_space(space)}, {where}, "
         f"who, (uint8_t **)X{places}); for (uint32_t l = 0; l < LANES; l++) if (who >> l & 1) {{ "
         f"{raw} *place = ({raw} *)X{places}[l]; const {raw} found = *place; X{old}[l] = found; "
         f"*place = {_update(how, type_name, sources)}; }} }}"

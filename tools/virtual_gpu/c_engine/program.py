@@ -94,6 +94,7 @@ def _source(
         '#include "simt.h"',
         *_table("struct site", "sites", unit.sites),
         *_table("struct barrier", "barriers", unit.barriers),
+        *unit.tables,
         *_table("struct mix", "mixes", _mixes(reference, firsts)),
         "struct regs {",
         "  uint32_t none[LANES];",

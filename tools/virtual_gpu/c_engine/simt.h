@@ -119,6 +119,16 @@ void redux(struct warp *w, uint32_t instruction, enum reduction how, uint32_t m,
            const uint32_t *named, uint32_t *result);
 void elect(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *named, uint32_t *lane, uint32_t *chosen);
 
+/* Tensor cores: which element of a matrix each lane's elements are. */
+enum format { F16, BF16, TF32, F32, S8, U8, S32 };
+struct fragment { uint8_t format, bits, elements; const uint16_t *at; };
+struct product { uint8_t m, n, k, integer, saturates; struct fragment a, b, c, d; };
+void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p, const uint32_t *const *ra,
+              const uint32_t *const *rb, const uint32_t *const *rc, uint32_t *const *rd);
+void together(struct warp *w, uint32_t instruction, uint32_t m);
+void take_matrix(const void *lines, int matrix, int transposed, uint32_t *out);
+void give_matrix(void *lines, int matrix, int transposed, const uint32_t *in);
+
 INLINE uint32_t mask_of(const uint32_t *predicate) {
   uint32_t mask = 0;
   EACH mask |= predicate[l] << l;

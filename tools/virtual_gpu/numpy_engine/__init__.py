@@ -23,6 +23,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine import (
     integers,
     loads,
     moves,
+    tensor,
     warps,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.program import Program, count, translate
@@ -40,6 +41,7 @@ FAMILY_MODULES = (
     integers,
     loads,
     moves,
+    tensor,
     warps,
 )
 """Importing them registers the families."""

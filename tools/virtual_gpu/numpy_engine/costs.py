@@ -25,6 +25,7 @@ TENTHS = 10
 CYCLES = {
     "int": 4, "float": 4, "half": 5, "global": 2, "move": 0, "control": 5, "convert": 8,
     "special": 20, "shuffle": 24, "shared": 29, "barrier": 20, "atomic": 20,
+    "tensor": 33,
 }  # fmt: skip
 """By class of Counters.warp_instructions, until the result can be used; the wait for global memory
 is not in here."""

@@ -95,7 +95,7 @@ def load(code: Code) -> Step:
     address = address_reader(code, code.operand(1))
     parts = form.parts(code, code.operand(0))
     writes = [code.writer(part, form.element) for part in parts]
-    fetch = _fetcher(form.space, form.site)
+    fetch = fetcher(form.space, form.site)
     active_lanes = code.active
 
     def step(f: Frame) -> None:
@@ -119,7 +119,7 @@ def _deliver(f: Frame, values: Array, element: Any, writes: list[Write]) -> None
 Fetch = Callable[[Frame, Array, Active], Array]
 
 
-def _fetcher(space: str, site: Site) -> Fetch:
+def fetcher(space: str, site: Site) -> Fetch:
     if space in ("global", "const"):
         counted = space == "global"
         return lambda f, address, active: fetch_global(f, site, address, active, counted)
@@ -193,7 +193,7 @@ def store(code: Code) -> Step:
     code.count(2)
     address = address_reader(code, code.operand(0))
     reads = [code.reader(part, form.element) for part in form.parts(code, code.operand(1))]
-    put = _putter(form.space, form.site)
+    put = putter(form.space, form.site)
     active_lanes = code.active
 
     def step(f: Frame) -> None:
@@ -220,7 +220,7 @@ def _gathered(f: Frame, reads: list[Read], element: Any, active: Active) -> Arra
 Put = Callable[[Frame, Array, Array, Active], None]
 
 
-def _putter(space: str, site: Site) -> Put:
+def putter(space: str, site: Site) -> Put:
     if space == "global":
         return lambda f, a, values, active: put_global(f, site, a, values, active)
     if space in ("shared", "local"):

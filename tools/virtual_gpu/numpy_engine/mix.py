@@ -26,6 +26,7 @@ _CLASSES = {
     "control": "bra brx ret exit trap brkpt membar fence griddepcontrol nanosleep pmevent "
     "__assertfail vprintf createpolicy",
     "special": "ex2 lg2 sin cos tanh rcp rsqrt sqrt",
+    "tensor": "mma",
     "move": "mov cvta",
     "global": "prefetch prefetchu cp",
 }
@@ -38,6 +39,8 @@ def class_of(instruction: Instruction) -> str:
     family, modifiers = instruction.family, instruction.modifiers
     if family in ("atom", "red") and any(m.startswith("shared") for m in modifiers):
         return "shared"
+    if family in ("wmma", "ldmatrix", "stmatrix"):
+        return "tensor" if "mma" in modifiers else _transfer_class(instruction)
     if family in _BY_FAMILY:
         return _BY_FAMILY[family]
     if family in ("ld", "st"):
@@ -52,6 +55,13 @@ def class_of(instruction: Instruction) -> str:
     if "f16" in last:
         return "half"
     return "float" if last in ("f32", "f64") else "int"
+
+
+def _transfer_class(instruction: Instruction) -> str:
+    """Of a fragment from or to memory."""
+    if instruction.family != "wmma":
+        return "shared"
+    return "shared" if any(m.startswith("shared") for m in instruction.modifiers) else "global"
 
 
 def instruction_mix(block: BasicBlock) -> Mix:

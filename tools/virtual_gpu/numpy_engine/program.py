@@ -189,6 +189,8 @@ def _narrowest(instruction: Instruction) -> int:
     family = instruction.family
     if family == "cp":
         return 4
+    if family == "wmma":
+        return 1
     if family not in ("ld", "st") or not (
         class_of(instruction) == "shared" or _is_generic(instruction)
     ):

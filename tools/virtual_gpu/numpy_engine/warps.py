@@ -15,6 +15,8 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES
 _LANES = np.arange(WARP_LANES, dtype=np.int64)
 _BIT = np.uint32(1) << np.arange(WARP_LANES, dtype=np.uint32)
 
+MISSING = "a lane of the member mask is not at this instruction, or one that is not named is"
+
 
 def rows(f: Frame, value: Array) -> Array:
     """A value of all lanes with one row a warp: [warps, 32]; 0-stride where it was uniform."""
@@ -38,7 +40,7 @@ def members(f: Frame, code: Code, named: Array, active: Active) -> Mask:
         raise f.fault(
             code.instruction,
             "shuffle_missing_lane",
-            "a lane of the member mask is not at this instruction, or one that is not named is",
+            MISSING,
             machine.LAUNCH_FAILURE,
             lane,
         )

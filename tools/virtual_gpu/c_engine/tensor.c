@@ -1,0 +1,88 @@
+/* Tensor-core instructions: a warp's registers as matrices. What is computed matrices.py says. */
+#include <string.h>
+#include "machine.h"
+
+#define LARGEST (32 * 32)
+
+static float tf32(uint32_t raw) { return f32(raw & 0xFFFFE000u); }
+
+/* One lane's element, out of its registers. */
+static uint32_t element(const struct fragment *f, const uint32_t *const *registers, int lane, int i) {
+  const int each = 32 / f->bits;
+  const uint32_t word = registers[i / each][lane];
+  return f->bits == 32 ? word : word >> i % each * f->bits & (((uint32_t)1 << f->bits) - 1);
+}
+
+static double real(enum format format, uint32_t raw) {
+  switch (format) {
+    case F16: return widen_f16(raw);
+    case BF16: return widen_bf16(raw);
+    case TF32: return tf32(raw);
+    default: return f32(raw);
+  }
+}
+static int64_t whole(enum format format, uint32_t raw) {
+  return format == U8 ? (int64_t)(raw & 0xFF) : format == S8 ? (int8_t)raw : (int32_t)raw;
+}
+
+static uint32_t from_real(enum format format, double value) {
+  if (format == F16) return narrow64_f16(value);
+  const float rounded = (float)value;
+  return rounded != rounded ? 0x7FFFFFFFu : bits32(rounded);
+}
+static uint32_t from_whole(int64_t value, int saturates) {
+  if (saturates) value = value > INT32_MAX ? INT32_MAX : value < INT32_MIN ? INT32_MIN : value;
+  return (uint32_t)value;
+}
+
+#define MULTIPLY(type, value) \
+  { \
+    type a[LARGEST], b[LARGEST], sum[LARGEST]; \
+    for (int l = 0; l < LANES; l++) { \
+      for (int i = 0; i < p->a.elements; i++) a[p->a.at[l * p->a.elements + i]] = value(p->a.format, element(&p->a, ra, l, i)); \
+      for (int i = 0; i < p->b.elements; i++) b[p->b.at[l * p->b.elements + i]] = value(p->b.format, element(&p->b, rb, l, i)); \
+      for (int i = 0; i < p->c.elements; i++) sum[p->c.at[l * p->c.elements + i]] = value(p->c.format, element(&p->c, rc, l, i)); \
+    } \
+    for (int row = 0; row < p->m; row++) \
+      for (int k = 0; k < p->k; k++) \
+        for (int column = 0; column < p->n; column++) \
+          sum[row * p->n + column] += a[row * p->k + k] * b[k * p->n + column]; \
+    for (int i = 0; i < p->m * p->n; i++) raw[i] = p->integer ? from_whole(sum[i], p->saturates) : from_real(p->d.format, sum[i]); \
+  }
+
+void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p, const uint32_t *const *ra,
+              const uint32_t *const *rb, const uint32_t *const *rc, uint32_t *const *rd) {
+  if (!m) return;
+  together(w, instruction, m);
+  uint32_t raw[LARGEST];
+  if (p->integer) MULTIPLY(int64_t, whole)
+  else MULTIPLY(double, real)
+  const int each = 32 / p->d.bits;
+  EACH for (int i = 0; i < p->d.elements; i++) {
+    const uint32_t value = raw[p->d.at[l * p->d.elements + i]];
+    uint32_t *word = &rd[i / each][l];
+    *word = i % each ? *word | value << i % each * p->d.bits : value;
+  }
+}
+
+/* PTX: all threads of a warp execute it, those that have ended included. */
+void together(struct warp *w, uint32_t instruction, uint32_t m) {
+  if (m && m != ~0u) fault_at(w, MISSING_LANE, instruction, LOWEST(m));
+}
+
+/* lines: 16 bytes of each lane; one of the four matrices to or from a register. */
+void take_matrix(const void *lines, int matrix, int transposed, uint32_t *out) {
+  const uint16_t(*half)[8] = (const uint16_t(*)[8])lines + 8 * matrix;
+  EACH {
+    const int a = l / 4, b = l % 4 * 2;
+    out[l] = transposed ? half[b][a] | (uint32_t)half[b + 1][a] << 16 : half[a][b] | (uint32_t)half[a][b + 1] << 16;
+  }
+}
+void give_matrix(void *lines, int matrix, int transposed, const uint32_t *in) {
+  uint16_t(*half)[8] = (uint16_t(*)[8])lines + 8 * matrix;
+  EACH {
+    const int a = l / 4, b = l % 4 * 2;
+    if (transposed) half[b][a] = in[l], half[b + 1][a] = in[l] >> 16;
+    else half[a][b] = in[l], half[a][b + 1] = in[l] >> 16;
+  }
+}

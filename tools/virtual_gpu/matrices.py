@@ -1,0 +1,204 @@
+"""Tensor-core instructions as both engines see them: formats, shapes, who holds which element.
+
+Fragments of mma are laid out as the PTX ISA says; those of wmma, which PTX leaves open, hold
+consecutive elements of the matrix's rows.
+
+Numerics: products are exact; they are added to the accumulator in float64, in the order of k, and
+the sum is rounded once, to nearest even. A GPU aligns the products of a step to the largest and
+cuts low bits off, so a result may differ from this by some units of the largest partial sum's last
+place: that is not measured yet.
+Integers wrap at 32 bits, or clamp with .satfinite. NaNs come out canonical.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from astra_chat.tools.virtual_gpu.modifiers import Modifiers
+from astra_chat.tools.virtual_gpu.syntax import Operand, Vector
+
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s8": 8, "u8": 8, "s32": 32}
+"""Formats of elements, and their widths; a tf32 is a float32 whose last 13 bits do not count."""
+_INPUTS = ("f16", "bf16", "tf32", "s8", "u8")
+_SUMS = ("f16", "f32", "s32")
+_MMA_SHAPES = {
+    "f16": ((16, 8, 8), (16, 8, 16)), "bf16": ((16, 8, 8), (16, 8, 16)),
+    "tf32": ((16, 8, 4), (16, 8, 8)), "int": ((16, 8, 16), (16, 8, 32)),
+}  # fmt: skip
+_WMMA_SHAPES = {"tf32": ((16, 16, 8),)}
+_WMMA_USUAL = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
+_WARP = 32
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """A warp's part of a matrix."""
+
+    format: str
+    rows: int
+    columns: int
+    at: tuple[tuple[int, ...], ...]
+    """[lane][element]: row * columns + column."""
+
+    @property
+    def elements(self) -> int:
+        """Of one lane."""
+        return len(self.at[0])
+
+    @property
+    def registers(self) -> int:
+        return self.elements * BITS[self.format] // 32
+
+    @property
+    def different(self) -> int:
+        """Of one lane's elements: those that are not copies of earlier ones."""
+        return self.rows * self.columns // _WARP
+
+
+@dataclass(frozen=True)
+class Product:
+    """D = A * B + C."""
+
+    a: Fragment
+    b: Fragment
+    c: Fragment
+    d: Fragment
+    saturates: bool
+
+    @property
+    def is_integer(self) -> bool:
+        return self.d.format == "s32"
+
+
+def mma_product(code: Modifiers) -> Product:
+    """Takes the modifiers of mma.sync. Raises PtxUnsupported."""
+    code.option("sync")
+    code.option("aligned")
+    code.option("row")
+    code.option("col")
+    d, a, b, c = _formats(code, 4)
+    m, n, k = _shape(code, _MMA_SHAPES[_family(code, a, b)])
+    if d != c or d not in _ACCUMULATORS[_family(code, a, b)]:
+        raise code.refuse("this accumulator")
+    accumulator = tuple(
+        tuple((lane // 4 + i // 2 * 8) * n + lane % 4 * 2 + i % 2 for i in range(4))
+        for lane in range(_WARP)
+    )
+    return Product(
+        Fragment(a, m, k, _mma_a(k, BITS[a])), Fragment(b, k, n, _mma_b(k, n, BITS[b])),
+        Fragment(c, m, n, accumulator), Fragment(d, m, n, accumulator),
+        code.flag("satfinite") if d == "s32" else False,
+    )  # fmt: skip
+
+
+_ACCUMULATORS = {
+    "f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "int": ("s32",),
+}  # fmt: skip
+
+
+def _family(code: Modifiers, a: str, b: str) -> str:
+    if a in ("s8", "u8") and b in ("s8", "u8"):
+        return "int"
+    if a != b or a not in _ACCUMULATORS:
+        raise code.refuse("this pair of formats")
+    return a
+
+
+def _mma_a(k: int, bits: int) -> tuple[tuple[int, ...], ...]:
+    """Register r holds elements of row lane / 4 + 8 * (r odd)."""
+    each = 32 // bits
+    return tuple(
+        tuple(
+            (lane // 4 + r % 2 * 8) * k + r // 2 * 4 * each + lane % 4 * each + j
+            for r in range(16 * k // _WARP // each)
+            for j in range(each)
+        )
+        for lane in range(_WARP)
+    )
+
+
+def _mma_b(k: int, n: int, bits: int) -> tuple[tuple[int, ...], ...]:
+    each = 32 // bits
+    return tuple(
+        tuple(
+            (r * 4 * each + lane % 4 * each + j) * n + lane // 4
+            for r in range(k * n // _WARP // each)
+            for j in range(each)
+        )
+        for lane in range(_WARP)
+    )
+
+
+def wmma_product(code: Modifiers) -> Product:
+    """Takes the modifiers of wmma.mma; with f16 only D and C are named. Raises PtxUnsupported."""
+    code.option("sync")
+    code.option("aligned")
+    for _ in ("a", "b"):
+        code.option("row", "col")
+    named = _formats(code, 2, 4)
+    d, a, b, c = named if len(named) == 4 else (named[0], "f16", "f16", named[1])
+    family = _family(code, a, b)
+    m, n, k = _shape(code, _WMMA_SHAPES.get(family, _WMMA_USUAL))
+    if d not in _ACCUMULATORS[family] or c not in _ACCUMULATORS[family]:
+        raise code.refuse("this accumulator")
+    return Product(
+        _wmma_fragment(a, m, k, inputs=True), _wmma_fragment(b, k, n, inputs=True),
+        _wmma_fragment(c, m, n, inputs=False), _wmma_fragment(d, m, n, inputs=False),
+        code.flag("satfinite") if d == "s32" else False,
+    )  # fmt: skip
+
+
+def wmma_transfer(code: Modifiers) -> tuple[Fragment, str]:
+    """Takes the modifiers of wmma.load and wmma.store: the fragment, and row or col."""
+    part = code.option("a", "b", "c", "d")
+    code.option("sync")
+    code.option("aligned")
+    order = code.option("row", "col")
+    (form,) = _formats(code, 1)
+    m, n, k = _shape(code, _WMMA_SHAPES.get(form, (*_WMMA_USUAL, (16, 16, 8))))
+    rows, columns = {"a": (m, k), "b": (k, n)}.get(part, (m, n))
+    if form not in (_INPUTS if part in "ab" else _SUMS):
+        raise code.refuse("this format")
+    fragment = _wmma_fragment(form, rows, columns, inputs=part in "ab")
+    return fragment, order
+
+
+def _wmma_fragment(form: str, rows: int, columns: int, *, inputs: bool) -> Fragment:
+    """An f16 input has 16 elements a lane whatever its shape: copies fill them."""
+    each = rows * columns // _WARP
+    copies = 16 // each if form == "f16" and inputs else 1
+    one = tuple(tuple(lane * each + i for i in range(each)) * copies for lane in range(_WARP))
+    return Fragment(form, rows, columns, one)
+
+
+def _formats(code: Modifiers, *counts: int) -> list[str]:
+    found = [m for m in code.instruction.modifiers if m in BITS]
+    if len(found) not in counts:
+        raise code.refuse("this number of formats")
+    for each in found:
+        code.flag(each)
+    return found
+
+
+def _shape(code: Modifiers, allowed: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:
+    names = {f"m{m}n{n}k{k}": (m, n, k) for m, n, k in allowed}
+    return names[code.option(*names)]
+
+
+def parts(code: Modifiers, operand: Operand, fragment: Fragment) -> tuple[Operand, ...]:
+    """The registers of a fragment."""
+    items = operand.items if isinstance(operand, Vector) else (operand,)
+    if len(items) != fragment.registers:
+        raise code.refuse("this number of registers")
+    return items
+
+
+def matrix_count(code: Modifiers) -> tuple[int, bool]:
+    """Takes the modifiers of ldmatrix and stmatrix but the space: matrices of 8x8, transposed?"""
+    code.option("sync")
+    code.option("aligned")
+    code.option("m8n8")
+    count = int(code.option("x1", "x2", "x4")[1])
+    code.option("b16")
+    return count, code.flag("trans")
