@@ -259,7 +259,14 @@ def _note(words: str) -> None:
 
 def _register_others() -> None:
     """Commands that live with what they command; each module offers register(app)."""
-    for name in ("judge_commands", "new_command", "approve_command", "models_command", "doctor"):
+    for name in (
+        "judge_commands",
+        "new_command",
+        "approve_command",
+        "models_command",
+        "doctor",
+        "report.command",
+    ):
         name = f"astra_chat.{name}"
         if find_spec(name) is not None:
             import_module(name).register(app)
