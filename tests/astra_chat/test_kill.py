@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.thread import Turn
+from astra_chat.agents.thread import Limits, Turn
 from astra_chat.models import open_models
 from astra_chat.request import Request, Wishes
 from astra_chat.resume import request_on, resumed
@@ -38,7 +38,10 @@ def hold(task: Task, out: Path, judge: FixedJudge, approver: str | None = None) 
         Session(request, judge=judge, past=past).run()
     else:
         models = open_models("scripted", task)
-        request = Request(task=task, device=DEVICE, models=models, folder=out, approver=approver)
+        limits = Limits(mutants=12)
+        request = Request(
+            task=task, device=DEVICE, models=models, limits=limits, folder=out, approver=approver
+        )
         Session(request, judge=judge).run()
 
 

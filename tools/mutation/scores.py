@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
-
 from astra_chat.tools.types import Case, Value
 
 
@@ -36,7 +34,6 @@ class CaseScores(Value):
     own: tuple[str, ...]
     """Of those, what the task's own check cases kill."""
     cases: tuple[CaseScore, ...]
-    seconds: float = Field(default=0.0, ge=0)
 
     @property
     def lived(self) -> tuple[str, ...]:

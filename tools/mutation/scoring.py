@@ -8,7 +8,6 @@ every run, with the seeds that the cases state.
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -17,7 +16,7 @@ from astra_chat.tools.cache import cache_folder, new_entry
 from astra_chat.tools.checker import Checker
 from astra_chat.tools.compare import compare
 from astra_chat.tools.devices import pick_device
-from astra_chat.tools.hidden import draw
+from astra_chat.tools.hidden import BUDGET_BYTES, draw
 from astra_chat.tools.mutation.mutants import (
     DEFAULT_COUNT,
     Built,
@@ -35,7 +34,7 @@ FIRST_WAVE = 8
 """Of the task's own cases."""
 MOST_BYTES = 2**24
 """Least bytes of a case that is scored."""
-VERSION = "1"
+VERSION = "2"
 """Of operators and scoring: what another one left on disk does not count."""
 
 Tell = Callable[[int, int, str], None]
@@ -76,9 +75,7 @@ class Scorer:
 
     def score(self, cases: Sequence[Case]) -> CaseScores:
         """The tester's cases beside the task's own. Raises BadInput where the oracle fails."""
-        start = time.monotonic()
-        found = self._kept("cases", cases, CaseScores, lambda: self._score(cases))
-        return found.model_copy(update={"seconds": time.monotonic() - start})
+        return self._kept("cases", cases, CaseScores, lambda: self._score(cases))
 
     def suite(self) -> SuiteScore:
         """The task's own cases, and drawn ones on the mutants that those let live."""
@@ -101,7 +98,11 @@ class Scorer:
     def _suite(self) -> SuiteScore:
         own = self._kept("own", (), _Own, self._own)
         lived = self._built([name for name in own.mutants if name not in own.killed])
-        drawn = draw(self._task, "virtual", random.Random(0))
+        drawn = [
+            case
+            for case in draw(self._task, "virtual", random.Random(0))
+            if self._task.least_bytes(case) <= BUDGET_BYTES["virtual"]
+        ]
         kills = self._killing(lived, self._learned(drawn)[0]) if lived else {}
         return SuiteScore(
             mutants=own.mutants, own=own.killed,

@@ -1,0 +1,37 @@
+"""Mutants are drawn evenly and repeatably, and built together; what is no C++ is dropped."""
+
+from __future__ import annotations
+
+import shutil
+
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.mutation.mutants import Mutant, build_mutants, mutants
+from astra_chat.tools.process import Stop
+from astra_chat.tools.tasks import Task, find_task
+from tests.chat_samples import SCALAR, task, task_folder
+
+__all__ = ["task", "task_folder"]
+
+
+def test_a_draw_is_even_repeatable_and_without_doubles() -> None:
+    source = find_task("fused_add_rmsnorm").baseline
+    drawn = mutants(source, 20, ("eps",))
+    assert drawn == mutants(source, 20, ("eps",)) and len(drawn) == 20
+    assert drawn[:8] == mutants(source, 8, ("eps",))
+    assert len({m.source for m in drawn}) == 20 and source not in {m.source for m in drawn}
+    assert len({m.operator for m in drawn}) >= 12, "no operator twice before the others"
+    assert mutants(source, 8, ("eps",), seed=1) != drawn[:8]
+
+
+def test_a_source_without_faults_has_no_mutants() -> None:
+    assert mutants("void f() {}", 5) == []
+
+
+def test_those_that_are_no_c_are_dropped_and_the_others_share_a_file(task: Task) -> None:
+    assert shutil.which("g++")
+    good = mutants(SCALAR, 3)
+    bad = Mutant("broken", 5, "", "", SCALAR.replace("2.0f", "2.0f +* no_name"))
+    found = build_mutants(task, [good[0], bad, *good[1:]], pick_device("virtual"), Stop())
+    assert [one.mutant for one in found] == good
+    assert len({one.build.folder for one in found}) == 1
+    assert len({one.entry for one in found}) == 3

@@ -1,0 +1,65 @@
+"""Real mutants on the virtual GPU: who is killed by which case, and what stays on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.mutation.mutants import Mutant
+from astra_chat.tools.mutation.scoring import Scorer
+from astra_chat.tools.oracle import Oracle
+from astra_chat.tools.process import Stop
+from astra_chat.tools.tasks import Task
+from astra_chat.tools.types import Case
+from tests.chat_samples import DEVICE, SCALAR, task, task_folder
+
+__all__ = ["task", "task_folder"]
+
+EMPTY_ROW = Case(dims={"rows": 1, "d": 4}, dtype="float32")
+MANY = Case(dims={"rows": 130, "d": 20}, dtype="float32")
+TOO_LARGE = Case(dims={"rows": 4096, "d": 4096}, dtype="float32")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is read that another version of the operators left."""
+    monkeypatch.setattr("astra_chat.tools.mutation.scoring.cache_folder", lambda kind: tmp_path)
+
+
+def test_mutants_that_the_task_lets_live_are_killed_by_a_telling_case(task: Task) -> None:
+    """The task's own cases fit into one round of its 256 threads: a wrong step is not seen."""
+    weak = task.model_copy(update={"check": (EMPTY_ROW,)})
+    with Judge(weak, DEVICE) as judge:
+        scores = judge.score([MANY, EMPTY_ROW, TOO_LARGE], 16)
+        again = judge.score([MANY, EMPTY_ROW, TOO_LARGE], 16)
+    assert scores == again
+    assert len(scores.mutants) >= 8 and scores.own and scores.lived
+    many, empty, large = scores.cases
+    assert set(empty.kills) == set(scores.own), "the same case kills the same mutants"
+    assert set(many.kills) > set(empty.kills) or scores.new
+    assert set(scores.new) <= set(many.kills) and scores.new
+    assert "too large" in large.unjudged and large.kept
+
+
+def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astra_chat.tools.runner.CALL_TIMEOUT_S", 4.0)
+    changes = {
+        "hangs": ("    out[i] =", "    while (true) out[i] ="),
+        "tail": ("i < total;", "i + 1 < total;"),
+        "outside": ("= 2.0f * in[i]", "= 2.0f * in[i + 100000]"),
+        "same": ("2.0f * in[i]", "in[i] * 2.0f"),
+    }
+    made = [Mutant(name, 1, "", "", SCALAR.replace(*c)) for name, c in changes.items()]
+    assert all(mutant.source != SCALAR for mutant in made)
+    monkeypatch.setattr("astra_chat.tools.mutation.scoring.mutants", lambda *_: made)
+    oracle = Oracle(task)
+    try:
+        suite = Scorer(task, oracle, SCALAR, Stop(), 4).suite()
+    finally:
+        oracle.close()
+    assert suite.own == tuple(mutant.name for mutant in made[:3])
+    assert suite.survivors == (made[3].name,)
