@@ -139,6 +139,14 @@ def _contract(setting: Setting, thread: Thread) -> Section:
     )
 
 
+def _headers(setting: Setting, thread: Thread) -> Section | None:
+    texts = setting.task.header_texts()
+    if not texts:
+        return None
+    blocks = [f'#include "{name}":\n{fenced(text)}' for name, text in texts.items()]
+    return Section("Headers of the task that a candidate may include", "\n".join(blocks), 4)
+
+
 def _baseline(setting: Setting, thread: Thread) -> Section:
     spare = 0 if facts.best(thread) is None else 2
     title = f"The baseline to beat ({setting.tier})"
@@ -309,8 +317,8 @@ SINGLE_BESIDES: dict[str, tuple[Callable[[Setting, Thread], Section | None], ...
 SECTIONS: dict[RoleName, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
     "tester": (_task, _baseline, _tests, _log, _score),
     "planner": (_task, _baseline, _log, _ledger, _parent, _profile),
-    "coder": (_task, _contract, _baseline, _parent, _plan),
-    "fixer": (_task, _contract, _plan, _failing),
+    "coder": (_task, _contract, _headers, _baseline, _parent, _plan),
+    "fixer": (_task, _contract, _headers, _plan, _failing),
     "profiler": (_task, _log, _ledger, _plan, _last_report),
     "single": (_task, _baseline),
 }

@@ -34,7 +34,8 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str = ARCH) -> N
 
 def compile_kernel(task: Task, source: str, scratch: Path, toolkit: Toolkit, arch: str) -> Path:
     """Object file of a candidate, with the flags it was judged by; machine code and PTX."""
-    (scratch / "kernel.cu").write_text(source)
+    for name, text in {**task.header_texts(), "kernel.cu": source}.items():
+        (scratch / name).write_text(text)
     virtual = arch.replace("sm_", "compute_")
     command = [
         str(toolkit.nvcc), *task.flags, f"-gencode=arch={virtual},code=[{arch},{virtual}]",

@@ -79,14 +79,16 @@ def build_all(
     toolkit = find_toolkit()
     command = nvcc_command(task, device, toolkit)
     folder = cache_folder("builds")
-    finals = [folder / sha256_of("\0".join([toolkit.version, *command, s]))[:32] for s in sources]
+    own = task.header_texts()
+    key = [toolkit.version, *command, *(part for item in own.items() for part in item)]
+    finals = [folder / sha256_of("\0".join([*key, s]))[:32] for s in sources]
     known = [final.is_dir() for final in finals]
     missing = {f: s for f, s, k in zip(finals, sources, known, strict=True) if not k}
     failures: dict[Path, BuildFailed | TimedOut] = {}
     if missing:
         with tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch:
             walls = _walls(Path(scratch), headers)
-            failures = _build_missing(missing, command, walls, stop or Stop())
+            failures = _build_missing(missing, own, command, walls, stop or Stop())
     seconds = time.monotonic() - start
     return [
         failures[final] if final in failures else _read(final, cached, seconds)
@@ -112,7 +114,11 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
 
 
 def _build_missing(
-    missing: dict[Path, str], command: list[str], walls: Walls, stop: Stop
+    missing: dict[Path, str],
+    headers: dict[str, str],
+    command: list[str],
+    walls: Walls,
+    stop: Stop,
 ) -> dict[Path, BuildFailed | TimedOut]:
     """One graph for all; the good ones move into the cache, the others are returned."""
     scratch = walls.write[0]
@@ -124,7 +130,8 @@ def _build_missing(
     for index, source in enumerate(missing.values()):
         entry = scratch / str(index)
         entry.mkdir()
-        (entry / "kernel.cu").write_text(source)
+        for name, text in {**headers, "kernel.cu": source}.items():
+            (entry / name).write_text(text)
         graph += [f"build {index}/kernel.so: nvcc {index}/kernel.cu", f"  dir = {index}"]
     (scratch / "build.ninja").write_text("\n".join([*graph, ""]))
     timed_out = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise, takewhile
 
 from astra_chat.tools import policy
@@ -13,10 +13,11 @@ _ASM = ("asm", "__asm__", "__asm")
 _OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
 
 
-def guard(source: str, entry: str) -> tuple[Finding, ...]:
+def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Finding, ...]:
     """Every place of `source` that breaks the policy, by line; empty if there is none.
 
-    `entry` is the launcher that must be defined as extern "C". Nothing is preprocessed: text in a
+    `entry` is the launcher that must be defined as extern "C"; `headers` are the task's own files,
+    the only ones that may be included in quotes. Nothing is preprocessed: text in a
     branch of #if that is not taken counts too.
     """
     if len(source.encode(errors="replace")) > policy.SOURCE_BYTES:
@@ -25,7 +26,7 @@ def guard(source: str, entry: str) -> tuple[Finding, ...]:
     code = [token for token in found if not token.directive]
     findings = [
         *(Finding(line=t.line, what=t.text) for t in found if t.kind == "bad"),
-        *_directives(found),
+        *_directives(found, headers),
         *_names(found),
         *_assembly(found),
         *_assembly_places(code),
@@ -36,7 +37,7 @@ def guard(source: str, entry: str) -> tuple[Finding, ...]:
     return tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.line))
 
 
-def _directives(found: list[Token]) -> Iterator[Finding]:
+def _directives(found: list[Token], headers: Collection[str]) -> Iterator[Finding]:
     for index, token in enumerate(found):
         if token.kind != "directive":
             continue
@@ -44,7 +45,7 @@ def _directives(found: list[Token]) -> Iterator[Finding]:
         words = " ".join(t.text for t in rest)
         refused: str | None = None
         if token.text in ("include", "include_next", "import", "embed"):
-            refused = _include(token.text, rest[0] if rest else None)
+            refused = _include(token.text, rest[0] if rest else None, headers)
         elif token.text == "pragma" and not policy.PRAGMAS.match(words):
             refused = f"#pragma {words}: only unroll and diagnostics"
         elif token.text in ("line", "ident", "sccs", "assert"):
@@ -57,13 +58,16 @@ def _inside_directive(token: Token) -> bool:
     return bool(token.directive) and token.kind != "directive"
 
 
-def _include(directive: str, header: Token | None) -> str | None:
+def _include(directive: str, header: Token | None, headers: Collection[str]) -> str | None:
     if directive != "include":
         return f"#{directive}: only #include"
     if header is None or header.kind != "header":
         return "#include of a macro: name the header in <>"
     if header.text.startswith('"'):
-        return f"#include {header.text}: a candidate is one file; system headers stand in <>"
+        if header.text.strip('"') in headers:
+            return None
+        own = f"in quotes stand {', '.join(headers)}" if headers else "a candidate is one file"
+        return f"#include {header.text}: {own}; system headers stand in <>"
     if not policy.HEADERS.fullmatch(header.text):
         return f"#include {header.text}: not among the headers that kernels need"
     return None

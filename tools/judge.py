@@ -217,13 +217,13 @@ class Judge:
         if not self._trust and not is_shipped(source):
             require_isolation()
         with steps.step("guard"):
-            findings = guard(source, self.task.entry)
+            findings = guard(source, self.task.entry, self.task.headers)
         if findings:
             return Refused(gate="guard", findings=findings)
         self._oracle.prepare()
         self._tell("build", 0, 1, "nvcc")
         with steps.step("build"):
-            ahead = [one for one in also if not guard(one, self.task.entry)]
+            ahead = [one for one in also if not guard(one, self.task.entry, self.task.headers)]
             baseline, built, *_ = build_all(
                 self.task, [self.baseline, source, *ahead], self.device, self._stop
             )

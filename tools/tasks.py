@@ -1,6 +1,7 @@
 """A task folder read into values: the contract of a kernel, its cases and its tolerances.
 
-The folder holds task.toml, baseline.cu, reference.py and, where there are any, paper.cu, script/.
+The folder holds task.toml, baseline.cu, reference.py and, where there are any, headers, paper.cu
+and script/.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ BUILTIN = Path(__file__).resolve().parent.parent / "sglang_kernels"
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 
 Name = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(cuh|cu|h|hpp|inl)$")]
 Extent = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\*[a-z0-9_]+)*$")]
 """A product of dims and integers: "tokens", "2*d"."""
 
@@ -117,6 +119,8 @@ class Task(Value):
     """Operations of one call, for the physical limit: "8*tokens*d"."""
     flags: tuple[str, ...]
     """nvcc flags of baseline and candidates alike: upstream's."""
+    headers: tuple[HeaderName, ...] = ()
+    """Files of the folder that baseline and candidates may include, by name in quotes."""
     check: tuple[Case, ...] = Field(min_length=1)
     bench: tuple[tuple[Case, float], ...] = Field(min_length=1)
     """Cases and weights."""
@@ -135,6 +139,8 @@ class Task(Value):
                     raise ValueError(f"'{factor}' in '{extent}' is neither a dim nor a number")
         if wide := [arg.name for arg in self.args if arg.strided and len(arg.shape) != 2]:
             raise ValueError(f"'{wide[0]}' is strided, so it must have two dims")
+        if lacking := [name for name in self.headers if not (self.folder / name).is_file()]:
+            raise ValueError(f"headers: {lacking[0]} is not in the task's folder")
         if not any(arg.written for arg in self.args):
             raise ValueError("no argument is written: nothing could be checked")
         for case in (*self.check, *(c for c, _ in (*self.bench, *self.demo))):
@@ -149,6 +155,10 @@ class Task(Value):
     @property
     def baseline(self) -> str:
         return (self.folder / "baseline.cu").read_text()
+
+    def header_texts(self) -> dict[str, str]:
+        """Text of every header, by name."""
+        return {name: (self.folder / name).read_text() for name in self.headers}
 
     def files(self) -> dict[str, str]:
         """Text of every file a stranger needs to judge again, by name in the folder."""

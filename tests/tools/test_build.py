@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.build import Build, build, build_all, parse_ptxas, readable_log
 from astra_chat.tools.process import Cancelled, Stop
-from astra_chat.tools.tasks import find_task
+from astra_chat.tools.tasks import find_task, load_task
 from astra_chat.tools.types import BuildFailed, Device
 
 TASK = find_task("silu_and_mul")
@@ -83,3 +84,18 @@ def test_a_log_is_cut_to_the_errors_with_their_lines() -> None:
         "    int z = y;",
     ]
     assert len(shown.splitlines()) <= 40
+
+
+def test_a_tasks_headers_are_included_and_part_of_the_key(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(TASK.folder, folder)
+    (folder / "rows.cuh").write_text("#define ROWS 128\n")
+    task = load_task(folder).model_copy(update={"headers": ("rows.cuh",)})
+    source = '#include "rows.cuh"\n' + KERNEL.replace("tile[128]", "tile[ROWS]")
+    first = build(task, source, H200)
+    assert isinstance(first, Build) and first.resources[0].static_shared_bytes == 512
+    assert build(task, source, H200).cached  # type: ignore[union-attr]
+    (folder / "rows.cuh").write_text("#define ROWS 256\n")
+    second = build(task, source, H200)
+    assert isinstance(second, Build) and second.resources[0].static_shared_bytes == 1024
+    assert isinstance(build(TASK, source, H200), BuildFailed), "without it, it does not build"

@@ -120,3 +120,19 @@ def test_a_case_outside_the_domain_is_refused(folder: Path) -> None:
 def test_a_task_that_writes_nothing_is_refused(folder: Path) -> None:
     edit(folder, 'access = "write"', 'access = "read"')
     assert "no argument is written" in message(folder)
+
+
+def test_headers_have_to_be_there_and_are_part_of_the_task(folder: Path) -> None:
+    edit(folder, "flags = [", 'headers = ["rows.cuh"]\nflags = [')
+    with pytest.raises(BadInput, match=r"headers: rows\.cuh is not in the task's folder"):
+        load_task(folder)
+    (folder / "rows.cuh").write_text("#pragma once\n")
+    task = load_task(folder)
+    assert task.header_texts() == {"rows.cuh": "#pragma once\n"} and "rows.cuh" in task.files()
+
+
+@pytest.mark.parametrize("name", ["../rows.cuh", "/etc/passwd", "rows.txt", "a/b.cuh", ""])
+def test_a_header_is_a_file_of_the_folder_itself(folder: Path, name: str) -> None:
+    edit(folder, "flags = [", f'headers = ["{name}"]\nflags = [')
+    with pytest.raises(BadInput, match="headers"):
+        load_task(folder)

@@ -25,13 +25,15 @@ def new_task(name: str, kernel: Path, function: str | None = None) -> tuple[Path
         raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")
     source = _read(kernel)
     try:
+        headers = headers_of(source, kernel.parent)
         draft = draft_of(source, name, function)
         if not draft.dims or not any(t.written for t in draft.tensors):
             what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
             raise BadInput(f"{draft.origin} takes {what}: a task needs one")
     except BadInput as error:
         raise BadInput(f"{kernel}: {error}") from None
-    texts = files(name, draft, f"{kernel.name}, {draft.origin}, as its author wrote it")
+    origin = f"{kernel.name}, {draft.origin}, as its author wrote it"
+    texts = files(name, draft, origin, tuple(headers)) | headers
     folder.mkdir(parents=True)
     for file, text in texts.items():
         (folder / file).write_text(text)
@@ -50,7 +52,6 @@ def _read(kernel: Path) -> str:
 def draft_of(source: str, name: str, function: str | None) -> Draft:
     """What a kernel file offers, as a draft. Raises BadInput in words."""
     found = pieces(source)
-    _require_one_file(found)
     plain = code(found)
     defined = functions(plain)
     names = {piece.text for piece in plain}
@@ -65,14 +66,38 @@ def draft_of(source: str, name: str, function: str | None) -> Draft:
     return c_launcher.draft_of(launchers[chosen], source, entry)
 
 
-def _require_one_file(found: Sequence[Piece]) -> None:
-    for piece in found:
-        if piece.token.kind == "header" and piece.text.startswith('"'):
-            if not framework.is_framework_header(piece.text):
-                raise BadInput(
-                    f"line {piece.token.line}: it includes {piece.text}: a kernel is one file so"
-                    " far; put the header's text in its place"
-                )
+def headers_of(source: str, beside: Path) -> dict[str, str]:
+    """Text of every file that a kernel includes by a name in quotes, and of those that these do.
+
+    Raises BadInput where one does not lie in the kernel's own folder.
+    """
+    found: dict[str, str] = {}
+    waiting = _own_includes(source)
+    while waiting:
+        piece = waiting.pop()
+        name = piece.text.strip('"')
+        if name in found:
+            continue
+        path = beside / name
+        if Path(name).name != name or not path.is_file():
+            raise BadInput(
+                f"line {piece.token.line}: it includes {piece.text}, which is not a file beside it:"
+                " put it there, or its text in its place"
+            )
+        found[name] = _read(path)
+        waiting += _own_includes(found[name])
+    return dict(sorted(found.items()))
+
+
+def _own_includes(source: str) -> list[Piece]:
+    """Names in quotes that are no framework's."""
+    return [
+        piece
+        for piece in pieces(source)
+        if piece.token.kind == "header"
+        and piece.text.startswith('"')
+        and not framework.is_framework_header(piece.text)
+    ]
 
 
 def _chosen(names: Sequence[str], wanted: str | None, verb: str) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import keyword
+from collections.abc import Sequence
 
 from astra_chat.tools.new.draft import MARK, Draft, Scalar, Tensor
 
@@ -21,16 +23,16 @@ LARGEST = {"only": 16777216, "first": 65536, "last": 16384}
 DEFAULTS = {"float": "1.0", "int64_t": "1"}
 
 
-def files(name: str, draft: Draft, origin: str) -> dict[str, str]:
-    """Text by file name. `origin` says where the kernel came from."""
+def files(name: str, draft: Draft, origin: str, headers: Sequence[str] = ()) -> dict[str, str]:
+    """Text by file name. `origin` says where the kernel came from; `headers` lie beside it."""
     return {
-        "task.toml": task_toml(name, draft, origin),
+        "task.toml": task_toml(name, draft, origin, headers),
         "baseline.cu": draft.baseline,
         "reference.py": reference_py(name, draft),
     }
 
 
-def task_toml(name: str, draft: Draft, origin: str) -> str:
+def task_toml(name: str, draft: Draft, origin: str, headers: Sequence[str] = ()) -> str:
     """The contract; lines that are guessed say so."""
     parts = [
         f"# Contract of {name}. Each comment that starts with {MARK} is for you: put right what it",
@@ -42,6 +44,7 @@ def task_toml(name: str, draft: Draft, origin: str) -> str:
         f"dtypes = {json.dumps(draft.dtypes)}{_dtypes_mark(draft)}",
         f'flops = "{"*".join(draft.dims)}"  # {MARK}: arithmetic of one call, such as "4*rows*d"',
         'flags = ["-O3", "-std=c++17", "--expt-relaxed-constexpr"]',
+        *([f"headers = {json.dumps(headers)}"] if headers else []),
         *_args(draft),
         *_scalars(draft),
         "",
@@ -167,6 +170,11 @@ def _bench_rows(draft: Draft, rows: tuple[int, ...]) -> list[str]:
     ]
 
 
+def _local(name: str) -> str:
+    """A variable for an argument, "in" for one, which is no name in Python."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
 def reference_py(name: str, draft: Draft) -> str:
     """Inputs are drawn as task.toml shapes them; the formula is the user's to write."""
     read = [t for t in draft.tensors if not t.written]
@@ -174,7 +182,7 @@ def reference_py(name: str, draft: Draft) -> str:
     unpack = [f'    {d} = case.dims["{d}"]' for d in draft.dims]
     drawn = [f'        "{t.name}": {_draw(draft, t)},' for t in read]
     results = [f'        "{t.name}": ...,  # {_words(draft, t)}' for t in written]
-    given = [f'    {t.name} = inputs["{t.name}"].double()' for t in read]
+    given = [f'    {_local(t.name)} = inputs["{t.name}"].double()' for t in read]
     scalars = [
         f"    {s.name} = {_scalar(s).split('value = ')[1].split(' ')[0]}  # as in task.toml"
         for s in draft.scalars

@@ -45,7 +45,6 @@ def test_one_of_several_is_chosen() -> None:
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ('#include "mine.cuh"\n', 'line 1: it includes "mine.cuh": a kernel is one file'),
         ("__global__ void k(float* x) {}", "no launcher for k"),
         ("int main() { return 0; }", "no CUDA kernel"),
         ("", "no CUDA kernel"),
@@ -64,3 +63,23 @@ def test_names_and_files_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "binary.cu").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match="not text"):
         new_task("mine", tmp_path / "binary.cu")
+
+
+def test_files_beside_it_come_along(tmp_path: Path) -> None:
+    beside = tmp_path / "theirs"
+    beside.mkdir()
+    (beside / "common.cuh").write_text('#pragma once\n#include "deep.h"\n')
+    (beside / "deep.h").write_text('#pragma once\n#include "common.cuh"\n')
+    (beside / "unused.h").write_text("")
+    (beside / "kernel.cu").write_text(f'#include "common.cuh"\n{launcher("float* y, int n")}')
+    folder, _ = new_task("doubled", beside / "kernel.cu")
+    assert (folder / "deep.h").read_text() == (beside / "deep.h").read_text()
+    assert 'headers = ["common.cuh", "deep.h"]' in (folder / "task.toml").read_text()
+    assert not (folder / "unused.h").exists()
+
+
+def test_a_file_that_is_not_beside_it_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kernel.cu").write_text('\n#include "mine.cuh"\n')
+    with pytest.raises(BadInput, match=r'line 2: it includes "mine\.cuh", which is not a file'):
+        new_task("doubled", tmp_path / "kernel.cu")
+    assert not Path("doubled").exists()
