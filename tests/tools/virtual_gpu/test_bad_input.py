@@ -34,8 +34,8 @@ def test_more_shared_memory_and_threads_than_the_gpu_has(tmp_path: Path) -> None
     source = tmp_path / "much.cu"
     source.write_text(
         "#include <cstdio>\n__global__ void k() { extern __shared__ int s[]; s[threadIdx.x] = 1; }\n"
-        "int main() {\n"
-        "  int a = cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, 150000);\n"
+        "int main() {\n  int a = cudaFuncSetAttribute(\n"
+        "      k, cudaFuncAttributeMaxDynamicSharedMemorySize, 150000);\n"
         "  k<<<1, 32, 150000>>>();\n  int b = cudaGetLastError();\n"
         '  k<<<1, 2048>>>();\n  std::printf("%d %d %d\\n", a, b, cudaGetLastError());\n}\n'
     )
