@@ -15,6 +15,18 @@ _TYPES = frozenset(
 )
 
 
+_ONLY_ON_A_GPU = ("wgmma", "tcgen05", "mapa", "getctarank", "setmaxnreg", "multimem", "tensormap")
+"""Families that work with clusters, with TMA or across warps in ways nothing here has."""
+
+
+def needs_gpu(instruction: Instruction) -> bool:
+    """Is it one of those, a tensor map's copy, or anything of a cluster?"""
+    opcode = instruction.opcode
+    return instruction.family in _ONLY_ON_A_GPU or opcode.startswith(
+        ("barrier.cluster", "cp.async.bulk.tensor", "fence.proxy.tensormap")
+    )
+
+
 def is_type(modifier: str) -> bool:
     return modifier in _TYPES
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.modifiers import Modifiers
+from astra_chat.tools.virtual_gpu.modifiers import Modifiers, needs_gpu
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
@@ -92,6 +92,8 @@ class Code(Modifiers):
 
     def translate(self) -> Step:
         """The step of this instruction. Raises PtxUnsupported."""
+        if needs_gpu(self.instruction):
+            raise self.refuse("this needs a GPU: it")
         handler = FAMILIES.get((self.instruction.family, self.kind)) or FAMILIES.get(
             (self.instruction.family, "")
         )

@@ -42,7 +42,8 @@ _TF32 = np.uint32(0xFFFFE000)
 def _decode(raw: Array, form: str) -> Array:
     """Raw bits as float64, or whole numbers as int64."""
     if form in ("f16", "bf16"):
-        return widened(form)(raw).astype(np.float64)
+        wide: Array = widened(form)(raw).astype(np.float64)
+        return wide
     if form in ("f32", "tf32"):
         kept = raw & _TF32 if form == "tf32" else raw
         return kept.view(np.float32).astype(np.float64)
