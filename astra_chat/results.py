@@ -1,7 +1,8 @@
 """docs/results.md from recorded runs: `python -m astra_chat.results FILE... > docs/results.md`.
 
-A FILE is a transcript, or what `astra-chat time TASK KERNEL --json` printed (the paper's start).
-No figure stands in the document that is not in one of them.
+A FILE is a transcript, what `astra-chat time TASK KERNEL --json` printed (the paper's start), what
+astra_chat.baselines, astra_chat.paper_method or astra_chat.estimates wrote, or the figures that the
+paper published. No figure stands in the document that is not in one of them.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ValidationError
 
+from astra_chat import estimates, paper_method
+from astra_chat import result_tables as tables
 from astra_chat.agents import thread as facts
 from astra_chat.agents.words import verdict
+from astra_chat.baselines import evidence
+from astra_chat.baselines.evidence import Comparison, Evidence, of_task
+from astra_chat.estimates import Estimates
+from astra_chat.paper_method import PaperMethod
+from astra_chat.result_tables import Published
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.types import AnyTime, Evaluation, MeasuredTime, Timed
 from astra_chat.transcript.reader import Transcript, read
@@ -38,23 +46,90 @@ class Run:
         return self.transcript.header.task.name
 
 
-def document(runs: Sequence[Run], others: Sequence[tuple[str, Evaluation, Timed]]) -> str:
-    """All tables as Markdown; `others` are single evaluations, each with its file's name."""
+@dataclass
+class Found:
+    """What the files hold."""
+
+    runs: list[Run] = field(default_factory=list)
+    others: list[tuple[str, Evaluation, Timed]] = field(default_factory=list)
+    """Single evaluations, each with its file's name."""
+    baselines: list[Evidence] = field(default_factory=list)
+    method: PaperMethod | None = None
+    estimates: Estimates | None = None
+    published: Published | None = None
+
+    def paper(self, run: Run) -> Timed | None:
+        """The paper's start against the same baseline."""
+        papers = (t for name, e, t in self.others if _task_of(e, self.runs) == run.task)
+        return next(papers, None)
+
+
+def document(found: Found) -> str:
+    """All tables as Markdown."""
     lines = [
         "# Results",
         "",
         "Made by `python -m astra_chat.results`; every figure comes from a file named beside it.",
         'Times are us per call. "cold": CUDA-graph replay, no data in the L2; "warm": replay over',
         'one set of buffers; "event": an event pair round each launch, launch overhead included',
-        "(the paper's method).",
+        '(the paper\'s method, but launched from Python); "% of limit": the physical limit (least',
+        "bytes at the datasheet's bandwidth, or the least time of a launch) over the time; \"% of",
+        'streaming": the bytes per second of the fastest kernel that only moves the same mix of',
+        'reads and writes, measured beside it; "large": more than the L2 holds.',
         "",
+        *_summary(found),
     ]
-    for run in runs:
-        lines += _run(run, [o for o in others if _task_of(o[1], runs) == run.task])
-    return "\n".join(lines)
+    for run in found.runs:
+        lines += _run(run, found)
+    return "\n".join(lines).rstrip()
 
 
-def _run(run: Run, others: Sequence[tuple[str, Evaluation, Timed]]) -> Iterator[str]:
+def _summary(found: Found) -> Iterator[str]:
+    """One line a task."""
+    yield (
+        "| task | over `sglang` | slowest case | over `paper`, cold | over today"
+        " | large: % of streaming |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for run in found.runs:
+        low, high = mean_interval(run.timed.cases)
+        comparisons = of_task(found.baselines, run.task)
+        today, paper = tables.todays(comparisons), found.paper(run)
+        streaming = tables.of_streaming(run.task, comparisons)
+        large = tables.large_cases(run.task, run.timed.cases, run.transcript.header.device.spec)
+        shares = [streaming[c.case.label] for c in large if c.case.label in streaming]
+        cells = [
+            run.task, f"**{run.timed.ratio:.3f}** ({low:.3f} to {high:.3f})",
+            f"{min(c.ratio_low for c in run.timed.cases):.3f}",
+            f"{_over(run.timed, paper):.2f}" if paper else "",
+            _today_words(list(today.values())),
+            f"{min(shares):.1f} or more" if shares else "",
+        ]  # fmt: skip
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    if found.method:
+        event, cold = tables.means_over_paper(found.method)
+        yield (
+            f"On the paper's twelve cases the winners are {event:.2f}x `paper` by the paper's own"
+            f" method and {cold:.2f}x in cold device time (geometric means; the paper says 1.32x)."
+        )
+        yield ""
+
+
+def _today_words(today: Sequence[MeasuredTime]) -> str:
+    if not today:
+        return ""
+    mean = tables.geomean([c.ratio for c in today], [c.weight for c in today])
+    return f"{mean:.3f}, least {min(c.ratio for c in today):.3f}"
+
+
+def _over(timed: Timed, other: Timed) -> float:
+    theirs = {case.case.label: case.median_us for case in other.cases}
+    shared = [theirs[c.case.label] / c.median_us for c in timed.cases if c.case.label in theirs]
+    return tables.geomean(shared)
+
+
+def _run(run: Run, found: Found) -> Iterator[str]:
     header = run.transcript.header
     low, high = mean_interval(run.timed.cases)
     yield f"## {run.task}"
@@ -67,9 +142,37 @@ def _run(run: Run, others: Sequence[tuple[str, Evaluation, Timed]]) -> Iterator[
     )
     yield ""
     yield from _table(run.timed.cases)
-    for name, evaluation, timed in others:
-        yield from _beside(run, name, evaluation, timed)
+    comparisons = of_task(found.baselines, run.task)
+    yield from _other_kernels(run, comparisons)
+    streaming = tables.of_streaming(run.task, comparisons)
+    yield from tables.three_baselines(
+        run.timed, found.paper(run), tables.todays(comparisons), streaming
+    )
+    if found.method:
+        yield from tables.paper_method(run.task, found.method, found.published)
+    if found.estimates:
+        yield from tables.orders(run.task, found.estimates, _measured(run))
     yield from _rounds(run)
+
+
+def _other_kernels(run: Run, comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """A word of warning where the winner has changed since it was measured beside others."""
+    contents = {c.second.content for c in comparisons if c.second.name == "best"}
+    if contents - {run.evaluation.candidate}:
+        yield (
+            f"Today's kernels and streaming were measured beside `{', '.join(sorted(contents))}`,"
+            f" not `{run.evaluation.candidate}`."
+        )
+        yield ""
+
+
+def _measured(run: Run) -> dict[str, Timed]:
+    """Every timed candidate of a run, its first timing."""
+    measured: dict[str, Timed] = {}
+    for evaluation in facts.turns_of(thread(run.transcript.records), Evaluation):
+        if isinstance(evaluation.outcome, Timed):
+            measured.setdefault(evaluation.candidate, evaluation.outcome)
+    return measured
 
 
 def _table(cases: Sequence[AnyTime]) -> Iterator[str]:
@@ -87,28 +190,6 @@ def _table(cases: Sequence[AnyTime]) -> Iterator[str]:
             cells += [_us(case.baseline_warm_us), _us(case.warm_us)]
             cells += [f"{case.baseline_event_us:.2f}", f"{case.event_us:.2f}"]
         yield f"| {' | '.join(cells)} |"
-    yield ""
-
-
-def _beside(run: Run, name: str, other: Evaluation, timed: Timed) -> Iterator[str]:
-    """Another kernel against the same baseline, and the winner over it."""
-    theirs = {case.case.label: case for case in timed.cases}
-    shared = [(c, theirs[c.case.label]) for c in run.timed.cases if c.case.label in theirs]
-    yield f"Beside `{other.candidate}` ({name}), against the same baseline:"
-    yield ""
-    yield "| case | its cold | candidate cold | candidate over it, cold | by event pairs |"
-    yield "|---|---|---|---|---|"
-    for ours, its in shared:
-        event = ""
-        if isinstance(ours, MeasuredTime) and isinstance(its, MeasuredTime):
-            event = f"{its.event_us / ours.event_us:.2f}"
-        yield (
-            f"| {ours.case.label} | {its.median_us:.2f} | {ours.median_us:.2f}"
-            f" | {its.median_us / ours.median_us:.2f} | {event} |"
-        )
-    logs = [math.log(its.median_us / ours.median_us) for ours, its in shared]
-    yield ""
-    yield f"Geometric mean of the cold column: **{math.exp(sum(logs) / len(logs)):.2f}x**."
     yield ""
 
 
@@ -139,26 +220,46 @@ def mean_interval(cases: Sequence[AnyTime]) -> tuple[float, float]:
     return math.exp(middle - spread), math.exp(middle + spread)
 
 
-def load(paths: Iterable[Path]) -> tuple[list[Run], list[tuple[str, Evaluation, Timed]]]:
-    """Transcripts with a winner, and single evaluations. Raises BadInput."""
-    runs, others = [], []
+def load(paths: Iterable[Path]) -> Found:
+    """What the files hold, each known by the schema that it names. Raises BadInput."""
+    found = Found()
     for path in paths:
-        if evaluation := _evaluation(path):
-            if isinstance(evaluation.outcome, Timed):
-                others.append((path.stem, evaluation, evaluation.outcome))
+        if path.suffix == ".json":
+            _json(path, found)
             continue
         transcript = read(path)
         best = facts.best(thread(transcript.records))
         if best is None:
             raise BadInput(f"{path}: nothing got faster in this run")
-        runs.append(Run(transcript, *best))
-    return runs, others
+        found.runs.append(Run(transcript, *best))
+    return found
 
 
-def _evaluation(path: Path) -> Evaluation | None:
-    """The evaluation in a file of `--json`; None where it is no such file."""
-    if path.suffix != ".json":
-        return None
+def _json(path: Path, found: Found) -> None:
+    schema = _schema(path)
+    if schema == evidence.SCHEMA:
+        found.baselines.append(evidence.read(path))
+    elif schema == paper_method.SCHEMA:
+        found.method = paper_method.read(path)
+    elif schema == estimates.SCHEMA:
+        found.estimates = estimates.read(path)
+    elif schema == tables.PUBLISHED_SCHEMA:
+        found.published = tables.read_published(path)
+    else:
+        evaluation = _evaluation(path)
+        if isinstance(evaluation.outcome, Timed):
+            found.others.append((path.stem, evaluation, evaluation.outcome))
+
+
+def _schema(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_text())["schema"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} names no schema: {type(error).__name__}") from None
+
+
+def _evaluation(path: Path) -> Evaluation:
+    """The evaluation in a file of `--json`."""
     try:
         found = json.loads(path.read_text())
         if found["schema"] != EVALUATION_SCHEMA:
@@ -183,7 +284,7 @@ def _us(value: float | None) -> str:
 
 def main() -> None:
     try:
-        print(document(*load(Path(name) for name in sys.argv[1:])))
+        print(document(load(Path(name) for name in sys.argv[1:])))
     except AstraError as error:
         print(f"astra-chat: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -14,36 +15,49 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "transcripts/examples/silu_and_mul-h200.jsonl"
+FOLDER = Path(__file__).resolve().parents[2] / "transcripts/examples"
+EXAMPLE = FOLDER / "silu_and_mul-h200.jsonl"
 
 
 def test_every_case_and_every_candidate_stands_in_it() -> None:
-    runs, others = load([EXAMPLE])
-    text = document(runs, others)
-    (run,) = runs
+    found = load([EXAMPLE])
+    text = document(found)
+    (run,) = found.runs
     for case in run.timed.cases:
         assert f"| {case.case.label} |" in text and f"{case.ratio:.3f} (" in text
-    for found in facts.rounds(thread(read(EXAMPLE).records)):
-        assert all(attempt.kernel.candidate in text for attempt in found.attempts)
+    for one in facts.rounds(thread(read(EXAMPLE).records)):
+        assert all(attempt.kernel.candidate in text for attempt in one.attempts)
     assert f"**{run.timed.ratio:.3f}x**" in text
 
 
 def test_another_kernel_beside_the_winner(tmp_path: Path) -> None:
-    (run,), _ = load([EXAMPLE])
+    (run,) = load([EXAMPLE]).runs
     slower = [c.model_copy(update={"median_us": 8 * c.median_us}) for c in run.timed.cases]
     timed = run.timed.model_copy(update={"cases": tuple(slower)})
     evaluation = run.evaluation.model_copy(update={"outcome": timed, "candidate": "0" * 12})
     path = tmp_path / "paper.json"
     dumped = evaluation.model_dump(mode="json")
     path.write_text(json.dumps({"schema": "astra-chat/evaluation/1", "evaluation": dumped}))
-    text = document(*load([EXAMPLE, path]))
-    assert "(paper)" in text and "Geometric mean of the cold column: **8.00x**" in text
+    text = document(load([EXAMPLE, path]))
+    (summary,) = [line for line in text.splitlines() if line.startswith("| silu_and_mul |")]
+    assert "| 8.00 |" in summary
+    assert all(f"| {8 * case.median_us:.2f} |" in text for case in run.timed.cases)
 
 
 def test_the_interval_of_the_mean_holds_the_mean() -> None:
-    (run,), _ = load([EXAMPLE])
+    (run,) = load([EXAMPLE]).runs
     low, high = mean_interval(run.timed.cases)
     assert low < run.timed.ratio < high and math.log(high / low) < 0.02
+
+
+def test_the_document_in_the_repository_is_made_from_its_evidence() -> None:
+    committed = (FOLDER.parents[1] / "docs/results.md").read_text()
+    named = re.findall(r"candidate `[0-9a-f]{12}` of ([\w.-]+\.jsonl)", committed)
+    runs = [next(FOLDER.rglob(name)) for name in named]
+    evidence = [
+        path for place in ("h200", "virtual") for path in sorted(FOLDER.glob(f"{place}/*.json"))
+    ]
+    assert document(load([*runs, *evidence])).strip() == committed.strip()
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "nothing", '{"schema": "other/1"}'])
