@@ -8,5 +8,8 @@ It stands alone: nothing in here knows of tasks or chats.
     numpy_engine/, c_engine/  run a Kernel     sampling.py  which blocks of a large launch run
     cudart/     fake CUDA runtime, in C        gpu.py       VirtualGpu: all of it, for one process
     runtime.py  builds and binds it            engines.py   NumPy or C for a launch
-    __main__.py `python -m astra_chat.tools.virtual_gpu bench`, bench.py
+    traffic.py  bytes by level of cache        compile.py   a .cu file, by nvcc
+    programs.py whole programs: worker.py, program_host.py, guard.py
+    validate.py the estimate against a GPU's times: validation/
+    __main__.py `python -m astra_chat.tools.virtual_gpu run|validate|bench`, bench.py
 """

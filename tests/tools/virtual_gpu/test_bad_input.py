@@ -33,7 +33,8 @@ def test_more_shared_memory_and_threads_than_the_gpu_has(tmp_path: Path) -> None
     """150,000 bytes: an A100 has them, an RTX 4090 does not."""
     source = tmp_path / "much.cu"
     source.write_text(
-        "#include <cstdio>\n__global__ void k() { extern __shared__ int s[]; s[threadIdx.x] = 1; }\n"
+        "#include <cstdio>\n__global__ void k() {\n"
+        "  extern __shared__ int s[];\n  s[threadIdx.x] = 1;\n}\n"
         "int main() {\n  int a = cudaFuncSetAttribute(\n"
         "      k, cudaFuncAttributeMaxDynamicSharedMemorySize, 150000);\n"
         "  k<<<1, 32, 150000>>>();\n  int b = cudaGetLastError();\n"
