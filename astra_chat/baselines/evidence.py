@@ -62,10 +62,5 @@ def read(path: Path) -> Evidence:
         raise BadInput(f"{path} holds no comparisons: {type(error).__name__}") from None
 
 
-def is_evidence(path: Path) -> bool:
-    """Whether a file says of itself that it holds comparisons."""
-    return path.suffix == ".json" and f'"{SCHEMA}"' in path.read_text()[:200]
-
-
 def of_task(evidence: Iterable[Evidence], task: str) -> list[Comparison]:
     return [c for one in evidence for c in one.comparisons if c.task == task and c.cases]
