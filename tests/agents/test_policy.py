@@ -16,11 +16,13 @@ from astra_chat.agents.thread import (
     Limits,
     Turn,
     best,
+    extra_cases,
     failed,
     repairs,
     rounds_begun,
     to_confirm,
 )
+from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.types import (
     BuildReport,
     Crashed,
@@ -321,3 +323,30 @@ def test_alone_without_a_plan_it_ends() -> None:
 def test_alone_there_is_no_tester() -> None:
     opened = by("single")[:1]
     assert next_speakers(opened, LIMITS) == Next(("executor",))
+
+
+SCORED = Limits(rounds=2, repairs=1, mutants=4)
+KILLER, IDLE = (case.case() for case in suite((7, 12), (9, 4)).cases)
+SCORES = CaseScores(
+    asked=4, mutants=("a", "b"), own=("a",),
+    cases=(CaseScore(case=KILLER, kills=("b",)), CaseScore(case=IDLE)),
+)  # fmt: skip
+
+
+def test_the_testers_cases_are_scored_before_they_are_run() -> None:
+    opened = [Turn("user", commission()), Turn("tester", suite((7, 12), (9, 4)))]
+    assert next_speakers(opened, SCORED) == Next(("executor",))
+    scored = [*opened, Turn("executor", SCORES)]
+    assert next_speakers(scored, SCORED) == Next(("executor",)), "then the baseline is judged"
+    judged = [*scored, Turn("executor", evaluation(SCALAR, timed(1.0, "tie")))]
+    assert next_speakers(judged, SCORED) == Next(("planner",))
+    again = [*judged, Turn("tester", suite((9, 4)))]
+    assert next_speakers(again, SCORED) == Next(("executor",))
+    assert next_speakers([*again, Turn("executor", SCORES)], SCORED) == Next(("planner",))
+
+
+def test_cases_that_notice_no_seeded_bug_are_not_kept() -> None:
+    opened = [Turn("user", commission()), Turn("tester", suite((7, 12), (9, 4)))]
+    assert extra_cases([*opened, Turn("executor", SCORES)]) == (KILLER,)
+    nothing_built = SCORES.model_copy(update={"mutants": (), "own": ()})
+    assert extra_cases([*opened, Turn("executor", nothing_built)]) == (KILLER, IDLE)
