@@ -80,7 +80,7 @@ def hostile(oracle: Oracle, secret: Path) -> Build:
     places = {
         "SECRET": secret, "STRAY": secret.with_name("stray"), "HOME": Path.home(),
         "EXPECTED": truth(oracle, 24).folder / "out.expected",
-        "INPUT": truth(oracle, 32).folder / "input.in",
+        "INPUT": truth(oracle, 32).inputs / "input.in",
     }  # fmt: skip
     defines = "".join(f'#define {name} "{path}"\n' for name, path in places.items())
     built = build(TASK, defines + (HERE / "escape.cu").read_text(), DEVICE)
