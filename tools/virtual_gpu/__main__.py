@@ -9,6 +9,7 @@ from pathlib import Path
 
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.virtual_gpu.bench import bench
+from astra_chat.tools.virtual_gpu.fuzz import fuzz
 from astra_chat.tools.virtual_gpu.programs import TIMEOUT_S, describe, run_program
 from astra_chat.tools.virtual_gpu.types import ENGINES
 from astra_chat.tools.virtual_gpu.validate import validate
@@ -23,6 +24,8 @@ def main(words: Sequence[str] | None = None) -> int:
         match asked.what:
             case "bench":
                 bench()
+            case "fuzz":
+                return int(fuzz(asked.ptx, asked.count, asked.seed, asked.ptxas) > 0)
             case "validate":
                 validate(asked.device, asked.set, asked.out, again=asked.again)
             case _:
@@ -53,6 +56,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--flag", action="append", default=[], help="for nvcc, as --flag=-DN=4")
     run.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="S")
     commands.add_parser("bench", help="how long kernels take here")
+    mutate = commands.add_parser("fuzz", help="mutated PTX against the parser and translators")
+    mutate.add_argument("ptx", type=Path, nargs="+", help="texts to mutate")
+    mutate.add_argument("--count", type=int, default=1000)
+    mutate.add_argument("--seed", type=int, default=0)
+    mutate.add_argument("--ptxas", type=int, default=0, help="accepted texts to give to ptxas")
     check = commands.add_parser("validate", help="the estimate against times of a real GPU")
     check.add_argument("--device", choices=["virtual", "cuda"], default="virtual")
     check.add_argument("--set", type=Path, help="folder of another set of kernels")

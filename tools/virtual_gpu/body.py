@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from astra_chat.tools.virtual_gpu.cursor import Cursor
+from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.syntax import (
     Address,
     Function,
@@ -26,6 +27,8 @@ from astra_chat.tools.virtual_gpu.syntax import (
 )
 
 _VARIABLES = frozenset({".local", ".shared", ".param", ".const", ".global"})
+_MOST_REGISTERS = 1 << 20
+"""Of one name: nvcc comes nowhere near."""
 _Place = tuple[int, int, int]
 
 
@@ -105,12 +108,17 @@ class BodyParser:
         """.reg .b32 %r<5>; or .reg .b16 low, high;"""
         cursor = self._cursor
         type_name = cursor.next().text[1:]
+        if not is_type(type_name) and type_name != "b128":
+            raise cursor.error(f"registers of type {type_name!r}")
         scope = self._scopes[-1]
         while True:
             name = cursor.name()
             names = [name]
             if cursor.accept("<"):
-                names = [f"{name}{number}" for number in range(cursor.number().value)]
+                count = cursor.number().value
+                if count > _MOST_REGISTERS:
+                    raise cursor.error(f"{count} registers")
+                names = [f"{name}{number}" for number in range(count)]
                 cursor.expect(">")
             for each in names:
                 scope.registers[each] = Register(self._unique(each), type_name)

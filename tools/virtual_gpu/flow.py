@@ -194,7 +194,8 @@ class _Builder:
     def _add(self, instruction: Instruction) -> None:
         match instruction.family:
             case "bra":
-                self._branch(instruction, instruction.operands[0])
+                to = instruction.operands[0] if instruction.operands else Symbol("")
+                self._branch(instruction, to)
             case "brx":
                 self._switch(instruction)
             case "ret" | "exit":
@@ -237,7 +238,7 @@ class _Builder:
         )
 
     def _switch(self, instruction: Instruction) -> None:
-        table = instruction.operands[1]
+        table = instruction.operands[1] if len(instruction.operands) > 1 else None
         names = self._flat.targets.get(table.name, ()) if isinstance(table, Symbol) else ()
         block = self._skippable(instruction)
         self._begin()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -225,11 +226,23 @@ def register_mismatch(register: Register, width: int) -> bool:
     return register.bits < width or (width == 1) != (register.bits == 1)
 
 
+def _operands(compute: Callable[..., Array]) -> int:
+    """How many a function of lanes takes: those without a default."""
+    if isinstance(compute, np.ufunc):
+        return compute.nin
+    known = inspect.signature(compute).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in known):
+        return 0
+    return sum(p.default is p.empty for p in known)
+
+
 def elementwise(
     code: Code, compute: Callable[..., Array], type_name: str, result: str = ""
 ) -> Step:
     """d = compute(a, b, ...), lane by lane: all operands of one type."""
     write = code.write(0, result or type_name)
+    if (wanted := _operands(compute)) and len(code.operands) != 1 + wanted:
+        raise code.refuse("this number of operands")
     reads = [code.read(index, type_name) for index in range(1, len(code.operands))]
     if len(reads) == 1:
         a = reads[0]

@@ -46,8 +46,10 @@ def _decode(raw: Array, form: str) -> Array:
         return wide
     if form in ("f32", "tf32"):
         kept = raw & _TF32 if form == "tf32" else raw
-        return kept.view(np.float32).astype(np.float64)
-    return raw.view(dtype_of(form)).astype(np.int64)
+        real: Array = kept.view(np.float32).astype(np.float64)
+        return real
+    whole: Array = raw.view(dtype_of(form)).astype(np.int64)
+    return whole
 
 
 def _encode(value: Array, form: str, saturates: bool) -> Array:
