@@ -29,9 +29,9 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         # Opcodes
         "frobnicate.b32 %r1, %r2;",
         "wgmma.fence.sync.aligned;",
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, "
+        "mma.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, "
         "{%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f1, %f2, %f3};",
-        "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%rd1];",
+        "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r1}, [%rd1];",
         "mbarrier.init.shared.b64 [%rd1], %r1;",
         "cp.async.bulk.prefetch.L2.global [%rd1], 16;",
         "barrier.cluster.arrive;",
