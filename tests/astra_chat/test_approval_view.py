@@ -9,7 +9,7 @@ from astra_chat.agents.approval import Question, question
 from astra_chat.agents.payloads import Kernel
 from astra_chat.agents.thread import Turn
 from astra_chat.approval_view import MOST_LINES, difference, show_question
-from astra_chat.view import console
+from astra_chat.console import console
 from tests.chat_samples import SCALAR, VECTOR, asking_turns, build, plan
 
 

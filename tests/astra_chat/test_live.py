@@ -6,11 +6,12 @@ import io
 import re
 from pathlib import Path
 
+from astra_chat.console import console
 from astra_chat.live import LiveView
 from astra_chat.tools.types import Progress
 from astra_chat.transcript.events import Chosen
 from astra_chat.transcript.reader import read
-from astra_chat.view import View, console
+from astra_chat.view import View
 from tests.chat_samples import write_transcript
 
 

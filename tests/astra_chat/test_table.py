@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 
 from astra_chat.agents.thread import Turn
+from astra_chat.console import console
 from astra_chat.table import table
 from astra_chat.tools.types import Device, MeasuredTime, Timed
-from astra_chat.view import console
 from tests.chat_samples import (
     CASE,
     VECTOR,

@@ -11,11 +11,12 @@ import pytest
 from astra_chat.agents.payloads import Kernel
 from astra_chat.agents.policy import Decision
 from astra_chat.agents.thread import Turn
+from astra_chat.console import WIDTH, console
 from astra_chat.tools.types import BuildFailed, BuildReport
 from astra_chat.transcript.events import Chosen, Deviation, Event, Record, Repaired
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
-from astra_chat.view import WIDTH, View, changes, console
+from astra_chat.view import View, changes
 from tests.chat_samples import (
     SCALAR,
     VECTOR,
