@@ -168,14 +168,14 @@ def test_lost_precision_within_the_tolerance(bench: Bench, scalar: str) -> None:
 
 
 def test_other_bits_every_time_are_reported(bench: Bench, scalar: str) -> None:
-    """The last bit of each result flips from call to call: right, but not the same."""
+    """The last bit of a few results flips from call to call: right, but not the same."""
     source = edited(scalar, "int64_t tokens, int64_t d) {", "int64_t tokens, int64_t d, int odd) {")
     source = edited(source, "tokens, d);\n  return", "tokens, d, ++calls % 2);\n  return")
     counted = "  static int calls = 0;\n  const unsigned blocks"
     source = edited(source, "  const unsigned blocks", counted)
     flip = """const float exact = gate / (1.0f + expf(-gate)) * up;
   const bool usual = fabsf(exact) > 1e-3f && fabsf(exact) < 1e3f;
-  const bool flipped = sizeof(T) == 4 && odd && usual;
+  const bool flipped = sizeof(T) == 4 && odd && usual && i % 61 == 0;
   out[i] = T(flipped ? __uint_as_float(__float_as_uint(exact) ^ 1u) : exact);"""
     outcome, _ = bench.check(edited(source, RESULT, flip))
     assert isinstance(outcome, Correct) and outcome.deterministic is False
