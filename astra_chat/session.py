@@ -42,6 +42,7 @@ from astra_chat.request import Request, Wishes, request_for
 from astra_chat.resume import Past, past_of, request_on
 from astra_chat.summary import Summary, summarize
 from astra_chat.team import STALLED, build_team
+from astra_chat.telemetry import heard
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.types import Progress
@@ -112,6 +113,7 @@ def run(
         strategy, stop_at, patience,
     )  # fmt: skip
     past = past_of(resume, branch, after_round)
+    on_record = heard(on_record)
     if past is None:
         return Session(request_for(wishes), on_record, on_progress, on_notice).run()
     with task_of(past.transcript, task) as found:
