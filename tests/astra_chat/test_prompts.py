@@ -25,6 +25,7 @@ from astra_chat.session import Session
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
 from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
 from tests.chat_samples import (
     DEVICE,
     VECTOR,
@@ -74,10 +75,12 @@ def test_they_are_what_the_models_were_told(
 def test_one_turns_prompt(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    example = "transcripts/examples/silu_and_mul-h200.jsonl"
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
-    monkeypatch.setattr("sys.argv", ["astra-chat", "replay", example, "--prompts", "--turn", "4",
-                                     "--json"])  # fmt: skip
+    example = Path("transcripts/examples/silu_and_mul-h200.jsonl")
+    speakers = [turn.speaker for turn in thread(read(example).records)]
+    turn = str(speakers.index("planner") + 1)
+    words = ["astra-chat", "replay", str(example), "--prompts", "--turn", turn, "--json"]
+    monkeypatch.setattr("sys.argv", words)
     with pytest.raises(SystemExit) as ended:
         main()
     assert not ended.value.code
