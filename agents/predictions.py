@@ -9,7 +9,7 @@ from astra_chat.agents import search
 from astra_chat.agents import thread as facts
 from astra_chat.agents.payloads import Direction, Plan
 from astra_chat.agents.thread import Round, Thread
-from astra_chat.tools.types import Timed, Value
+from astra_chat.tools.types import Evaluation, Timed, Value
 
 SAME = 0.01
 """A metric, or a speed, that changes by less has not moved."""
@@ -87,9 +87,11 @@ class Score(Value):
 
 def predictions(thread: Thread) -> list[Prediction]:
     """Of every round whose kernels were judged, in order."""
+    rounds = facts.rounds(thread)
+    parents = search.parents(thread, len(rounds))
     return [
-        _judged(thread, one)
-        for one in facts.rounds(thread)
+        _judged(one, parent)
+        for one, parent in zip(rounds, parents, strict=False)
         if any(attempt.evaluation or attempt.build for attempt in one.attempts)
     ]
 
@@ -108,15 +110,14 @@ def score(judged: list[Prediction]) -> Score:
     )
 
 
-def _judged(thread: Thread, one: Round) -> Prediction:
-    parent = search.parent_of(thread, one.number)
+def _judged(one: Round, parent: Evaluation) -> Prediction:
     timed = [
         attempt.evaluation.outcome
         for attempt in one.attempts
         if attempt.evaluation and isinstance(attempt.evaluation.outcome, Timed)
     ]
     best = max(timed, key=lambda outcome: outcome.ratio, default=None)
-    was = parent.outcome if parent and isinstance(parent.outcome, Timed) else None
+    was = parent.outcome if isinstance(parent.outcome, Timed) else None
     return Prediction(
         round=one.number,
         title=one.plan.title,

@@ -21,18 +21,40 @@ def parent(thread: Thread) -> Evaluation | None:
 
 
 def parent_of(thread: Thread, number: int) -> Evaluation | None:
-    """What the plan of a round, counted from 1, changes by the run's strategy."""
+    """What the plan of a round, counted from 1, changes by the run's strategy.
+
+    Asked in every turn, so what earlier plans changed is worked out for a tree alone.
+    """
+    first, searches = facts.baseline(thread), strategy(thread)
+    if first is None or searches.kind == "tree":
+        return next(iter(parents(thread, number)[-1:]), None)
+    accepted = facts.counted(thread)
+    attempts = [a for one in facts.rounds(thread)[: number - 1] for a in one.attempts]
+    tried = [Tried(first, 0, accepted=False), *(_tried(a, 0, accepted) for a in attempts)]
+    return _evaluation(tried, choose_parent(searches, tried, number - 1))
+
+
+def parents(thread: Thread, number: int) -> list[Evaluation]:
+    """The same for every round up to this one; empty before the baseline was judged."""
     first = facts.baseline(thread)
     if first is None:
-        return None
+        return []
     searches, accepted = strategy(thread), facts.counted(thread)
     tried = [Tried(first, 0, accepted=False)]
+    found = []
     for one in facts.rounds(thread)[: number - 1]:
         chosen = choose_parent(searches, tried, one.number - 1)
+        found.append(_evaluation(tried, chosen))
         tried += [_tried(attempt, chosen, accepted) for attempt in one.attempts] or [
             Tried(None, chosen, accepted=False)
         ]
-    return tried[choose_parent(searches, tried, number - 1)].evaluation
+    return [*found, _evaluation(tried, choose_parent(searches, tried, number - 1))]
+
+
+def _evaluation(tried: list[Tried], index: int) -> Evaluation:
+    evaluation = tried[index].evaluation
+    assert evaluation is not None, "no strategy goes on from what was not judged"
+    return evaluation
 
 
 def _tried(attempt: Attempt, parent: int, accepted: Counted) -> Tried:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from astra_chat.measure import InstantJudge
@@ -12,6 +15,7 @@ from astra_chat.models import RunModels
 from astra_chat.models.script import Script, ScriptedRound
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES
+from astra_chat.prompts import prompts
 from astra_chat.request import Request, Wishes, request_for
 from astra_chat.resume import request_on, resumed
 from astra_chat.session import Session
@@ -22,6 +26,7 @@ LENGTHS = (50, 200, 1000)
 AROUND = 20
 """Turns over which the time of one is averaged."""
 TURNS_A_ROUND = 5
+PROMPT_ROUNDS = (1, 2, 5, 20, 200)
 LINES = 400
 """Of every kernel."""
 
@@ -47,7 +52,7 @@ def script(task: Task, rounds: int) -> Script:
 
 
 def main() -> None:
-    """Milliseconds of a turn after so many, and seconds to go on with such a chat."""
+    """Milliseconds of a turn after so many, seconds to go on with such a chat, its prompts."""
     with tempfile.TemporaryDirectory() as folder:
         request = _request(Path(folder) / "run")
         judge = InstantJudge(request.device, request.task.demo[0][0])
@@ -58,6 +63,8 @@ def main() -> None:
                 f" one more takes {_turn_ms(transcript, length):.1f} ms,"
                 f" going on from a transcript of {_going_on(transcript, length, request, judge)}"
             )
+        for line in _prompt_sizes(transcript):
+            print(line)
 
 
 def _request(folder: Path) -> Request:
@@ -88,6 +95,29 @@ def _going_on(transcript: Transcript, length: int, request: Request, judge: Inst
     seconds = time.perf_counter() - start
     turns = read(end.transcript).records[-1].turn - length
     return f"{size:.1f} MB takes {seconds:.2f} s, {turns} turns and the end included"
+
+
+def _prompt_sizes(transcript: Transcript) -> Iterator[str]:
+    """Characters of each role's prompts, standing instructions included, as rounds go by, and the
+    share of a prompt that a server finds in its cache: what it begins with as the one before."""
+    made: dict[str, list[str]] = {}
+    for prompt in prompts(transcript):
+        made.setdefault(prompt.role, []).append(f"{prompt.system}\n{prompt.user}")
+    for role, texts in made.items():
+        shares = [_shared(*pair) / len(pair[1]) for pair in pairwise(texts)]
+        sizes = ", ".join(
+            f"{len(texts[number - 1]):,} in round {number}"
+            for number in PROMPT_ROUNDS
+            if number <= len(texts)
+        )
+        cached = f"; {statistics.median(shares):.0%} as the one before" if shares else ""
+        yield f"prompts of the {role}: {sizes} characters{cached}"
+
+
+def _shared(before: str, after: str) -> int:
+    """Characters with which both begin."""
+    pairs = zip(before, after, strict=False)
+    return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(before), len(after)))
 
 
 if __name__ == "__main__":

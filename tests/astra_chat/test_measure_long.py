@@ -27,5 +27,6 @@ def test_figures_of_short_chats(
     out = capsys.readouterr().out
     figures = re.findall(r"one more takes ([\d.]+) ms.* takes ([\d.]+) s, (\d+) turns", out)
     assert len(figures) == 2 and "after 30 turns" in out
+    assert re.search(r"prompts of the coder: [\d,]+ in round 1, .* as the one before", out)
     assert all(0 < float(ms) < 500 and 0 < float(s) < 60 for ms, s, _ in figures)
     assert all(0 < int(turns) < 12 for *_, turns in figures)
