@@ -28,6 +28,7 @@ from astra_chat.tools.virtual_gpu.syntax import (
     rename,
 )
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
+from astra_chat.tools.virtual_gpu.vector_atomics import scalars
 
 MACHINE_FUNCTIONS = frozenset({"__assertfail", "vprintf"})
 """External functions that an engine carries out: their calls become instructions of that name."""
@@ -62,6 +63,8 @@ class _Inliner:
         for statement in body:
             if isinstance(statement, Instruction) and statement.family == "call":
                 self._call(statement, stack)
+            elif isinstance(statement, Instruction):
+                self._flat.body.extend(scalars(statement))
             else:
                 self._flat.body.append(statement)
 

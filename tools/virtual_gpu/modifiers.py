@@ -11,7 +11,8 @@ from astra_chat.tools.virtual_gpu.syntax import Instruction, Operand, Pair, Sink
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
 _TYPES = frozenset(
-    "pred b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 bf16 bf16x2 f32 f64".split()
+    "pred b8 b16 b32 b64 u8 u16 u32 u64 s8 s16 s32 s64 u16x2 s16x2 f16 f16x2 bf16 bf16x2 f32 f64"
+    " tf32".split()
 )
 
 

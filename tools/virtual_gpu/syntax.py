@@ -210,7 +210,7 @@ def type_bits(type_name: str) -> int:
         return 1
     if type_name.endswith("x2"):
         return 2 * type_bits(type_name[:-2])
-    return int(type_name.lstrip("busf"))
+    return int(type_name.lstrip("busft"))
 
 
 def registers_of(operand: Operand) -> Iterator[Register]:

@@ -114,3 +114,19 @@ def bfi(code: Code) -> None:
     code.write(
         0, type_name, f"bfi_{type_name}({values}, {code.read(3, 'u32')}, {code.read(4, 'u32')})"
     )
+
+
+@family("bmsk")
+def bit_mask(code: Code) -> None:
+    """`width` ones from bit `start` up."""
+    places = ("{0}", "{1}") if code.option("clamp", "wrap") == "clamp" else ("{0} & 31", "{1} & 31")
+    elementwise(code, f"bmsk({places[0]}, {places[1]})", code.type())
+
+
+@family("szext")
+def extend(code: Code) -> None:
+    """The lowest bits, extended by their sign if the type has one."""
+    clamps = code.option("clamp", "wrap") == "clamp"
+    type_name = code.type()
+    width = f"at_most({code.read(2, 'u32')}, 32)" if clamps else f"{code.read(2, 'u32')} & 31"
+    code.write(0, type_name, f"bfe_{type_name}({code.read(1, type_name)}, 0, {width})")

@@ -15,6 +15,9 @@ def cvt(code: Code) -> None:
     if any(m in ("f16x2", "bf16x2") for m in code.instruction.modifiers):
         _packed(code)
         return
+    if "tf32" in code.instruction.modifiers:
+        _tf32(code)
+        return
     integral = code.optional(*_TO_INTEGRAL)
     mode = code.optional(*MODES).upper() or "RN"
     flushes, saturates, relu = code.flag("ftz"), code.flag("sat"), code.flag("relu")
@@ -78,9 +81,10 @@ def _to_integer(source: str, target: str, integral: str, flushes: bool) -> str:
 
 def _from_integer(source: str, target: str, mode: str) -> str:
     """Through double, rounded to odd where it can not hold 64 bits."""
-    if target == "f64":
-        return "(double){0}"
     sign = "s" if source[0] == "s" else "u"
+    if target == "f64":
+        plain = mode == "RN" or type_bits(source) < 64
+        return "(double){0}" if plain else f"{sign}64_directed({{0}}, {mode})"
     wide = f"odd_{sign}64({{0}})" if type_bits(source) == 64 else "(double){0}"
     if target == "f32":
         return "(float){0}" if mode == "RN" else f"float_of({wide}, {mode})"
@@ -130,3 +134,11 @@ def _packed(code: Code) -> None:
     half = narrowed(text, target.removesuffix("x2"), mode, wide=False)
     high, low = half.format(code.read(1, "f32")), half.format(code.read(2, "f32"))
     code.write(0, target, f"(uint32_t){low} | (uint32_t){high} << 16")
+
+
+def _tf32(code: Code) -> None:
+    mode = code.option("rna", "rn", "rz")
+    value = "relu32({0})" if code.flag("relu") else "{0}"
+    code.type()
+    code.type()
+    elementwise(code, f"tf32_{mode}({value})", "f32", "b32")

@@ -29,13 +29,16 @@ def _finish(code: Code, template: str, *, scalar: bool = False) -> None:
 
 
 def _rounded(code: Code, f32: str, f64: str) -> None:
-    """An operation that exists in four rounding modes for f32 and to nearest for f64."""
-    if code.type() == "f64":
-        code.option("rn", default="rn")
+    """An operation that exists in four rounding modes."""
+    type_name, mode = code.type(), code.option(*MODES, default="rn").upper()
+    if type_name == "f32":
+        _finish(code, f32.replace("MODE", mode))
+    elif mode == "RN":
         elementwise(code, f64, "f64")
     else:
-        mode = code.option(*MODES, default="rn").upper()
-        _finish(code, f32.replace("MODE", mode))
+        how = {"mad": "fma"}.get(code.instruction.family, code.instruction.family)
+        sources = ", ".join(f"{{{index}}}" for index in range(len(code.operands) - 1))
+        elementwise(code, f"{how}_directed({sources}, {mode})", "f64", scalar=True)
 
 
 @family("add", "f32", "f64")

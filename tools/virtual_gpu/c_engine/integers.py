@@ -27,6 +27,9 @@ def add_sub(code: Code) -> None:
         _carry(code, sign, carry_in=False, carry_out=True)
         return
     type_name = code.type()
+    if type_name in ("u16x2", "s16x2"):
+        elementwise(code, f"add_{type_name}({{}}, {{}})", "b32")
+        return
     if code.flag("sat"):
         elementwise(code, f"clamp_s32((int64_t){{}} {sign} {{}})", "s32")
     else:
@@ -41,11 +44,18 @@ def add_sub_carry(code: Code) -> None:
 
 
 def _carry(code: Code, sign: str, *, carry_in: bool, carry_out: bool) -> None:
-    """Carry, or borrow, is the wrap-round of either of the two steps."""
     type_name = _raw(code.type())
+    left, right = code.read(1, type_name), code.read(2, type_name)
+    _with_carry(code, sign, type_name, left, right, carry_in=carry_in, carry_out=carry_out)
+
+
+def _with_carry(
+    code: Code, sign: str, type_name: str, left: str, right: str, *, carry_in: bool, carry_out: bool
+) -> None:
+    """Carry, or borrow, is the wrap-round of either of the two steps."""
     word = c_type(type_name)
-    a = f"x{code.keep(code.read(1, type_name), word)}"
-    b = f"x{code.keep(code.read(2, type_name), word)}"
+    a = f"x{code.keep(left, word)}"
+    b = f"x{code.keep(right, word)}"
     total = f"x{code.keep(f'{a} {sign} {b}', word)}"
     carry = f"({total} < {a})" if sign == "+" else f"({a} < {b})"
     if carry_in:
@@ -79,6 +89,9 @@ def _product(code: Code, type_name: str, part: str) -> str:
 @family("mad", "int")
 def multiply(code: Code) -> None:
     part = code.option("lo", "hi", "wide")
+    if code.flag("cc"):
+        _mad_carry(code, part, carry_in=False, carry_out=True)
+        return
     type_name = code.type()
     if part == "lo":
         type_name = _raw(type_name)
@@ -87,6 +100,21 @@ def multiply(code: Code) -> None:
     if code.instruction.family == "mad":
         product = f"{product} + {code.read(3, result)}"
     code.write(0, result, product, scalar=part == "hi" and type_bits(type_name) == 64)
+
+
+@family("madc", "int")
+def mad_with_carry(code: Code) -> None:
+    part = code.option("lo", "hi")
+    _mad_carry(code, part, carry_in=True, carry_out=code.flag("cc"))
+
+
+def _mad_carry(code: Code, part: str, *, carry_in: bool, carry_out: bool) -> None:
+    """Half of a product, added to c with the carry."""
+    type_name = code.type()
+    raw = _raw(type_name)
+    half, addend = _product(code, type_name, part), code.read(3, raw)
+    half = f"({c_type(raw)})({half})"
+    _with_carry(code, "+", raw, half, addend, carry_in=carry_in, carry_out=carry_out)
 
 
 @family("mul24")
@@ -126,7 +154,12 @@ def neg(code: Code) -> None:
 @family("min", "int")
 @family("max", "int")
 def extreme(code: Code) -> None:
-    sign = "<" if code.instruction.family == "min" else ">"
+    name = code.instruction.family
+    if code.last_type in ("u16x2", "s16x2"):
+        pair = f"{name}_{code.type()}({{0}}, {{1}})"
+        elementwise(code, f"max_s16x2({pair}, 0)" if code.flag("relu") else pair, "b32")
+        return
+    sign = "<" if name == "min" else ">"
     chosen = f"({{0}} {sign} {{1}} ? {{0}} : {{1}})"
     if code.flag("relu"):
         chosen = f"({chosen} > 0 ? {chosen} : 0)"
@@ -136,7 +169,21 @@ def extreme(code: Code) -> None:
 @family("dp4a")
 def dp4a(code: Code) -> None:
     """d = c + sum of the products of four bytes."""
-    kinds = [code.type()[0], code.type()[0]]
+    _dot(code, "byte", range(4))
+
+
+@family("dp2a")
+def dp2a(code: Code) -> None:
+    """d = c + sum of the products of two 16-bit numbers and two bytes."""
+    _dot(code, "word", range(2) if code.option("lo", "hi") == "lo" else range(2, 4))
+
+
+def _dot(code: Code, part: str, picked: range) -> None:
+    """Bytes or words of a, in their order, by the picked bytes of b."""
+    signs = [code.type()[0], code.type()[0]]
     a, b, c = code.read(1, "b32"), code.read(2, "b32"), code.read(3, "u32")
-    terms = (f"byte_{kinds[0]}({a}, {k}) * byte_{kinds[1]}({b}, {k})" for k in range(4))
+    terms = (
+        f"(uint32_t)({part}_{signs[0]}({a}, {place}) * byte_{signs[1]}({b}, {byte}))"
+        for place, byte in enumerate(picked)
+    )
     code.write(0, "u32", f"{c} + {' + '.join(terms)}")

@@ -88,8 +88,26 @@ INLINE uint64_t brev64(uint64_t a) { return (uint64_t)brev32((uint32_t)a) << 32 
 FIELDS(32, uint32_t, int32_t)
 FIELDS(64, uint64_t, int64_t)
 
+INLINE uint32_t bmsk(uint32_t start, uint32_t width) {
+  return shl_b32(~0u, start) & ~shl_b32(~0u, at_most(start, 32) + at_most(width, 32));
+}
 INLINE int32_t byte_s(uint32_t word, int place) { return (int8_t)(word >> 8 * place); }
+INLINE int32_t word_s(uint32_t word, int place) { return (int16_t)(word >> 16 * place); }
+INLINE int32_t word_u(uint32_t word, int place) { return (uint16_t)(word >> 16 * place); }
 INLINE int32_t byte_u(uint32_t word, int place) { return (uint8_t)(word >> 8 * place); }
+
+/* Two whole numbers of 16 bits in a register. */
+#define PAIRS(kind, type) \
+  INLINE uint32_t add_##kind##16x2(uint32_t a, uint32_t b) { \
+    return (uint16_t)(a + b) | ((a >> 16) + (b >> 16)) << 16; } \
+  INLINE uint32_t min_##kind##16x2(uint32_t a, uint32_t b) { \
+    const type al = a, bl = b, ah = a >> 16, bh = b >> 16; \
+    return (uint16_t)(al < bl ? al : bl) | (uint32_t)(uint16_t)(ah < bh ? ah : bh) << 16; } \
+  INLINE uint32_t max_##kind##16x2(uint32_t a, uint32_t b) { \
+    const type al = a, bl = b, ah = a >> 16, bh = b >> 16; \
+    return (uint16_t)(al > bl ? al : bl) | (uint32_t)(uint16_t)(ah > bh ? ah : bh) << 16; }
+PAIRS(u, uint16_t)
+PAIRS(s, int16_t)
 
 /* Floats. */
 INLINE int nan32(float a) { return a != a; }
@@ -140,11 +158,16 @@ INLINE float odd_float(double exact) {
   const uint32_t cut = toward32(bits32(near), near, exact, RZ);
   return f32((near != exact) & !nan64(exact) ? cut | 1 : bits32(near));
 }
-INLINE float add32(float a, float b, int mode) { return mode == RN ? a + b : float_of(odd_sum(a, b), mode); }
+/* An exact 0 is -0 where the mode is down, but for +0 and +0. */
+INLINE double zero_down(double total, double a, double b, int mode) {
+  return (mode == RM) & (total == 0) ? f64((bits64(a) | bits64(b)) != 0 ? 1ull << 63 : 0) : total;
+}
+INLINE double sum_in(double a, double b, int mode) { return zero_down(odd_sum(a, b), a, b, mode); }
+INLINE float add32(float a, float b, int mode) { return mode == RN ? a + b : float_of(sum_in(a, b, mode), mode); }
 INLINE float mul32(float a, float b, int mode) { return mode == RN ? a * b : float_of((double)a * b, mode); }
 INLINE double odd_fma(float a, float b, float c) { return odd_sum((double)a * b, c); }
 INLINE float fma32(float a, float b, float c, int mode) {
-  return mode == RN ? __builtin_fmaf(a, b, c) : float_of(odd_fma(a, b, c), mode);
+  return mode == RN ? __builtin_fmaf(a, b, c) : float_of(sum_in((double)a * b, c, mode), mode);
 }
 INLINE float div32(float a, float b, int mode) {
   if (mode == RN) return a / b;
@@ -232,6 +255,13 @@ INLINE uint16_t half_f16(double exact, int mode) {
   const uint16_t near = narrow64_f16(exact);
   return toward16(near, widen_f16(near), exact, mode);
 }
+#define TF32(mode, more) \
+  INLINE uint32_t tf32_##mode(float a) { \
+    const uint32_t raw = bits32(a), near = (raw + (more)) & 0xFFFFE000u; \
+    return nan32(a) ? 0x7FFFFFFF : near; }
+TF32(rna, 0x1000u)
+TF32(rn, 0xFFFu + (raw >> 13 & 1))
+TF32(rz, 0u)
 INLINE float relu32(float a) { return a <= 0 ? 0 : a; }
 INLINE double relu64(double a) { return a <= 0 ? 0 : a; }
 INLINE float flush_below(float a, float least) { return __builtin_fabsf(a) < least ? __builtin_copysignf(0, a) : a; }

@@ -172,6 +172,7 @@ def store(code: Code) -> None:
 
 @family("prefetch")
 @family("prefetchu")
+@family("applypriority")
 def prefetch(code: Code) -> None:
     code.ignore("global", "local", "L1", "L2")
     code.ignore_hints()

@@ -125,6 +125,15 @@ struct fragment { uint8_t format, bits, elements; const uint16_t *at; };
 struct product { uint8_t m, n, k, integer, saturates; struct fragment a, b, c, d; };
 void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p, const uint32_t *const *ra,
               const uint32_t *const *rb, const uint32_t *const *rc, uint32_t *const *rd);
+double add_directed(double a, double b, int mode);
+double sub_directed(double a, double b, int mode);
+double mul_directed(double a, double b, int mode);
+double div_directed(double a, double b, int mode);
+double rcp_directed(double a, int mode);
+double sqrt_directed(double a, int mode);
+double s64_directed(int64_t a, int mode);
+double u64_directed(uint64_t a, int mode);
+double fma_directed(double a, double b, double c, int mode);
 void together(struct warp *w, uint32_t instruction, uint32_t m);
 void take_matrix(const void *lines, int matrix, int transposed, uint32_t *out);
 void give_matrix(void *lines, int matrix, int transposed, const uint32_t *in);

@@ -42,6 +42,7 @@ class Barrier:
 
 def translate_barrier(code: Code, target: int) -> Barrier:
     """bar.sync a{, b} and bar.red.op.type d, a{, b}, c. Raises PtxUnsupported for bar.arrive."""
+    code.check_place()
     code.flag("cta")
     aligned = code.flag("aligned") or code.instruction.family == "bar"
     if is_reducing_barrier(code.instruction):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
 from astra_chat.tools.virtual_gpu.syntax import Immediate, type_bits
 
@@ -225,3 +226,34 @@ def insert(a: Array, b: Array, position: Array, length: Array) -> Array:
     one = a.dtype.type(1)
     mask = shift_left(shift_left(np.full((1, 1), one), count) - one, start)
     return np.asarray((shift_left(a, start) & mask) | (b & ~mask))
+
+
+@family("bmsk")
+def bit_mask(code: Code) -> Step:
+    """`width` ones from bit `start` up."""
+    clamps = code.option("clamp", "wrap") == "clamp"
+    return elementwise(code, lambda a, b: ones(a, b, clamps), code.type("b32"))
+
+
+def ones(start: Array, width: Array, clamps: bool) -> Array:
+    if not clamps:
+        start, width = start & np.uint32(31), width & np.uint32(31)
+    above = np.minimum(start, 32) + np.minimum(width, 32)
+    every = np.full((1, 1), 0xFFFFFFFF, np.uint32)
+    return np.asarray(shift_left(every, start) & ~shift_left(every, above))
+
+
+@family("szext")
+def extend(code: Code) -> Step:
+    """The lowest bits, extended by their sign if the type has one."""
+    clamps = code.option("clamp", "wrap") == "clamp"
+    type_name = code.type("u32", "s32")
+    write, value, width = code.write(0, type_name), code.read(1, type_name), code.read(2, "u32")
+    code.count(3)
+    nothing = np.zeros((1, 1), np.uint32)
+
+    def step(f: Frame) -> None:
+        count = np.minimum(width(f), 32) if clamps else width(f) & np.uint32(31)
+        write(f, extract(value(f), nothing, count))
+
+    return step

@@ -93,8 +93,7 @@ class Code(Modifiers):
 
     def translate(self) -> Step:
         """The step of this instruction. Raises PtxUnsupported."""
-        if needs_gpu(self.instruction):
-            raise self.refuse("this needs a GPU: it")
+        self.check_place()
         handler = FAMILIES.get((self.instruction.family, self.kind)) or FAMILIES.get(
             (self.instruction.family, "")
         )
@@ -103,6 +102,11 @@ class Code(Modifiers):
         step = handler(self)
         self.done()
         return step
+
+    def check_place(self) -> None:
+        """Refuses what no machine without a GPU will ever have."""
+        if needs_gpu(self.instruction):
+            raise self.refuse("this needs a GPU: it")
 
     def read(self, index: int, type_name: str) -> Read:
         return self.reader(self.operand(index), dtype_of(type_name))

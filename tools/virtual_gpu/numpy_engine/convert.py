@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.numpy_engine import rounding
+from astra_chat.tools.virtual_gpu.numpy_engine import doubles, rounding
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
 from astra_chat.tools.virtual_gpu.numpy_engine.halves import format_of, join
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
@@ -29,6 +29,8 @@ _TO_INTEGRAL: dict[str, Function] = {
 def cvt(code: Code) -> Step:
     if any(m in ("f16x2", "bf16x2") for m in code.instruction.modifiers):
         return _packed(code)
+    if "tf32" in code.instruction.modifiers:
+        return _tf32(code)
     integral = code.optional(*_TO_INTEGRAL)
     mode = code.optional(*MODES)
     flushes, saturates, relu = code.flag("ftz"), code.flag("sat"), code.flag("relu")
@@ -96,9 +98,7 @@ def _to_integer(code: Code, source: str, target: str, integral: str, flushes: bo
 def _from_integer(code: Code, source: str, target: str, mode: str) -> Function:
     """Through float64, rounded to odd where it can not hold 64 bits."""
     if target == "f64":
-        if mode != "rn":
-            raise code.refuse("this rounding")
-        return lambda a: a.astype(np.float64)
+        return lambda a: doubles.of_integer(a, mode)
     wide = odd_float64 if type_bits(source) == 64 else lambda a: a.astype(np.float64)
     if target == "f32":
         if mode == "rn":
@@ -168,3 +168,21 @@ def _packed(code: Code) -> Step:
     write = code.write(0, target)
     high, low = code.read(1, "f32"), code.read(2, "f32")
     return lambda f: write(f, join(narrow(low(f)), narrow(high(f))))
+
+
+def _tf32(code: Code) -> Step:
+    """float32 with the ten leading bits of its fraction: to nearest, ties away, even or cut."""
+    mode, relu = code.option("rna", "rn", "rz"), code.flag("relu")
+    code.type("tf32")
+    code.type("f32")
+
+    def convert(a: Array) -> Array:
+        bits = a.view(np.uint32)
+        even = (bits >> np.uint32(13)) & np.uint32(1)
+        half = np.uint32(0x1000) if mode == "rna" else np.uint32(0xFFF) + even
+        near = (bits if mode == "rz" else bits + half) & np.uint32(0xFFFFE000)
+        if relu:
+            near = np.where(a <= 0, np.uint32(0), near)
+        return np.where(np.isnan(a), np.uint32(0x7FFFFFFF), near)
+
+    return elementwise(code, convert, "f32", "b32")

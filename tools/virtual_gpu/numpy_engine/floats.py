@@ -12,6 +12,7 @@ import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine import rounding
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
+from astra_chat.tools.virtual_gpu.numpy_engine.doubles import EXACT
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import MODES, flush, saturate
 
@@ -36,12 +37,13 @@ def _saturating(compute: Function) -> Function:
 
 
 def _rounded(code: Code, f32: Callable[[str], Function], f64: Function) -> Step:
-    """An operation that exists in four rounding modes for f32 and to nearest for f64."""
+    """An operation that exists in four rounding modes."""
     type_name = code.type("f32", "f64")
+    mode = code.option(*MODES, default="rn")
     if type_name == "f64":
-        code.option("rn", default="rn")
-        return elementwise(code, f64, "f64")
-    return _finish(code, f32(code.option(*MODES, default="rn")), "f32")
+        directed = EXACT[code.instruction.family]
+        return elementwise(code, f64 if mode == "rn" else directed(mode), "f64")
+    return _finish(code, f32(mode), "f32")
 
 
 @family("add", "f32", "f64")

@@ -6,12 +6,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
+from astra_chat.tools.virtual_gpu.numpy_engine.code import (
+    Code,
+    Read,
+    Step,
+    Write,
+    elementwise,
+    family,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
 from astra_chat.tools.virtual_gpu.syntax import type_bits
 
 Function = Callable[..., Array]
+_PAIRS = ("u16x2", "s16x2")
 _WORDS = ("u16", "u32", "u64", "s16", "s32", "s64", "b16", "b32", "b64")
 
 
@@ -26,12 +34,25 @@ def add_sub(code: Code) -> Step:
     compute = np.add if code.instruction.family == "add" else np.subtract
     if code.flag("cc"):
         return _carry(code, compute, carry_in=False, carry_out=True)
+    if compute is np.add and code.last_type in _PAIRS:
+        return elementwise(code, _on_pairs(np.add, code.type(*_PAIRS)), "b32")
     type_name = code.type(*_WORDS)
     if code.flag("sat"):
         if type_name != "s32":
             raise code.refuse("saturation of this type")
         return elementwise(code, lambda a, b: _saturated(compute, a, b), "s32")
     return elementwise(code, compute, _raw(type_name))
+
+
+def _on_pairs(compute: Function, type_name: str) -> Function:
+    """A function of 16-bit numbers as one of two of them in uint32."""
+    half = dtype_of(type_name.removesuffix("x2"))
+
+    def packed(*pairs: Array) -> Array:
+        parts = [np.ascontiguousarray(pair).view(half).reshape(*pair.shape, 2) for pair in pairs]
+        return np.ascontiguousarray(compute(*parts)).view(np.uint32)[..., 0]
+
+    return lambda a, b: packed(a, b)
 
 
 def _saturated(compute: Function, a: Array, b: Array) -> Array:
@@ -47,12 +68,36 @@ def add_sub_carry(code: Code) -> Step:
     return _carry(code, compute, carry_in=True, carry_out=code.flag("cc"))
 
 
+_CARRYING = ("u32", "s32", "u64", "s64", "b32", "b64")
+
+
 def _carry(code: Code, compute: Function, *, carry_in: bool, carry_out: bool) -> Step:
-    """Carry, or borrow, is the wrap-round of either of the two steps."""
-    type_name = _raw(code.type("u32", "s32", "u64", "s64", "b32", "b64"))
+    type_name = _raw(code.type(*_CARRYING))
     code.count(3)
     write = code.write(0, type_name)
     left, right = code.read(1, type_name), code.read(2, type_name)
+    return _with_carry(compute, write, left, right, carry_in=carry_in, carry_out=carry_out)
+
+
+def _mad_carry(code: Code, part: str, *, carry_in: bool, carry_out: bool) -> Step:
+    """Half of a product, added to c with the carry."""
+    type_name = code.type(*_CARRYING)
+    raw = _raw(type_name)
+    code.count(4)
+    a, b, addend = code.read(1, type_name), code.read(2, type_name), code.read(3, raw)
+
+    def half(f: Frame) -> Array:
+        product = a(f) * b(f) if part == "lo" else high_product(a(f), b(f))
+        return product.view(dtype_of(raw))
+
+    write = code.write(0, raw)
+    return _with_carry(np.add, write, half, addend, carry_in=carry_in, carry_out=carry_out)
+
+
+def _with_carry(
+    compute: Function, write: Write, left: Read, right: Read, *, carry_in: bool, carry_out: bool
+) -> Step:
+    """Carry, or borrow, is the wrap-round of either of the two steps."""
     adds = compute is np.add
 
     def wrapped(total: Array, a: Array, b: Array) -> Array:
@@ -120,7 +165,7 @@ def mul(code: Code) -> Step:
 def mad(code: Code) -> Step:
     part = code.option("lo", "hi", "wide")
     if code.flag("cc"):
-        raise code.refuse("a carry out of mad")
+        return _mad_carry(code, part, carry_in=False, carry_out=True)
     type_name = code.type(*_WORDS)
     if part == "lo":
         return elementwise(code, lambda a, b, c: a * b + c, _raw(type_name))
@@ -130,6 +175,12 @@ def mad(code: Code) -> Step:
     write = code.write(0, result)
     a, b, c = code.read(1, type_name), code.read(2, type_name), code.read(3, result)
     return lambda f: write(f, product(a(f), b(f)) + c(f))
+
+
+@family("madc", "int")
+def mad_with_carry(code: Code) -> Step:
+    part = code.option("lo", "hi")
+    return _mad_carry(code, part, carry_in=True, carry_out=code.flag("cc"))
 
 
 @family("mul24")
@@ -203,9 +254,13 @@ def maximum(code: Code) -> Step:
 
 
 def _extreme(code: Code, compute: Function) -> Step:
-    if code.flag("relu"):
+    relu = code.flag("relu")
+    if relu:
         plain = compute
         compute = lambda a, b: np.maximum(plain(a, b), 0)  # noqa: E731
+    if code.last_type in _PAIRS:
+        return elementwise(code, _on_pairs(compute, code.type(*_PAIRS[relu:])), "b32")
+    if relu:
         return elementwise(code, compute, code.type("s32"))
     return elementwise(code, compute, code.type(*_WORDS[:6]))
 
@@ -213,20 +268,31 @@ def _extreme(code: Code, compute: Function) -> Step:
 @family("dp4a")
 def dp4a(code: Code) -> Step:
     """d = c + sum of the products of four bytes."""
-    kinds = [code.type("u32", "s32"), code.type("u32", "s32")]
-    result = "s32" if "s32" in kinds else "u32"
-    write = code.write(0, result)
-    a, b, c = code.read(1, "b32"), code.read(2, "b32"), code.read(3, result)
+    return _dot(code, 8, range(4))
+
+
+@family("dp2a")
+def dp2a(code: Code) -> Step:
+    """d = c + sum of the products of two 16-bit numbers and two bytes."""
+    return _dot(code, 16, range(2) if code.option("lo", "hi") == "lo" else range(2, 4))
+
+
+def _dot(code: Code, width: int, picked: range) -> Step:
+    """Numbers of `width` bits of a, in their order, by the picked bytes of b."""
+    signs = [code.type("u32", "s32")[0], code.type("u32", "s32")[0]]
+    code.count(4)
+    write = code.write(0, "u32")
+    a, b, c = code.read(1, "b32"), code.read(2, "b32"), code.read(3, "u32")
 
     def step(f: Frame) -> None:
         x, y, total = a(f), b(f), c(f).astype(np.int64)
-        for byte in range(4):
-            total = total + _byte(x, byte, kinds[0]) * _byte(y, byte, kinds[1])
+        for place, byte in enumerate(picked):
+            total = total + _part(x, place, width, signs[0]) * _part(y, byte, 8, signs[1])
         write(f, total.astype(np.uint32))
 
     return step
 
 
-def _byte(word: Array, place: int, kind: str) -> Array:
-    byte = ((word >> np.uint32(8 * place)) & np.uint32(0xFF)).astype(np.uint8)
-    return byte.view(np.int8 if kind == "s32" else np.uint8).astype(np.int64)
+def _part(word: Array, place: int, width: int, sign: str) -> Array:
+    raw = (word >> np.uint32(width * place)).astype(f"u{width // 8}")
+    return raw.view(f"i{width // 8}" if sign == "s" else raw.dtype).astype(np.int64)

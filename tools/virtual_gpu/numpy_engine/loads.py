@@ -280,6 +280,7 @@ def createpolicy(code: Code) -> Step:
 
 @family("prefetch")
 @family("prefetchu")
+@family("applypriority")
 def prefetch(code: Code) -> Step:
     code.ignore("global", "local", "L1", "L2")
     code.ignore_hints()

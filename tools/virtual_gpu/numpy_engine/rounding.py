@@ -184,7 +184,16 @@ def narrowing_fma(a: Array, b: Array, c: Array, bits: int) -> Array:
 
 def fma32(a: Array, b: Array, c: Array, mode: str = "rn") -> Array:
     """float32 fused multiply-add."""
-    return float32_of(narrowing_fma(a, b, c, 23), mode)
+    total = narrowing_fma(a, b, c, 23)
+    if mode == "rm":
+        total = zero_down(total, a.astype(np.float64) * b, c)
+    return float32_of(total, mode)
+
+
+def zero_down(total: Array, a: Array, b: Array) -> Array:
+    """The sum of a and b where the mode is down: an exact 0 is -0, but for +0 and +0."""
+    plus = (a == 0) & ~np.signbit(a) & ~np.signbit(b)
+    return np.where((total == 0) & ~plus, -0.0, total)
 
 
 def fma64(a: Array, b: Array, c: Array) -> Array:
@@ -243,7 +252,8 @@ def add32(a: Array, b: Array, mode: str) -> Array:
     if mode == "rn":
         return a + b
     wide = np.broadcast_arrays(a.astype(np.float64), b.astype(np.float64))
-    return float32_of(odd_sum(*wide), mode)
+    total = odd_sum(*wide)
+    return float32_of(zero_down(total, *wide) if mode == "rm" else total, mode)
 
 
 def mul32(a: Array, b: Array, mode: str) -> Array:

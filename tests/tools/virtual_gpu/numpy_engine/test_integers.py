@@ -261,3 +261,80 @@ def test_a_byte_of_a_wider_register(operate: Any) -> None:
     assert list(operate("cvt.u32.u8", np.uint32, values)) == [0x34, 0xFF, 0x80]
     assert list(operate("cvt.s32.s8", np.int32, values)) == [0x34, -1, -128]
     assert list(operate("cvt.s8.s16", np.int16, values)) == [0x34, -1, -128]
+
+
+def bit_mask(start: int, width: int) -> int:
+    """As PTX's manual spells bmsk.clamp."""
+    if start >= 32:
+        return 0
+    return ((1 << width) - 1) << start & 0xFFFFFFFF if width < 32 else -1 << start
+
+
+def test_bit_mask_and_extension(operate: Any) -> None:
+    few = samples("u32", seed=7) % np.uint32(40)
+    wide = samples("u32", seed=8)
+    other = few[::-1].copy()
+    got = operate("bmsk.clamp.b32", np.uint32, few, other)
+    rows = [(int(a), int(b)) for a, b in zip(few, other, strict=True)]
+    assert np.array_equal(got, wrapped([bit_mask(a, b) for a, b in rows], np.uint32))
+    got = operate("bmsk.wrap.b32", np.uint32, few, other)
+    assert np.array_equal(got, wrapped([bit_mask(a % 32, b % 32) for a, b in rows], np.uint32))
+    for mode in ("clamp", "wrap"):
+        widths = [min(b, 32) if mode == "clamp" else b % 32 for _, b in rows]
+        for kind in ("u32", "s32"):
+            got = operate(f"szext.{mode}.{kind}", dtype_of(kind), wide, other)
+            low = [int(a) % (1 << w) for a, w in zip(wide, widths, strict=True)]
+            signed = [
+                v - (1 << w) if kind == "s32" and w and v >> (w - 1) else v
+                for v, w in zip(low, widths, strict=True)
+            ]
+            assert np.array_equal(got, wrapped(signed, dtype_of(kind))), (mode, kind)
+
+
+@pytest.mark.parametrize("signs", ["u32.u32", "s32.s32", "u32.s32", "s32.u32"])
+@pytest.mark.parametrize("half", ["lo", "hi"])
+def test_dot_of_words_and_bytes(operate: Any, signs: str, half: str) -> None:
+    a, b, c = (samples("u32", seed=seed) for seed in (3, 4, 5))
+    kinds = signs.split(".")
+
+    def part(word: int, place: int, width: int, kind: str) -> int:
+        value = word >> (width * place) & ((1 << width) - 1)
+        return value - (1 << width) if kind == "s32" and value >> (width - 1) else value
+
+    first = 0 if half == "lo" else 2
+    expected = [
+        int(z) + sum(part(int(x), i, 16, kinds[0]) * part(int(y), first + i, 8, kinds[1])
+                     for i in range(2))
+        for x, y, z in zip(a, b, c, strict=True)
+    ]  # fmt: skip
+    got = operate(f"dp2a.{half}.{signs}", np.uint32, a, b, c)
+    assert np.array_equal(got, wrapped(expected, np.uint32))
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_products_with_carries_make_wide_sums(operate: Any, width: int) -> None:
+    kind = f"u{width}"
+    a, b, c, d = (samples(kind, seed=seed) for seed in (11, 12, 13, 14))
+    body = (
+        f"{{ .reg .b{width} low, high; mad.lo.cc.{kind} low, %a0, %a1, %a2; "
+        f"madc.hi.{kind} high, %a0, %a1, %a3; xor.b{width} %out, high, low; }}"
+    )
+    got = operate("", dtype_of(kind), a, b, c, d, body=body)
+    expected = []
+    for x, y, low, high in zip(*(map(int, column) for column in (a, b, c, d)), strict=True):
+        total = x * y + low + (high << width)
+        expected.append((total >> width) ^ (total % (1 << width)))
+    assert np.array_equal(got, wrapped(expected, dtype_of(kind)))
+
+
+@pytest.mark.parametrize("kind", ["u16x2", "s16x2"])
+@pytest.mark.parametrize("name", ["add", "min", "max"])
+def test_pairs_of_words(operate: Any, kind: str, name: str) -> None:
+    half = np.dtype(np.uint16 if kind[0] == "u" else np.int16)
+    a, b = (samples("u32", seed=seed).view(half) for seed in (21, 22))
+    compute = {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
+    got = operate(f"{name}.{kind}", np.uint32, a.view(np.uint32), b.view(np.uint32))
+    assert np.array_equal(got.view(half), compute(a, b))
+    if name != "add" and kind[0] == "s":
+        got = operate(f"{name}.{kind}.relu", np.uint32, a.view(np.uint32), b.view(np.uint32))
+        assert np.array_equal(got.view(half), np.maximum(compute(a, b), 0))

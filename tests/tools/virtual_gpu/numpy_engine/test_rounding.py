@@ -122,24 +122,55 @@ def test_f32_roots_and_reciprocals(operate: Any, mode: str) -> None:
     check()
 
 
-def _root(value: Fraction, mode: str) -> int:
-    """Exact by integers: the root to 80 bits, with a sticky bit below."""
-    shift = 400
+def _root(value: Fraction, mode: str, form: Binary = F32) -> int:
+    """Exact by integers: the root to 80 bits and more, with a sticky bit below."""
+    shift = 400 if form is F32 else 2400
     scaled = value * Fraction(2) ** shift
     whole = math.isqrt(math.floor(scaled))
     sticky = Fraction(1, 3) if whole * whole != scaled else Fraction(0)
-    return F32.round((whole + sticky) / Fraction(2) ** (shift // 2), mode)
+    return form.round((whole + sticky) / Fraction(2) ** (shift // 2), mode)
 
 
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 @pytest.mark.parametrize(("name", "exact", "operands"), [*SUMS, ("div", div, 2)])
-def test_f64_rounds_once(operate: Any, name: str, exact: Exact, operands: int) -> None:
+def test_f64_rounds_once(operate: Any, name: str, exact: Exact, operands: int, mode: str) -> None:
     @QUICK
     @given(batches(F64, operands))
     def check(rows: list[tuple[int, ...]]) -> None:
-        got = operate(f"{name}.rn.f64", np.uint64, *columns(rows, F64))
-        check_rows(rows, got, F64, "rn", exact, True)
+        got = operate(f"{name}.{mode}.f64", np.uint64, *columns(rows, F64))
+        check_rows(rows, got, F64, mode, exact, True)
 
     check()
+
+
+@pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
+def test_f64_roots_and_reciprocals(operate: Any, mode: str) -> None:
+    @QUICK
+    @given(batches(F64, 1))
+    def check(rows: list[tuple[int, ...]]) -> None:
+        (bits,) = columns(rows, F64)
+        inverse = operate(f"rcp.{mode}.f64", np.uint64, bits)
+        check_rows(rows, inverse, F64, mode, lambda a: 1 / a, True)
+        roots = operate(f"sqrt.{mode}.f64", np.uint64, bits)
+        for (x,), root in zip(rows, (int(r) for r in roots), strict=True):
+            if F64.is_finite(x) and not x & F64.sign and x:
+                assert root == _root(F64.value(x), mode, F64), hex(x)
+
+    check()
+
+
+def test_an_exact_zero_is_negative_where_the_mode_is_down(operate: Any) -> None:
+    one, zero, minus = (np.array([x]) for x in (1.0, 0.0, -0.0))
+    for mode, sign in (("rm", True), ("rp", False), ("rz", False)):
+        sums = (("add", (one, -one)), ("sub", (one, one)), ("fma", (one, one, -one)))
+        for name, operands in sums:
+            got = operate(f"{name}.{mode}.f64", np.float64, *operands)
+            assert got[0] == 0 and np.signbit(got[0]) == sign, (name, mode)
+            singles = [x.astype(np.float32) for x in operands]
+            got = operate(f"{name}.{mode}.f32", np.float32, *singles)
+            assert got[0] == 0 and np.signbit(got[0]) == sign, (name, mode)
+        assert np.signbit(operate(f"add.{mode}.f64", np.float64, zero, minus)[0]) == sign
+        assert not np.signbit(operate(f"add.{mode}.f64", np.float64, zero, zero)[0])
 
 
 @pytest.mark.parametrize(("name", "exact", "operands"), SUMS)
@@ -229,7 +260,7 @@ def test_packed_conversion_takes_the_upper_half_first(operate: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 @pytest.mark.parametrize("source", ["s32", "u32", "s64", "u64"])
-@pytest.mark.parametrize("kind", ["f16", "f32"])
+@pytest.mark.parametrize("kind", ["f16", "f32", "f64"])
 def test_integer_to_float(operate: Any, source: str, mode: str, kind: str) -> None:
     width, form = int(source[1:]), FORMATS[kind]
     dtype = np.dtype(f"{'i' if source[0] == 's' else 'u'}{width // 8}")
@@ -238,7 +269,7 @@ def test_integer_to_float(operate: Any, source: str, mode: str, kind: str) -> No
     values = rng.integers(limits.min, limits.max, 300, dtype=dtype, endpoint=True)
     values[:100] >>= dtype.type(width // 2)
     values[:6] = [0, 1, limits.max, limits.min, (1 << 24) + 1, (1 << 25) + 2]
-    result = {16: np.uint16, 32: np.uint32}[form.width]
+    result = {16: np.uint16, 32: np.uint32, 64: np.uint64}[form.width]
     got = operate(f"cvt.{mode}.{kind}.{source}", result, values)
     assert [int(x) for x in got] == [form.round(Fraction(int(v)), mode) for v in values]
 
@@ -361,3 +392,23 @@ def test_fast_division_beyond_its_range(operate: Any) -> None:
     got = operate("div.approx.f32", np.float32, a, b)
     assert np.array_equal(got, np.float32([0, -0.0, np.nan, 3]), equal_nan=True)
     assert operate("div.full.f32", np.float32, a, b)[0] == np.float32(1) / np.float32(1e38)
+
+
+@pytest.mark.parametrize("mode", ["rna", "rn", "rz"])
+def test_float_to_tf32(operate: Any, mode: str) -> None:
+    tf32 = Binary(exponent_bits=8, fraction_bits=10)
+
+    @QUICK
+    @given(batches(F32, 1))
+    def check(rows: list[tuple[int, ...]]) -> None:
+        (bits,) = columns(rows, F32)
+        got = operate(f"cvt.{mode}.tf32.f32", np.uint32, bits)
+        for (x,), result in zip(rows, (int(r) for r in got), strict=True):
+            if F32.is_nan(x):
+                assert result == 0x7FFFFFFF
+            elif F32.is_finite(x):
+                tie = mode == "rna" and x & 0x1FFF == 0x1000
+                exact = F32.value(x + 1 if tie else x)
+                assert result >> 13 == tf32.round(exact, mode[:2], x & F32.sign), hex(x)
+
+    check()

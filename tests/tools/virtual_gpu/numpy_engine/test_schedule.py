@@ -256,3 +256,10 @@ def test_batches_do_not_show(
         seen.append(bench.launch("tree_sum", 40, 64, out, x, np.int32(100), shared=256).counters)
         assert np.array_equal(out, x.sum(axis=1))
     assert seen[0] == seen[1]
+
+
+def test_atomics_on_vectors_add_each_item(bench: Any) -> None:
+    sums, found = np.zeros(4, np.float32), np.zeros(32, np.float32)
+    bench.launch("add_vectors", 1, 32, sums, found)
+    assert list(sums) == [2 * 32, 31 * 16, 2 * 31 * 16, 32]
+    assert sorted(found) == [2 * lane for lane in range(32)]

@@ -213,3 +213,11 @@ extern "C" __global__ void bank_conflicts(int *out, int stride) {
   __syncwarp();
   out[threadIdx.x] = tile[threadIdx.x * stride];
 }
+
+extern "C" __global__ void add_vectors(float4 *sums, float *found) {
+  const float lane = threadIdx.x;
+  const float4 old = atomicAdd(sums, make_float4(1, 0, lane, 1));
+  atomicAdd((float2 *)sums, make_float2(1, lane));
+  atomicAdd((float2 *)sums + 1, make_float2(lane, 0));
+  found[threadIdx.x] = 2 * old.w;
+}
