@@ -61,9 +61,10 @@ def _case(
     task: Task, dtype: DTypeName, dims: dict[str, int], family: ValueFamily, rng: random.Random
 ) -> Case:
     """Strides and addresses too are the caller's choice; strides as the task's own cases have."""
-    pads = sorted({case.pad for case in task.check})
+    known = sorted({case.pad for case in task.check})
+    pads = {arg.name: rng.choice(known) for arg in task.args if arg.strided}
     return Case(
-        dims=dims, dtype=dtype, values=family, seed=_seed(rng), pad=rng.choice(pads),
+        dims=dims, dtype=dtype, values=family, seed=_seed(rng), pads=pads,
         offset=rng.choice((0, 1, 3)),
     )  # fmt: skip
 

@@ -57,7 +57,8 @@ class Arg(Value):
 
     def stride_of(self, case: Case) -> int:
         """Elements from one row to the next."""
-        return self.shape_of(case)[-1] + (case.pad if self.strided else 0)
+        pad = case.pads.get(self.name, case.pad) if self.strided else 0
+        return self.shape_of(case)[-1] + pad
 
     def shift_of(self, case: Case) -> int:
         """Bytes from a multiple of 256 to the first element."""
@@ -171,8 +172,11 @@ class Task(Value):
             raise ValueError(f"dtype {case.dtype} is not one of {', '.join(self.dtypes)}")
         if set(case.dims) != set(self.dims):
             raise ValueError(f"dims {sorted(case.dims)} are not {sorted(self.dims)}")
-        if case.pad and not any(arg.strided for arg in self.args):
+        strided = {arg.name for arg in self.args if arg.strided}
+        if case.pad and not strided:
             raise ValueError("pad is for tasks with strided arguments")
+        if not set(case.pads) <= strided or any(pad < 0 for pad in case.pads.values()):
+            raise ValueError(f"pads are 0 or more, for strided arguments: {sorted(strided)}")
         for name, dim in self.dims.items():
             extent, step = case.dims[name], dim.step(case.dtype)
             if not dim.min <= extent <= dim.max or extent % step:

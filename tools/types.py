@@ -50,6 +50,8 @@ class Case(Value):
     seed: int = 0
     pad: int = Field(default=0, ge=0)
     """Elements between the rows of every strided argument."""
+    pads: dict[str, int] = Field(default_factory=dict)
+    """The same for single arguments, by name, in the place of `pad`."""
     offset: int = Field(default=0, ge=0, le=63)
     """Every argument starts so many times its least alignment past a multiple of 256 bytes."""
 
@@ -58,6 +60,7 @@ class Case(Value):
         extents = "x".join(str(extent) for extent in self.dims.values())
         family = "" if self.values == "normal" else f" {self.values}"
         apart = f" pad {self.pad}" if self.pad else ""
+        apart += "".join(f" {name}+{pad}" for name, pad in self.pads.items())
         moved = f" offset {self.offset}" if self.offset else ""
         return f"{extents} {self.dtype}{family}{apart}{moved}"
 

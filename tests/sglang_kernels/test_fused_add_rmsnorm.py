@@ -49,6 +49,7 @@ def test_cases_cover_what_breaks_kernels() -> None:
     assert any(c.dims["tokens"] > 65535 for c in TASK.check)
     assert any(c.dims["h"] == TASK.dims["h"].max for c in TASK.check)
     assert {c.pad % vector[c.dtype] == 0 for c in TASK.check if c.pad} == {True, False}
+    assert any(c.pads.get("input") != c.pads.get("residual") for c in TASK.check)
 
 
 def test_bench_holds_the_papers_shapes_and_serving_ones() -> None:

@@ -82,3 +82,15 @@ def test_a_stated_seed_is_kept() -> None:
     case = Case(dims={"tokens": 3, "d": 8}, dtype="float16")
     assert seeded(case, 9).seed == 9
     assert seeded(case.model_copy(update={"seed": 4}), 9).seed == 4
+
+
+def test_strided_arguments_get_pads_of_their_own() -> None:
+    task = find_task("fused_add_rmsnorm")
+    drawn = [c for s in SEEDS for c in draw(task, "virtual", random.Random(s))]
+    assert all(set(c.pads) == {"input", "residual"} for c in drawn)
+    assert any(c.pads["input"] != c.pads["residual"] for c in drawn)
+    apart = next(c for c in drawn if c.pads["input"] != c.pads["residual"])
+    by_name = {arg.name: arg.stride_of(apart) - apart.dims["h"] for arg in task.args}
+    assert by_name == {**apart.pads, "weight": 0}
+    with pytest.raises(ValueError, match="pads are 0 or more"):
+        task.require_legal(apart.model_copy(update={"pads": {"weight": 8}}))
