@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from astra_chat.agents import thread as facts
-from astra_chat.agents.payloads import Commission, Kernel, Plan
+from astra_chat.agents.payloads import Commission, Kernel, Plan, Speaker
 from astra_chat.agents.strategy import Strategy, Tried, choose_parent
 from astra_chat.agents.thread import Attempt, Counted, Thread
-from astra_chat.tools.types import Evaluation, Timed
+from astra_chat.tools.types import BuildReport, Evaluation, Timed
 
 
 def strategy(thread: Thread) -> Strategy:
@@ -49,6 +49,22 @@ def parents(thread: Thread, number: int) -> list[Evaluation]:
             Tried(None, chosen, accepted=False)
         ]
     return [*found, _evaluation(tried, choose_parent(searches, tried, number - 1))]
+
+
+def made_of(thread: Thread, speaker: Speaker) -> str:
+    """Candidate that this speaker's next kernel starts from; "" before the baseline was judged.
+
+    A human edits what was shown last, a repair changes the kernel before it, and all others change
+    what their plan goes on from.
+    """
+    if speaker == "human":
+        shown = [t.payload for t in thread if isinstance(t.payload, BuildReport | Evaluation)]
+        return shown[-1].candidate if shown else ""
+    rounds = facts.rounds(thread)
+    if speaker != "coder" and rounds and rounds[-1].attempts:
+        return rounds[-1].attempts[-1].kernel.candidate
+    found = parent_of(thread, facts.rounds_begun(thread))
+    return found.candidate if found else ""
 
 
 def _evaluation(tried: list[Tried], index: int) -> Evaluation:

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Sequence
 
 from astra_chat.agents.words import verdict
 from astra_chat.tools.types import BuildReport, Built, Correct, Evaluation, Step, StepName, Timed
-from astra_chat.transcript.events import BuildDone, Chosen, Judged, Record, Repaired
+from astra_chat.transcript.events import (
+    BuildDone,
+    Chosen,
+    Judged,
+    Proposed,
+    Record,
+    Repaired,
+    Spoken,
+)
 from astra_chat.transcript.spending import (
     Asked,
     Rejected,
@@ -24,20 +32,15 @@ UNUSABLE = "unusable reply"
 def ledger(records: Sequence[Record]) -> Spent:
     """Everything that was spent up to the last of these records."""
     events = [record.event for record in records]
-    roles: dict[str, list[Tokens]] = {}
-    for event in events:
-        if isinstance(event, Asked):
-            roles.setdefault(event.role, []).append(event.tokens)
+    roles = _roles(records)
     evaluations = [event.evaluation for event in events if isinstance(event, Judged)]
     builds = [event.report for event in events if isinstance(event, BuildDone)]
     built = [step for report in builds for step in report.steps]
     run = [step for evaluation in evaluations for step in evaluation.steps]
     seconds = _by_step([*built, *run])
     return Spent(
-        tokens=_sum(tokens for own in roles.values() for tokens in own),
-        roles=tuple(
-            RoleSpent(role=role, answers=len(own), tokens=_sum(own)) for role, own in roles.items()
-        ),
+        tokens=_sum(role.tokens for role in roles),
+        roles=roles,
         evaluations=len(evaluations),
         steps=tuple(StepSpent(step=name, seconds=round(s, 3)) for name, s in seconds.items()),
         gpu_s=round(sum(gpu_seconds(evaluation) for evaluation in evaluations), 3),
@@ -50,6 +53,40 @@ def gpu_seconds(evaluation: Evaluation) -> float:
     if evaluation.device.kind != "cuda":
         return 0.0
     return sum(step.seconds for step in evaluation.steps if step.name in ON_GPU)
+
+
+def _roles(records: Sequence[Record]) -> tuple[RoleSpent, ...]:
+    """Every role's answers, in the order of their first one.
+
+    What came of an answer is recorded right after it, of the selector's all at once.
+    """
+    answers: dict[str, list[Tokens]] = {}
+    unusable: dict[str, list[Tokens]] = {}
+    untold: dict[str, list[Tokens]] = {}
+    for record in records:
+        match record.event:
+            case Asked(role=role, tokens=tokens):
+                answers.setdefault(role, []).append(tokens)
+                untold.setdefault(role, []).append(tokens)
+            case Repaired(speaker=role):
+                unusable.setdefault(role, []).extend(untold.pop(role, []))
+            case Chosen(decision=decision):
+                asked = untold.pop("selector", [])
+                unusable.setdefault("selector", []).extend(asked[: len(decision.rejected)])
+            case Spoken(speaker=role) | Proposed(speaker=role):
+                untold.pop(role, None)
+            case _:
+                pass
+    return tuple(
+        RoleSpent(
+            role=role,
+            answers=len(own),
+            tokens=_sum(own),
+            unusable=len(bad := unusable.get(role, [])),
+            unusable_tokens=_sum(bad),
+        )
+        for role, own in answers.items()
+    )
 
 
 def _sum(tokens: Iterable[Tokens]) -> Tokens:
@@ -68,7 +105,7 @@ def _rejected(
 ) -> tuple[Rejected, ...]:
     """Why candidates and replies were turned down, the most frequent reason first."""
     reasons = Counter(verdict(b.result) for b in builds if not isinstance(b.result, Built))
-    for evaluation in evaluations:
+    for evaluation in evaluations[1:]:  # the first is the baseline's
         outcome = evaluation.outcome
         good = isinstance(outcome, Correct) or (
             isinstance(outcome, Timed) and outcome.verdict == "accepted"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.budget import Budget
-from astra_chat.transcript.spending import Asked, Spent, Tokens
+from astra_chat.transcript.spending import Asked, RoleSpent, Spent, Tokens
 
 
 def asked_words(event: Asked, so_far: Tokens, budget: Budget) -> str:
@@ -29,10 +29,7 @@ def ledger_lines(spent: Spent, seconds: float) -> list[str]:
     if spent.roles:
         answers = sum(role.answers for role in spent.roles)
         lines.append(f"models: {answers} answers, {tokens_words(spent.tokens)}")
-        lines += [
-            f"  {role.role}: {role.answers} answers, {tokens_words(role.tokens)}"
-            for role in spent.roles
-        ]
+        lines += map(_role_words, spent.roles)
     steps = ", ".join(f"{step.step} {step.seconds:.1f} s" for step in spent.steps)
     if steps:
         gpu = f"; {spent.gpu_s:.1f} s on the GPU" if spent.gpu_s else ""
@@ -41,6 +38,14 @@ def ledger_lines(spent: Spent, seconds: float) -> list[str]:
         reasons = ", ".join(f"{one.times} {one.reason}" for one in spent.rejected)
         lines.append(f"not taken: {reasons}")
     return [*lines, f"in all {seconds:.1f} s"]
+
+
+def _role_words(spent: RoleSpent) -> str:
+    words = f"  {spent.role}: {spent.answers} answers, {tokens_words(spent.tokens)}"
+    if not spent.unusable:
+        return words
+    bad = spent.unusable_tokens
+    return f"{words}; {spent.unusable} of them unusable ({bad.total:,} tokens, {_usd(bad.usd)})"
 
 
 def _usd(usd: float | None) -> str:

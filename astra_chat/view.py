@@ -16,6 +16,7 @@ from astra_chat.agents.payloads import (
     Kernel,
     Pass,
     Plan,
+    Speaker,
     TestSuite,
 )
 from astra_chat.agents.policy import Decision
@@ -53,8 +54,6 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.spending import Asked, Spent, Tokens
 from astra_chat.transcript.turns import turn
 
-WIDTH = 100
-"""Of the text where there is no terminal."""
 STYLES = {
     "user": "bold",
     "tester": "bold cyan",
@@ -172,7 +171,7 @@ class View:
             case Plan() as plan:
                 return _plan_lines(plan)
             case Kernel() as kernel:
-                return self._kernel_lines(kernel, repairs=said.speaker != "coder")
+                return self._kernel_lines(kernel, said.speaker)
             case BuildReport() as report:
                 style = "red" if facts.failed(report) else ""
                 return [
@@ -188,9 +187,9 @@ class View:
             case Pass(words=words):
                 return [Text(f"passes: {words}", "italic")]
 
-    def _kernel_lines(self, kernel: Kernel, repairs: bool) -> list[Text]:
+    def _kernel_lines(self, kernel: Kernel, speaker: Speaker) -> list[Text]:
         """What was written, and the first lines that differ from what it was made of."""
-        before, name = self._made_of(repairs)
+        before, name = self._made_of(speaker)
         changed = changes(before, kernel.source)
         added = [line for line in changed if line.startswith("+")]
         counts = f"+{len(added)} -{len(changed) - len(added)} lines against {name}"
@@ -209,15 +208,9 @@ class View:
             lines.append(Text(f"  and {len(changed) - len(shown)} more changed lines", "dim"))
         return lines
 
-    def _made_of(self, repairs: bool) -> tuple[str, str]:
-        """Source that a new kernel starts from: the candidate that it repairs, else what the plan
-        changes; and what to call it."""
-        rounds = facts.rounds(self._thread)
-        if repairs and rounds and rounds[-1].attempts:
-            kernel = rounds[-1].attempts[-1].kernel
-            return kernel.source, kernel.candidate
-        found = search.parent_of(self._thread, facts.rounds_begun(self._thread))
-        name = found.candidate if found else ""
+    def _made_of(self, speaker: Speaker) -> tuple[str, str]:
+        """Source that a new kernel starts from, and what to call it."""
+        name = search.made_of(self._thread, speaker)
         source = facts.source_of(self._thread, name)
         if source is not None:
             return source, name

@@ -48,6 +48,9 @@ class RoleSpent(Value):
     role: str
     answers: int
     tokens: Tokens
+    unusable: int = 0
+    """Of the answers, those that were sent back in words."""
+    unusable_tokens: Tokens = Tokens()
 
 
 class StepSpent(Value):

@@ -60,6 +60,20 @@ def test_while_a_plan_is_written_its_parent_stays() -> None:
 
 def test_before_the_baseline_there_is_no_parent() -> None:
     assert search.parent([Turn("user", commission())]) is None
+    assert search.made_of([Turn("user", commission())], "coder") == ""
+
+
+def test_what_a_kernel_is_made_of() -> None:
+    """The coder changes the plan's parent, the fixer the last kernel, a human what was shown."""
+    turns = [*chat("best", (VECTOR, 1.9), (OTHER, 0.7)), Turn("planner", plan())]
+    assert search.made_of(turns, "coder") == search.made_of(turns, "single") == candidate_id(VECTOR)
+    again = KERNELS["scalar.cu"]
+    turns += [Turn("coder", Kernel(words="", source=again)), Turn("executor", build(again))]
+    assert search.made_of(turns, "fixer") == search.made_of(turns, "human") == candidate_id(again)
+    assert search.made_of(turns, "coder") == candidate_id(VECTOR), "a second one of the same plan"
+    assert search.made_of([*baseline_turns(), Turn("planner", plan())], "coder") == candidate_id(
+        SCALAR
+    )
 
 
 def test_rounds_without_gain() -> None:

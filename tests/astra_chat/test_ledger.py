@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from astra_chat.agents.payloads import Pass
 from astra_chat.agents.policy import Decision
 from astra_chat.ledger import gpu_seconds, ledger
 from astra_chat.tools.types import Device, Step
-from astra_chat.transcript.events import Chosen, Event, Record, Repaired
+from astra_chat.transcript.events import Chosen, Event, Judged, Record, Repaired, Spoken
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import Asked, Tokens
-from tests.chat_samples import SCALAR, evaluation, timed, write_transcript
+from tests.chat_samples import SCALAR, WRONG_OUTCOME, evaluation, timed, write_transcript
 
 
 def record(event: Event) -> Record:
@@ -23,7 +24,14 @@ def test_of_a_run(tmp_path: Path) -> None:
     seconds = {step.step: step.seconds for step in spent.steps}
     assert seconds == {"guard": 0.01, "build": 1.5, "check": 0.2, "time": 0.4}
     assert spent.gpu_s == 0.0
-    assert [(one.reason, one.times) for one in spent.rejected] == [("tie", 1)]
+    assert spent.rejected == (), "the baseline ties with itself and is no candidate"
+
+
+def test_what_was_turned_down() -> None:
+    outcomes = [timed(1.0, "tie"), timed(1.0, "tie"), WRONG_OUTCOME, timed(1.9), timed(1.0, "tie")]
+    found = ledger([record(Judged(evaluation=evaluation(SCALAR, one))) for one in outcomes])
+    assert found.evaluations == 5
+    assert [(one.reason, one.times) for one in found.rejected] == [("tie", 2), ("wrong", 1)]
 
 
 def test_answers_by_role() -> None:
@@ -44,6 +52,23 @@ def test_replies_that_were_sent_back() -> None:
         record(Repaired(speaker="coder", reason="empty")), record(Chosen(decision=decision)),
     ])  # fmt: skip
     assert [(one.reason, one.times) for one in found.rejected] == [("unusable reply", 3)]
+
+
+def test_what_unusable_answers_cost() -> None:
+    """An answer and what came of it stand side by side; the selector's are told with its choice."""
+    decision = Decision(speaker="tester", by="model", legal=("tester",), rejected=("a",))
+    asked = [
+        Asked(role=role, model="m", tokens=Tokens(prompt=tokens))
+        for role, tokens in (("coder", 10), ("coder", 20), ("selector", 3), ("selector", 4))
+    ]
+    found = ledger([
+        record(asked[0]), record(Repaired(speaker="coder", reason="empty")), record(asked[1]),
+        record(Spoken(speaker="coder", payload=Pass(words="no"))),
+        record(asked[2]), record(asked[3]), record(Chosen(decision=decision)),
+        record(Repaired(speaker="coder", reason="a scripted one, nobody was asked")),
+    ])  # fmt: skip
+    told = [(one.role, one.answers, one.unusable, one.unusable_tokens.total) for one in found.roles]
+    assert told == [("coder", 2, 1, 10), ("selector", 2, 1, 3)]
 
 
 def test_gpu_seconds_leave_out_the_build() -> None:

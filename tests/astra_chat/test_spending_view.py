@@ -30,15 +30,20 @@ def test_an_answer_beside_the_budget() -> None:
 
 def test_the_ledger() -> None:
     spent = Spent(
-        tokens=ONE, roles=(RoleSpent(role="coder", answers=2, tokens=ONE),), evaluations=3,
+        tokens=ONE, evaluations=3,
+        roles=(
+            RoleSpent(role="coder", answers=2, tokens=ONE),
+            RoleSpent(role="selector", answers=2, tokens=ONE, unusable=1, unusable_tokens=ONE),
+        ),
         steps=(StepSpent(step="build", seconds=4.25), StepSpent(step="time", seconds=1.0)),
         gpu_s=1.0, rejected=(Rejected(reason="wrong", times=2), Rejected(reason="tie", times=1)),
     )  # fmt: skip
     lines = ledger_lines(spent, 12.34)
-    assert lines[0].startswith("models: 2 answers, 3,100 tokens in")
-    assert lines[1].startswith("  coder: 2 answers")
-    assert lines[2] == "judge: 3 evaluations, build 4.2 s, time 1.0 s; 1.0 s on the GPU"
-    assert lines[3:] == ["not taken: 2 wrong, 1 tie", "in all 12.3 s"]
+    assert lines[0].startswith("models: 4 answers, 3,100 tokens in")
+    assert lines[1].startswith("  coder: 2 answers") and lines[1].endswith("$0.0042")
+    assert lines[2].endswith("$0.0042; 1 of them unusable (3,900 tokens, $0.0042)")
+    assert lines[3] == "judge: 3 evaluations, build 4.2 s, time 1.0 s; 1.0 s on the GPU"
+    assert lines[4:] == ["not taken: 2 wrong, 1 tie", "in all 12.3 s"]
 
 
 def test_a_scripted_runs_ledger_names_no_models() -> None:
