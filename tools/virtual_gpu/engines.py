@@ -13,6 +13,7 @@ from astra_chat.tools.virtual_gpu.c_engine.build import (
     ensure_library,
     start_plainly,
 )
+from astra_chat.tools.virtual_gpu.meanwhile import Compiling, run_meanwhile
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.ptx import Module, PtxSyntaxError, parse
 from astra_chat.tools.virtual_gpu.sampling import Run, run_sampled
@@ -23,7 +24,7 @@ C_WORTH_INSTRUCTIONS = 50_000_000
 C_SPEEDUP = 20
 """So many times more instructions are affordable on the C engine."""
 C_LARGEST_KERNEL = 1000
-"""PTX instructions: beyond, the host compiler takes longer than `auto` would wait."""
+"""PTX instructions: beyond, the host compiler takes so long that NumPy goes on meanwhile."""
 
 
 class Engines:
@@ -64,15 +65,21 @@ class Engines:
                 counters=counting,
             )  # fmt: skip
 
+        small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
+
         def for_the_rest(instructions: int) -> tuple[Run, int | None]:
-            if instructions >= C_WORTH_INSTRUCTIONS and (program := self._program(module, launch)):
+            if instructions < C_WORTH_INSTRUCTIONS:
+                return on_numpy, self._budget
+            if small and (program := self._program(module, launch)):
                 return partial(on_c, program), self._c_budget
+            if not small and self._compiled is None:
+                compiling = Compiling(lambda: self._program(module, launch))
+                return partial(run_meanwhile, launch, on_numpy, on_c, compiling), self._c_budget
             return on_numpy, self._budget
 
         if self._engine == "c" and (program := self._program(module, launch)):
             return run_sampled(launch, partial(on_c, program), self._c_budget, counters)
-        small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
-        then = for_the_rest if self._engine == "auto" and small else None
+        then = for_the_rest if self._engine == "auto" else None
         return run_sampled(launch, on_numpy, self._budget, counters, then)
 
     @property
