@@ -8,7 +8,6 @@ paper published. No figure stands in the document that is not in one of them.
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from astra_chat.agents.words import verdict
 from astra_chat.baselines import evidence
 from astra_chat.baselines.evidence import Comparison, Evidence, of_task
 from astra_chat.estimates import Estimates
+from astra_chat.intervals import mean_interval
 from astra_chat.paper_method import PaperMethod
 from astra_chat.result_tables import Published
 from astra_chat.tools.errors import AstraError, BadInput
@@ -209,15 +209,6 @@ def _rounds(run: Run) -> Iterator[str]:
                 f" | {word} | {found.plan.predicted_ratio:.2f} | {ratio} |"
             )
     yield ""
-
-
-def mean_interval(cases: Sequence[AnyTime]) -> tuple[float, float]:
-    """Interval of the weighted geometric mean: the cases' half widths in quadrature."""
-    total = sum(c.weight for c in cases)
-    middle = sum(c.weight * math.log(c.ratio) for c in cases) / total
-    half = [math.log(c.ratio_high / c.ratio_low) / 2 * c.weight for c in cases]
-    spread = math.sqrt(sum(h * h for h in half)) / total
-    return math.exp(middle - spread), math.exp(middle + spread)
 
 
 def load(paths: Iterable[Path]) -> Found:
