@@ -7,8 +7,9 @@ from typing import Literal
 
 from astra_chat.agents import search
 from astra_chat.agents import thread as facts
-from astra_chat.agents.payloads import Approval, Kernel, Plan
-from astra_chat.agents.thread import Gate, Thread, Turn
+from astra_chat.agents.gates import Gate, gate
+from astra_chat.agents.payloads import Approval, Kernel, Payload, Plan
+from astra_chat.agents.thread import Limits, Thread, Turn
 from astra_chat.tools.types import BuildReport, Evaluation, Timed
 
 Word = Literal["approve", "approve_all", "reject", "edit"]
@@ -32,7 +33,9 @@ class Question:
     """The parent's ratio over the baseline."""
     build: BuildReport | None
     evaluation: Evaluation | None
-    """Where it was run already."""
+    """Where it was run already; if winners are confirmed, on fresh seeds, after the sanitizers."""
+    found: float | None = None
+    """Its ratio over the baseline in the search, before that."""
 
     @property
     def words(self) -> str:
@@ -41,11 +44,12 @@ class Question:
         return f"candidate {self.kernel.candidate} of round {self.round} waits {asked}"
 
 
-def question(thread: Thread, baseline: str) -> Question | None:
+def question(thread: Thread, baseline: str, limits: Limits) -> Question | None:
     """What the human has to decide now; None if nothing."""
-    asked = facts.gate(thread)
+    asked = gate(thread, limits)
     if asked is None:
         return None
+    last, before = thread[-1].payload, thread[-2].payload
     one = facts.rounds(thread)[-1]
     attempt = next(a for a in one.attempts[::-1] if a.kernel.candidate == _asked_about(thread))
     found = search.parent_of(thread, one.number)
@@ -59,10 +63,16 @@ def question(thread: Thread, baseline: str) -> Question | None:
         plan=one.plan,
         parent=source or baseline,
         parent_name=found.candidate if found and source else "the baseline",
-        before=found.outcome.ratio if found and isinstance(found.outcome, Timed) else 1.0,
+        before=_ratio(found) or 1.0,
         build=attempt.build,
-        evaluation=attempt.evaluation,
+        evaluation=last if isinstance(last, Evaluation) else None,
+        found=_ratio(before) if facts.confirms(last) else None,
     )
+
+
+def _ratio(said: Payload | None) -> float | None:
+    timed = said.outcome if isinstance(said, Evaluation) else None
+    return timed.ratio if isinstance(timed, Timed) else None
 
 
 def _asked_about(thread: Thread) -> str:

@@ -12,6 +12,7 @@ from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage
 from autogen_core import CancellationToken
 
 from astra_chat.agents import thread as facts
+from astra_chat.agents.gates import to_confirm, to_prove
 from astra_chat.agents.messages import (
     BuildMessage,
     ExecutionMessage,
@@ -45,7 +46,8 @@ class Executor(UserProxyAgent):
     First turn of a chat: the baseline's evaluation. After each of the tester's: the score of its
     cases. Later, for every kernel, two turns: the build,
     then, if it builds, the evaluation. Between the two nothing of the candidate has run, and a
-    human may decide that nothing will. Last turns: the best candidate once more, on fresh seeds.
+    human may decide that nothing will. Before a human accepts a candidate, and as the last turns:
+    the best candidate once more, on fresh seeds.
     """
 
     def __init__(
@@ -95,19 +97,24 @@ class Executor(UserProxyAgent):
         if facts.baseline(thread) is None:
             source = self._baseline
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)
+        if (winner := to_prove(thread, self._limits)) is not None:
+            return await self._confirm(winner, thread, token)
         if facts.unbuilt(thread):
             source, *also = [kernel.source for kernel in facts.unbuilt(thread)]
             return await self._in_thread(lambda: judge.build(source, also), token)
         if (kernel := facts.unrun(thread)) is not None:
             source = kernel.source
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)
-        winner = facts.to_confirm(thread, self._limits)
-        if winner is not None:
-            source = facts.source_of(thread, winner) or self._baseline
-            return await self._in_thread(
-                lambda: judge.evaluate(source, cases, fresh_seeds=True), token
-            )
+        if (winner := to_confirm(thread, self._limits)) is not None:
+            return await self._confirm(winner, thread, token)
         return Pass(words="there is no kernel to run")
+
+    async def _confirm(self, winner: str, thread: Thread, token: CancellationToken) -> Evaluation:
+        source = facts.source_of(thread, winner) or self._baseline
+        cases = extra_cases(thread)
+        return await self._in_thread(
+            lambda: self._judge.evaluate(source, cases, fresh_seeds=True), token
+        )
 
     async def _in_thread(self, work: Callable[[], T], token: CancellationToken) -> T:
         """Run the judge beside the event loop; a cancelled turn stops it."""

@@ -3,7 +3,8 @@
 user -> tester -> executor (scores its cases) -> executor (the baseline) -> planner -> coder
   -> executor (build) -> executor (evaluate) -> profiler -> planner | tester | stop
 a build or an evaluation that fails -> fixer, at most `repairs` times a round, then planner
-where the user wants to be asked: a build, or an evaluation better than the best so far -> human
+where the user wants to be asked (agents/gates.py): a build -> human; an evaluation better than the
+  best so far -> executor, once more to confirm it -> human, if it held
   -> executor or profiler if approved, executor with the human's own edit, planner if rejected
 before any end: executor, once more about the best candidate, until one holds
 strategy beam:KxN: N coder turns a plan, then a build and an evaluation of each
@@ -15,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from astra_chat.agents.gates import gate, to_confirm, to_prove, undecided
 from astra_chat.agents.payloads import (
     Analysis,
     Approval,
@@ -31,17 +33,14 @@ from astra_chat.agents.thread import (
     Thread,
     Turn,
     best,
-    gate,
     kernels_of,
     repairs,
     round_passed,
     rounds_begun,
-    to_confirm,
     to_score,
     turns_of,
     unbuilt,
     unconfirmed,
-    undecided,
     unrun,
 )
 from astra_chat.tools.mutation.scores import CaseScores
@@ -79,6 +78,10 @@ class Decision(Value):
 
 def next_speakers(thread: Thread, limits: Limits) -> Next:
     """Who may speak after `thread`, which holds at least the user's commission."""
+    if gate(thread, limits) is not None:
+        return Next(("human",))
+    if to_prove(thread, limits) is not None:
+        return Next(("executor",))
     following = _in_search(unconfirmed(thread), limits)
     if following.stop is not None and to_confirm(thread, limits) is not None:
         return Next(("executor",))
@@ -104,8 +107,6 @@ SINGLE = (("planner",), ("coder",), ("fixer",))
 def _in_team(thread: Thread, limits: Limits) -> Next:
     """The same with `single` by the names of those whose places it takes."""
     last = thread[-1].payload
-    if gate(thread) is not None:
-        return Next(("human",))
     if not isinstance(last, Approval):
         return _after(thread, limits)
     if last.decision == "reject":

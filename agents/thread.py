@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from astra_chat.agents.payloads import (
     Analysis,
@@ -202,7 +202,7 @@ def counted(thread: Thread) -> Counted:
         first = said[index].payload
         assert isinstance(first, Evaluation)
         evaluation = again.get(first.candidate, first)
-        if not (_accepted(first) and (timed := _accepted(evaluation))):
+        if not (accepted(first) and (timed := accepted(evaluation))):
             continue
         if not _withheld(said, index):
             before = found.get(first.candidate)
@@ -211,34 +211,35 @@ def counted(thread: Thread) -> Counted:
     return found
 
 
-def _accepted(evaluation: Evaluation) -> Timed | None:
+def accepted(evaluation: Evaluation) -> Timed | None:
     outcome = evaluation.outcome
     return outcome if isinstance(outcome, Timed) and outcome.verdict == "accepted" else None
 
 
 def unconfirmed(thread: Thread) -> Thread:
-    """The thread without the evaluations that confirm a winner: the search itself."""
-    return [turn for turn in thread if not _confirms(turn.payload)]
+    """The search itself: the thread without the evaluations that confirm a winner.
 
-
-def to_confirm(thread: Thread, limits: Limits) -> str | None:
-    """The candidate that has to be evaluated once more before the chat may end as it stands.
-
-    The luckiest of many measurements wins a search: its figure is not the one to report.
+    One that follows at once on what it confirms takes its place: it knows more.
     """
-    made = 0
-    for turn in reversed(thread):
-        if not _confirms(turn.payload):
-            break
-        made += 1
-    found = best(thread)
-    if found is None or found[0].confirms or made >= limits.confirmations:
-        return None
-    return found[0].candidate
+    search: list[Turn] = []
+    for index, turn in enumerate(thread):
+        if not confirms(turn.payload):
+            search.append(turn)
+        elif confirms_last(thread[max(0, index - 1) : index + 1]):
+            assert isinstance(turn.payload, Evaluation)
+            search[-1] = Turn("executor", turn.payload.model_copy(update={"confirms": False}))
+    return search
 
 
-def _confirms(payload: Payload) -> bool:
+def confirms(payload: Payload) -> bool:
     return isinstance(payload, Evaluation) and payload.confirms
+
+
+def confirms_last(thread: Thread) -> bool:
+    """Whether the last turn confirms what the turn before it found."""
+    pair = [turn.payload for turn in thread[-2:] if isinstance(turn.payload, Evaluation)]
+    names = {evaluation.candidate for evaluation in pair}
+    return [evaluation.confirms for evaluation in pair] == [False, True] and len(names) == 1
 
 
 def _evaluations(thread: Thread) -> list[int]:
@@ -254,43 +255,10 @@ def _withheld(thread: Thread, index: int) -> bool:
     return after.speaker == "human" and not approved
 
 
-Gate = Literal["run", "accept"]
-
-
 def asks(thread: Thread) -> bool:
     """Whether a human wants to decide from here on."""
     wanted = any(asked.approval for asked in turns_of(thread, Commission))
     return wanted and all(said.decision != "approve_all" for said in turns_of(thread, Approval))
-
-
-def gate(thread: Thread) -> Gate | None:
-    """What a human has to decide after the last turn: may the candidate be run, is it accepted?
-
-    A failed build needs no decision, nor does a human's own source before it is run.
-    """
-    if not thread or not asks(thread):
-        return None
-    match thread[-1].payload:
-        case BuildReport() as report:
-            own = [turn.speaker for turn in thread if isinstance(turn.payload, Kernel)][-1:]
-            return None if failed(report) or own == ["human"] else "run"
-        case Evaluation(outcome=Timed(verdict="accepted", ratio=ratio)):
-            if len(_evaluations(thread)) == 1:
-                return None
-            before = best(thread)
-            return "accept" if before is None or ratio > before[1].ratio else None
-        case _:
-            return None
-
-
-def undecided(thread: Thread) -> Thread:
-    """The thread without the human's decision at its end."""
-    return thread[:-1] if thread and isinstance(thread[-1].payload, Approval) else thread
-
-
-def last_kernel(thread: Thread) -> Kernel | None:
-    kernels = turns_of(thread, Kernel)
-    return kernels[-1] if kernels else None
 
 
 def last_evaluation(thread: Thread) -> Evaluation | None:
@@ -310,6 +278,7 @@ def failed(report: BuildReport) -> bool:
 
 def rounds(thread: Thread) -> list[Round]:
     """Every round so far with its candidates and what became of them."""
+    thread = unconfirmed(thread)
     starts = [i for i, turn in enumerate(thread) if isinstance(turn.payload, Plan)]
     ends = [*starts, len(thread)][1:]
     found = []
@@ -331,7 +300,7 @@ def _attempts(turns: Thread) -> tuple[Attempt, ...]:
                 attempts.append(Attempt(turn.speaker, kernel, None, None))
             case BuildReport(candidate=asked) as report:
                 _mark(attempts, asked, build=report)
-            case Evaluation(confirms=False, candidate=asked) as evaluation:
+            case Evaluation(candidate=asked) as evaluation:
                 _mark(attempts, asked, evaluation=evaluation)
             case Approval(decision="reject", reason=reason, candidate=asked):
                 _mark(attempts, asked, rejected=reason)
@@ -371,4 +340,4 @@ def round_passed(thread: Thread) -> bool:
 
 
 def _under_way(thread: Thread) -> tuple[Attempt, ...]:
-    return _attempts(since_plan(thread)) if rounds_begun(thread) else ()
+    return _attempts(since_plan(unconfirmed(thread))) if rounds_begun(thread) else ()

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.text import Text
 
 from astra_chat.agents.approval import Question
-from astra_chat.agents.words import describe_build, prediction, ratio_text
-from astra_chat.evaluation_view import evaluation_text
-from astra_chat.tools.types import Timed
+from astra_chat.agents.words import describe_build, prediction, ratio_text, speed
+from astra_chat.evaluation_view import evaluation_text, evidence_lines
+from astra_chat.tools.types import Evaluation, Timed
 
 MOST_LINES = 160
 CONTEXT = 2
@@ -34,9 +34,23 @@ def show_question(out: Console, asked: Question) -> None:
         out.print(Text(f"guard, build and audit: {describe_build(asked.build)}"))
     if asked.evaluation is not None:
         out.print(evaluation_text(asked.evaluation))
-        if asked.plan is not None and isinstance(asked.evaluation.outcome, Timed):
-            words = prediction(asked.plan.predicted_ratio, asked.evaluation.outcome, asked.before)
-            out.print(Text(words))
+        for line in [*evidence_lines(asked.evaluation), *_beside(asked, asked.evaluation)]:
+            out.print(Text(line))
+
+
+def _beside(asked: Question, evaluation: Evaluation) -> list[str]:
+    """The figure beside that of the search, and beside what was foretold."""
+    timed, lines = evaluation.outcome, []
+    if not isinstance(timed, Timed):
+        return []
+    if asked.found is not None:
+        found = f"in the search {ratio_text(asked.found)}"
+        lines.append(f"confirmed: on fresh seeds {speed(timed)}, {found}")
+    else:
+        lines.append("not confirmed: this run evaluates no winner once more")
+    if asked.plan is not None:
+        lines.append(prediction(asked.plan.predicted_ratio, timed, asked.before))
+    return lines
 
 
 def difference(asked: Question) -> list[str]:

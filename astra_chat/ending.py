@@ -88,10 +88,10 @@ def _reason_words(thread: Thread, reason: EndReason) -> str:
     if reason == "interrupted":
         return "interrupted; the transcript holds every turn that was finished"
     if reason == "waiting":
-        kernel, asked = facts.last_kernel(thread), facts.gate(thread)
-        what = "run" if asked == "run" else "accepted as the best"
-        name = kernel.candidate if kernel else ""
-        return f"waiting for a decision: may candidate {name} be {what}"
+        last = thread[-1].payload
+        assert isinstance(last, BuildReport | Evaluation)
+        what = "run" if isinstance(last, BuildReport) else "accepted as the best"
+        return f"waiting for a decision: may candidate {last.candidate} be {what}"
     if reason == "budget":
         return "the run stopped before it would have spent more than its budget"
     if reason == "error":

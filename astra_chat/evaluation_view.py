@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from astra_chat.agents.search import percent_of_limit
 from astra_chat.agents.words import describe, number, verdict
 from astra_chat.tools.types import (
     CaseTime,
@@ -35,6 +36,40 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
         f"{s.name} {s.seconds:.1f} s{f' ({s.note})' if s.note else ''}" for s in evaluation.steps
     )
     return Group(*parts, Text(steps, style="dim"))
+
+
+def evidence_lines(evaluation: Evaluation) -> list[str]:
+    """What an acceptance rests on besides the table: checks, sanitizers, the limit, the worst case.
+
+    None for a candidate that was not timed.
+    """
+    timed, record = evaluation.outcome, evaluation.check
+    if not isinstance(timed, Timed):
+        return []
+    lines = [f"sanitizers: {_sanitizers(evaluation)}"]
+    if record is not None:
+        cases = len(record.visible) + len(record.hidden)
+        lines.append(
+            f"checked: {record.calls:,} calls on {cases} cases, {len(record.hidden)} of them drawn"
+            f" after the build; {record.elements:,} elements compared with the oracle"
+        )
+    least = min(timed.cases, key=lambda case: case.ratio)
+    lines.append(
+        f"least case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"
+        f" ({least.ratio_low:.3f} to {least.ratio_high:.3f})"
+    )
+    reached = f"{timed.basis} {percent_of_limit(timed):.0f} % of the physical limit"
+    return [*lines, f"all cases, weighted: {reached}"]
+
+
+def _sanitizers(evaluation: Evaluation) -> str:
+    if evaluation.device.kind == "virtual":
+        return (
+            "the virtual GPU watched bounds, alignment, barriers and shared memory in all that ran"
+        )
+    if any(step.name == "sanitize" for step in evaluation.steps):
+        return "memcheck, racecheck, initcheck and synccheck found nothing"
+    return "did not run"
 
 
 def outcome_text(outcome: Outcome) -> Text:

@@ -9,11 +9,10 @@ from typing import get_args
 from astra_chat.agents.brief import Setting, brief
 from astra_chat.agents.payloads import RoleName
 from astra_chat.agents.roles import instructions
-from astra_chat.agents.thread import Limits, Turn
+from astra_chat.agents.thread import Turn
 from astra_chat.recorded_task import task_of
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import baseline_source
-from astra_chat.transcript.events import Options
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import thread
 
@@ -41,24 +40,13 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
             baseline=baseline_source(task, transcript.header.options.tier),
             tier=transcript.header.options.tier,
             device=transcript.header.device.name,
-            limits=limits_of(transcript.options),
+            limits=transcript.options.limits,
         )
         for number, turn in enumerate(turns, 1):
             if turn.speaker in get_args(RoleName) and only in (None, number):
                 role: RoleName = turn.speaker  # type: ignore[assignment]
                 said = brief(role, setting, turns[: number - 1])
                 yield Prompt(number, role, instructions(role), said)
-
-
-def limits_of(options: Options) -> Limits:
-    """The limits that a run was held to."""
-    return Limits(
-        rounds=options.rounds,
-        repairs=options.repairs,
-        confirmations=options.confirmations,
-        stop_at_percent=options.stop_at_percent,
-        patience=options.patience,
-    )
 
 
 def _require_model(transcript: Transcript, turns: Sequence[Turn], number: int) -> None:

@@ -255,7 +255,7 @@ class Session:
 
     def _ask(self, baseline: str) -> None:
         """Let the human decide. No team is running, so waiting for an answer blocks nobody."""
-        asked = question(self._journal.thread, baseline)
+        asked = question(self._journal.thread, baseline, self._request.limits)
         assert asked is not None and self._approver is not None
         answer: Answer
         try:

@@ -28,10 +28,15 @@ def waiting(path: Path) -> Waiting:
     stored = texts(transcript.records)
     files = transcript.header.task.files
     baseline = stored[files[TIER_FILES[transcript.options.tier]]]
-    asked = question(thread(transcript.records), baseline)
-    if asked is None:
-        raise BadInput(f"{transcript.path}: nothing waits for a decision")
-    return Waiting(transcript, asked)
+    asked = question(thread(transcript.records), baseline, transcript.options.limits)
+    if asked is not None:
+        return Waiting(transcript, asked)
+    if transcript.ended is not None and transcript.ended.reason == "waiting":
+        raise BadInput(
+            f"{transcript.path}: the candidate is confirmed on fresh seeds before it is decided on:"
+            f" astra-chat run --resume {transcript.path}"
+        )
+    raise BadInput(f"{transcript.path}: nothing waits for a decision")
 
 
 def record(run: Waiting, answer: Turn) -> None:

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from astra_chat.agents.payloads import Said, Speaker
 from astra_chat.agents.policy import Decision, StopReason
+from astra_chat.agents.thread import Limits
 from astra_chat.tools.types import Basis, BuildReport, Device, Evaluation, Value
 from astra_chat.transcript.spending import Asked, Spent
 
@@ -52,6 +53,14 @@ class Options(Value):
     patience: int | None = None
     trust: bool = False
     """Candidates ran even where they could not be isolated."""
+
+    @property
+    def limits(self) -> Limits:
+        """What the run was held to."""
+        return Limits(
+            rounds=self.rounds, repairs=self.repairs, confirmations=self.confirmations,
+            mutants=self.mutants, stop_at_percent=self.stop_at_percent, patience=self.patience,
+        )  # fmt: skip
 
 
 class GitState(Value):

@@ -6,7 +6,7 @@ import pytest
 
 from astra_chat.agents.approval import Question, decision, question
 from astra_chat.agents.payloads import Approval, Kernel, Payload, Speaker
-from astra_chat.agents.thread import Turn
+from astra_chat.agents.thread import Limits, Turn
 from tests.chat_samples import (
     SCALAR,
     VECTOR,
@@ -29,7 +29,7 @@ def chat(*turns: tuple[Speaker, Payload]) -> list[Turn]:
 
 
 def ask(*turns: tuple[Speaker, Payload]) -> Question:
-    asked = question(chat(*turns), SCALAR)
+    asked = question(chat(*turns), SCALAR, Limits())
     assert asked is not None
     return asked
 
@@ -44,9 +44,11 @@ def test_before_anything_runs() -> None:
 
 
 def test_before_a_winner_is_accepted() -> None:
-    judged = evaluation(VECTOR, timed(1.9))
-    asked = ask(decided("approve"), ("executor", judged))
-    assert asked.gate == "accept" and asked.number == 1 and asked.evaluation == judged
+    searched, judged = (evaluation(VECTOR, timed(ratio)) for ratio in (1.9, 1.8))
+    judged = judged.model_copy(update={"confirms": True})
+    asked = ask(decided("approve"), ("executor", searched), ("executor", judged))
+    assert asked.gate == "accept" and asked.number == 1
+    assert asked.evaluation == judged and asked.found == 1.9
     assert asked.parent == SCALAR, "it is not its own parent"
 
 
@@ -59,13 +61,14 @@ def test_the_parent_is_the_best_that_was_approved() -> None:
     turns: list[tuple[Speaker, Payload]] = [
         decided("approve"),
         ("executor", evaluation(VECTOR, timed(1.9))),
+        ("executor", evaluation(VECTOR, timed(1.8)).model_copy(update={"confirms": True})),
         decided("approve"),
         ("planner", plan()),
         ("coder", Kernel(words="", source=faster)),
         ("executor", build(faster)),
     ]
     asked = ask(*turns)
-    assert asked.parent == VECTOR and asked.before == 1.9 and asked.round == 2
+    assert asked.parent == VECTOR and asked.before == 1.8 and asked.round == 2
 
 
 @pytest.mark.parametrize(
@@ -73,13 +76,14 @@ def test_the_parent_is_the_best_that_was_approved() -> None:
     [
         [decided("approve")],
         [decided("reject")],
+        [decided("approve"), ("executor", evaluation(VECTOR, timed(1.9)))],
         [decided("approve"), ("executor", evaluation(VECTOR, WRONG_OUTCOME))],
         [decided("approve"), ("executor", evaluation(VECTOR, timed(0.9, "slower")))],
         [decided("approve_all"), ("executor", evaluation(VECTOR, timed(1.9)))],
     ],
 )
 def test_nothing_to_decide(turns: list[tuple[Speaker, Payload]]) -> None:
-    assert question(chat(*turns), SCALAR) is None
+    assert question(chat(*turns), SCALAR, Limits()) is None
 
 
 def test_answers_become_turns() -> None:

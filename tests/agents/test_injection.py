@@ -14,6 +14,7 @@ import pytest
 from astra_chat.agents import search
 from astra_chat.agents import thread as facts
 from astra_chat.agents.brief import Setting, brief, read_stamp
+from astra_chat.agents.gates import gate
 from astra_chat.agents.moderator import question
 from astra_chat.agents.payloads import MODEL_ROLES, Approval, Kernel, RoleName
 from astra_chat.agents.policy import next_speakers
@@ -139,7 +140,7 @@ def test_nothing_changes(setting: Setting, place: Callable[[str], list[Turn]], t
     said, neutral = place(text), place(NEUTRAL)
     for end in range(1, len(said) + 1):
         assert next_speakers(said[:end], Limits()) == next_speakers(neutral[:end], Limits())
-        assert facts.gate(said[:end]) == facts.gate(neutral[:end])
+        assert gate(said[:end], Limits()) == gate(neutral[:end], Limits())
     assert (facts.best(said) is None) == (facts.best(neutral) is None)
     assert (search.parent(said) is None) == (search.parent(neutral) is None)
     for role in MODEL_ROLES:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from astra_chat.agents.gates import to_confirm
 from astra_chat.agents.payloads import Approval, Kernel, Pass, Payload, Plan, Speaker
 from astra_chat.agents.policy import Next, acts_as, next_speakers
 from astra_chat.agents.strategy import parse_strategy
@@ -20,7 +21,6 @@ from astra_chat.agents.thread import (
     failed,
     repairs,
     rounds_begun,
-    to_confirm,
 )
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.types import (
@@ -65,6 +65,10 @@ def chat(*turns: tuple[Speaker, Payload]) -> list[Turn]:
 KERNEL = Kernel(words="", source=VECTOR)
 PLANNED: list[tuple[Speaker, Payload]] = [("planner", plan()), ("coder", KERNEL)]
 JUDGED: tuple[Speaker, Payload] = ("executor", evaluation(VECTOR, timed(1.5)))
+CONFIRMED: tuple[Speaker, Payload] = (
+    "executor",
+    evaluation(VECTOR, timed(1.4)).model_copy(update={"confirms": True}),
+)
 FAILED: tuple[Speaker, Payload] = ("executor", build(BROKEN))
 
 
@@ -123,10 +127,11 @@ EDIT: tuple[Speaker, Payload] = ("human", Kernel(words="", source=SCALAR))
         (asking(EDIT, ("executor", build(SCALAR))), ("executor",)),
         (asking(EDIT, FAILED), ("fixer",)),
         (asking(EDIT, FAILED, ("fixer", KERNEL), ("executor", build(VECTOR))), ("human",)),
-        (asking(decides("approve"), JUDGED), ("human",)),
-        (asking(decides("approve"), JUDGED, decides("approve")), ("profiler",)),
-        (asking(decides("approve"), JUDGED, decides("reject")), ("planner",)),
-        (asking(decides("approve"), JUDGED, EDIT), ("executor",)),
+        (asking(decides("approve"), JUDGED), ("executor",)),
+        (asking(decides("approve"), JUDGED, CONFIRMED), ("human",)),
+        (asking(decides("approve"), JUDGED, CONFIRMED, decides("approve")), ("profiler",)),
+        (asking(decides("approve"), JUDGED, CONFIRMED, decides("reject")), ("planner",)),
+        (asking(decides("approve"), JUDGED, CONFIRMED, EDIT), ("executor",)),
         (asking(decides("approve_all"), JUDGED), ("profiler",)),
         (asking(decides("approve"), ("executor", evaluation(VECTOR, FAULTS[0]))), ("fixer",)),
         (
@@ -150,10 +155,6 @@ def test_every_fault_goes_to_the_fixer(fault: Outcome) -> None:
     assert next_speakers(thread, LIMITS) == Next(("fixer",))
 
 
-CONFIRMED: tuple[Speaker, Payload] = (
-    "executor",
-    evaluation(VECTOR, timed(1.4)).model_copy(update={"confirms": True}),
-)
 STOP: tuple[Speaker, Payload] = ("profiler", analysis("stop"))
 
 

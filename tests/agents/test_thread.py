@@ -164,25 +164,6 @@ def test_only_what_the_human_approved_is_the_best(after: list[Turn], accepted: b
         assert (facts.best(late) is not None) == accepted, "and stays so"
 
 
-def test_where_nobody_is_asked_nothing_waits() -> None:
-    turns = two_rounds()
-    assert all(facts.gate(turns[:end]) is None for end in range(len(turns) + 1))
-
-
-def test_gates() -> None:
-    turns = judged_while_asked(decided("approve"))
-    found = [facts.gate(turns[:end]) for end in range(len(turns) + 1)]
-    assert [gate for gate in found if gate] == ["run", "accept"]
-    assert found[-3:] == [None, "accept", None]
-
-
-def test_a_slower_candidate_than_the_best_is_no_winner() -> None:
-    slower = evaluation(KERNELS["scalar.cu"], timed(1.2))
-    turns = judged_while_asked(decided("approve"), Turn("executor", slower))
-    assert facts.gate(turns) is None
-
-
 def test_a_rejection_stands_with_its_attempt() -> None:
     turns = [*judged_while_asked()[:-2], decided("reject")]
     assert facts.rounds(turns)[0].attempts[0].rejected == "too bold"
-    assert facts.undecided(turns) == turns[:-1] and facts.undecided(turns[:-1]) == turns[:-1]

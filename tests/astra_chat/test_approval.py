@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.agents.approval import question
 from astra_chat.agents.payloads import Approval, Kernel
-from astra_chat.agents.thread import Turn
+from astra_chat.agents.thread import Limits, Turn
 from astra_chat.approval import Nobody, Recorded, Scripted, Terminal, approver_for, edited
 from astra_chat.models import open_models
 from astra_chat.request import Request, Wishes
@@ -22,6 +22,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from astra_chat.waiting import record, waiting
 from tests.chat_samples import (
+    CASE,
     DEVICE,
     KERNELS,
     SCALAR,
@@ -36,6 +37,7 @@ from tests.chat_samples import (
 )
 
 EDITED = VECTOR.replace("128", "256")
+OTHER_CASE = CASE.model_copy(update={"dtype": "float16"})
 
 
 def decisions(folder: Path, *answers: str) -> str:
@@ -97,7 +99,7 @@ def test_a_rejection_goes_to_the_planner_and_nothing_of_it_runs(task: Task, tmp_
     judge = judge_of_edits()
     spec = decisions(tmp_path, "reject too bold", "approve", "reject not this week")
     result = run(task, tmp_path / "out", spec, judge)
-    assert [source for source, _ in judge.evaluated] == [SCALAR, VECTOR]
+    assert [source for source, _ in judge.evaluated] == [SCALAR, VECTOR, VECTOR], "and confirmed"
     turns = speakers(result.transcript)
     assert [turns[i + 1] for i, who in enumerate(turns) if who == "human"] == [
         "planner",
@@ -188,7 +190,7 @@ def asked_now():  # type: ignore[no-untyped-def]
         Turn("coder", Kernel(words="Four at a time.", source=VECTOR)),
         Turn("executor", build(VECTOR)),
     ]
-    found = question(turns, SCALAR)
+    found = question(turns, SCALAR, Limits())
     assert found is not None
     return found
 
@@ -290,6 +292,10 @@ def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> 
 
 def test_the_evidence_of_a_winner_is_shown() -> None:
     judged = evaluation(VECTOR, timed(1.9))
+    slow = timed(1.6).cases[0].model_copy(update={"case": OTHER_CASE})
+    timing = timed(1.8)
+    timing = timing.model_copy(update={"cases": (*timing.cases, slow)})
+    confirmed = evaluation(VECTOR, timing).model_copy(update={"confirms": True})
     said = Approval(candidate="c", decision="approve")
     turns = [
         *asking_turns(),
@@ -298,11 +304,19 @@ def test_the_evidence_of_a_winner_is_shown() -> None:
         Turn("executor", build(VECTOR)),
         Turn("human", said),
         Turn("executor", judged),
+        Turn("executor", confirmed),
     ]
-    found, out = question(turns, SCALAR), io.StringIO()
+    found, out = question(turns, SCALAR, Limits()), io.StringIO()
     assert found is not None
     Terminal(io.StringIO("a\n"), out).decide(found)
     shown = out.getvalue()
     assert "waits to be accepted as the best" in shown
-    assert "1.71 to 2.09" in shown and "% of limit" in shown and "estimated" in shown
-    assert "the plan predicted 1.50x over its parent, estimated 1.90x" in shown
+    for case in confirmed.outcome.cases:  # type: ignore[union-attr]
+        assert case.case.label in shown
+    assert "1.62 to 1.98" in shown and "1.44 to 1.76" in shown and "% of limit" in shown
+    assert "confirmed: on fresh seeds estimated 1.80x the baseline's speed" in shown
+    assert ", in the search 1.90x" in shown
+    assert "sanitizers: the virtual GPU watched" in shown
+    assert f"least case: {OTHER_CASE.label}, estimated 1.600x (1.440 to 1.760)" in shown
+    assert "all cases, weighted: estimated 85 % of the physical limit" in shown
+    assert "the plan predicted 1.50x over its parent, estimated 1.80x" in shown

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.payloads import Kernel
-from astra_chat.agents.thread import Turn
+from astra_chat.agents.thread import Limits, Turn
 from astra_chat.approval_view import MOST_LINES, difference, show_question
 from astra_chat.console import console
 from tests.chat_samples import SCALAR, VECTOR, asking_turns, build, plan
@@ -20,7 +20,7 @@ def asked(source: str) -> Question:
         Turn("coder", Kernel(words="[red]words[/red]", source=source)),
         Turn("executor", build(source)),
     ]
-    found = question(turns, SCALAR)
+    found = question(turns, SCALAR, Limits())
     assert found is not None
     return found
 

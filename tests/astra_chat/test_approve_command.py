@@ -96,6 +96,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path) -> None:
     assert second.returncode == 4, second.stderr
     evidence = astra("approve", path.parent).stdout
     assert "waits to be accepted" in evidence and "% of limit" in evidence
+    assert "sanitizers: " in evidence and "confirmed: on fresh seeds" in evidence
     last = astra("approve", path, "--all", "--resume")
     assert last.returncode == 0, last.stderr
     assert (path.parent / "best.cu").read_text() == KERNELS["vector.cu"]

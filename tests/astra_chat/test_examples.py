@@ -8,7 +8,6 @@ import pytest
 
 from astra_chat.agents import thread as facts
 from astra_chat.agents.policy import next_speakers
-from astra_chat.agents.thread import Limits
 from astra_chat.replay import incompleteness, replay
 from astra_chat.tools.time import judge_times
 from astra_chat.tools.types import Evaluation, MeasuredTime, Timed
@@ -47,7 +46,7 @@ def test_replay_shows_every_turn_and_the_result(
 
 
 def test_todays_turn_order_would_have_allowed_it(example: Transcript) -> None:
-    turns, limits = thread(example.records), limits_of(example)
+    turns, limits = thread(example.records), example.header.options.limits
     decisions = [r.event.decision for r in example.records if isinstance(r.event, Chosen)]
     assert len(decisions) == len(turns) - 1
     for index, decision in enumerate(decisions, 1):
@@ -75,12 +74,3 @@ def test_a_measured_run_names_its_gpu_and_clocks() -> None:
     cases = [case for outcome in timed(transcript) for case in outcome.cases]
     assert cases
     assert all(isinstance(case, MeasuredTime) and case.sm_clock_mhz > 1000 for case in cases)
-
-
-def limits_of(transcript: Transcript) -> Limits:
-    options = transcript.header.options
-    return Limits(
-        rounds=options.rounds, repairs=options.repairs, confirmations=options.confirmations,
-        mutants=options.mutants,
-        stop_at_percent=options.stop_at_percent, patience=options.patience,
-    )  # fmt: skip

@@ -26,7 +26,9 @@ from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, story, timed
 
 KILLS = 80
 NO_WINNER: dict[str, Outcome] = {VECTOR: timed(1.0, "tie")}
-"""Nothing is exported then, which would take a compiler seconds in every run."""
+REFUSED: dict[str, Outcome] = {VECTOR: timed(1.9)}
+"""A human refuses it. With no winner nothing is exported, which would take a compiler seconds in
+every run."""
 
 
 def hold(task: Task, out: Path, judge: FixedJudge, approver: str | None = None) -> None:
@@ -53,7 +55,7 @@ def killed(task: Task, out: Path, dice: random.Random, approver: str | None) -> 
     if child == 0:
         code = 1
         try:
-            judge = FixedJudge(NO_WINNER)
+            judge = FixedJudge(NO_WINNER if approver is None else REFUSED)
             judge.before = lambda: time.sleep(dice.uniform(0, 0.004))
             hold(task, out, judge, approver)
             code = 0
@@ -77,11 +79,14 @@ DECISIONS = """
 [[decision]]
 answer = "approve"
 [[decision]]
+answer = "approve"
+[[decision]]
+answer = "approve"
+[[decision]]
 answer = "reject"
 reason = "not this one"
-[[decision]]
-answer = "approve_all"
 """
+"""Of what is asked before a run, and last about the winner, after it was confirmed."""
 
 
 @pytest.mark.parametrize("decisions", ["", DECISIONS], ids=["alone", "with a human"])
@@ -92,8 +97,10 @@ def test_killed_at_random_points_the_end_is_identical(
     if decisions:
         (tmp_path / "d.toml").write_text(decisions)
         approver = str(tmp_path / "d.toml")
-    hold(task, tmp_path / "whole", FixedJudge(NO_WINNER), approver)
+    outcomes = REFUSED if decisions else NO_WINNER
+    hold(task, tmp_path / "whole", FixedJudge(outcomes), approver)
     whole = story(tmp_path / "whole")
+    assert sum('"confirms": true' in line for line in whole) == bool(decisions)
     dice = random.Random(20261121)
     kills = finished = 0
     lengths: set[int] = set()
