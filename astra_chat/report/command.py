@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+OWN = b'<meta name="generator" content="astra-chat report">'
+
 
 def register(app: typer.Typer) -> None:
     app.command()(report)
@@ -14,16 +16,34 @@ def register(app: typer.Typer) -> None:
 
 def report(
     files: Annotated[list[Path], typer.Argument(help="Transcripts, or folders of runs.")],
-    out: Annotated[Path, typer.Option("-o", "--out", help="The HTML file.")] = Path("report.html"),
+    out: Annotated[
+        Path, typer.Option("-o", "--out", help="The HTML file; an earlier report is replaced.")
+    ] = Path("report.html"),
 ) -> None:
     """Write recorded runs as one HTML file: results, rounds, every word, sources, provenance."""
     from astra_chat.report.html import report as page
     from astra_chat.tools.errors import BadInput
     from astra_chat.transcript.reader import read
 
-    text = page([read(file) for file in files])
+    transcripts = [read(file) for file in files]
+    _require_no_other(out)
     try:
-        out.write_text(text)
+        out.write_text(page(transcripts), encoding="utf-8")
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}") from None
     print(out)
+
+
+def _require_no_other(out: Path) -> None:
+    """Raise BadInput where something stands that `report` did not write, a transcript perhaps."""
+    from astra_chat.tools.errors import BadInput
+
+    try:
+        with out.open("rb") as file:
+            own = OWN in file.read(1024)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BadInput(f"cannot write {out}: {error.strerror}") from None
+    if not own:
+        raise BadInput(f"{out} is there already and is no report: name another file with -o")

@@ -89,7 +89,7 @@ def _require_transcript(path: Path, lines: list[str], torn: bool) -> None:
         first = json.loads(lines[0])
         version = first["v"]
         first["run"], first["seq"], first["event"]["kind"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(f"{path} is no transcript of Astra") from None
     if version != VERSION:
         raise BadInput(

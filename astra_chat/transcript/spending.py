@@ -74,5 +74,12 @@ class Spent(Value):
     evaluations: int
     steps: tuple[StepSpent, ...]
     gpu_s: float
-    """Of check, time and profile on a real GPU."""
+    """Of the judge's steps on a real GPU."""
     rejected: tuple[Rejected, ...]
+    doubted: int = 0
+    """Turns that stood though the facts spoke against them."""
+
+    @property
+    def unusable_tokens(self) -> Tokens:
+        """Of all roles."""
+        return sum((role.unusable_tokens for role in self.roles), Tokens())

@@ -1,0 +1,154 @@
+"""Where the marks of a plot stand: the best ratio by round, as an SVG that plot.html draws.
+
+No plotting library: a page without scripts needs the coordinates alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from astra_chat.report.course import Course, Point
+
+WIDTH, HEIGHT = 760, 300
+LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44
+"""Margins; all lengths are in units of the SVG's own."""
+MOST_TICKS = 12
+STEPS = (1, 2, 5, 10)
+
+
+@dataclass(frozen=True)
+class Tick:
+    at: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A point with its interval."""
+
+    x: float
+    y: float
+    low: float
+    """Lower end of the interval: the larger coordinate."""
+    high: float
+    kind: str
+    """best, confirmed, or the verdict on a candidate."""
+    words: str
+
+
+@dataclass(frozen=True)
+class Plot:
+    """All coordinates grow to the right and down."""
+
+    width: int
+    height: int
+    left: float
+    right: float
+    top: float
+    bottom: float
+    rounds: tuple[Tick, ...]
+    ratios: tuple[Tick, ...]
+    one: float
+    """Height of the baseline."""
+    line: str
+    """Points of the steps from best to best."""
+    best: tuple[Mark, ...]
+    tried: tuple[Mark, ...]
+    failed: tuple[Mark, ...]
+
+
+def plot(found: Course) -> Plot | None:
+    """None for a run without a round."""
+    if not found.rounds:
+        return None
+    ends = [end for p in _points(found) for end in (p.low, p.high, p.ratio)]
+    steps = _ticks(min([1.0, *ends]), max([1.05, *ends]))
+    frame = _Frame(found.rounds, steps[0], steps[-1])
+    return Plot(
+        width=WIDTH,
+        height=HEIGHT,
+        left=LEFT,
+        right=WIDTH - RIGHT,
+        top=TOP,
+        bottom=HEIGHT - BOTTOM,
+        rounds=tuple(Tick(frame.x(n), str(n)) for n in _rounds(found.rounds)),
+        ratios=tuple(Tick(frame.y(ratio), f"{ratio:g}x") for ratio in steps),
+        one=frame.y(1.0),
+        line=" ".join(f"{x:.1f},{y:.1f}" for x, y in _line(found, frame)),
+        best=tuple(_best(found, frame)),
+        tried=tuple(
+            frame.mark(p, p.verdict, f"round {p.round}, {p.candidate}: {p.verdict} {p.words}")
+            for p in found.tried
+        ),
+        failed=tuple(
+            frame.failure(f.round, f"round {f.round}, {f.candidate}: {f.verdict}")
+            for f in found.failed
+        ),
+    )
+
+
+class _Frame:
+    """From rounds and ratios to coordinates; a confirmed figure stands half a round further."""
+
+    def __init__(self, rounds: int, low: float, high: float) -> None:
+        self._rounds, self._low, self._high = rounds + 0.75, low, high
+
+    def x(self, number: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * number / self._rounds
+
+    def y(self, ratio: float) -> float:
+        share = (ratio - self._low) / (self._high - self._low)
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
+
+    def mark(self, point: Point, kind: str, words: str, later: float = 0.0) -> Mark:
+        at = self.x(point.round + later), self.y(point.ratio)
+        return Mark(*at, self.y(point.low), self.y(point.high), kind, words)
+
+    def failure(self, number: int, words: str) -> Mark:
+        """On the axis of the rounds."""
+        bottom = HEIGHT - BOTTOM
+        return Mark(self.x(number), bottom, bottom, bottom, "failed", words)
+
+
+def _points(found: Course) -> list[Point]:
+    return [*found.best, *found.tried, *([found.confirmed] if found.confirmed else [])]
+
+
+def _best(found: Course, frame: _Frame) -> Iterator[Mark]:
+    for p in found.best:
+        yield frame.mark(p, "best", f"best after round {p.round}, {p.candidate}: {p.words}")
+    if (last := found.confirmed) is not None:
+        words = f"on fresh seeds, {last.candidate}: {last.words}"
+        yield frame.mark(last, "confirmed", words, later=0.5)
+
+
+def _line(found: Course, frame: _Frame) -> Iterator[tuple[float, float]]:
+    """The baseline up to the first gain, then a step at each."""
+    ratio = 1.0
+    yield frame.x(0), frame.y(ratio)
+    for point in found.best:
+        yield frame.x(point.round), frame.y(ratio)
+        ratio = point.ratio
+        yield frame.x(point.round), frame.y(ratio)
+    yield frame.x(found.rounds), frame.y(ratio)
+
+
+def _rounds(most: int) -> list[int]:
+    """0 and further rounds, few enough to be read."""
+    step = _step(most / MOST_TICKS)
+    return list(range(0, most + 1, max(1, math.ceil(step))))
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round figures, the first at `low` or below it, the last at `high` or above."""
+    step = _step((high - low) / (MOST_TICKS / 2))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(n * step, 10) for n in range(first, last + 1)]
+
+
+def _step(least: float) -> float:
+    """The least of 1, 2 or 5 times a power of ten that is not below `least`."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(n * power for n in STEPS if n * power >= least * (1 - 1e-9))

@@ -1,0 +1,165 @@
+"""`astra-chat report`: one clear line for what is off, nothing of others overwritten, and neither
+AutoGen nor torch needed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from astra_chat.cli import main
+from tests.chat_samples import write_transcript
+
+ROOT = Path(__file__).parents[3]
+
+
+class Said:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.lines = code, out, err.splitlines()
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):  # type: ignore[no-untyped-def]
+    """Run astra-chat report in this process."""
+
+    def run(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["astra-chat", "report", *map(str, words)])
+        monkeypatch.delenv("ASTRA_DEBUG", raising=False)
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        return Said(int(caught.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    return write_transcript(tmp_path / "run" / "transcript.jsonl")
+
+
+def test_a_file_and_a_folder(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    out = tmp_path / "out.html"
+    said = command(transcript, transcript.parent, "-o", out)
+    assert (said.code, said.out, said.lines) == (0, f"{out}\n", [])
+    assert "2 runs" in out.read_text()
+
+
+def test_the_name_of_the_file_where_none_is_given(  # type: ignore[no-untyped-def]
+    command, transcript: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command(transcript).out == "report.html\n"
+    assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
+
+
+def bad_input(folder: Path, kind: str) -> Path:
+    path = folder / "bad.jsonl"
+    match kind:
+        case "empty":
+            path.write_bytes(b"")
+        case "binary":
+            path.write_bytes(bytes(range(256)) * 64)
+        case "another's":
+            path.write_text('{"hello": "world"}\n')
+        case "one line of nothing":
+            path.write_text("[" * 200_000)
+        case "nested":
+            path.write_text("[" * 200_000 + "\n")
+        case "folder":
+            path.mkdir()
+        case "loop":
+            path.symlink_to(path)
+        case "broken in the middle":
+            lines = write_transcript(path).read_text().splitlines(keepends=True)
+            path.write_text("".join([*lines[:3], '{"v": 1}\n', *lines[3:]]))
+        case "lines missing":
+            lines = write_transcript(path).read_text().splitlines(keepends=True)
+            path.write_text("".join([*lines[:3], *lines[4:]]))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("missing", "cannot read"), ("empty", "is empty"), ("binary", "no transcript of Astra"),
+        ("another's", "no transcript of Astra"), ("one line of nothing", "no transcript of Astra"),
+        ("nested", "no transcript of Astra"), ("folder", "cannot read"), ("loop", "cannot read"),
+        ("broken in the middle", "line 4"), ("lines missing", "line 4"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line_and_writes_nothing(  # type: ignore[no-untyped-def]
+    command, transcript: Path, tmp_path: Path, kind: str, words: str
+) -> None:
+    out = tmp_path / "out.html"
+    said = command(transcript, bad_input(tmp_path, kind), "-o", out)
+    assert said.code == 2 and said.out == "" and not out.exists()
+    assert len(said.lines) == 1 and words in said.lines[0] and "bad.jsonl" in said.lines[0]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read(command, transcript: Path) -> None:  # type: ignore[no-untyped-def]
+    transcript.chmod(0)
+    said = command(transcript)
+    assert said.code == 2 and "Permission denied" in said.lines[0]
+
+
+@pytest.mark.parametrize("out", ["", "none/out.html", "/proc/none.html"])
+def test_where_nothing_can_be_written(command, transcript: Path, tmp_path: Path, out: str) -> None:  # type: ignore[no-untyped-def]
+    said = command(transcript, "-o", tmp_path / out)
+    assert said.code == 2 and len(said.lines) == 1
+    assert f"cannot write {tmp_path / out}" in said.lines[0]
+
+
+def test_only_an_earlier_report_is_overwritten(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    out, before = tmp_path / "out.html", transcript.read_bytes()
+    assert command(transcript, "-o", out).code == 0
+    first = out.read_bytes()
+    assert command(transcript, transcript, "-o", out).code == 0 and out.read_bytes() != first
+    for other in (transcript, tmp_path / "notes.txt"):
+        other.write_bytes(before)
+        said = command(transcript, "-o", other)
+        assert said.code == 2 and len(said.lines) == 1 and "is no report" in said.lines[0]
+        assert other.read_bytes() == before
+
+
+def test_a_killed_run_is_reported(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    text = transcript.read_text()
+    transcript.write_text(text[: text.rstrip().rindex("\n") + 9])
+    assert command(transcript, "-o", tmp_path / "out.html").code == 0
+    assert "killed before its end" in (tmp_path / "out.html").read_text()
+
+
+ALONE = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("autogen", "autogen_core", "autogen_agentchat", "autogen_ext",
+                                  "pyautogen", "openai", "torch"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from astra_chat.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [["report", "-o", "out.html"], ["replay"], ["replay", "--json"]])
+def test_where_autogen_cannot_be_imported(transcript: Path, words: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, *words, str(transcript)], cwd=transcript.parent,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "doubled" in done.stdout + "".join(p.read_text() for p in transcript.parent.glob("*.h*"))
+
+
+def test_without_autogen_a_run_cannot_start(transcript: Path) -> None:
+    """What the test above takes away is really gone."""
+    done = subprocess.run(
+        [sys.executable, "-c", ALONE, "run", "silu_and_mul"], cwd=transcript.parent,
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode != 0 and "autogen" in done.stderr
