@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from astra_chat.tools.types import Progress as Report
+from astra_chat.tools.progress import Progress as Report
 from astra_chat.transcript.events import Chosen, Record
 from astra_chat.view import View
 

@@ -45,7 +45,7 @@ from astra_chat.team import STALLED, build_team
 from astra_chat.telemetry import heard
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.judge import Judge, baseline_source
-from astra_chat.tools.types import Progress
+from astra_chat.tools.progress import Progress
 from astra_chat.transcript.events import (
     Chosen,
     Ended,

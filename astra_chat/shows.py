@@ -9,7 +9,7 @@ from typing import Protocol
 from astra_chat.console import console
 from astra_chat.live import LiveView
 from astra_chat.summary import Summary
-from astra_chat.tools.types import Progress
+from astra_chat.tools.progress import Progress
 from astra_chat.transcript.events import Record
 from astra_chat.view import View
 

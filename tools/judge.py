@@ -23,6 +23,7 @@ from astra_chat.tools.profile import (
     profile_virtual,
     unprofiled,
 )
+from astra_chat.tools.progress import Progress
 from astra_chat.tools.runner import Failure, Runner
 from astra_chat.tools.sandbox.level import require_isolation
 from astra_chat.tools.sanitize import TOOLS, sanitize_cuda
@@ -40,7 +41,6 @@ from astra_chat.tools.types import (
     Implausible,
     Outcome,
     Profile,
-    Progress,
     Refused,
     Step,
     StepName,

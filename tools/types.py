@@ -325,15 +325,6 @@ class BuildReport(Value):
     steps: tuple[Step, ...]
 
 
-class Progress(Value):
-    """Sent while the judge works, for the live view; never part of a verdict."""
-
-    step: StepName
-    done: int
-    total: int
-    text: str
-
-
 class ErrorNorm(Value):
     """Error of one argument on one case beside the baseline's own (tools/precision.py), in ulps."""
 

@@ -153,6 +153,16 @@ class Repaired(Value):
     reason: str
 
 
+class Doubted(Value):
+    """The facts speak against a usable reply: a plan's anchor or metric, a profiler's evidence."""
+
+    kind: Literal["doubted"] = "doubted"
+    speaker: Speaker
+    reason: str
+    stands: bool
+    """The model stood by it, and the turn follows; else the reply was sent back in words, once."""
+
+
 class Deviation(Value):
     """A scripted kernel came to something else than its script expects."""
 
@@ -197,6 +207,7 @@ Event = Annotated[
     | BuildDone
     | Judged
     | Repaired
+    | Doubted
     | Deviation
     | Resumed
     | Asked

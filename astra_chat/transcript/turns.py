@@ -11,6 +11,7 @@ from astra_chat.transcript.events import (
     Blob,
     BuildDone,
     Chosen,
+    Doubted,
     Ended,
     Event,
     Judged,
@@ -65,7 +66,7 @@ def finished(records: Iterable[Record]) -> list[Record]:
     half: list[Record] = []
     for record in records:
         match record.event:
-            case Chosen() | Repaired() | Asked():
+            case Chosen() | Repaired() | Doubted() | Asked():
                 half.append(record)
             case Resumed() | Spent() | Ended():
                 half.clear()

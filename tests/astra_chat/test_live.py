@@ -8,7 +8,7 @@ from pathlib import Path
 
 from astra_chat.console import console
 from astra_chat.live import LiveView
-from astra_chat.tools.types import Progress
+from astra_chat.tools.progress import Progress
 from astra_chat.transcript.events import Chosen
 from astra_chat.transcript.reader import read
 from astra_chat.view import View

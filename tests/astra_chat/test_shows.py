@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.shows import Json, Live, Quiet, show_for
 from astra_chat.summary import summarize
-from astra_chat.tools.types import Progress
+from astra_chat.tools.progress import Progress
 from astra_chat.transcript.reader import read
 from tests.chat_samples import write_transcript
 

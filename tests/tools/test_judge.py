@@ -11,6 +11,7 @@ from astra_chat.tools.devices import virtual_device
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.process import Cancelled
+from astra_chat.tools.progress import Progress
 from astra_chat.tools.tasks import Task, find_task
 from astra_chat.tools.types import (
     BuildFailed,
@@ -19,7 +20,6 @@ from astra_chat.tools.types import (
     Correct,
     Device,
     Profile,
-    Progress,
     Refused,
     Timed,
     Wrong,

@@ -1,0 +1,14 @@
+"""What the judge says of itself while it works."""
+
+from __future__ import annotations
+
+from astra_chat.tools.types import StepName, Value
+
+
+class Progress(Value):
+    """Sent while the judge works, for the live view; never part of a verdict."""
+
+    step: StepName
+    done: int
+    total: int
+    text: str
