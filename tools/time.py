@@ -54,6 +54,8 @@ def time_cases(
         verdict = compare(runner.task, run)
         if isinstance(verdict, Wrong):
             return verdict
+        if touched := run.report.get("touched"):
+            return _touched(run, touched[0])
         weight = weighted[index][1]
         if baselines:
             time: AnyTime | Implausible = _estimated(runner, run, baselines[index], weight)
@@ -64,6 +66,15 @@ def time_cases(
         timed.append(TimedCase(time, run.report))
         on_case(index + 1)
     return timed
+
+
+def _touched(run: CaseRun, argument: str) -> Wrong:
+    """A timed replay changed what it may not."""
+    return Wrong(
+        case=run.truth.case, argument=argument, reason="write_outside", index=(),
+        expected=float("nan"), got=float("nan"), bad=1, total=run.copies,
+        note="bytes beside the argument, or in one that may only be read, changed while timed",
+    )  # fmt: skip
 
 
 def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:

@@ -1,4 +1,9 @@
-"""Buffers for timing: one set of arguments a launch, so that no launch finds its data in the L2."""
+"""Buffers for timing: one set of arguments a launch, so that no launch finds its data in the L2.
+
+A launch must gain nothing from those before it. So every replay starts from inputs as they were and
+poisoned outputs; each set serves one launch of a replay; the sets are taken in an order drawn by
+chance, for a kernel could fetch the next one's data; and what lies between them may not change.
+"""
 
 from __future__ import annotations
 
@@ -13,78 +18,97 @@ from astra_chat.tools.layout import buffer_bytes
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES
 
-MIN_LAUNCHES, MAX_LAUNCHES = 20, 1024
+MIN_SETS, MAX_SETS = 20, 1024
 ALIGNMENT_BYTES = 256
+MEMORY_SHARE = 0.4
+"""Of the device's free memory: the sets and what they are refilled from."""
 VERIFIED_BYTES = 256 * 2**20
 """At most this much of what timed launches wrote is handed to the judge."""
+PERSISTING_L2_LIMIT = 6
+"""The driver's number of the limit on L2 that access policy windows may keep."""
 
 
 class BufferSets:
-    """Copies of a call's arguments that together fill the L2 twice, as far as MAX_LAUNCHES allows.
+    """Copies of a call's arguments that together fill the L2 twice, as far as MAX_SETS allows.
 
     A random third holds the case's inputs and is verified; the others hold the same values at
     other places, so a kernel gains nothing by reading what lies beside its arguments: the result
     that it finds there is another's.
 
-    Where the copies do not fill the L2 twice, `cool` reads a large buffer instead: reading leaves
-    no dirty lines whose write-back would be timed with the kernel.
+    `cool` reads a large buffer last: reading leaves no dirty lines whose write-back would be timed
+    with the kernel.
     """
 
     def __init__(self, task: Task, call: Call, pattern: int, chance: random.Random) -> None:
         self._task, self._call = task, call
+        self._driver = ctypes.CDLL("libcuda.so.1")
+        self._driver.cuCtxSetLimit(PERSISTING_L2_LIMIT, ctypes.c_size_t(0))
         l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-        sizes = [buffer_bytes(arg, call.case) for arg in task.args]
-        self.count = min(MAX_LAUNCHES, max(2, math.ceil(2 * l2_bytes / sum(sizes)) + 1))
-        strides = [math.ceil(size / ALIGNMENT_BYTES) * ALIGNMENT_BYTES for size in sizes]
-        self._tensors = [
-            torch.empty((self.count, stride), dtype=torch.uint8, device="cuda")
+        self._sizes = [buffer_bytes(arg, call.case) for arg in task.args]
+        strides = [(size // ALIGNMENT_BYTES + 2) * ALIGNMENT_BYTES for size in self._sizes]
+        self._cooler = torch.zeros(2 * l2_bytes // 4, device="cuda")
+        most = int(MEMORY_SHARE * torch.cuda.mem_get_info()[0] / (2 * sum(strides)))
+        wanted = min(MAX_SETS, math.ceil(2 * l2_bytes / sum(self._sizes)) + 1)
+        self.count = max(2, min(most, max(MIN_SETS, wanted)))
+        self._order = chance.sample(range(self.count), self.count)
+        self.verified = sorted(chance.sample(range(self.count), self._most_verified()))
+        self._filled = [
+            torch.empty((self.count, stride // 2), dtype=torch.int16, device="cuda")
+            .fill_(pattern - (pattern >> 15 << 16))
+            .view(torch.uint8)
             for stride in strides
         ]
-        self._originals = [
-            torch.from_numpy(poison(task, call, index, pattern)).cuda()
-            for index in range(len(sizes))
-        ]
-        self.verified = sorted(chance.sample(range(self.count), self._most_verified()))
-        self._turns = [0 if i in self.verified else chance.random() for i in range(self.count)]
+        self._fill(pattern, chance)
+        self._tensors = [torch.empty_like(filled) for filled in self._filled]
+        self._kept: list[torch.Tensor] = []
+        self.touched: set[str] = set()
+        """Arguments round which, or in which though they may only be read, something changed."""
         self.refill()
-        small = self.count * sum(strides) < 2 * l2_bytes
-        self._cooler = torch.zeros(2 * l2_bytes // 4, device="cuda") if small else None
-        self.launches = max(MIN_LAUNCHES, self.count)
 
     def addresses(self, index: int) -> list[int]:
-        """Of set `index`, modulo their number, in the order of the task's arguments."""
-        return [tensor[index % self.count].data_ptr() for tensor in self._tensors]
+        """Of the set of launch `index`, modulo their number, in the order of the task's args."""
+        which = self._order[index % self.count]
+        return [tensor[which].data_ptr() for tensor in self._tensors]
 
     def refill(self) -> None:
         """Inputs as they were and outputs poisoned, in every set: nothing stale can pass."""
-        for arg, original, tensor in zip(
-            self._task.args, self._originals, self._tensors, strict=True
-        ):
-            tensor[:, : len(original)] = original
-            if arg.read:
-                for index, turn in enumerate(self._turns):
-                    if turn:
-                        turned_away(arg, self._call, original, turn, tensor[index])
-        torch.cuda.synchronize()
+        for tensor, filled in zip(self._tensors, self._filled, strict=True):
+            tensor.copy_(filled)
 
     def cool(self) -> None:
         """Evict all sets from the L2 and give back what was marked as persisting there."""
-        ctypes.CDLL("libcuda.so.1").cuCtxResetPersistingL2Cache()
-        if self._cooler is not None:
-            self._cooler.sum()
+        self._driver.cuCtxResetPersistingL2Cache()
+        self._cooler.sum()
+
+    def keep(self) -> None:
+        """Keep what the last replay left, for `write_back`; what was kept before is forgotten."""
+        self._kept = []
+        for arg, size, tensor, filled in zip(
+            self._task.args, self._sizes, self._tensors, self._filled, strict=True
+        ):
+            self._kept.append(tensor[self.verified][:, :size].contiguous())
+            start = size if arg.written else 0
+            if not torch.equal(tensor[:, start:], filled[:, start:]):
+                self.touched.add(arg.name)
 
     def write_back(self) -> int:
-        """Hand the verified sets to the judge, one after the other in each file; their number."""
-        for arg, tensor in zip(self._task.args, self._tensors, strict=True):
-            size = buffer_bytes(arg, self._call.case)
-            content = tensor[self.verified][:, :size].contiguous()
-            content.cpu().numpy().tofile(self._call.after / f"{arg.name}.after")
+        """Hand the kept sets to the judge, one after the other in each file; their number."""
+        for arg, kept in zip(self._task.args, self._kept, strict=True):
+            kept.cpu().numpy().tofile(self._call.after / f"{arg.name}.after")
         return len(self.verified)
+
+    def _fill(self, pattern: int, chance: random.Random) -> None:
+        turns = [0 if i in self.verified else chance.random() for i in range(self.count)]
+        for index, (arg, filled) in enumerate(zip(self._task.args, self._filled, strict=True)):
+            original = torch.from_numpy(poison(self._task, self._call, index, pattern)).cuda()
+            filled[:, : len(original)] = original
+            for turn, into in zip(turns, filled, strict=True):
+                if arg.read and turn:
+                    turned_away(arg, self._call, original, turn, into)
 
     def _most_verified(self) -> int:
         """How many sets fit into VERIFIED_BYTES: at least one, at most a third of them."""
-        one = sum(buffer_bytes(arg, self._call.case) for arg in self._task.args)
-        return max(1, min(self.count // 3, VERIFIED_BYTES // one))
+        return max(1, min(self.count // 3, VERIFIED_BYTES // sum(self._sizes)))
 
 
 def turned_away(

@@ -24,6 +24,7 @@ from astra_chat.tools.process import Reporter
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.tasks import Task
 
+STREAM_NON_BLOCKING = 1
 PLACES, PLACE_BYTES = 16, 256
 """An argument lies at one of so many places in its allocation: where it lies tells a candidate
 nothing about who is watching."""
@@ -37,24 +38,27 @@ def main() -> None:
     lock()
     library = ctypes.CDLL(request["library"])
     for call in map(Call.of, request["calls"]):
-        _called(driver, task, call, library, 0)
+        _called(driver, task, call, library, 0, 0)
         driver.do("cuProfilerStart")
-        _called(driver, task, call, library, PLACE_BYTES * secrets.randbelow(PLACES))
+        lead = PLACE_BYTES * secrets.randbelow(PLACES)
+        _called(driver, task, call, library, lead, driver.stream)
         driver.do("cuProfilerStop")
 
 
-def _called(driver: Driver, task: Task, call: Call, library: ctypes.CDLL, lead: int) -> None:
+def _called(
+    driver: Driver, task: Task, call: Call, library: ctypes.CDLL, lead: int, stream: int
+) -> None:
     """One call whose arguments lie `lead` bytes into their allocations, and end where these do.
 
-    The first call of a case warms up and has nothing before its arguments; Nsight Compute records
-    the second.
+    The first call of a case warms up, on stream 0, and has nothing before its arguments; Nsight
+    Compute records the second, on a stream as the timed calls' is.
     """
     addresses = [
         driver.place(poison(task, call, index, call.pattern), lead + arg.shift_of(call.case))
         for index, arg in enumerate(task.args)
     ]
     driver.do("cuCtxSynchronize")
-    launch(library, task, call.case, addresses, 0)
+    launch(library, task, call.case, addresses, stream)
     driver.do("cuCtxSynchronize")
     driver.free()
 
@@ -70,6 +74,9 @@ class Driver:
         self.do("cuDeviceGet", ctypes.byref(device), index)
         self.do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
         self.do("cuCtxSetCurrent", context)
+        stream = ctypes.c_void_p()
+        self.do("cuStreamCreate", ctypes.byref(stream), STREAM_NON_BLOCKING)
+        self.stream = int(stream.value or 0)
 
     def do(self, name: str, *arguments: Any) -> None:
         """Call it; raises RuntimeError with the driver's number of the error."""

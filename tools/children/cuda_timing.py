@@ -5,6 +5,9 @@ that clocks and temperature hit both alike. Each block replays a second recordin
 too: what it seems to gain over itself is the noise of this machine and case (A/A). Blocks go on
 until the interval of the log-ratio is narrow or the time is up.
 
+What the judge verifies is what a timed replay wrote: one of the candidate's, each as likely as any
+other, so there is no other recording and no later call for which it could keep its right results.
+
 A kernel that is launched with attributes (programmatic dependent launch) may begin while the launch
 before it still runs. Replayed back to back it would overlap with itself, which no serving engine
 does, and look up to 1.9 times faster than it is after the GEMM that makes its input. Where baseline
@@ -49,27 +52,37 @@ class TimedCall:
         self._sets = BufferSets(task, call, request["pattern"], self._random)
         self._least_blocks = request["least_blocks"] or MIN_BLOCKS
         self._clock = Clock(request["index"])
+        self._timed = 0
         self._spacer = torch.zeros(1, device="cuda").add_(1) if request["spaced"] else None
         self._event_us, self._host_us = 0.0, 0.0
 
     def run(self) -> dict[str, Any]:
-        """Samples in us per launch, and what the timed launches wrote, in files for the judge."""
+        """Samples in us per launch, and what the timed launches wrote, in files for the judge.
+
+        Never on stream 0, by which a candidate could tell who calls it.
+        """
+        with torch.cuda.stream(torch.cuda.Stream()):
+            return self._run()
+
+    def _run(self) -> dict[str, Any]:
+        addresses = self._sets.addresses(0)
         for kernel in self._kernels:
-            if status := launch(kernel, self._task, self._call.case, self._sets.addresses(0), 0):
+            if status := launch(kernel, self._task, self._call.case, addresses, _stream()):
                 return {"status": status}
         torch.cuda.synchronize()
         blocks = self._blocks()
+        verified = self._sets.write_back()
         warm = self._warm()
         events = [self._events(kernel) for kernel in self._kernels]
-        verified = self._verify()
         return {
             "status": 0,
             "guard_bytes": 0,
+            "touched": sorted(self._sets.touched),
             "blocks": blocks,
             "warm": warm,
             "baseline_event_us": events[0],
             "candidate_event_us": events[1],
-            "launches": self._sets.launches,
+            "launches": self._sets.count,
             "verified_sets": verified,
             "spaced": self._spacer is not None,
             "event_us": self._event_us,
@@ -91,6 +104,7 @@ class TimedCall:
             replays = (baseline, candidate)
             for which in (first, second, second, first):
                 spent[which].append(replays[which]())
+                self._perhaps_keep(which)
             blocks.append(
                 {
                     "baseline_us": statistics.mean(spent[0]),
@@ -106,6 +120,16 @@ class TimedCall:
                 break
         return blocks
 
+    def _perhaps_keep(self, which: int) -> None:
+        """Of the candidate's replays keep one: the n-th takes the place of the kept one with 1/n.
+
+        Source: reservoir sampling, J. S. Vitter 1985, algorithm R.
+        """
+        if which == 1:
+            self._timed += 1
+            if self._random.random() < 1 / self._timed:
+                self._sets.keep()
+
     def _warm(self) -> list[dict[str, float]]:
         """Replays over one set of buffers: the data lie in the L2 where they fit."""
         replays = [self._recorded(kernel, warm=True) for kernel in self._kernels]
@@ -119,7 +143,7 @@ class TimedCall:
 
     def _recorded(self, kernel: ctypes.CDLL, *, warm: bool) -> Replay:
         """A graph of launches, spaced if need be, that is timed by each call of the result."""
-        launches = self._sets.launches
+        launches = self._sets.count
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             for index in range(launches):
@@ -130,6 +154,7 @@ class TimedCall:
 
         def replay() -> float:
             if not warm:
+                self._sets.refill()
                 self._sets.cool()
             return (self._replay_us(graph) - off) / launches
 
@@ -176,23 +201,6 @@ class TimedCall:
                 pairs.append((start, end))
         torch.cuda.synchronize()
         return [float(start.elapsed_time(end)) * 1e3 for start, end in pairs]
-
-    def _verify(self) -> int:
-        """Replay once over poisoned buffers and hand back what was written to the verified sets.
-
-        A kernel that works in place ran many times on each set; it is run once on each instead.
-        """
-        self._sets.refill()
-        in_place = any(arg.access == "readwrite" for arg in self._task.args)
-        calls = self._sets.count if in_place else self._sets.launches
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for index in range(calls):
-                addresses = self._sets.addresses(index)
-                launch(self._kernels[1], self._task, self._call.case, addresses, _stream())
-        graph.replay()
-        torch.cuda.synchronize()
-        return self._sets.write_back()
 
 
 def _known(blocks: list[dict[str, Any]]) -> bool:
