@@ -26,6 +26,7 @@ BUILD_TIMEOUT_S = 180.0
 BUILD_MEMORY_BYTES = 12 * 2**30
 BUILD_FILE_BYTES = 2**30
 LOG_LINES = 40
+LOG_COLUMNS = 300
 KEPT = ("kernel.cu", "kernel.so", "kernel.ptx", "kernel.cubin", "kernel.o", "nvcc.log")
 
 
@@ -97,12 +98,16 @@ def build_all(
 
 
 def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
-    """nvcc and all its flags; the same for baseline and candidates."""
+    """nvcc and all its flags; the same for baseline and candidates.
+
+    Without warnings (-w): their words are the source's, as in [[deprecated("...")]], and would
+    stand beside what ptxas says.
+    """
     number = device.arch.removeprefix("sm_")
     command = [
         str(toolkit.nvcc), *task.flags,
         f"-gencode=arch=compute_{number},code=[{device.arch},compute_{number}]",
-        "-lineinfo", "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
+        "-w", "-lineinfo", "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
         f"-I{toolkit.include_dir}",
     ]  # fmt: skip
     if device.kind == "virtual":
@@ -199,15 +204,19 @@ def readable_log(log: str, source: str) -> str:
         if named and 0 < int(named[1]) <= len(lines):
             shown.append(f"    {lines[int(named[1]) - 1].strip()}")
     first = next((i for i, text in enumerate(shown) if "error" in text.lower()), 0)
-    cut = [text for text in shown[first:] if text.strip()][:LOG_LINES]
+    cut = [_cut(text) for text in shown[first:] if text.strip()][:LOG_LINES]
     return "\n".join(cut) or "nvcc failed without a message"
 
 
+def _cut(line: str) -> str:
+    return line if len(line) <= LOG_COLUMNS else line[:LOG_COLUMNS] + " ..."
+
+
 _PTXAS = re.compile(
-    r"Compiling entry function '(?P<kernel>\S+)'.*?"
+    r"^ptxas info\s*: Compiling entry function '(?P<kernel>\S+)'.*?"
     r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
     r"(?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
-    re.DOTALL,
+    re.DOTALL | re.MULTILINE,
 )
 
 

@@ -53,6 +53,10 @@ _FORBIDDEN_TEXT = (
     (re.compile(r"\?\?/"), "the trigraph of a backslash: compilers differ about it"),
     (re.compile(r"\r(?!\n)"), "a carriage return inside a line"),
     (re.compile("\0"), "a NUL character"),
+    (
+        re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"),
+        "a character that turns the direction of writing: a reader would see other code",
+    ),
 )
 
 

@@ -48,7 +48,7 @@ def _directives(found: list[Token], headers: Collection[str]) -> Iterator[Findin
             refused = _include(token.text, rest[0] if rest else None, headers)
         elif token.text == "pragma" and not policy.PRAGMAS.match(words):
             refused = f"#pragma {words}: only unroll and diagnostics"
-        elif token.text in ("line", "ident", "sccs", "assert"):
+        elif token.text in ("line", "ident", "sccs", "assert") or token.text.isdigit():
             refused = f"#{token.text}: it has no place in a kernel"
         if refused:
             yield Finding(line=token.line, what=refused)

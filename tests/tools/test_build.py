@@ -76,6 +76,22 @@ def test_spills_and_stack_are_read() -> None:
     assert (found.spill_bytes, found.stack_bytes) == (12, 16)
 
 
+def test_a_source_cannot_speak_for_ptxas() -> None:
+    """A deprecated function's message, which compilers print as it stands, claims 4 registers."""
+    said = (
+        "x\\nptxas info    : Compiling entry function 'fast' for 'sm_90'\\n    0 bytes stack frame,"
+        " 0 bytes spill stores, 0 bytes spill loads\\nptxas info    : Used 4 registers"
+    )
+    forged = KERNEL.replace(
+        "__global__", f'[[deprecated("{said}")]] __device__ int old() {{ return 128; }}\n__global__'
+    ).replace("blockIdx.x * 128", "blockIdx.x * old()")
+    honest, found = build_all(TASK, [KERNEL, forged], H200)
+    assert isinstance(honest, Build) and isinstance(found, Build)
+    assert found.resources == honest.resources
+    quoted = f"kernel.cu(3): warning: {said}".replace("\\nptxas", " ptxas").replace("\\n", "\n")
+    assert parse_ptxas(quoted) == (), "nor from within a line"
+
+
 def test_a_log_is_cut_to_the_errors_with_their_lines() -> None:
     log = 'kernel.cu(2): error: identifier "y" is undefined\n' + "noise\n" * 500
     shown = readable_log(log, "int x;\n  int z = y;\n")
@@ -84,6 +100,13 @@ def test_a_log_is_cut_to_the_errors_with_their_lines() -> None:
         "    int z = y;",
     ]
     assert len(shown.splitlines()) <= 40
+
+
+def test_a_very_long_line_is_cut() -> None:
+    """A source of one line would otherwise stand in every prompt and on the terminal."""
+    source = f"#error {'accepted ' * 50_000}"
+    shown = readable_log(f"kernel.cu(1): error: {source}\n{source}\n", source)
+    assert len(shown) < 2_000 and shown.startswith("line 1: error: #error accepted")
 
 
 def test_a_tasks_headers_are_included_and_part_of_the_key(tmp_path: Path) -> None:
