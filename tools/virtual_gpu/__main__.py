@@ -10,6 +10,7 @@ from pathlib import Path
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.virtual_gpu.bench import bench
 from astra_chat.tools.virtual_gpu.fuzz import fuzz
+from astra_chat.tools.virtual_gpu.numerics.report import numerics
 from astra_chat.tools.virtual_gpu.programs import TIMEOUT_S, describe, run_program
 from astra_chat.tools.virtual_gpu.types import ENGINES
 from astra_chat.tools.virtual_gpu.validate import validate
@@ -26,6 +27,8 @@ def main(words: Sequence[str] | None = None) -> int:
                 bench()
             case "fuzz":
                 return int(fuzz(asked.ptx, asked.count, asked.seed, asked.ptxas) > 0)
+            case "numerics":
+                return int(numerics(asked.device, asked.engine, asked.only, asked.out) > 0)
             case "validate":
                 validate(asked.device, asked.set, asked.out, again=asked.again)
             case _:
@@ -61,6 +64,11 @@ def _parser() -> argparse.ArgumentParser:
     mutate.add_argument("--count", type=int, default=1000)
     mutate.add_argument("--seed", type=int, default=0)
     mutate.add_argument("--ptxas", type=int, default=0, help="accepted texts to give to ptxas")
+    bits = commands.add_parser("numerics", help="results against those of a real GPU")
+    bits.add_argument("--device", choices=["virtual", "cuda"], default="virtual")
+    bits.add_argument("--engine", choices=["numpy", "c"], default="numpy")
+    bits.add_argument("--only", default="", metavar="PREFIX", help="of instructions' names")
+    bits.add_argument("-o", "--out", type=Path, help="folder for table, kept answers and details")
     check = commands.add_parser("validate", help="the estimate against times of a real GPU")
     check.add_argument("--device", choices=["virtual", "cuda"], default="virtual")
     check.add_argument("--set", type=Path, help="folder of another set of kernels")

@@ -1,0 +1,71 @@
+"""What the three tasks' kernels compute on this machine's GPU and on the virtual one, bit for bit.
+
+    python tests/tools/virtual_gpu/calibration/outputs.py [MOST_ELEMENTS]
+
+For every candidate of the recorded runs on an H200, baselines among them, and every check and bench
+case of at most so many elements: how many results of each width are equal.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+
+import numpy as np
+from tasks import RUNS, recorded
+
+from astra_chat.tools.build import Build, build
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.oracle import Oracle, Truth
+from astra_chat.tools.process import Stop
+from astra_chat.tools.runner import CaseRun, Runner
+from astra_chat.tools.tasks import Task, find_task
+from astra_chat.tools.types import ITEM_BYTES, Device
+
+
+def outputs(task: Task, device: Device, source: str, truths: list[Truth]) -> list[dict]:
+    """By case: the bytes of each written argument."""
+    built = build(task, source, device)
+    assert isinstance(built, Build), built
+    found = []
+    for run in Runner(task, device).run(built, truths, "check"):
+        assert isinstance(run, CaseRun), run
+        found.append({arg.name: run.after(arg)[0] for arg in task.args if arg.written})
+    assert len(found) == len(truths)
+    return found
+
+
+def compare(name: str, most: int) -> None:
+    task = find_task(name)
+    devices = pick_device("cuda", "h200"), pick_device("virtual", "h200")
+    oracle = Oracle(task)
+    cases = [
+        c
+        for c in (*task.check, *(case for case, _ in task.bench))
+        if math.prod(c.dims.values()) <= most
+    ]
+    truths = list(oracle.truths(cases, Stop()))
+    for number, (source, _) in enumerate(recorded(name)):
+        theirs, ours = (outputs(task, device, source, truths) for device in devices)
+        results, equal = Counter[str](), Counter[str]()
+        for case, a, b in zip(cases, theirs, ours, strict=True):
+            for arg in a:
+                width = ITEM_BYTES[next(x for x in task.args if x.name == arg).dtype_of(case)]
+                x, y = (bits[arg].view(f"u{width}") for bits in (a, b))
+                results[f"{8 * width}-bit"] += x.size
+                equal[f"{8 * width}-bit"] += int(np.count_nonzero(x == y))
+        shares = ", ".join(
+            f"{equal[w]} of {results[w]} {w} ({equal[w] / results[w]:.5%})" for w in results
+        )
+        print(f"{name} {'baseline' if not number else f'candidate {number}'}: {shares}", flush=True)
+    oracle.close()
+
+
+def main(most: int = 2**20) -> None:
+    for name in RUNS:
+        compare(name, most)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
