@@ -79,6 +79,19 @@ class RepairEvent(BaseAgentEvent):
         return self.content
 
 
+class DoubtEvent(BaseAgentEvent):
+    """The facts speak against a model's usable reply."""
+
+    type: Literal["DoubtEvent"] = "DoubtEvent"
+    content: str
+    """What they say."""
+    stands: bool
+    """The model stood by it and the turn follows; else it was sent back in words."""
+
+    def to_text(self) -> str:
+        return self.content
+
+
 MESSAGE_TYPES: dict[type[Payload], type[StructuredMessage[Any]]] = {
     Commission: CommissionMessage,
     TestSuite: TestSuiteMessage,

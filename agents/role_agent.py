@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from autogen_agentchat.agents import AssistantAgent
@@ -18,8 +19,15 @@ from autogen_core.models import AssistantMessage, ChatCompletionClient, RequestU
 from pydantic import ValidationError
 
 from astra_chat.agents.brief import Setting, brief, changed
+from astra_chat.agents.doubts import ask_to_check, doubt
 from astra_chat.agents.edits import kernel_of
-from astra_chat.agents.messages import MESSAGE_TYPES, History, RepairEvent, message
+from astra_chat.agents.messages import (
+    MESSAGE_TYPES,
+    DoubtEvent,
+    History,
+    RepairEvent,
+    message,
+)
 from astra_chat.agents.payloads import (
     REPLY_TYPES,
     AnyReply,
@@ -46,6 +54,14 @@ DESCRIPTIONS: dict[RoleName, str] = {
     "profiler": "says why a candidate takes the time it takes",
     "single": "plans, writes and repairs alone",
 }
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """A reply that can be used."""
+
+    payload: Payload
+    usage: RequestUsage | None
 
 
 class RoleAgent(AssistantAgent):
@@ -81,27 +97,48 @@ class RoleAgent(AssistantAgent):
         try:
             self._history.add(messages)
             await self.model_context.clear()
-            words = brief(self._role, self._setting, self._history.thread)
-            for _ in range(REPAIRS + 1):
-                asked = TextMessage(content=words, source="user")
-                found, reason = await self._ask(asked, cancellation_token)
-                if found is not None:
-                    yield Response(chat_message=found)
-                    return
-                yield RepairEvent(content=reason, source=self.name)
-                words = ask_again(reason)
-            passed = Pass(words=f"no usable reply in {REPAIRS + 1} tries; the last: {reason}")
-            yield Response(chat_message=self._said(passed))
+            async for item in self._speak(cancellation_token):
+                yield item
         except Exception as error:
             self._on_failure(error)
             raise
 
-    async def _ask(
-        self, asked: TextMessage, cancellation_token: CancellationToken
-    ) -> tuple[BaseChatMessage | None, str]:
+    async def _speak(
+        self, token: CancellationToken
+    ) -> AsyncGenerator[BaseAgentEvent | Response, None]:
+        """What was wrong with replies, or doubted in one, then the turn.
+
+        A doubt sends a reply back once; then it stands, and so it does where nothing better comes.
+        """
+        words, reason = brief(self._role, self._setting, self._history.thread), ""
+        held: tuple[_Answer, str] | None = None
+        for left in reversed(range(REPAIRS + 1)):
+            answer, reason = await self._ask(words, token)
+            if answer is None:
+                yield RepairEvent(content=reason, source=self.name)
+                words = ask_again(reason)
+                continue
+            doubted = doubt(answer.payload, self._setting, self._history.thread)
+            if doubted is None:
+                yield self._response(answer)
+                return
+            last, held = held is not None or not left, (answer, doubted)
+            if last:
+                break
+            yield DoubtEvent(content=doubted, stands=False, source=self.name)
+            words = ask_to_check(doubted)
+        if held is not None:
+            yield DoubtEvent(content=held[1], stands=True, source=self.name)
+            yield self._response(held[0])
+        else:
+            passed = Pass(words=f"no usable reply in {REPAIRS + 1} tries; the last: {reason}")
+            yield self._response(_Answer(passed, None))
+
+    async def _ask(self, words: str, token: CancellationToken) -> tuple[_Answer | None, str]:
         """One call of the model: its turn, or what is wrong with its reply."""
+        asked = TextMessage(content=words, source="user")
         try:
-            async for item in super().on_messages_stream([asked], cancellation_token):
+            async for item in super().on_messages_stream([asked], token):
                 if isinstance(item, Response):
                     said = cast(StructuredMessage[Any], item.chat_message)
                     return self._usable(cast(AnyReply, said.content), said.models_usage)
@@ -122,19 +159,15 @@ class RoleAgent(AssistantAgent):
             return None
         return f"a {'plan' if wanted == 'planner' else 'kernel'} is wanted now"
 
-    def _usable(
-        self, answer: AnyReply, usage: RequestUsage | None
-    ) -> tuple[BaseChatMessage | None, str]:
+    def _usable(self, answer: AnyReply, usage: RequestUsage | None) -> tuple[_Answer | None, str]:
         """The turn that a well-formed reply amounts to, or why it cannot be used."""
         reason = objection(answer, self._setting.task) or self._out_of_turn(answer)
         if reason is not None:
             return None, reason
         try:
-            said = self._said(self._payload(answer))
+            return _Answer(self._payload(answer), usage), ""
         except ValueError as error:
             return None, str(error)
-        said.models_usage = usage
-        return said, ""
 
     def _payload(self, answer: AnyReply) -> Payload:
         """Raises ValueError for edits that cannot be made."""
@@ -146,7 +179,8 @@ class RoleAgent(AssistantAgent):
             case payload:
                 return payload
 
-    def _said(self, payload: Payload) -> BaseChatMessage:
-        said = message(self._role, payload)
+    def _response(self, answer: _Answer) -> Response:
+        said = message(self._role, answer.payload)
+        said.models_usage = answer.usage
         self._history.add([said])
-        return said
+        return Response(chat_message=said)

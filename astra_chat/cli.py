@@ -118,6 +118,10 @@ def run(
     patience: Annotated[
         int | None, typer.Option(help="Rounds in a row without a gain that end the run.")
     ] = None,
+    mutants: Annotated[
+        int | None,
+        typer.Option(help="Seeded bugs that score the tester's cases; 12 by default, 0 for none."),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run kernels even where they cannot be isolated.")
     ] = False,
@@ -140,8 +144,8 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, only the end.")] = False,
 ) -> None:
     """Let the agents make TASK's kernel faster, and record how."""
-    from astra_chat.session import run as run_session
     from astra_chat.shows import show_for
+    from astra_chat.start import run as run_session
 
     show = show_for(as_json, quiet)
     try:
@@ -160,6 +164,7 @@ def run(
             strategy=strategy,
             stop_at=stop_at,
             patience=patience,
+            mutants=mutants,
             trust=trust,
             resume=resume,
             branch=branch,
@@ -252,7 +257,7 @@ def _rejudge(transcript: Transcript, device: str, trust: bool, as_json: bool) ->
 
 def _note(words: str) -> None:
     """Words beside the output proper."""
-    from astra_chat.console import plain
+    from astra_chat.agents.quoting import plain
 
     print(f"astra-chat: {plain(words)}", file=sys.stderr)
 

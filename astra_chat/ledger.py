@@ -10,6 +10,7 @@ from astra_chat.tools.types import BuildReport, Built, Correct, Evaluation, Step
 from astra_chat.transcript.events import (
     BuildDone,
     Chosen,
+    Doubted,
     Judged,
     Proposed,
     Record,
@@ -25,8 +26,8 @@ from astra_chat.transcript.spending import (
     Tokens,
 )
 
-ON_GPU: tuple[StepName, ...] = ("check", "time", "profile")
-UNUSABLE = "unusable reply"
+ON_GPU: tuple[StepName, ...] = ("check", "sanitize", "time", "profile")
+UNUSABLE, DOUBTED = "unusable reply", "doubted reply"
 
 
 def ledger(records: Sequence[Record]) -> Spent:
@@ -45,6 +46,7 @@ def ledger(records: Sequence[Record]) -> Spent:
         steps=tuple(StepSpent(step=name, seconds=round(s, 3)) for name, s in seconds.items()),
         gpu_s=round(sum(gpu_seconds(evaluation) for evaluation in evaluations), 3),
         rejected=_rejected(records, builds, evaluations),
+        doubted=sum(isinstance(event, Doubted) and event.stands for event in events),
     )
 
 
@@ -68,7 +70,7 @@ def _roles(records: Sequence[Record]) -> tuple[RoleSpent, ...]:
             case Asked(role=role, tokens=tokens):
                 answers.setdefault(role, []).append(tokens)
                 untold.setdefault(role, []).append(tokens)
-            case Repaired(speaker=role):
+            case Repaired(speaker=role) | Doubted(speaker=role, stands=False):
                 unusable.setdefault(role, []).extend(untold.pop(role, []))
             case Chosen(decision=decision):
                 asked = untold.pop("selector", [])
@@ -115,6 +117,8 @@ def _rejected(
         match record.event:
             case Repaired():
                 reasons[UNUSABLE] += 1
+            case Doubted(stands=False):
+                reasons[DOUBTED] += 1
             case Chosen(decision=decision):
                 reasons[UNUSABLE] += len(decision.rejected)
     return tuple(Rejected(reason=r, times=n) for r, n in reasons.most_common() if n)

@@ -17,6 +17,9 @@ from astra_chat.tools.judge import CASE_LISTS, TIER_FILES
 from astra_chat.tools.tasks import Task, find_task
 from astra_chat.tools.types import Device
 
+MUTANTS = 12
+"""Seeded bugs where the user names no number."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -61,8 +64,8 @@ class Wishes:
     strategy: str | None = None
     stop_at: float | None = None
     patience: int | None = None
-    mutants: int = 12
-    """Seeded bugs that score the tester's cases."""
+    mutants: int | None = None
+    """Seeded bugs that score the tester's cases; 0: they are not scored."""
 
 
 def request_for(wishes: Wishes) -> Request:
@@ -92,11 +95,13 @@ def _limits(wishes: Wishes) -> Limits:
     for option, number in (("--rounds", wishes.rounds), ("--patience", wishes.patience)):
         if number is not None and number < 1:
             raise BadInput(f"{option} {number}: at least 1")
+    if wishes.mutants is not None and wishes.mutants < 0:
+        raise BadInput(f"--mutants {wishes.mutants}: 0 for none, or how many")
     if wishes.stop_at is not None and not 0 < wishes.stop_at <= 100:
         raise BadInput(f"--stop-at {wishes.stop_at:g}: percent of the physical limit, up to 100")
     return Limits(
         rounds=Limits().rounds if wishes.rounds is None else wishes.rounds,
-        mutants=wishes.mutants,
+        mutants=MUTANTS if wishes.mutants is None else wishes.mutants,
         stop_at_percent=wishes.stop_at,
         patience=wishes.patience,
     )

@@ -132,7 +132,7 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
             approver=_approver(past, wishes),
             budget=options.budget if wishes.budget is None else wishes.budget,
             trust=wishes.trust or options.trust,
-            mutants=options.mutants,
+            mutants=options.mutants if wishes.mutants is None else wishes.mutants,
             strategy=options.strategy,
             stop_at=wishes.stop_at or options.stop_at_percent,
             patience=wishes.patience or options.patience,

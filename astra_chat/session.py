@@ -22,7 +22,7 @@ from astra_chat.agents import thread as facts
 from astra_chat.agents.approval import question
 from astra_chat.agents.brief import Setting
 from astra_chat.agents.executor import Judging
-from astra_chat.agents.messages import RepairEvent, message
+from astra_chat.agents.messages import DoubtEvent, RepairEvent, message
 from astra_chat.agents.messages import turn as typed
 from astra_chat.agents.moderator import Moderator
 from astra_chat.agents.payloads import MODEL_ROLES, Commission, Speaker
@@ -37,17 +37,16 @@ from astra_chat.journal import begin
 from astra_chat.ledger import ledger
 from astra_chat.models.cassette_judge import taped
 from astra_chat.models.meter import Meter, MeteredJudge
-from astra_chat.recorded_task import task_of
-from astra_chat.request import Request, Wishes, request_for
-from astra_chat.resume import Past, past_of, request_on
+from astra_chat.request import Request
+from astra_chat.resume import Past
 from astra_chat.summary import Summary, summarize
 from astra_chat.team import STALLED, build_team
-from astra_chat.telemetry import heard
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.progress import Progress
 from astra_chat.transcript.events import (
     Chosen,
+    Doubted,
     Ended,
     EndReason,
     Header,
@@ -71,54 +70,6 @@ class RunResult:
     @property
     def folder(self) -> Path:
         return self.transcript.parent
-
-
-def run(
-    task: str | Path | None = None,
-    *,
-    models: str | None = None,
-    base_url: str | None = None,
-    device: str | None = None,
-    gpu: str | None = None,
-    out: str | Path | None = None,
-    rounds: int | None = None,
-    cases: str | None = None,
-    baseline: str | None = None,
-    approver: str | None = None,
-    budget: str | None = None,
-    strategy: str | None = None,
-    stop_at: float | None = None,
-    patience: int | None = None,
-    trust: bool = False,
-    resume: str | Path | None = None,
-    branch: str | Path | None = None,
-    after_round: int | None = None,
-    on_record: Callable[[Record], None] = lambda _: None,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-    on_notice: Callable[[str], None] = lambda _: None,
-) -> RunResult:
-    """Run a chat about a shipped task or a task folder, as `astra-chat run` does.
-
-    `resume` goes on with a run's transcript; `branch`, or either with `after_round`, goes on from
-    it in a transcript of its own. Then `task` may be left away, and what is None is as it was.
-    `approver` says who decides what is run and accepted: "ask" (the terminal), "detached"
-    (`astra-chat approve`), or a file of decisions. `trust` lets candidates run where this machine
-    cannot isolate them. `strategy`: what plans go on from (agents/strategy.py); `stop_at`: percent
-    of the physical limit that is enough; `patience`: rounds in a row without a gain to bear.
-    Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
-    An interrupted run returns: its summary says so.
-    """
-    wishes = Wishes(
-        task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget, trust,
-        strategy, stop_at, patience,
-    )  # fmt: skip
-    past = past_of(resume, branch, after_round)
-    on_record = heard(on_record)
-    if past is None:
-        return Session(request_for(wishes), on_record, on_progress, on_notice).run()
-    with task_of(past.transcript, task) as found:
-        request = request_on(past, found, wishes)
-        return Session(request, on_record, on_progress, on_notice, past=past).run()
 
 
 class Session:
@@ -312,6 +263,9 @@ class Session:
             case RepairEvent(source=source, content=reason):
                 repaired = Repaired(speaker=cast(Speaker, source), reason=reason)
                 self._journal.record(*self._meter.take(source, 1), repaired)
+            case DoubtEvent(source=source, content=reason, stands=stands):
+                doubted = Doubted(speaker=cast(Speaker, source), reason=reason, stands=stands)
+                self._journal.record(*self._meter.take(source, 1), doubted)
             case BaseChatMessage(source=source):
                 self._journal.record(*self._meter.take(source))
                 self._take(typed(item))

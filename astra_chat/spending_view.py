@@ -37,6 +37,8 @@ def ledger_lines(spent: Spent, seconds: float) -> list[str]:
     if spent.rejected:
         reasons = ", ".join(f"{one.times} {one.reason}" for one in spent.rejected)
         lines.append(f"not taken: {reasons}")
+    if spent.doubted:
+        lines.append(f"taken though the facts spoke against it: {spent.doubted}")
     return [*lines, f"in all {seconds:.1f} s"]
 
 

@@ -11,7 +11,7 @@ from astra_chat.agents import thread as facts
 from astra_chat.agents.thread import Attempt, Round
 from astra_chat.agents.words import describe, verdict
 from astra_chat.tools.types import AnyTime, Basis, Case, Device, Evaluation, Outcome, Timed, Value
-from astra_chat.transcript.events import Deviation, Ended, Header, Options, Record, Resumed
+from astra_chat.transcript.events import Deviation, Doubted, Ended, Header, Options, Record, Resumed
 from astra_chat.transcript.spending import Spent
 from astra_chat.transcript.turns import thread
 
@@ -71,6 +71,8 @@ class Summary(Value):
     """None: no candidate was faster."""
     rounds: tuple[RoundSummary, ...]
     deviations: tuple[Deviation, ...]
+    doubts: tuple[Doubted, ...] = ()
+    """Against turns that stand all the same."""
     spent: Spent | None
     """The ledger; None: the run was killed before its end, or recorded before there were any."""
     ended: Ended | None
@@ -99,6 +101,7 @@ def summarize(records: Sequence[Record]) -> Summary:
         best=_timing(found[0]) if found else None,
         rounds=tuple(_round(one) for one in facts.rounds(turns)),
         deviations=tuple(r.event for r in records if isinstance(r.event, Deviation)),
+        doubts=tuple(r.event for r in records if isinstance(r.event, Doubted) and r.event.stands),
         spent=spent[-1] if spent else None,
         ended=last.event if isinstance(last.event, Ended) else None,
     )

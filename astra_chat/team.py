@@ -12,7 +12,7 @@ from autogen_core.model_context import BufferedChatCompletionContext
 
 from astra_chat.agents.brief import Setting
 from astra_chat.agents.executor import Executor, Judging
-from astra_chat.agents.messages import MESSAGE_TYPES, RepairEvent
+from astra_chat.agents.messages import MESSAGE_TYPES, DoubtEvent, RepairEvent
 from astra_chat.agents.messages import thread as typed
 from astra_chat.agents.moderator import Moderator
 from astra_chat.agents.policy import STOP_WORDS, Next, next_speakers
@@ -94,7 +94,7 @@ def build_team(
         # Unused as long as the moderator always answers, but AutoGen fills it: keep it short.
         model_context=BufferedChatCompletionContext(buffer_size=2),
         termination_condition=Done(setting.limits) | ApprovalGate(setting.limits) | pause,
-        custom_message_types=[*MESSAGE_TYPES.values(), RepairEvent],
+        custom_message_types=[*MESSAGE_TYPES.values(), RepairEvent, DoubtEvent],
         emit_team_events=True,
     )
     return team, moderator

@@ -42,6 +42,7 @@ from astra_chat.transcript.events import (
     BuildDone,
     Chosen,
     Deviation,
+    Doubted,
     Ended,
     Header,
     Judged,
@@ -109,6 +110,9 @@ class View:
                 self._texts[sha] = text
             case Repaired(speaker=speaker, reason=reason):
                 self._line(f"{speaker}'s reply was sent back: {reason}", "yellow")
+            case Doubted(speaker=speaker, reason=reason, stands=stands):
+                came = "stands by its reply, against this" if stands else "is asked to check"
+                self._line(f"{speaker} {came}: {reason}", "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
                 self._line(
                     f"not as scripted: the script expected {expected} of {candidate},"

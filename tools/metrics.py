@@ -107,6 +107,14 @@ STALLS: dict[str, str] = {
 """What a warp waits for."""
 TOP_STALLS = 3
 ASKED = (*WORDS, *(f"{_STALL}{reason}{_PER_ISSUE}" for reason in STALLS))
+OWN = (
+    "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
+    "roofline_intensity", "roofline_ridge", "roofline_attainable", "roofline_reached",
+)  # fmt: skip
+"""Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
+KNOWN = frozenset((*ASKED, *OWN))
+"""Every name that a profile may hold."""
+BOTTLENECKS = ("dram", "l2", "issue", "special_functions", "lsu", "shared", "latency", "launch")
 
 BUSY_PERCENT = 60.0
 """A unit above this share of its peak is what limits the kernel; below, latency does."""

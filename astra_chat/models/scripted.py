@@ -10,7 +10,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, UserMessage
 
 from astra_chat.agents.brief import read_stamp
-from astra_chat.agents.payloads import Kernel, NextSpeaker, Pass, Payload
+from astra_chat.agents.payloads import Analysis, Kernel, NextSpeaker, Pass, Payload
 from astra_chat.agents.thread import Position
 from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
 from astra_chat.models.offline import NO_USAGE, OfflineClient
@@ -72,18 +72,22 @@ class ScriptedClient(OfflineClient):
             raise ValueError(f"a prompt to the scripted {self._role} names no place in the chat")
         return CreateResult(
             finish_reason="stop",
-            content=self._answer(places[-1]),
+            content=self._answer(places[-1], "\n".join(prompts)),
             usage=NO_USAGE,
             cached=False,
         )
 
-    def _answer(self, place: Position) -> str:
+    def _answer(self, place: Position, shown: str) -> str:
         if self._role == "selector":
             choice = self._script.choice(place.attempt)
             return NextSpeaker(
                 choose=choice or "nobody: the script is at its end"
             ).model_dump_json()
         payload = self._payload(place)
+        if isinstance(payload, Analysis):
+            # A script is written for every device: each profile has some of its metrics.
+            evidence = tuple(name for name in payload.evidence if name in shown)
+            payload = payload.model_copy(update={"evidence": evidence})
         return f'{{"reply": {payload.model_dump_json(exclude={"edits"})}}}'
 
     def _payload(self, place: Position) -> Payload:

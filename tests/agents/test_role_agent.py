@@ -16,6 +16,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from astra_chat.agents.brief import Setting
 from astra_chat.agents.messages import (
+    DoubtEvent,
     KernelMessage,
     PassMessage,
     PlanMessage,
@@ -76,6 +77,7 @@ class Talk:
         )
         self.client = Recording(answers)
         self.failures: list[Exception] = []
+        self.doubts: list[DoubtEvent] = []
         self.agent = RoleAgent(role, setting, self.client, self.failures.append)
 
     def speak(self, turns: Sequence[Turn]) -> tuple[list[str], BaseChatMessage]:
@@ -87,6 +89,8 @@ class Talk:
             async for item in self.agent.on_messages_stream(messages, CancellationToken()):
                 if isinstance(item, RepairEvent):
                     reasons.append(item.content)
+                elif isinstance(item, DoubtEvent):
+                    self.doubts.append(item)
                 elif isinstance(item, Response):
                     return reasons, item.chat_message
             raise AssertionError("no response")
@@ -100,6 +104,38 @@ def test_a_reply_becomes_the_message_of_its_payload(task: Task) -> None:
     assert isinstance(said, PlanMessage) and said.content == plan() and not reasons
     assert said.source == "planner"
     assert said.models_usage == RequestUsage(prompt_tokens=5, completion_tokens=7)
+
+
+def _planned(anchor: str) -> str:
+    return PlannerReply(reply=plan().model_copy(update={"anchor": anchor})).model_dump_json()
+
+
+DOUBTED, AGAIN = _planned("no such line"), _planned("nor this one")
+
+
+@pytest.mark.parametrize(
+    ("answers", "anchor", "repairs", "doubts"),
+    [
+        ([DOUBTED, GOOD], plan().anchor, 0, [False]),
+        ([DOUBTED, DOUBTED], "no such line", 0, [False, True]),
+        ([DOUBTED, AGAIN], "nor this one", 0, [False, True]),
+        (["Sure!", DOUBTED, GOOD], plan().anchor, 1, [False]),
+        (["Sure!", "Sure!", DOUBTED], "no such line", 2, [True]),
+        ([DOUBTED, "Sure!", "Sure!"], "no such line", 2, [False, True]),
+        ([DOUBTED, "Sure!", GOOD], plan().anchor, 1, [False]),
+    ],
+)
+def test_a_doubted_reply_goes_back_once_and_never_becomes_a_pass(
+    task: Task, answers: list[str], anchor: str, repairs: int, doubts: list[bool]
+) -> None:
+    talk = Talk(task, "planner", answers)
+    reasons, said = talk.speak(baseline_turns())
+    assert isinstance(said, PlanMessage) and said.content.anchor == anchor
+    assert len(reasons) == repairs and [event.stands for event in talk.doubts] == doubts
+    assert len(talk.client.asked) == len(answers)
+    assert all("is not in the source to change" in event.content for event in talk.doubts)
+    told = [text for text in talk.client.asked[-1] if "facts speak against" in text]
+    assert len(told) == (doubts[0] is False)
 
 
 def test_a_pass_is_a_reply_too(task: Task) -> None:

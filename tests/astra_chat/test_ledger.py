@@ -8,7 +8,15 @@ from astra_chat.agents.payloads import Pass
 from astra_chat.agents.policy import Decision
 from astra_chat.ledger import gpu_seconds, ledger
 from astra_chat.tools.types import Device, Step
-from astra_chat.transcript.events import Chosen, Event, Judged, Record, Repaired, Spoken
+from astra_chat.transcript.events import (
+    Chosen,
+    Doubted,
+    Event,
+    Judged,
+    Record,
+    Repaired,
+    Spoken,
+)
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import Asked, Tokens
 from tests.chat_samples import SCALAR, WRONG_OUTCOME, evaluation, timed, write_transcript
@@ -50,8 +58,11 @@ def test_replies_that_were_sent_back() -> None:
     decision = Decision(speaker="tester", by="model", legal=("tester",), rejected=("a", "b"))
     found = ledger([
         record(Repaired(speaker="coder", reason="empty")), record(Chosen(decision=decision)),
+        record(Doubted(speaker="planner", reason="no such line", stands=False)),
+        record(Doubted(speaker="planner", reason="no such line", stands=True)),
     ])  # fmt: skip
-    assert [(one.reason, one.times) for one in found.rejected] == [("unusable reply", 3)]
+    told = [(one.reason, one.times) for one in found.rejected]
+    assert told == [("unusable reply", 3), ("doubted reply", 1)] and found.doubted == 1
 
 
 def test_what_unusable_answers_cost() -> None:

@@ -12,7 +12,8 @@ from astra_chat.models import open_models
 from astra_chat.recorded_task import task_of
 from astra_chat.request import Request, Wishes
 from astra_chat.resume import branched, past_of, request_on, resumed
-from astra_chat.session import RunResult, Session, run
+from astra_chat.session import RunResult, Session
+from astra_chat.start import run
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Outcome

@@ -21,7 +21,14 @@ from astra_chat.session import RunResult, Session
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.tasks import Task, load_task
 from astra_chat.tools.types import Case, Outcome
-from astra_chat.transcript.events import Chosen, Deviation, Ended, Record, Repaired
+from astra_chat.transcript.events import (
+    Chosen,
+    Deviation,
+    Doubted,
+    Ended,
+    Record,
+    Repaired,
+)
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from tests.chat_samples import (
@@ -73,7 +80,7 @@ def test_the_script_is_played_and_recorded(
     assert result.summary.best.confirmed and "confirmed on fresh seeds" in found.ended.words
     assert (tmp_path / "out" / "best.cu").read_text() == VECTOR
     assert (tmp_path / "out" / "best" / "doubled.so").is_file()
-    assert not [r for r in found.records if isinstance(r.event, Deviation | Repaired)]
+    assert not [r for r in found.records if isinstance(r.event, Deviation | Repaired | Doubted)]
 
 
 def test_one_speaker_is_chosen_by_the_model(
@@ -164,6 +171,25 @@ def test_illegal_cases_of_a_script_go_back_and_end_in_a_pass(task: Task, tmp_pat
     ]
     assert len(reasons) == 3 and all("d = 13" in reason for reason in reasons)
     assert result.summary.best is not None, "the run goes on without them"
+
+
+def test_a_scripts_wrong_anchor_is_doubted_and_its_plan_stands(task: Task, tmp_path: Path) -> None:
+    script = task.folder / "script" / "script.toml"
+    line = 'anchor = "out[i] = 2.0f * in[i];"'
+    script.write_text(script.read_text().replace(line, 'anchor = "out[i] = 3.0f * in[i];"', 1))
+    result = run(load_task(task.folder), tmp_path / "out", FixedJudge())
+    records = read(result.transcript).records
+    doubts = [r.event for r in records if isinstance(r.event, Doubted)]
+    assert [(d.speaker, d.stands) for d in doubts] == [("planner", False), ("planner", True)]
+    assert all("`out[i] = 3.0f * in[i];` is not in" in d.reason for d in doubts)
+    assert all("`out[i] = 2.0f * in[i];`" in d.reason for d in doubts), (
+        "it says what would be right"
+    )
+    assert speakers(result.transcript) == STORY and result.summary.best is not None
+    spent = result.summary.spent
+    assert spent is not None and spent.doubted == 1
+    assert ("doubted reply", 1) in [(one.reason, one.times) for one in spent.rejected]
+    assert result.summary.doubts == (doubts[1],)
 
 
 def test_the_machines_fault_is_recorded_then_raised(

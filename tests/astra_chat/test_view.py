@@ -13,7 +13,14 @@ from astra_chat.agents.policy import Decision
 from astra_chat.agents.thread import Turn
 from astra_chat.console import WIDTH, console
 from astra_chat.tools.types import BuildFailed, BuildReport
-from astra_chat.transcript.events import Chosen, Deviation, Event, Record, Repaired
+from astra_chat.transcript.events import (
+    Chosen,
+    Deviation,
+    Doubted,
+    Event,
+    Record,
+    Repaired,
+)
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
 from astra_chat.view import View, changes
@@ -104,11 +111,15 @@ def test_deviations_and_repairs_take_one_line() -> None:
     text = events(
         Deviation(candidate="abc", expected="accepted", found="tie"),
         Repaired(speaker="planner", reason="it does not fit"),
+        Doubted(speaker="planner", reason="no such line", stands=False),
+        Doubted(speaker="planner", reason="no such metric", stands=True),
     )
     assert "the script expected accepted of abc, the judge found tie" in text.replace(
         "\n     ", " "
     )
     assert "planner's reply was sent back: it does not fit" in text
+    assert "planner is asked to check: no such line" in text
+    assert "planner stands by its reply, against this: no such metric" in text
 
 
 def test_kernel_text_is_never_markup(show: Callable[[list[Turn]], str]) -> None:

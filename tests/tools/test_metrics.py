@@ -78,3 +78,10 @@ def test_a_prompt_sees_the_key_metrics_and_what_follows_from_them() -> None:
     shown = m.telling([*raw, *reading().derived, own])
     assert len(raw) > 40 and len(shown) <= 26
     assert {m.TIME, m.DRAM, "roofline_reached", "barriers"} <= {metric.name for metric in shown}
+
+
+def test_every_derived_name_and_every_bottleneck_is_known() -> None:
+    found = reading()
+    assert {metric.name for metric in found.derived} - set(m.WORDS) <= m.KNOWN
+    assert {f"roofline_{part}" for part in ("intensity", "ridge")} <= m.KNOWN
+    assert found.bottleneck in m.BOTTLENECKS

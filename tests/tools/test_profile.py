@@ -74,6 +74,7 @@ def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
     assert names - set(m.WORDS) == {
         "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
     }  # fmt: skip
+    assert names <= m.KNOWN
 
 
 @pytest.mark.gpu

@@ -10,10 +10,12 @@ from autogen_core.models import CreateResult, UserMessage
 from astra_chat.agents.brief import stamp
 from astra_chat.agents.payloads import (
     REPLY_TYPES,
+    Analysis,
     Kernel,
     NextSpeaker,
     Pass,
     Plan,
+    ProfilerReply,
     RoleName,
     Source,
 )
@@ -63,6 +65,17 @@ def test_beyond_the_script_a_role_passes_and_says_why(
 ) -> None:
     said = reply(models, role, number, attempt)
     assert isinstance(said, Pass) and said.words.startswith("the script holds no")
+
+
+def test_evidence_is_what_the_prompt_shows_of_it(models: ScriptedModels) -> None:
+    """A script is written for all devices; a profile lacks some of its metrics."""
+    none = reply(models, "profiler", 1)
+    assert isinstance(none, Analysis) and none.evidence == ()
+    place = stamp(Position(round=1, attempt=1))
+    shown = UserMessage(content=f"- global_load_requests 100\n{place}", source="user")
+    answer = asyncio.run(models.client("profiler").create([shown]))
+    said = ProfilerReply.model_validate_json(str(answer.content)).reply
+    assert isinstance(said, Analysis) and said.evidence == ("global_load_requests",)
 
 
 def test_the_selector(models: ScriptedModels) -> None:

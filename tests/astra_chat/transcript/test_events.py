@@ -11,7 +11,14 @@ from astra_chat.agents.payloads import Kernel, Pass
 from astra_chat.agents.policy import Decision
 from astra_chat.agents.thread import Turn
 from astra_chat.ending import ended
-from astra_chat.transcript.events import Chosen, Deviation, Event, Record, Repaired
+from astra_chat.transcript.events import (
+    Chosen,
+    Deviation,
+    Doubted,
+    Event,
+    Record,
+    Repaired,
+)
 from astra_chat.transcript.turns import events_of
 from tests.chat_samples import VECTOR, analysis, baseline_turns, build, header, plan, suite, timed
 from tests.chat_samples import evaluation as judged
@@ -27,6 +34,7 @@ EVENTS: list[Event] = [
     *events_of(Turn("profiler", analysis()), set()),
     *events_of(Turn("planner", Pass(words="nothing")), set()),
     Repaired(speaker="planner", reason="why"),
+    Doubted(speaker="planner", reason="why", stands=True),
     Deviation(candidate="c", expected="accepted", found="tie"),
     ended(baseline_turns(), "no_plan"),
 ]
