@@ -19,7 +19,7 @@ from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
 from astra_chat.tools.virtual_gpu.c_engine.build import ensure_runtime
-from astra_chat.tools.virtual_gpu.gpu import device_array
+from astra_chat.tools.virtual_gpu.calls import device_array
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.ptx import Module, parse
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch

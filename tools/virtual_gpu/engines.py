@@ -77,10 +77,11 @@ class Engines:
                 return partial(run_meanwhile, launch, on_numpy, on_c, compiling), self._c_budget
             return on_numpy, self._budget
 
+        sampled = partial(run_sampled, launch, in_order=reference.in_order)
         if self._engine == "c" and (program := self._program(module, launch)):
-            return run_sampled(launch, partial(on_c, program), self._c_budget, counters)
+            return sampled(partial(on_c, program), self._c_budget, counters)
         then = for_the_rest if self._engine == "auto" else None
-        return run_sampled(launch, on_numpy, self._budget, counters, then)
+        return sampled(on_numpy, self._budget, counters, then)
 
     @property
     def _c_budget(self) -> int | None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import itertools
-import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.virtual_gpu.calls import (
+    CallsOnGpu,
+    CallUnsupported,
+    Loaded,
+    device_array,
+)
 from astra_chat.tools.virtual_gpu.engines import Engines
-from astra_chat.tools.virtual_gpu.limits import MAX_THREADS, blocks_per_sm, launch_error
 from astra_chat.tools.virtual_gpu.memory import Memory
-from astra_chat.tools.virtual_gpu.ptx import Kernel, Module, parse
-from astra_chat.tools.virtual_gpu.runtime import FunctionAttributes, Runtime, missing_call
+from astra_chat.tools.virtual_gpu.ptx import Module, parse
+from astra_chat.tools.virtual_gpu.runtime import Runtime, missing_call
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.types import (
-    Dim3,
     Engine,
     Fault,
     Launch,
@@ -32,42 +34,11 @@ from astra_chat.tools.virtual_gpu.types import (
 
 SAMPLE_INSTRUCTIONS = 100_000_000
 """Of single threads: about half a second."""
-ALIGNMENT_BYTES = 256
-"""What cudaMalloc gives."""
-UNWRITTEN = 0xA5
-"""Fresh device memory holds no zeros."""
-
-INVALID_VALUE, MEMORY_ALLOCATION, INVALID_SYMBOL, UNKNOWN_FUNCTION = 1, 2, 13, 400
 LAUNCH_FAILURE, NOT_SUPPORTED = 719, 801
-MAX_DYNAMIC_SHARED, SHARED_CARVEOUT = 8, 9
-"""Of enum cudaFuncAttribute."""
 
 _module_numbers: dict[int, int] = {}
 """By handle of the loaded library: the C side knows a library's kernels by this number."""
 _next_number = itertools.count()
-
-
-class CallUnsupported(PtxUnsupported):
-    """The host code asks the CUDA runtime for something that the virtual GPU lacks."""
-
-    def __init__(self, what: str, call: str = "") -> None:
-        super().__init__(what, kernel="host code", opcode=call or what, line=0)
-        self.args = (f"host code: {what} is not supported on the virtual GPU",)
-
-
-@dataclass
-class _Loaded:
-    """One kernel file: its PTX, what ptxas said of it, and its device variables."""
-
-    module: Module
-    resources: Mapping[str, tuple[int, int]]
-    variables: dict[str, NDArray[np.uint8]]
-    dynamic_limits: dict[str, int] = field(default_factory=dict)
-    """What cudaFuncSetAttribute allowed."""
-
-    @property
-    def addresses(self) -> dict[str, int]:
-        return {name: int(array.ctypes.data) for name, array in self.variables.items()}
 
 
 class VirtualGpu:
@@ -96,7 +67,7 @@ class VirtualGpu:
         self.memory.track_writes(True)
         self._engines = Engines(engine, compiled, sample_instructions)
         self._counters = counters
-        self._loaded: dict[int, _Loaded] = {}
+        self._loaded: dict[int, Loaded] = {}
         self._registered: dict[int, NDArray[Any]] = {}
         self._reports: list[LaunchReport] = []
         self._fault: BaseException | None = None
@@ -123,7 +94,7 @@ class VirtualGpu:
             raise BadInput(f"{library} does not load: {error}") from None
         number = _module_numbers.setdefault(loaded._handle, next(_next_number))
         variables = self._place_variables(module)
-        self._loaded[number] = _Loaded(module, resources, variables)
+        self._loaded[number] = Loaded(module, resources, variables)
         try:
             self._runtime = self._runtime or Runtime(loaded, self._host)
         except AttributeError:
@@ -182,7 +153,7 @@ class VirtualGpu:
         """Answer the calls of libraries that are loaded from now on in another way."""
         self._host = host
 
-    def loaded(self, module: int) -> _Loaded:
+    def loaded(self, module: int) -> Loaded:
         return self._loaded[module]
 
     def _place_variables(self, module: Module) -> dict[str, NDArray[np.uint8]]:
@@ -209,168 +180,8 @@ class VirtualGpu:
             case _:
                 return LAUNCH_FAILURE
 
-    def _run(self, loaded: _Loaded, launch: Launch) -> None:
+    def _run(self, loaded: Loaded, launch: Launch) -> None:
         report = self._engines.run(
             loaded.module, launch, self.memory, loaded.addresses, counters=self._counters
         )
         self._reports.append(report)
-
-
-def device_array(nbytes: int) -> NDArray[np.uint8]:
-    """Fresh device memory: uint8 [nbytes], aligned as cudaMalloc aligns, not zero."""
-    room = np.full(nbytes + ALIGNMENT_BYTES, UNWRITTEN, np.uint8)
-    offset = -int(room.ctypes.data) % ALIGNMENT_BYTES
-    return room[offset : offset + nbytes]
-
-
-class CallsOnGpu:
-    """The calls of the CUDA runtime on one VirtualGpu (runtime.Host)."""
-
-    def __init__(self, gpu: VirtualGpu) -> None:
-        self._gpu = gpu
-        self.spec = gpu.spec
-        self._memory = gpu.memory
-        self._allocated: dict[int, NDArray[np.uint8]] = {}
-        self._count = 0
-
-    def launch(
-        self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
-    ) -> int:
-        loaded, entry = self._find(module, kernel)
-        if loaded is None or entry is None:
-            return UNKNOWN_FUNCTION
-        function = self._attributes(loaded, entry)
-        error = launch_error(
-            self.spec, grid, block, registers=function.registers,
-            static_shared_bytes=function.static_shared_bytes, dynamic_shared_bytes=dynamic,
-            max_dynamic_shared_bytes=function.max_dynamic_shared_bytes,
-            max_threads=entry.max_threads or MAX_THREADS,
-        )  # fmt: skip
-        if not error:
-            packed = pack_params(entry, args)
-            self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, packed))
-        return error
-
-    def allocate(self, nbytes: int) -> tuple[int, int]:
-        held = sum(array.nbytes for array in self._allocated.values())
-        if held + nbytes > self.spec.memory_bytes:
-            return MEMORY_ALLOCATION, 0
-        try:
-            array = device_array(nbytes)
-        except MemoryError:
-            return MEMORY_ALLOCATION, 0
-        address = self._memory.add(array, f"cudaMalloc {len(self._allocated)}")
-        self._allocated[address] = array
-        return 0, address
-
-    def release(self, address: int) -> int:
-        if self._allocated.pop(address, None) is None:
-            return INVALID_VALUE
-        self._memory.remove(address)
-        return 0
-
-    def touch(self, address: int, nbytes: int, write: bool) -> int:
-        buffer = self._memory.find(address)
-        if buffer is None or address + nbytes > buffer.address + buffer.nbytes:
-            return INVALID_VALUE
-        if write and buffer.written is not None:
-            start = address - buffer.address
-            buffer.written[start : start + nbytes] = True
-        return 0
-
-    def symbol(self, module: int, name: str) -> tuple[int, int, int]:
-        loaded = self._gpu._loaded.get(module)
-        array = loaded.variables.get(name) if loaded else None
-        if array is None:
-            return INVALID_SYMBOL, 0, 0
-        return 0, int(array.ctypes.data), array.nbytes
-
-    def function(self, module: int, kernel: str) -> tuple[int, FunctionAttributes | None]:
-        loaded, entry = self._find(module, kernel)
-        if loaded is None or entry is None:
-            return UNKNOWN_FUNCTION, None
-        return 0, self._attributes(loaded, entry)
-
-    def set_attribute(self, module: int, kernel: str, attribute: int, value: int) -> int:
-        loaded, entry = self._find(module, kernel)
-        if loaded is None or entry is None:
-            return UNKNOWN_FUNCTION
-        if attribute == SHARED_CARVEOUT:
-            return 0 if -1 <= value <= 100 else INVALID_VALUE
-        if attribute != MAX_DYNAMIC_SHARED:
-            return self.refuse(f"attribute {attribute} of cudaFuncSetAttribute")
-        static = loaded.resources[kernel][1]
-        if not 0 <= value <= self.spec.shared_per_block_optin - static:
-            return INVALID_VALUE
-        loaded.dynamic_limits[kernel] = value
-        return 0
-
-    def occupancy(self, module: int, kernel: str, threads: int, dynamic: int) -> tuple[int, int]:
-        loaded, entry = self._find(module, kernel)
-        if loaded is None or entry is None:
-            return UNKNOWN_FUNCTION, 0
-        if threads < 1:
-            return INVALID_VALUE, 0
-        function = self._attributes(loaded, entry)
-        if dynamic > function.max_dynamic_shared_bytes:
-            return 0, 0
-        shared = function.static_shared_bytes + dynamic
-        return 0, blocks_per_sm(
-            self.spec, registers=function.registers, shared_bytes=shared, threads=threads
-        )
-
-    def managed(self, nbytes: int) -> tuple[int, int]:
-        return self.allocate(nbytes)
-
-    def open(self, on: bool) -> int:
-        return 0
-
-    def now(self) -> int:
-        return time.monotonic_ns()
-
-    def capture(self, on: bool) -> tuple[int, int]:
-        return self.refuse("capturing a stream (graphs)"), 0
-
-    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
-        return self.refuse("capturing a copy")
-
-    def replay(self, graph: int) -> int:
-        return self.refuse("launching a graph")
-
-    def refuse(self, what: str) -> int:
-        return self._gpu._note(CallUnsupported(what))
-
-    def broke(self, error: BaseException) -> int:
-        return self._gpu._note(error)
-
-    def _find(self, module: int, kernel: str) -> tuple[_Loaded | None, Kernel | None]:
-        loaded = self._gpu._loaded.get(module)
-        return loaded, loaded.module.kernels.get(kernel) if loaded else None
-
-    def _attributes(self, loaded: _Loaded, kernel: Kernel) -> FunctionAttributes:
-        registers, static = loaded.resources[kernel.name]
-        untouched = max(self.spec.shared_per_block - static, 0)
-        return FunctionAttributes(
-            registers=registers,
-            static_shared_bytes=static,
-            max_threads=kernel.max_threads or self._largest_block(registers),
-            max_dynamic_shared_bytes=loaded.dynamic_limits.get(kernel.name, untouched),
-        )
-
-    def _largest_block(self, registers: int) -> int:
-        sizes = range(MAX_THREADS, 0, -32)
-        return next(
-            t for t in sizes
-            if blocks_per_sm(self.spec, registers=registers, shared_bytes=0, threads=t)
-        )  # fmt: skip
-
-
-def pack_params(kernel: Kernel, args: int) -> bytes:
-    """The arguments behind `args`, an array of their addresses, as the PTX entry lays them out."""
-    packed = bytearray(kernel.param_bytes)
-    pointers = ctypes.cast(args, ctypes.POINTER(ctypes.c_void_p)) if kernel.params else None
-    for index, param in enumerate(kernel.params):
-        assert pointers is not None
-        value = ctypes.string_at(pointers[index] or 0, param.size)
-        packed[param.offset : param.offset + param.size] = value
-    return bytes(packed)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import ctypes
+import traceback
 from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.estimate import Estimate, estimate
-from astra_chat.tools.virtual_gpu.gpu import (
+from astra_chat.tools.virtual_gpu.calls import (
     INVALID_VALUE,
     MEMORY_ALLOCATION,
     UNKNOWN_FUNCTION,
     UNWRITTEN,
     CallsOnGpu,
-    VirtualGpu,
     pack_params,
 )
+from astra_chat.tools.virtual_gpu.estimate import Estimate, estimate
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.guard import GuardedMemory
-from astra_chat.tools.virtual_gpu.types import Dim3, LaunchReport
+from astra_chat.tools.virtual_gpu.types import Dim3, Fault, LaunchReport, PtxUnsupported
 
 HOST_LINK_BYTES_PER_S = 25e9
 """What copies between host and device are taken to reach: PCIe 4.0 x16."""
@@ -31,18 +32,26 @@ Launched = Callable[[LaunchReport, Estimate], None]
 class ProgramHost(CallsOnGpu):
     """The calls of the CUDA runtime that a program makes."""
 
-    def __init__(self, gpu: VirtualGpu, memory: GuardedMemory, launched: Launched) -> None:
+    def __init__(
+        self,
+        gpu: VirtualGpu,
+        memory: GuardedMemory,
+        launched: Launched,
+        stopped: Callable[[str], None],
+    ) -> None:
+        """stopped: told what stopped the first kernel, at once: the program may not end well."""
         super().__init__(gpu)
-        self._guard, self._launched = memory, launched
+        self._guard, self._launched, self._stopped = memory, launched, stopped
         self._open_memory: dict[int, NDArray[np.uint8]] = {}
         self._seen: set[str] = set()
         self._ns = 0.0
         self._touched = 0
+        self._broken = False
         self._recording: list[Callable[[], int]] | None = None
         self._graphs: dict[int, list[Callable[[], int]]] = {}
 
     @property
-    def held(self) -> list[int]:
+    def unfreed(self) -> list[int]:
         """Bytes of each buffer that was not freed."""
         return [array.nbytes for array in self._allocated.values()]
 
@@ -64,8 +73,7 @@ class ProgramHost(CallsOnGpu):
         return error
 
     def allocate(self, nbytes: int) -> tuple[int, int]:
-        held = sum(self.held)
-        if held + nbytes > self.spec.memory_bytes:
+        if self.held() + nbytes > self.spec.memory_bytes:
             return MEMORY_ALLOCATION, 0
         name = f"cudaMalloc number {self._count + 1}"
         try:
@@ -89,10 +97,16 @@ class ProgramHost(CallsOnGpu):
         if self._open_memory.pop(address, None) is not None:
             self._memory.remove(address)
             return 0
+        allocated = address in self._allocated
         error = super().release(address)
-        if error != INVALID_VALUE:
+        if allocated:
             self._guard.release(address)
         return error
+
+    def forget(self) -> int:
+        for address in list(self._open_memory):
+            self.release(address)
+        return super().forget()
 
     def touch(self, address: int, nbytes: int, write: bool) -> int:
         self._touched = max(self._touched, nbytes)
@@ -107,6 +121,14 @@ class ProgramHost(CallsOnGpu):
 
     def now(self) -> int:
         return round(self._ns)
+
+    def broke(self, error: BaseException) -> int:
+        if not isinstance(error, Fault | PtxUnsupported):
+            traceback.print_exception(error)  # ours
+        if not self._broken:
+            self._stopped(str(error) or type(error).__name__)
+        self._broken = True
+        return super().broke(error)
 
     def capture(self, on: bool) -> tuple[int, int]:
         if on:

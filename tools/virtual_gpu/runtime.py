@@ -10,12 +10,12 @@ import hashlib
 import subprocess
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.virtual_gpu.host import Host
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.types import Dim3
 
@@ -103,67 +103,6 @@ def _publish(scratch: Path, folder: Path) -> None:
             raise
 
 
-@dataclass(frozen=True)
-class FunctionAttributes:
-    registers: int
-    static_shared_bytes: int
-    max_threads: int
-    max_dynamic_shared_bytes: int
-
-
-class Host(Protocol):
-    """What the calls of the CUDA runtime mean. Ints that are returned alone are cudaError_t."""
-
-    spec: GpuSpec
-
-    def launch(
-        self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
-    ) -> int:
-        """`args` is the address of an array of the addresses of the kernel's arguments."""
-
-    def allocate(self, nbytes: int) -> tuple[int, int]:
-        """Error and address."""
-
-    def release(self, address: int) -> int: ...
-
-    def touch(self, address: int, nbytes: int, write: bool) -> int:
-        """Whether a copy may read or write there; a write is coverage."""
-
-    def symbol(self, module: int, name: str) -> tuple[int, int, int]:
-        """Error, address and size of a __device__ or __constant__ variable."""
-
-    def function(self, module: int, kernel: str) -> tuple[int, FunctionAttributes | None]: ...
-
-    def set_attribute(self, module: int, kernel: str, attribute: int, value: int) -> int: ...
-
-    def occupancy(self, module: int, kernel: str, threads: int, dynamic: int) -> tuple[int, int]:
-        """Error and blocks per SM."""
-
-    def managed(self, nbytes: int) -> tuple[int, int]:
-        """Error and address of memory that host code may touch too."""
-
-    def open(self, on: bool) -> int:
-        """The runtime is about to touch device memory itself, or has done so."""
-
-    def now(self) -> int:
-        """Nanoseconds that the device's work has taken until now."""
-
-    def capture(self, on: bool) -> tuple[int, int]:
-        """Begins to note what is asked for; at the end error and number of the graph."""
-
-    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
-        """A copy, or from 0 a fill, is asked for during a capture."""
-
-    def replay(self, graph: int) -> int:
-        """Does what was noted."""
-
-    def refuse(self, what: str) -> int:
-        """Notes that the host code asked for something that the virtual GPU lacks."""
-
-    def broke(self, error: BaseException) -> int:
-        """Notes an exception of one of the others; it must not cross C."""
-
-
 class _Device(ctypes.Structure):
     """struct vcudart_device."""
 
@@ -211,6 +150,9 @@ _CALLBACKS: dict[str, Any] = {
     "capture": ctypes.CFUNCTYPE(_INT, _INT, _SIZE_OUT),
     "note": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE, _SIZE, _INT, _INT),
     "replay": ctypes.CFUNCTYPE(_INT, _SIZE),
+    "lend": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE),
+    "held": ctypes.CFUNCTYPE(_INT, _SIZE_OUT),
+    "forget": ctypes.CFUNCTYPE(_INT),
     "refuse": ctypes.CFUNCTYPE(_INT, _NAME),
 }
 
@@ -339,6 +281,16 @@ class _Adapters:
 
     def replay(self, graph: int) -> int:
         return self._host.replay(graph)
+
+    def lend(self, address: int, nbytes: int) -> int:
+        return self._host.lend(address, nbytes)
+
+    def held(self, nbytes: Any) -> int:
+        nbytes[0] = self._host.held()
+        return 0
+
+    def forget(self) -> int:
+        return self._host.forget()
 
     def refuse(self, what: bytes) -> int:
         return self._host.refuse(what.decode())

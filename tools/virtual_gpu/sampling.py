@@ -33,18 +33,25 @@ Then = Callable[[int], tuple[Run, int | None]]
 
 
 def run_sampled(
-    launch: Launch, run: Run, budget: int | None, counters: bool, then: Then | None = None
+    launch: Launch,
+    run: Run,
+    budget: int | None,
+    counters: bool,
+    then: Then | None = None,
+    *,
+    in_order: bool = False,
 ) -> LaunchReport:
     """Run a launch whole, or blocks of it worth about `budget` instructions of single threads.
 
     A first part, spread over the grid, tells what a block costs. No block is run twice: a kernel
-    may change its input.
+    may change its input. in_order: blocks wait for earlier ones, so the sample is the first ones.
     """
+    choose = _first_blocks if in_order else choose_blocks
     blocks = launch.grid.count
     first = max(PROBE_BLOCKS, PROBE_LANES // max(launch.block.count, 1))
     if blocks <= first or (budget is None and then is None):
         return run(None, counters)
-    probed = choose_blocks(blocks, first)
+    probed = choose(blocks, first)
     probe = run(probed, True)
     cost = max(1, probe.counters.lane_instructions)
     if then is not None:
@@ -53,7 +60,7 @@ def run_sampled(
     if affordable <= first:
         return probe
     others = sorted(set(range(blocks)).difference(probed))
-    rest = [others[i] for i in choose_blocks(len(others), affordable - first)]
+    rest = [others[i] for i in choose(len(others), affordable - first)]
     return merged(probe, run(rest, counters))
 
 
@@ -70,6 +77,10 @@ def choose_blocks(blocks: int, wanted: int) -> list[int]:
     edges = [1 + i * (blocks - 2) // inner for i in range(inner + 1)]
     generator = random.Random(blocks)
     return [0, *(generator.randrange(a, b) for a, b in itertools.pairwise(edges)), blocks - 1]
+
+
+def _first_blocks(blocks: int, wanted: int) -> list[int]:
+    return list(range(min(blocks, wanted)))
 
 
 def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:

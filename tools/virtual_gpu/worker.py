@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any, TextIO
 
+from astra_chat.tools.virtual_gpu.calls import CallUnsupported
 from astra_chat.tools.virtual_gpu.estimate import Estimate
-from astra_chat.tools.virtual_gpu.gpu import CallUnsupported, VirtualGpu
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.guard import GuardedMemory
 from astra_chat.tools.virtual_gpu.program_host import ProgramHost
 from astra_chat.tools.virtual_gpu.ptx import PtxSyntaxError
@@ -42,11 +43,14 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
             limiter=found.limiter, why=found.why, counters=vars(done.counters),
         )  # fmt: skip
 
+    def stopped(words: str) -> None:
+        say(what="fault", words=words)
+
     gpu = VirtualGpu(spec(request["gpu"]), sample_instructions=None, engine=request["engine"])
     library = Path(request["library"])
     try:
         runtime = ctypes.CDLL(request["runtime"])
-        host = ProgramHost(gpu, GuardedMemory(runtime), launched)
+        host = ProgramHost(gpu, GuardedMemory(runtime), launched, stopped)
         gpu.use(host)
         resources = {kernel: tuple(v) for kernel, v in request["resources"].items()}
         program = gpu.load(library, Path(request["ptx"]), resources)
@@ -59,9 +63,7 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
     libc = ctypes.CDLL(None)
 
     def ended(code: int, _: Any) -> None:
-        if gpu.fault is not None:
-            say(what="fault", words=str(gpu.fault))
-        say(what="exit", code=code, leaked=host.held, notes=dict(gpu.notes))
+        say(what="exit", code=code, leaked=host.unfreed, notes=dict(gpu.notes))
 
     # A program may call exit() too.
     at_exit = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(ended)

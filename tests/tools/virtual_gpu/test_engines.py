@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.virtual_gpu import engines
+from astra_chat.tools.virtual_gpu.calls import device_array
 from astra_chat.tools.virtual_gpu.engines import compile_kernels
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu, device_array
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import LaunchReport
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.toolkit import Toolkit
-from astra_chat.tools.virtual_gpu.gpu import CallUnsupported, VirtualGpu, device_array
+from astra_chat.tools.virtual_gpu.calls import CallUnsupported, device_array
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import Dim3, Fault, PtxUnsupported
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.virtual_gpu import engines, meanwhile
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu, device_array
+from astra_chat.tools.virtual_gpu.calls import device_array
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.specs import spec
 
 N = 500_000

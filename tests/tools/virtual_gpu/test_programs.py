@@ -102,3 +102,26 @@ def test_a_file_without_main_and_one_that_asks_for_too_much(tmp_path: Path) -> N
     )
     refused = run_program(lacking)
     assert refused.exit_code == 3 and "cudaFreeArray is not supported" in refused.refused
+
+
+def test_the_calls_that_programs_make_beside_launches() -> None:
+    done = run("api")
+    assert (done.code, done.refused, done.faults, done.leaked) == (0, "", (), ())
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c", "auto"])
+def test_a_block_may_wait_for_those_before_it(
+    engine: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = run("look_back", engine=engine)
+    assert done.exit_code == 0, (done.faults, capfd.readouterr())
+
+
+def test_what_stopped_a_kernel_is_told_although_the_program_aborts(tmp_path: Path) -> None:
+    strict = tmp_path / "strict.cu"
+    strict.write_text(
+        "#include <cstdlib>\n__global__ void k(int* p) { p[threadIdx.x] = 1; }\n"
+        "int main() { k<<<1, 32>>>(nullptr); if (cudaDeviceSynchronize()) abort(); }"
+    )
+    done = run_program(strict)
+    assert done.ended == "killed by SIGABRT" and "a null pointer" in done.faults[0]

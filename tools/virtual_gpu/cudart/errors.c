@@ -51,6 +51,14 @@ cudaError_t vcudart_blocked(void) {
     return vcudart_result(attached ? stuck_error : cudaErrorInitializationError);
 }
 
+/* Memory is gone and a stuck error with it; the kernels of the program stay. */
+EXPORT cudaError_t cudaDeviceReset(void) {
+    if (!attached)
+        return vcudart_blocked();
+    vcudart_reset();
+    return vcudart_result(vcudart_host.forget());
+}
+
 EXPORT cudaError_t cudaPeekAtLastError(void) { return last_error; }
 
 /* Seen on an H200: this forgets a stuck error too, until the next call runs into it. */
@@ -72,6 +80,7 @@ static const struct {
     E(cudaErrorCudartUnloading, "driver shutting down")
     E(cudaErrorInvalidConfiguration, "invalid configuration argument")
     E(cudaErrorInvalidSymbol, "invalid device symbol")
+    E(cudaErrorInvalidPitchValue, "invalid pitch argument")
     E(cudaErrorInvalidMemcpyDirection, "invalid copy direction for memcpy")
     E(cudaErrorInvalidDeviceFunction, "invalid device function")
     E(cudaErrorNoDevice, "no CUDA-capable device is detected")
@@ -87,6 +96,9 @@ static const struct {
     E(cudaErrorLaunchTimeout, "the launch timed out and was terminated")
     E(cudaErrorAssert, "device-side assert triggered")
     E(cudaErrorHardwareStackError, "hardware stack error")
+    E(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped")
+    E(cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region")
+    E(cudaErrorUnsupportedLimit, "limit is not supported on this architecture")
     E(cudaErrorIllegalInstruction, "an illegal instruction was encountered")
     E(cudaErrorMisalignedAddress, "misaligned address")
     E(cudaErrorInvalidAddressSpace, "operation not supported on global/shared address space")

@@ -60,7 +60,8 @@ static int is_device(const void *pointer) {
     return vcudart_host.touch(number(pointer), 0, 0) == cudaSuccess;
 }
 
-static int copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+/* May `bytes` be copied? */
+static int permitted(const void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
     if (!bytes)
@@ -73,13 +74,33 @@ static int copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind ki
         error = vcudart_host.touch(number(from), bytes, 0);
     if (!error && (to_device || (automatic && is_device(to))))
         error = vcudart_host.touch(number(to), bytes, 1);
-    if (!error && vcudart_capturing())
-        return vcudart_host.note(number(to), number(from), bytes, (int)kind, 0);
-    if (!error) {
+    return error;
+}
+
+static int copy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+    return vcudart_copy_rows(to, bytes, from, bytes, bytes, 1, kind);
+}
+
+int vcudart_copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t bytes, size_t rows,
+                      enum cudaMemcpyKind kind) {
+    char *target = to;
+    const char *source = from;
+    int error = permitted(to, from, rows ? bytes : 0, kind);
+    for (size_t row = 1; row < rows && !error; ++row)
+        error = permitted(target + row * to_pitch, source + row * from_pitch, bytes, kind);
+    if (error || !bytes || !rows)
+        return error;
+    const int noted = vcudart_capturing();
+    if (!noted)
         vcudart_host.open(1);
-        memmove(to, from, bytes);
-        vcudart_host.open(0);
+    for (size_t row = 0; row < rows && !error; ++row, target += to_pitch, source += from_pitch) {
+        if (noted)
+            error = vcudart_host.note(number(target), number(source), bytes, (int)kind, 0);
+        else
+            memmove(target, source, bytes);
     }
+    if (!noted)
+        vcudart_host.open(0);
     return error;
 }
 

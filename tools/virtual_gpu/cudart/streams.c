@@ -5,6 +5,7 @@
 
 struct stream {
     unsigned flags;
+    int priority;
 };
 
 struct event {
@@ -12,19 +13,18 @@ struct event {
     uint64_t at_ns;
 };
 
-EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
+EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
     RETURN_IF_BLOCKED;
     struct stream *stream = malloc(sizeof *stream);
     if (!stream)
         return vcudart_result(cudaErrorMemoryAllocation);
-    stream->flags = flags;
+    stream->flags = flags, stream->priority = priority;
     *out = (cudaStream_t)stream;
     return vcudart_result(cudaSuccess);
 }
 
-EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
-    (void)priority;
-    return cudaStreamCreateWithFlags(out, flags);
+EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags) {
+    return cudaStreamCreateWithPriority(out, flags, 0);
 }
 
 EXPORT cudaError_t cudaStreamCreate(cudaStream_t *out) {
@@ -55,6 +55,42 @@ EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, u
     return vcudart_blocked();
 }
 PER_THREAD(cudaStreamWaitEvent, _ptsz)
+
+EXPORT cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned *out) {
+    RETURN_IF_BLOCKED;
+    const int made = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+    *out = made ? ((struct stream *)stream)->flags : cudaStreamDefault;
+    return cudaSuccess;
+}
+PER_THREAD(cudaStreamGetFlags, _ptsz)
+
+EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *out) {
+    RETURN_IF_BLOCKED;
+    const int made = stream && stream != cudaStreamLegacy && stream != cudaStreamPerThread;
+    *out = made ? ((struct stream *)stream)->priority : 0;
+    return cudaSuccess;
+}
+PER_THREAD(cudaStreamGetPriority, _ptsz)
+
+/* What was asked for before is done: the host's turn is now. */
+EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data) {
+    (void)stream;
+    RETURN_IF_BLOCKED;
+    if (vcudart_capturing())
+        return vcudart_result(vcudart_host.refuse("a host function in a graph"));
+    function(data);
+    return cudaSuccess;
+}
+PER_THREAD(cudaLaunchHostFunc, _ptsz)
+
+EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void *data,
+                                         unsigned how) {
+    (void)how;
+    RETURN_IF_BLOCKED;
+    callback(stream, cudaSuccess, data);
+    return cudaSuccess;
+}
+PER_THREAD(cudaStreamAddCallback, _ptsz)
 
 EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags) {
     RETURN_IF_BLOCKED;

@@ -49,6 +49,12 @@ struct vcudart_host {
     /* A copy, or with `from` 0 a fill, was asked for during a capture. */
     int (*note)(uint64_t to, uint64_t from, uint64_t bytes, int kind, int value);
     int (*replay)(uint64_t graph);
+    /* Host memory that kernels may touch from now on; `release` ends that. */
+    int (*lend)(uint64_t address, uint64_t bytes);
+    /* Bytes of device memory that are taken. */
+    int (*held)(uint64_t *bytes);
+    /* Release all that was allocated. */
+    int (*forget)(void);
     /* Note that the host code asked for something the virtual GPU lacks. */
     int (*refuse)(const char *what);
 };
@@ -82,6 +88,9 @@ cudaError_t vcudart_blocked(void);
 
 /* Whether a stream is being captured: copies are noted instead of done. */
 int vcudart_capturing(void);
+/* Copies rows whose first bytes lie a pitch apart; noted instead while capturing. */
+int vcudart_copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t bytes, size_t rows,
+                      enum cudaMemcpyKind kind);
 /* Address and size of a __device__ or __constant__ variable, by its host shadow. */
 cudaError_t vcudart_find_symbol(const void *host, uint64_t *address, uint64_t *bytes);
 

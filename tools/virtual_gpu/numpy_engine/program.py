@@ -74,6 +74,8 @@ class Program:
     """Of one thread."""
     shared_granule: int
     """Bytes of the narrowest access to shared memory: what the race check tells apart; 0: none."""
+    in_order: bool
+    """A block may wait for those before it: they run one after the other, from the first."""
 
     @property
     def mixes(self) -> list[Mix]:
@@ -131,7 +133,7 @@ def _translate(module: Module, kernel: Kernel) -> Program:
     translated = tuple(_block(unit, block) for block in found.blocks)
     return Program(
         kernel, translated, tuple(unit.widths), found.shared_bytes, found.local_bytes,
-        _granule(found.blocks),
+        _granule(found.blocks), any(_reads_news(i) for b in found.blocks for i in b.body),
     )  # fmt: skip
 
 
@@ -177,6 +179,13 @@ def _end(unit: Unit, block: BasicBlock) -> End:
             return translate_barrier(Code(unit, instruction), target)
         case end:
             return end
+
+
+def _reads_news(instruction: Instruction) -> bool:
+    """A load that is to see what another block stores meanwhile, as a loop that waits makes it."""
+    spaces = {m.partition("::")[0] for m in instruction.modifiers}
+    ordered = {"volatile", "relaxed", "acquire"}.intersection(instruction.modifiers)
+    return instruction.family == "ld" and bool(ordered) and not spaces & {"shared", "local"}
 
 
 def _granule(blocks: Sequence[BasicBlock]) -> int:

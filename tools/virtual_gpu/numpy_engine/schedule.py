@@ -57,7 +57,7 @@ def run(
     _keep_freed_memory()
     chosen = blocks_of(launch, blocks)
     threads = padded_threads(launch.block)
-    step = _batch_blocks(program, threads)
+    step = 1 if program.in_order else _batch_blocks(program, threads)
     tally = LaunchTally() if counters else None
     room = shared_limit(program, launch)
     for start in range(0, chosen.size, step):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
+from astra_chat.tools.virtual_gpu.calls import device_array
 from astra_chat.tools.virtual_gpu.compile import compile_file
-from astra_chat.tools.virtual_gpu.gpu import device_array
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.ptx import Module, parse
 from astra_chat.tools.virtual_gpu.specs import spec

@@ -26,7 +26,8 @@ from typing import Any
 
 from astra_chat.tools.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu.estimate import FITTED, Constants, estimate
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu, device_array
+from astra_chat.tools.virtual_gpu.calls import device_array
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.runtime import ensure_runtime
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import LaunchReport

@@ -1,0 +1,43 @@
+/* Memory in rows: pitched allocations, copies and fills of rectangles. */
+#include "vcudart.h"
+
+/* What an H200 rounds rows up to. */
+#define PITCH 512
+
+EXPORT cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height) {
+    *pitch = (width + PITCH - 1) / PITCH * PITCH;
+    return cudaMalloc(out, *pitch * height);
+}
+
+EXPORT cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                                size_t height, enum cudaMemcpyKind kind) {
+    RETURN_IF_BLOCKED;
+    if (width > to_pitch || width > from_pitch)
+        return vcudart_result(cudaErrorInvalidPitchValue);
+    return vcudart_result(vcudart_copy_rows(to, to_pitch, from, from_pitch, width, height, kind));
+}
+PER_THREAD(cudaMemcpy2D, _ptds)
+
+EXPORT cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                                     size_t height, enum cudaMemcpyKind kind, cudaStream_t stream) {
+    (void)stream;
+    return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
+}
+PER_THREAD(cudaMemcpy2DAsync, _ptsz)
+
+EXPORT cudaError_t cudaMemset2D(void *pointer, size_t pitch, int value, size_t width, size_t height) {
+    cudaError_t error = vcudart_blocked();
+    if (!error && width > pitch)
+        error = vcudart_result(cudaErrorInvalidPitchValue);
+    for (size_t row = 0; row < height && !error; ++row)
+        error = cudaMemset((char *)pointer + row * pitch, value, width);
+    return error;
+}
+PER_THREAD(cudaMemset2D, _ptds)
+
+EXPORT cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t width, size_t height,
+                                     cudaStream_t stream) {
+    (void)stream;
+    return cudaMemset2D(pointer, pitch, value, width, height);
+}
+PER_THREAD(cudaMemset2DAsync, _ptsz)
