@@ -11,6 +11,7 @@ from rich.text import Text
 
 from astra_chat.agents.search import percent_of_limit
 from astra_chat.agents.words import describe, number, verdict
+from astra_chat.tools.agreement import agreement
 from astra_chat.tools.types import (
     CaseTime,
     Correct,
@@ -31,7 +32,9 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
         Text(f"candidate {evaluation.candidate} on {evaluation.device.name}", style="dim"),
     ]
     if isinstance(evaluation.outcome, Timed):
-        parts += [case_table(evaluation), profile_line(evaluation.outcome.profile)]
+        clocks = agreement(evaluation.outcome.cases)
+        parts += [case_table(evaluation), *(Text(line, style="dim") for line in clocks)]
+        parts.append(profile_line(evaluation.outcome.profile))
     steps = "  ".join(
         f"{s.name} {s.seconds:.1f} s{f' ({s.note})' if s.note else ''}" for s in evaluation.steps
     )

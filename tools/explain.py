@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from astra_chat.tools.agreement import agreement
 from astra_chat.tools.tasks import Dim, Task
 from astra_chat.tools.types import CheckRecord, Correct, Evaluation, StepName, Timed
 
@@ -52,6 +53,8 @@ def explain(evaluation: Evaluation, task: Task) -> tuple[GateStory, ...]:
             saw += (f"flags: {' '.join(task.flags)}",)
         if gate == "check" and evaluation.check:
             saw += tuple(_check(evaluation, evaluation.check, task))
+        if gate == "time":
+            saw += tuple(_time(evaluation))
         stories.append(GateStory(gate, state, saw))
     return tuple(stories)
 
@@ -113,6 +116,14 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         correct = outcome.correct if isinstance(outcome, Timed) else outcome
         told += [f"only a sample of blocks ran: {words}" for words in correct.sampled]
     return told
+
+
+def _time(evaluation: Evaluation) -> list[str]:
+    """What a second clock said, or why it was not asked."""
+    notes = [step.note for step in evaluation.steps if step.name == "time" and step.note]
+    if isinstance(evaluation.outcome, Timed):
+        return agreement(evaluation.outcome.cases) or notes
+    return notes
 
 
 def _seed(record: CheckRecord) -> str:

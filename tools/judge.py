@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from astra_chat.tools.audit import audit
 from astra_chat.tools.build import Build, build_all
 from astra_chat.tools.checker import Checker
+from astra_chat.tools.cross_check import cross_check
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.guard import guard
 from astra_chat.tools.mutation.scores import CaseScores
@@ -155,7 +156,7 @@ class Judge:
             return self._evaluation(source, correct, steps, built)
         if fresh_seeds and (unsafe := self._sanitized(built, weighted, steps)):
             return self._evaluation(source, unsafe, steps, built)
-        timed = self._timed(built, weighted, steps)
+        timed = self._timed(built, weighted, steps, cross_checked=fresh_seeds)
         if not isinstance(timed, list):
             return self._evaluation(source, timed, steps, built)
         profile = self._profiled(built, weighted, timed, steps)
@@ -280,17 +281,23 @@ class Judge:
             )  # fmt: skip
 
     def _timed(
-        self, built: Build, weighted: Weighted, steps: _Steps
+        self, built: Build, weighted: Weighted, steps: _Steps, *, cross_checked: bool = False
     ) -> list[TimedCase] | Wrong | Implausible | Failure:
+        words = ""
         with steps.step("time"):
             truths = self._truths("time", [case for case, _ in weighted])
             weights = [weight for _, weight in weighted]
             baseline = self._baseline_build()
-            words = "estimated" if self.device.kind == "virtual" else "measured"
-            return time_cases(
+            how = "estimated" if self.device.kind == "virtual" else "measured"
+            timed = time_cases(
                 self._runner, built, baseline, list(zip(truths, weights, strict=True)),
-                lambda done: self._tell("time", done, len(truths), words),
+                lambda done: self._tell("time", done, len(truths), how),
             )  # fmt: skip
+            if cross_checked and self.device.kind == "cuda" and isinstance(timed, list):
+                self._tell("time", len(truths), len(truths), "Nsight Compute's durations")
+                timed, words = cross_check(self._runner, built, baseline, truths, timed)
+        steps.note(words)
+        return timed
 
     def _profiled(
         self, built: Build, weighted: Weighted, timed: list[TimedCase], steps: _Steps

@@ -57,8 +57,7 @@ def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
     Counts add up over kernels; shares, rates and limits are means weighted by the kernels' times.
     What ncu could not read is left out.
     """
-    start = text.find('"ID"')
-    rows = list(csv.DictReader(io.StringIO(text[start:]))) if start >= 0 else []
+    rows = _rows(text)
     if len(rows) < 2:
         return {}, []
     units, kernels = rows[0], rows[1:]
@@ -78,6 +77,17 @@ def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
                 unit=units.get(name) or "", words=m.WORDS.get(name, ""),
             )  # fmt: skip
     return found, [row.get("Kernel Name") or "" for row in kernels]
+
+
+def ncu_rows(text: str) -> list[dict[str, str]]:
+    """ncu's raw CSV page: a row for each launch, in order, by the columns' names."""
+    return _rows(text)[1:]
+
+
+def _rows(text: str) -> list[dict[str, str]]:
+    """The first is the row of units."""
+    start = text.find('"ID"')
+    return list(csv.DictReader(io.StringIO(text[start:]))) if start >= 0 else []
 
 
 def _figure(cell: str | None) -> float | None:

@@ -157,6 +157,12 @@ class MeasuredTime(CaseTime):
     """What the baseline seemed to gain over itself here (A/A); no interval is narrower."""
     blocks: int = 0
     """ABBA blocks behind the ratio."""
+    profiled_us: float | None = None
+    baseline_profiled_us: float | None = None
+    """Nsight Compute's durations of a call's launches, added up; None: not asked of this case."""
+    launches: int = 0
+    baseline_launches: int = 0
+    """How many launches that were."""
 
 
 class EstimatedTime(CaseTime):

@@ -16,10 +16,13 @@ from astra_chat.tools.types import (
     Device,
     ErrorNorm,
     Evaluation,
+    MeasuredTime,
     Outcome,
+    Profile,
     Refused,
     Step,
     StepName,
+    Timed,
     Wrong,
 )
 
@@ -121,3 +124,33 @@ def test_sanitizers_are_asked_of_finalists_only() -> None:
     ran = not_ruled_out(evaluation(RIGHT, "check", "sanitize", device=CUDA), TASK)
     assert any("sanitizers did not run" in sentence for sentence in without)
     assert not any("sanitizers did not run" in sentence for sentence in ran)
+
+
+def test_a_second_clock_is_told_or_why_there_was_none() -> None:
+    time = MeasuredTime(
+        case=CASE, weight=1, baseline_us=4, median_us=2, ratio=2, ratio_low=2, ratio_high=2,
+        limit_us=1, percent_of_limit=50, baseline_event_us=8, event_us=6, sm_clock_mhz=1980,
+    )  # fmt: skip
+    profile = Profile(
+        basis="measured", case=CASE, metrics=(), bottleneck="dram", why="", limit_us=1,
+        percent_of_limit=50,
+    )  # fmt: skip
+    seen = time.model_copy(
+        update={
+            "profiled_us": 2.5,
+            "launches": 1,
+            "baseline_profiled_us": 5.0,
+            "baseline_launches": 1,
+        }
+    )
+    for cases, words in (
+        ((seen,), "judged 2.00 us, 0.80 of Nsight Compute's 2.50 us"),
+        ((time,), "not compared: no permission"),
+    ):
+        outcome = Timed(
+            correct=RIGHT, cases=cases, ratio=2, verdict="accepted", why="", profile=profile
+        )
+        found = evaluation(outcome, "check", "time", device=CUDA)
+        last = Step(name="time", seconds=1, note="not compared: no permission")
+        told = story(explain(found.model_copy(update={"steps": (last,)}), TASK), "time").saw
+        assert any(words in sentence for sentence in told)

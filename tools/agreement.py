@@ -1,0 +1,55 @@
+"""What Nsight Compute's durations say of the judge's own times: words, and the rule of doubt.
+
+The judge divides the time of a long CUDA-graph replay, taken by events in the candidate's process,
+by its launches; Nsight Compute reads the GPU's own timestamps round every launch, in another
+process. Its durations hold what a launch costs by itself, which replays hide, so they are longer
+for small kernels and never much shorter: what counts is a judged time far below them. Measured on
+an H200 over 172 durations of six kernels on 43 cases (docs/measurements.md): Nsight Compute's were
+at most 1.31 us above the judge's, and where kernels take 20 us or more, at most 1 %.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from astra_chat.tools.types import AnyTime, MeasuredTime
+
+LAUNCH_US = 1.5
+"""What a launch may cost by itself that a replay hides; the baseline's own where that is more."""
+LEAST_SHARE = 0.85
+"""Of what Nsight Compute's duration leaves: a judged time below this is not believed."""
+
+
+def doubt(time: MeasuredTime) -> str:
+    """Why a judged time cannot be, by Nsight Compute's; empty where it can."""
+    profiled, base = time.profiled_us or 0.0, time.baseline_profiled_us or 0.0
+    own = (base - time.baseline_us) / max(1, time.baseline_launches)
+    least = LEAST_SHARE * (profiled - time.launches * max(LAUNCH_US, own))
+    if time.median_us >= least:
+        return ""
+    return (
+        f"judged {time.median_us:.2f} us where Nsight Compute saw {profiled:.2f} us for"
+        f" {time.launches} launches: less than {least:.2f} us cannot be"
+    )
+
+
+def compared(times: Iterable[AnyTime]) -> list[tuple[MeasuredTime, float]]:
+    """Those that were looked at, each with Nsight Compute's duration in us."""
+    measured = (time for time in times if isinstance(time, MeasuredTime))
+    return [(time, time.profiled_us) for time in measured if time.profiled_us is not None]
+
+
+def agreement(times: Iterable[AnyTime]) -> list[str]:
+    """The two clocks side by side, a sentence for each case that was looked at."""
+    return [
+        f"{time.case.label}: judged {time.median_us:.2f} us, {time.median_us / us:.2f} of Nsight"
+        f" Compute's {us:.2f} us; baseline {time.baseline_us:.2f} of {base_us:.2f} us"
+        for time, us in compared(times)
+        if (base_us := time.baseline_profiled_us) is not None
+    ]
+
+
+def in_short(times: Iterable[AnyTime]) -> str:
+    """The shares alone."""
+    shares = " and ".join(f"{time.median_us / us:.2f}" for time, us in compared(times))
+    return f"{shares} of Nsight Compute's durations"

@@ -1,0 +1,105 @@
+"""Calls of a launcher under Nsight Compute's clock; what they wrote is handed to the judge.
+
+Before each call, and after the last, stands a kernel of ours, whose name no candidate knew when it
+was built: so the durations of a call's launches are told from those of the next, and a process that
+ended early shows.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from astra_chat.tools.children.arguments import (
+    Call,
+    launch,
+    limit_files_and_cores,
+    poison,
+    task_of,
+)
+from astra_chat.tools.children.cuda_once import Driver
+from astra_chat.tools.layout import Bytes
+from astra_chat.tools.process import Reporter
+from astra_chat.tools.sandbox.seccomp import lock
+from astra_chat.tools.tasks import Task
+
+STREAM_NON_BLOCKING = 1
+PTX = """
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry {name}()
+{{
+  ret;
+}}
+"""
+
+
+def main() -> None:
+    limit_files_and_cores()
+    request = Reporter().request
+    task = task_of(request)
+    driver = Driver(request["index"])
+    marker = Marker(driver, request["marker"])
+    lock()
+    library = ctypes.CDLL(request["library"])
+    for item, times in zip(request["calls"], request["times"], strict=True):
+        call = Call.of(item)
+        _called(driver, task, call, library, marker)  # warms up, unseen
+        for turn in range(times):
+            driver.do("cuProfilerStart")
+            left = _called(driver, task, call, library, marker)
+            driver.do("cuProfilerStop")
+            for arg, content in zip(task.args, left, strict=True):
+                with (call.after / f"{arg.name}.after").open("ab" if turn else "wb") as file:
+                    content.tofile(file)
+    driver.do("cuProfilerStart")
+    marker.launch()
+    driver.do("cuProfilerStop")
+
+
+def _called(
+    driver: Driver, task: Task, call: Call, library: ctypes.CDLL, marker: Marker
+) -> list[Bytes]:
+    """What every argument's buffer holds after one call on buffers of its own."""
+    contents = [poison(task, call, index, call.pattern) for index in range(len(task.args))]
+    addresses = [
+        driver.place(content, arg.shift_of(call.case))
+        for arg, content in zip(task.args, contents, strict=True)
+    ]
+    driver.do("cuCtxSynchronize")
+    marker.launch()
+    launch(library, task, call.case, addresses, marker.stream)
+    driver.do("cuCtxSynchronize")
+    for address, content in zip(addresses, contents, strict=True):
+        driver.do(
+            "cuMemcpyDtoH_v2", ctypes.c_void_p(content.ctypes.data), ctypes.c_uint64(address),
+            ctypes.c_size_t(len(content)),
+        )  # fmt: skip
+    driver.free()
+    return contents
+
+
+class Marker:
+    """The kernel between calls, made before the process is locked: the driver compiles it."""
+
+    def __init__(self, driver: Driver, name: str) -> None:
+        self._driver = driver
+        module, self._kernel, stream = (ctypes.c_void_p() for _ in range(3))
+        text = ctypes.c_char_p(PTX.format(name=name).encode())
+        driver.do("cuModuleLoadData", ctypes.byref(module), text)
+        driver.do("cuModuleGetFunction", ctypes.byref(self._kernel), module, name.encode())
+        driver.do("cuStreamCreate", ctypes.byref(stream), STREAM_NON_BLOCKING)
+        self.stream = int(stream.value or 0)
+
+    def launch(self) -> None:
+        grid_and_block: tuple[Any, ...] = (1, 1, 1, 1, 1, 1)
+        self._driver.do(
+            "cuLaunchKernel", self._kernel, *grid_and_block, 0, ctypes.c_void_p(self.stream),
+            None, None,
+        )  # fmt: skip
+        self._driver.do("cuCtxSynchronize")
+
+
+if __name__ == "__main__":
+    main()
