@@ -40,6 +40,7 @@ MATHS = re.compile(
     r"(exp2?|expm1|log2?|log10|log1p|sqrt|rsqrt|pow|sin|cos|tan|tanh|erf|fabs|floor|ceil|round|trunc"
     r"|fmod|fmin|fmax|ldexp|frexp|lround|lrint|rint|nearbyint|fma|cbrt|hypot)[fl]?l?"
 )
+DEVICE_VARIABLES = (".nv.global", ".nv.constant3")
 CONSTRUCTORS = (".init_array", ".ctors", ".preinit_array", ".fini_array", ".dtors")
 OWN_CONSTRUCTOR = "_ZL24__sti____cudaRegisterAllv"
 """nvcc's registration of the kernels; the runtime needs it, nothing else runs at load."""
@@ -168,11 +169,12 @@ def _is_distance(code: bytes, at: int) -> bool:
 
 
 def _device_state(cubin: Elf, ptx: str) -> Said:
-    """Variables of the device's global memory that a kernel may write: nothing else can."""
+    """Variables of the device's memory that a kernel may write: nothing else can. Constant ones are
+    not safe from that either: they have generic addresses."""
     names = set()
     for symbol in cubin.symbols:
         section = _section_of(cubin, symbol) if symbol.section else None
-        if symbol.kind == elf.OBJECT and section and section.name.startswith(".nv.global"):
+        if symbol.kind == elf.OBJECT and section and section.name.startswith(DEVICE_VARIABLES):
             names.add(symbol.name)
     for name in device_code.written_globals(ptx, frozenset(names)):
         yield name, f"a __device__ variable that a kernel may write; {STATE}"
@@ -186,6 +188,8 @@ def _device_code(ptx: str, task: Task, source: str) -> Said:
     waits = policy.WAITING_HEADERS.search(source) is not None
     if found := device_code.clock(ptx, timer=not waits):
         yield found, "reads a clock: what a kernel does must not depend on time or chance"
+    if found := device_code.launch_number(ptx):
+        yield found, "tells one launch from another: every call must do the same work"
     if found := device_code.kept_in_l2(ptx):
         yield found, "asks the L2 cache to keep data for the next call"
 

@@ -9,16 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+SOURCE = "kernel.cu"
+"""The candidate's file, as a build names it."""
 _LOCATION = re.compile(
     r"\.loc\s+\d+\s+\d+\s+\d+(,\s*function_name\s+\S+(\s*\+\s*\d+)?,\s*inlined_at(\s+\d+){3})?"
 )
 """Ends without a semicolon."""
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_STRING = re.compile(r'"[^"]*"')
+_STRING_OR_COMMENT = re.compile(r'(?P<string>"[^"\n]*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
+"""Both at once: a string may hold what begins a comment, and a comment a quotation mark."""
 _FUNCTION = re.compile(r"\.(?:entry|func)\b[^{;]*\{?")
-_BEFORE = re.compile(r"^(?:\s|[{}]|[\w$]+:(?!:))*(?:@!?%?\w+\s+)?")
+_BEFORE = re.compile(r"^(?:\s|[{}]|[\w$%]+:(?!:))*(?:@\s*!?\s*(?P<guard>[\w$%]+)\s+)?")
 """Braces, labels and a guard may stand before an instruction."""
-_WRITES = re.compile(r"^(st|atom|red|multimem|cp|stmatrix|cachepolicy)\b")
+_WRITES = re.compile(
+    r"^(st|atom|red|multimem|cp|stmatrix|cachepolicy|tensormap|sust|sured|mbarrier|tcgen05"
+    r"|discard|applypriority)\b"
+)
+_COPIES = re.compile(r"^cp\b")
+"""What these write comes from memory: their other operands are addresses to read."""
+_JUMPS = re.compile(r"^(bra|brx|call|ret|exit)\b")
 _FIRST = re.compile(r"\s*(\{[^}]*\}|[^,]*)(.*)", re.DOTALL)
 _TO_PARAMETER = re.compile(r"^st\.param\b")
 _NAME = re.compile(r"[%$A-Za-z_][\w$%]*")
@@ -30,14 +38,36 @@ LOW_PRECISION = re.compile(
 TF32 = re.compile(r"\b(?P<opcode>\w[\w.:]*\.tf32[\w.:]*)")
 CLOCK = re.compile(r"(?P<opcode>%clock(?:64|_hi)?)\b")
 TIMER = re.compile(r"(?P<opcode>%globaltimer(?:_lo|_hi)?)\b")
+LAUNCH_NUMBER = re.compile(r"(?P<opcode>%(?:gridid|current_graph_exec|pm\d+(?:_64)?))\b")
 KEPT_IN_L2 = re.compile(r"\b(?P<opcode>\w[\w.:]*evict_last[\w.:]*)")
+
+
+Statement = tuple[str, str]
+"""The predicate that guards it, or "", and the rest."""
 
 
 def statements(ptx: str) -> list[str]:
     """Statements in order, without comments, strings, labels and guards; `.func` marks a body."""
-    text = _LOCATION.sub("", _STRING.sub('""', _COMMENT.sub("", ptx)))
-    marked = _FUNCTION.sub(".func;", text)
-    return [_BEFORE.sub("", statement) for statement in marked.split(";")]
+    return [text for _, text in _guarded(ptx)]
+
+
+def _guarded(ptx: str) -> list[Statement]:
+    marked = _FUNCTION.sub(".func;", _LOCATION.sub("", _bare(ptx)))
+    found = []
+    for statement in marked.split(";"):
+        before = _BEFORE.match(statement)
+        assert before is not None  # it may match nothing
+        found.append((before["guard"] or "", statement[before.end() :]))
+    return found
+
+
+def _bare(ptx: str) -> str:
+    """Without comments and what stands in strings; lines stay where they are."""
+
+    def replaced(match: re.Match[str]) -> str:
+        return '""' if match["string"] else " " + "\n" * match[0].count("\n")
+
+    return _STRING_OR_COMMENT.sub(replaced, ptx)
 
 
 def tensor_or_low_precision(ptx: str) -> str | None:
@@ -55,26 +85,44 @@ def kept_in_l2(ptx: str) -> str | None:
     return _first(KEPT_IN_L2, ptx)
 
 
+def launch_number(ptx: str) -> str | None:
+    """A register by which a kernel tells one launch, or one graph, from another."""
+    return _first(LAUNCH_NUMBER, ptx)
+
+
 def clock(ptx: str, *, timer: bool) -> str | None:
-    """A register that tells the time; with `timer` the global timer counts as one, too."""
-    return _first(CLOCK, ptx) or (_first(TIMER, ptx) if timer else None)
+    """A register that tells the time. Without `timer`, the global timer counts as one only where
+    the candidate's own lines read it: headers of the toolkit read it while they wait."""
+    return _first(CLOCK, ptx) or (_first(TIMER, ptx) if timer else _own_timer(ptx))
+
+
+def _own_timer(ptx: str) -> str | None:
+    own = set(re.findall(rf'\.file\s+(\d+)\s+"(?:[^"\n]*/)?{re.escape(SOURCE)}"', ptx))
+    at = ""
+    for line in _bare(ptx).splitlines():
+        if place := re.search(r"\.loc\s+(\d+)", line):
+            at = place[1]
+        if (found := TIMER.search(line)) and at in own:
+            return found["opcode"]
+    return None
 
 
 def written_globals(ptx: str, names: frozenset[str]) -> list[str]:
     """Which of these variables of global memory some instruction may write.
 
     An address is followed through registers: any register that an instruction makes from it counts
-    as one; a call may write what it is given unless it is printf or assert, and whatever another
-    variable starts with the address of may be written through that.
+    as one, and so does one that is set or not as the address has it; a call may write what it is
+    given unless it is printf or assert, a branch that hangs on an address may do anything, and
+    whatever another variable starts with the address of may be written through that.
     """
     found: set[str] = set()
-    for body in _bodies(statements(ptx)):
-        for declaration in (s for s in body if s.startswith(".") and "=" in s):
+    for body in _bodies(_guarded(ptx)):
+        for declaration in (s for _, s in body if s.startswith(".") and "=" in s):
             found |= names & set(_NAME.findall(declaration.partition("=")[2]))
         holds: dict[str, frozenset[str]] = {}
         while _spread(body, holds, names):
             pass
-        found |= {name for statement in body for name in _written(statement, holds, names)}
+        found |= {name for guard, text in body for name in _written(guard, text, holds, names)}
     return sorted(found)
 
 
@@ -85,11 +133,11 @@ def _first(pattern: re.Pattern[str], ptx: str) -> str | None:
     return None
 
 
-def _bodies(found: list[str]) -> Iterator[list[str]]:
+def _bodies(found: list[Statement]) -> Iterator[list[Statement]]:
     """The statements of each function."""
-    body: list[str] = []
+    body: list[Statement] = []
     for statement in found:
-        if statement.endswith(".func"):
+        if statement[1].endswith(".func"):
             yield body
             body = []
         else:
@@ -97,15 +145,17 @@ def _bodies(found: list[str]) -> Iterator[list[str]]:
     yield body
 
 
-def _spread(body: list[str], holds: dict[str, frozenset[str]], names: frozenset[str]) -> bool:
+def _spread(
+    body: list[Statement], holds: dict[str, frozenset[str]], names: frozenset[str]
+) -> bool:
     """One pass: what an instruction reads reaches its first operand. Whether anything was new."""
     changed = False
-    for statement in body:
+    for guard, statement in body:
         other = statement.startswith((".", "ld", "call")) or _WRITES.match(statement)
         if other and not _TO_PARAMETER.match(statement):
             continue
         first, rest = _first_operand(statement)
-        words = _NAME.findall(rest)
+        words = (*_NAME.findall(rest), guard)
         carried = frozenset[str]().union(*(_of(word, holds, names) for word in words))
         for target in _NAME.findall(first):
             if not carried <= holds.get(target, frozenset()):
@@ -115,19 +165,17 @@ def _spread(body: list[str], holds: dict[str, frozenset[str]], names: frozenset[
 
 
 def _written(
-    statement: str, holds: Mapping[str, frozenset[str]], names: frozenset[str]
+    guard: str, statement: str, holds: Mapping[str, frozenset[str]], names: frozenset[str]
 ) -> frozenset[str]:
-    if statement.startswith("call"):
-        if re.search(r"\b(vprintf|__assertfail)\b", statement):
-            return frozenset()
-        return frozenset[str]().union(
-            *(_of(w, holds, names) for w in _NAME.findall(_operands(statement)))
-        )
-    if not _WRITES.match(statement) or _TO_PARAMETER.match(statement):
-        return frozenset()
-    addresses = " ".join(re.findall(r"\[([^\]]*)\]", statement)[:1])
-    stored = statement.split("]", 1)[-1] if statement.startswith("st") else ""
-    words = _NAME.findall(addresses) + _NAME.findall(stored)
+    words: list[str] = []
+    if _JUMPS.match(statement):
+        words = [guard]
+        if not re.search(r"\b(vprintf|__assertfail)\b", statement):
+            words += _NAME.findall(_operands(statement))
+    elif _WRITES.match(statement) and not _TO_PARAMETER.match(statement):
+        words = _NAME.findall(" ".join(re.findall(r"\[([^\]]*)\]", statement)[:1]))
+        if not _COPIES.match(statement):
+            words += _NAME.findall(statement.split("]", 1)[-1])
     return frozenset[str]().union(*(_of(word, holds, names) for word in words))
 
 
