@@ -31,11 +31,18 @@ class Engines:
     """The engines as one VirtualGpu uses them."""
 
     def __init__(
-        self, engine: Engine, compiled: Mapping[str, Path] | None, budget: int | None
+        self,
+        engine: Engine,
+        compiled: Mapping[str, Path] | None,
+        budget: int | None,
+        *,
+        prints: bool = False,
     ) -> None:
         """`compiled` gives libraries by kernel, and then nothing is compiled here: a kernel without
-        one runs on NumPy. `budget` is that of a launch on NumPy, see run_sampled."""
+        one runs on NumPy. `budget` is that of a launch on NumPy, see run_sampled. Without `prints`
+        what kernels print is dropped."""
         self._engine, self._compiled, self._budget = engine, compiled, budget
+        self._prints = prints
         self.notes: dict[str, str] = {}
         """By kernel, why it ran on NumPy although C was asked for."""
 
@@ -54,7 +61,7 @@ class Engines:
         def on_numpy(blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
             return numpy_engine.run(
                 reference, launch, memory, blocks=blocks, module_globals=addresses,
-                counters=counting,
+                counters=counting, prints=self._prints,
             )  # fmt: skip
 
         def on_c(
@@ -62,7 +69,7 @@ class Engines:
         ) -> LaunchReport:
             return c_engine.run(
                 program, launch, memory, blocks=blocks, module_globals=addresses,
-                counters=counting,
+                counters=counting, prints=self._prints,
             )  # fmt: skip
 
         small = numpy_engine.count(reference) <= C_LARGEST_KERNEL

@@ -56,16 +56,18 @@ class VirtualGpu:
         counters: bool = True,
         engine: Engine = "auto",
         compiled: Mapping[str, Path] | None = None,
+        prints: bool = False,
     ) -> None:
         """A launch worth more than `sample_instructions` (of single threads) runs a sample of its
         blocks; None runs all. The C engine, which `auto` takes for large launches, affords more.
 
         `compiled`: libraries for it by kernel, where this process may not start a compiler.
+        prints: what kernels print is in the reports; else it is dropped.
         """
         self.spec = spec
         self.memory = Memory()
         self.memory.track_writes(True)
-        self._engines = Engines(engine, compiled, sample_instructions)
+        self._engines = Engines(engine, compiled, sample_instructions, prints=prints)
         self._counters = counters
         self._loaded: dict[int, Loaded] = {}
         self._registered: dict[int, NDArray[Any]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import traceback
 from collections.abc import Callable
 
@@ -20,6 +21,7 @@ from astra_chat.tools.virtual_gpu.calls import (
 from astra_chat.tools.virtual_gpu.estimate import Estimate, estimate
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.guard import GuardedMemory
+from astra_chat.tools.virtual_gpu.printf import text_of
 from astra_chat.tools.virtual_gpu.types import Dim3, Fault, LaunchReport, PtxUnsupported
 
 HOST_LINK_BYTES_PER_S = 25e9
@@ -64,6 +66,7 @@ class ProgramHost(CallsOnGpu):
         with self._guard:
             error = super().launch(module, kernel, grid, block, dynamic, args)
         for report in self._gpu.reports()[ended:]:
+            self._print(report)
             loaded = self._gpu.loaded(module)
             warm = kernel in self._seen
             found = estimate([report], loaded.resources, self.spec, warm=warm)
@@ -71,6 +74,14 @@ class ProgramHost(CallsOnGpu):
             self._ns += 1e3 * found.us
             self._launched(report, found)
         return error
+
+    def _print(self, report: LaunchReport) -> None:
+        """To the program's standard output, behind what its host code wrote before the launch."""
+        if report.prints:
+            with self._guard:
+                text = text_of(report.prints, self._memory)
+            ctypes.CDLL(None).fflush(None)
+            os.write(1, text.encode())
 
     def allocate(self, nbytes: int) -> tuple[int, int]:
         if self.held() + nbytes > self.spec.memory_bytes:

@@ -97,7 +97,9 @@ def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
             value = max(a, b) if field.name in LONGEST else a + b
         setattr(total, field.name, value)
     total.unique_load_sectors -= min(first.counters.unique_load_sectors, _shared(second))
-    return LaunchReport(first.launch, first.blocks_run + second.blocks_run, total)
+    return LaunchReport(
+        first.launch, first.blocks_run + second.blocks_run, total, first.prints + second.prints
+    )
 
 
 def _shared(report: LaunchReport) -> int:

@@ -9,8 +9,12 @@ from typing import Literal, get_args
 WARP_LANES = 32
 SECTOR_BYTES = 32
 LINE_BYTES = 128
-ATOMIC_REGION_BYTES = 4096
-"""One part of L2 serves so much: atomics there wait for each other."""
+ATOMIC_REGION_BYTES = 512
+"""One slice of L2 serves so much: atomics there wait for each other."""
+PRINT_BYTES = 512
+"""Most bytes of the arguments of one printf."""
+MOST_PRINTS = 16384
+"""Of one launch: the rest is lost, as where a GPU's buffer is full."""
 Engine = Literal["auto", "numpy", "c"]
 """Which engine runs kernels; `auto` takes C for large launches (engines.py)."""
 ENGINES: tuple[Engine, ...] = get_args(Engine)
@@ -102,6 +106,18 @@ class LaunchReport:
     """What one launch did."""
 
     launch: Launch
+@dataclass(frozen=True)
+class Print:
+    """One printf of one thread."""
+
+    block: int
+    """Linear."""
+    format: int
+    """Address of the format, in global memory."""
+    arguments: bytes
+    """As vprintf gets them, and what lies behind."""
+
+
     blocks_run: int
     """All of them, or the stated sample."""
     counters: Counters
@@ -110,6 +126,7 @@ class LaunchReport:
     def sampled(self) -> bool:
         return self.blocks_run < self.launch.grid.count
 
+    prints: tuple[Print, ...] = field(default=(), compare=False)
 
 class PtxUnsupported(Exception):
     """The virtual GPU lacks an instruction or a form of it; raised before anything ran."""

@@ -46,7 +46,9 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
     def stopped(words: str) -> None:
         say(what="fault", words=words)
 
-    gpu = VirtualGpu(spec(request["gpu"]), sample_instructions=None, engine=request["engine"])
+    gpu = VirtualGpu(
+        spec(request["gpu"]), sample_instructions=None, engine=request["engine"], prints=True
+    )
     library = Path(request["library"])
     try:
         runtime = ctypes.CDLL(request["runtime"])

@@ -125,3 +125,20 @@ def test_what_stopped_a_kernel_is_told_although_the_program_aborts(tmp_path: Pat
     )
     done = run_program(strict)
     assert done.ended == "killed by SIGABRT" and "a null pointer" in done.faults[0]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_what_kernels_print_is_printed(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("prints", engine=engine).exit_code == 0
+    lines = capfd.readouterr().out.splitlines()
+    tail = "-5000000000 18446744073709551615 0x1234"
+    blocks = [
+        [
+            f"block {block} of 2: {name}",
+            f"  thread  0 left|+1.500 5.000000e-01  12.3% a 0xff {tail}",
+            f"  thread  1 left|+1.500 5.000000e-01  12.3% b 0x100 {tail}",
+            "   -42|no argument behind %d|",
+        ]
+        for block, name in enumerate(("even", "odd"))
+    ]
+    assert lines == ["before", *blocks[0], *blocks[1], "after 0"]

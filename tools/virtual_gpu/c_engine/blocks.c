@@ -309,6 +309,7 @@ static void work(struct team *team, struct worker *k) {
 }
 
 static void *worker(void *argument) {
+  hand_over_prints(k);
   struct team *team = argument;
   struct worker *k = wide(sizeof *k);
   set_up(k, team->launch);

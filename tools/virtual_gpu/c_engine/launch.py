@@ -17,7 +17,8 @@ from astra_chat.tools.virtual_gpu.c_engine.program import Program
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
 from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, shared_limit
-from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, Counters, Launch, LaunchReport
+from astra_chat.tools.virtual_gpu.numpy_engine.tally import whole_rounds
+from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, Counters, Launch, LaunchReport, Print
 
 BUDGET_SHARE = 256
 """A batch of the NumPy engine has at least so many warps: what runs there runs here."""
@@ -33,6 +34,7 @@ def run(
     instruction_budget: int = INSTRUCTION_BUDGET,
     module_globals: Mapping[str, int] | None = None,
     counters: bool = True,
+    prints: bool = False,
     races: bool = True,
     workers: int | None = None,
 ) -> LaunchReport:
@@ -54,6 +56,7 @@ def run(
     params[: given.size] = given
     visits = np.zeros(len(program.reference.blocks), np.uint64)
     tally, fault = layout.Counters(), layout.Fault()
+    printed, printed_bytes = ctypes.c_void_p(), ctypes.c_uint64()
     request = layout.Launch(
         blocks=chosen.ctypes.data, block_count=chosen.size,
         grid=(launch.grid.x, launch.grid.y, launch.grid.z),
@@ -66,13 +69,26 @@ def run(
         local_bytes=program.reference.local_bytes, dynamic_shared=launch.dynamic_shared_bytes,
         race_granule=program.reference.shared_granule if races else 0,
         workers=1 if program.serial else _workers(workers, chosen.size),
+        printed=ctypes.addressof(printed) if prints else None,
+        printed_bytes=ctypes.addressof(printed_bytes),
         visits=visits.ctypes.data if counters else None,
         counters=ctypes.addressof(tally), fault=ctypes.addressof(fault),
     )  # fmt: skip
-    if library.run_launch(ctypes.byref(request)):
+    failed = library.run_launch(ctypes.byref(request))
+    said = _prints(library, printed, printed_bytes.value)
+    if failed:
         raise fault_of(program, launch, memory, fault, request.budget)
     found = _counters(program, visits, tally, table) if counters else Counters()
-    return LaunchReport(launch, int(chosen.size), found)
+    return LaunchReport(launch, int(chosen.size), found, said)
+
+
+def _prints(library: ctypes.CDLL, at: ctypes.c_void_p, nbytes: int) -> tuple[Print, ...]:
+    if not at:
+        return ()
+    rows = (layout.Print * (nbytes // ctypes.sizeof(layout.Print))).from_address(at.value or 0)
+    found = tuple(Print(r.block, r.format, bytes(r.arguments[: r.bytes])) for r in rows)
+    library.drop_prints(at)
+    return found
 
 
 def _load(program: Program) -> ctypes.CDLL:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import c_int64, c_uint8, c_uint32, c_uint64, c_void_p
+
+from astra_chat.tools.virtual_gpu.types import PRINT_BYTES
 
 
 class Buffer(ctypes.Structure):
@@ -11,6 +13,18 @@ class Buffer(ctypes.Structure):
         ("address", c_uint64), ("end", c_uint64),
         ("written", c_void_p), ("loaded", c_void_p), ("stored", c_void_p),
     ]  # fmt: skip
+
+
+class Print(ctypes.Structure):
+    _fields_ = [
+        ("block", c_int64), ("format", c_uint64), ("bytes", c_uint64),
+        ("arguments", c_uint8 * PRINT_BYTES),
+    ]  # fmt: skip
+
+    block: int
+    format: int
+    bytes: int
+    arguments: ctypes.Array[c_uint8]
 
 
 class Fault(ctypes.Structure):
@@ -77,3 +91,4 @@ class Launch(ctypes.Structure):
         )),
         ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
     ]  # fmt: skip
+        ("printed", c_void_p), ("printed_bytes", c_void_p),

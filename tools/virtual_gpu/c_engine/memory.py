@@ -190,8 +190,14 @@ def createpolicy(code: Code) -> None:
 
 @family("vprintf")
 def printf(code: Code) -> None:
-    """What the kernel prints is dropped; the call returns 0 as for an empty format."""
-    results = code.operand(0)
+    """Noted where somebody wants to know; the call returns 0 as for an empty format."""
+    results, given = code.operand(0), code.operand(1)
+    slots = ", ".join(
+        str(code.unit.places[item.name].offset)
+        for item in (given.items if isinstance(given, Group) else ())
+        if isinstance(item, Symbol)
+    )
+    code.warp(f"note_print(w, m, (const uint32_t[]){{{slots}}});")
     for item in results.items if isinstance(results, Group) else ():
         if isinstance(item, Symbol):
             where = code.array(code.symbol(item, 64), "uint64_t")

@@ -37,6 +37,10 @@ struct mix { uint32_t instructions, cycles, loads, rounds, only_leaves, instruct
 struct site { uint32_t instruction, number; uint8_t size, writes, ordered; };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction; };
 
+/* One printf of one lane. */
+enum { PRINT_BYTES = 512, MOST_PRINTS = 16384 };
+struct print { int64_t block; uint64_t format, bytes; uint8_t arguments[PRINT_BYTES]; };
+
 /* One launch, as Python describes it. */
 struct launch {
   const int64_t *blocks; /* linear ids of those that run, in order */
@@ -48,6 +52,8 @@ struct launch {
   const uint64_t *symbols;
   uint64_t budget;
   uint32_t param_bytes, shared_limit, local_bytes, dynamic_shared, race_granule, workers;
+  uint8_t **printed;       /* records of struct print, one behind the other: to be freed; null: drop them */
+  uint64_t *printed_bytes;
   uint64_t *visits; /* by basic block: warps that entered it; null: no counters */
   struct counters *counters;
   struct fault *fault;
@@ -82,6 +88,9 @@ extern const struct program program;
 __attribute__((visibility("default"))) int run_launch(const struct launch *launch);
 
 /* Control flow. */
+__attribute__((visibility("default"))) void drop_prints(uint8_t *printed);
+void note_print(struct warp *w, uint32_t m, const uint32_t *slots);
+
 int next_block(struct warp *w);
 uint32_t enter(struct warp *w, int block);
 void send(struct warp *w, int block, uint32_t lanes);

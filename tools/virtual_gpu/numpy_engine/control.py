@@ -1,4 +1,4 @@
-"""Instructions that order, stop or report: fences, traps, assertions; printf writes nothing."""
+"""Instructions that order, stop or report: fences, traps, assertions, printf."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.syntax import Group, Symbol
+from astra_chat.tools.virtual_gpu.types import MOST_PRINTS, PRINT_BYTES, Print
 
 
 def _nothing(f: Frame) -> None:
@@ -90,17 +91,36 @@ def assertion(code: Code) -> Step:
 
 @family("vprintf")
 def printf(code: Code) -> Step:
-    """What the kernel prints is dropped; the call returns 0 as for an empty format."""
-    results = code.operand(0)
-    items = results.items if isinstance(results, Group) else ()
-    offsets = [code.unit.places[item.name].offset for item in items if isinstance(item, Symbol)]
+    """Noted where somebody wants to know; the call returns 0 as for an empty format."""
+    results, given = code.operand(0), code.operand(1)
+    offsets, places = (
+        [code.unit.places[item.name].offset for item in group.items if isinstance(item, Symbol)]
+        if isinstance(group, Group)
+        else []
+        for group in (results, given)
+    )
+    if len(places) != 2:
+        raise code.refuse("this form of printf")
 
     def step(f: Frame) -> None:
         starts = select(f.local.origin, f.active, f.shape)
         for offset in offsets:
             f.local.items(4)[(starts + offset) >> 2] = 0
+        if f.prints is not None:
+            lanes = np.flatnonzero(f.active.mask)[: MOST_PRINTS - len(f.prints)]
+            f.prints += [_print(f, int(lane), places) for lane in lanes]
 
     return step
+
+
+def _print(f: Frame, lane: int, places: list[int]) -> Print:
+    text, arguments = (_slot(f, lane, place) for place in places)
+    at = arguments - WINDOWS["local"]
+    data = b""
+    if 0 <= at < f.local.limit:
+        start = int(np.broadcast_to(f.local.origin, f.shape).reshape(-1)[lane])
+        data = f.local.data[start + at : start + min(at + PRINT_BYTES, f.local.limit)].tobytes()
+    return Print(int(f.blocks[lane // f.shape[1]]), text, data)
 
 
 def _slot(f: Frame, lane: int, offset: int) -> int:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.syntax import Instruction
-from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch, Print
 
 if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena
@@ -70,6 +70,8 @@ class Frame:
     """The condition code of add.cc and its like."""
     steps: int = 0
     """Instructions issued so far: what the budget counts."""
+    prints: list[Print] | None = None
+    """What the kernel printed; None: nobody wants to know."""
     copies: CopyQueue | None = None
     """cp.async on their way; made by the first."""
     specials: dict[str, Array] = field(default_factory=dict)

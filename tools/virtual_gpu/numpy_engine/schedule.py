@@ -26,7 +26,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.program import Block, Fork, Program, Table
 from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import LaunchTally, Tally
-from astra_chat.tools.virtual_gpu.types import WARP_LANES, Counters, Launch, LaunchReport
+from astra_chat.tools.virtual_gpu.types import Counters, Launch, LaunchReport, Print
 
 BATCH_LANES = 32768
 """Lanes that run together: enough to hide the cost of a NumPy call, few enough for the cache."""
@@ -47,12 +47,13 @@ def run(
     instruction_budget: int = INSTRUCTION_BUDGET,
     module_globals: Mapping[str, int] | None = None,
     counters: bool = True,
+    prints: bool = False,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     module_globals: address of each variable of the module. Without `counters` those of the report
-    stay zero. Raises Fault where a GPU or its sanitizer would stop, KeyError for a variable of the
-    module without an address.
+    stay zero, without `prints` what the kernel prints is dropped. Raises Fault where a GPU or its
+    sanitizer would stop, KeyError for a variable of the module without an address.
     """
     _keep_freed_memory()
     chosen = blocks_of(launch, blocks)
@@ -60,15 +61,18 @@ def run(
     step = 1 if program.in_order else _batch_blocks(program, threads)
     tally = LaunchTally() if counters else None
     room = shared_limit(program, launch)
+    printed: list[Print] = []
     for start in range(0, chosen.size, step):
         frame = _frame(
             program, launch, memory, module_globals or {}, chosen[start : start + step], tally, room
         )
+        frame.prints = printed if prints else None
         with np.errstate(all="ignore"):
             _Batch(program, frame, instruction_budget).run()
         if frame.tally is not None:
             frame.tally.finish()
-    return LaunchReport(launch, int(chosen.size), tally.finish() if tally else Counters())
+    found = tally.finish() if tally else Counters()
+    return LaunchReport(launch, int(chosen.size), found, tuple(printed))
 
 
 @functools.cache
