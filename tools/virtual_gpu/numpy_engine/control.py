@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number, select
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import WINDOWS, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.syntax import Group, Symbol
