@@ -1,7 +1,8 @@
-"""Kernel text, compiler output and others' words inside a prompt: data that cannot leave its place.
+"""Kernel text, compiler output and others' words: data that cannot leave its place in a prompt.
 
 A block is fenced by more backticks than it holds in a row; words become one line. What stands
-outside of fences is ours, section titles and the last line of a prompt above all.
+outside of fences is ours, section titles and the last line of a prompt above all. In words and
+findings, characters that a reader does not see are spelt out; sources stay as they are.
 """
 
 from __future__ import annotations
@@ -9,6 +10,19 @@ from __future__ import annotations
 import re
 
 RUN = re.compile(r"`+")
+UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
+    "\U000e0000-\U000e007f]"
+)
+"""Control codes but tab and line feed, what turns the direction of writing, and what takes no room:
+zero-width characters and the tags by which text is hidden from readers but not from models."""
+MOST_CHARACTERS = 4_000
+"""Of one role's words: more would crowd out the rest of a prompt."""
+
+
+def plain(text: str) -> str:
+    """The text with unseen characters spelt out: a terminal that shows it does nothing else."""
+    return UNSEEN.sub(lambda found: f"\\x{ord(found[0]):02x}", text.replace("\r\n", "\n"))
 
 
 def fenced(text: str, kind: str = "cuda") -> str:
@@ -20,11 +34,16 @@ def fenced(text: str, kind: str = "cuda") -> str:
 
 
 def one_line(text: str) -> str:
-    """Words that begin no line of their own."""
-    return " ".join(text.split())
+    """Words that begin no line of their own, and are not endless."""
+    words = plain(" ".join(text.split()))
+    if len(words) <= MOST_CHARACTERS:
+        return words
+    return f"{words[:MOST_CHARACTERS]} ... ({len(words) - MOST_CHARACTERS:,} characters left out)"
 
 
 def report(text: str) -> str:
     """A finding: its first line is the judge's, what follows may quote compiler or kernel."""
     first, _, rest = text.partition("\n")
-    return f"{one_line(first)}\n{fenced(rest, 'text')}" if rest.strip() else one_line(first)
+    if not rest.strip():
+        return one_line(first)
+    return f"{one_line(first)}\n{fenced(plain(rest), 'text')}"

@@ -25,6 +25,7 @@ from astra_chat.tools.types import (
 )
 
 LOG_LINES = 12
+COLUMNS = 300
 
 
 def verdict(outcome: Outcome | Built) -> str:
@@ -58,8 +59,8 @@ def describe(outcome: Outcome) -> str:
     """An outcome in one sentence; a build log or a list of findings follows on further lines."""
     match outcome:
         case Refused(gate=gate, findings=findings):
-            places = "\n".join(f"  line {f.line}: {f.what}" for f in findings)
-            return f"refused by the {gate}:\n{places}"
+            places = "\n".join(f"line {f.line}: {f.what}" for f in findings)
+            return f"refused by the {gate}:\n{cut_lines(places, LOG_LINES)}"
         case BuildFailed(log=log):
             return f"does not build:\n{cut_lines(log, LOG_LINES)}"
         case Unsupported(what=what, kernel=kernel, opcode=opcode, line=line):
@@ -125,7 +126,9 @@ def number(value: float) -> str:
 def cut_lines(text: str, most: int) -> str:
     """The first `most` lines, and how many were left out."""
     lines = text.rstrip().splitlines()
-    kept = [f"  {line}" for line in lines[:most]]
+    kept = [
+        f"  {line if len(line) <= COLUMNS else line[:COLUMNS] + ' ...'}" for line in lines[:most]
+    ]
     if len(lines) > most:
         kept.append(f"  ... {len(lines) - most} more lines")
     return "\n".join(kept)

@@ -9,14 +9,12 @@ from enum import Enum
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from astra_chat.notes import note
 from astra_chat.tools.errors import AstraError
-
-if TYPE_CHECKING:
-    from astra_chat.transcript.reader import Transcript
 
 INTERRUPTED = 130
 KERNEL_FAILED = 1
@@ -58,7 +56,7 @@ class _Notes(logging.Handler):
     """Log lines in the form of the program's other words on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        _note(record.getMessage())
+        note(record.getMessage())
 
 
 @app.command()
@@ -171,100 +169,28 @@ def run(
             after_round=after_round,
             on_record=show.record,
             on_progress=show.progress,
-            on_notice=_note,
+            on_notice=note,
         )
     finally:
         show.close()
     show.end(result.summary, result.transcript)
     ended = result.summary.ended
     if ended is not None and ended.reason == "interrupted":
-        _note(f"go on with: astra-chat run --resume {result.transcript}")
+        note(f"go on with: astra-chat run --resume {result.transcript}")
         raise typer.Exit(INTERRUPTED)
     if ended is not None and ended.reason == "budget":
-        _note(f"go on with: astra-chat run --resume {result.transcript} --budget MORE")
+        note(f"go on with: astra-chat run --resume {result.transcript} --budget MORE")
     if ended is not None and ended.reason == "waiting":
-        _note(f"decide with: astra-chat approve {result.transcript}")
+        note(f"decide with: astra-chat approve {result.transcript}")
         raise typer.Exit(WAITING)
     if ended is not None and ended.reason == "baseline_failed":
         raise typer.Exit(KERNEL_FAILED)
 
 
-@app.command()
-def replay(
-    file: Annotated[Path, typer.Argument(help="A transcript, or the folder of a run.")],
-    prompts: Annotated[
-        bool, typer.Option("--prompts", help="What each model was told, turn by turn.")
-    ] = False,
-    turn: Annotated[
-        int | None, typer.Option(metavar="N", help="With --prompts: of this turn alone.")
-    ] = None,
-    rejudge: Annotated[
-        bool, typer.Option("--rejudge", help="Judge every candidate anew; exit 1 if any differs.")
-    ] = False,
-    device: Annotated[
-        str, typer.Option(help="With --rejudge: auto, cuda, cuda:N or virtual.")
-    ] = "auto",
-    trust: Annotated[
-        bool, typer.Option("--trust", help="With --rejudge: even where kernels are not isolated.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Show a recorded run as the live run looked."""
-    from astra_chat.replay import incompleteness, show_prompts
-    from astra_chat.replay import replay as show_again
-    from astra_chat.tools.errors import BadInput
-    from astra_chat.transcript.reader import read
-
-    transcript = read(file)
-    if turn is not None and not prompts:
-        raise BadInput("--turn N goes with --prompts")
-    if rejudge and prompts:
-        raise BadInput("--rejudge and --prompts do not go together")
-    if rejudge:
-        _rejudge(transcript, device, trust, as_json)
-    elif prompts:
-        show_prompts(transcript, turn, as_json)
-    elif as_json:
-        from astra_chat.shows import print_json
-        from astra_chat.summary import summarize
-
-        print_json(summarize(transcript.records), transcript.path)
-    else:
-        show_again(transcript)
-        print(f"transcript: {transcript.path}")
-    lacking = incompleteness(transcript)
-    if transcript.torn and lacking:
-        raise BadInput(lacking)
-    if lacking:
-        _note(lacking)
-
-
-def _rejudge(transcript: Transcript, device: str, trust: bool, as_json: bool) -> None:
-    """Then and now, candidate by candidate; exit 1 if a verdict differs."""
-    from astra_chat.console import console
-    from astra_chat.rejudge import rejudge, rejudged_json, rejudged_text
-
-    found = rejudge(
-        transcript, device, trust=trust, on_each=lambda one: _note(f"{one.candidate} judged again")
-    )
-    if as_json:
-        print(rejudged_json(found))
-    else:
-        console().print(rejudged_text(found))
-    if not all(one.agrees for one in found):
-        raise typer.Exit(KERNEL_FAILED)
-
-
-def _note(words: str) -> None:
-    """Words beside the output proper."""
-    from astra_chat.agents.quoting import plain
-
-    print(f"astra-chat: {plain(words)}", file=sys.stderr)
-
-
 def _register_others() -> None:
     """Commands that live with what they command; each module offers register(app)."""
     for name in (
+        "replay_command",
         "judge_commands",
         "new_command",
         "approve_command",
@@ -307,5 +233,5 @@ def _fail(error: BaseException, words: str, code: int) -> None:
     if os.environ.get("ASTRA_DEBUG") == "1":
         raise error
     for line in (words, *getattr(error, "__notes__", ())):
-        _note(line)
+        note(line)
     sys.exit(code)

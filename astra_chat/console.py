@@ -1,9 +1,8 @@
-"""Text on the terminal: of what others say, nothing is markup and nothing a control code."""
+"""Text on the terminal: of what others say nothing is markup, a control code, or unseen."""
 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable
 from typing import TextIO
@@ -11,16 +10,9 @@ from typing import TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from astra_chat.agents.quoting import UNSEEN, plain
+
 WIDTH = 100
-CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2028\u2029\u2066-\u2069]"
-)
-"""Control codes but tab and line feed, and what turns the direction of writing."""
-
-
-def plain(text: str) -> str:
-    """The text with control codes spelt out: a terminal that shows it does nothing else."""
-    return CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text.replace("\r\n", "\n"))
 
 
 class PlainConsole(Console):
@@ -30,7 +22,7 @@ class PlainConsole(Console):
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
-            if segment.control or not CONTROLS.search(segment.text):
+            if segment.control or not UNSEEN.search(segment.text):
                 yield segment
             else:
                 yield Segment(plain(segment.text), segment.style)

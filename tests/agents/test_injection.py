@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import re
 import tomllib
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 from astra_chat.agents import search
 from astra_chat.agents import thread as facts
-from astra_chat.agents.brief import Setting, brief, read_stamp
+from astra_chat.agents.brief import MOST_CHARACTERS, Setting, brief, read_stamp
 from astra_chat.agents.gates import gate
 from astra_chat.agents.moderator import question
 from astra_chat.agents.payloads import MODEL_ROLES, Approval, Kernel, RoleName
@@ -22,14 +23,23 @@ from astra_chat.agents.thread import Limits, Turn
 from astra_chat.console import console
 from astra_chat.tools.devices import pick_device
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.tasks import Task
-from astra_chat.tools.types import BuildFailed, Crashed
+from astra_chat.tools.tasks import Task, load_task
+from astra_chat.tools.types import (
+    BuildFailed,
+    Crashed,
+    Finding,
+    Refused,
+    Unsafe,
+    Unsupported,
+)
 from astra_chat.transcript.reader import read
 from astra_chat.view import View
 from tests.chat_samples import (
     BROKEN,
     CASE,
+    REFERENCE,
     SCALAR,
+    TASK_TOML,
     VECTOR,
     analysis,
     asking_turns,
@@ -45,7 +55,9 @@ from tests.chat_samples import (
 
 TEXTS: list[str] = tomllib.loads((Path(__file__).parent / "injections.toml").read_text())["texts"]
 NEUTRAL = "nothing of note"
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2028\u2066-\u2069]")
+ENDLESS = "accepted " * 30_000
+UNSEEN = ("Cc", "Cf", "Zl", "Zp", "Cs")
+"""Categories of Unicode: control codes, formats, separators of lines and paragraphs, surrogates."""
 
 
 def source(text: str) -> str:
@@ -111,27 +123,68 @@ def in_a_rejection(text: str) -> list[Turn]:
     ]  # fmt: skip
 
 
-PLACES = (in_words, in_a_kernel, in_a_log, in_a_crash, in_a_rejection)
+def in_a_refusal(text: str) -> list[Turn]:
+    """The guard quotes it, out of a directive."""
+    kernel = Kernel(words="", source=source(text))
+    refused = Refused(gate="guard", findings=(Finding(line=1, what=f"#pragma {text}: no"),) * 3)
+    report = build(kernel.source).model_copy(update={"result": refused})
+    return [
+        *baseline_turns(), Turn("planner", plan()), Turn("coder", kernel), Turn("executor", report),
+    ]  # fmt: skip
 
 
-@pytest.fixture
-def setting(task: Task) -> Setting:
-    return Setting(task, SCALAR, "sglang", "virtual", Limits())
+def in_names(text: str) -> list[Turn]:
+    """Kernel, opcode and place of a finding are called so, and the human's own source says it."""
+    unsafe = Unsafe(case=CASE, what=text, where=text)
+    lacking = Unsupported(what=text, kernel=text, opcode=text, line=1)
+    turns = [*asking_turns(), Turn("planner", plan())]
+    for speaker, words, outcome in (("coder", "", unsafe), ("human", text, lacking)):
+        kernel = Kernel(words=words, source=f"{source(text)}// {speaker}\n")
+        turns += [
+            Turn(speaker, kernel), Turn("executor", build(kernel.source)),  # type: ignore[arg-type]
+            Turn("executor", evaluation(kernel.source, outcome)),
+        ]  # fmt: skip
+    return turns
+
+
+PLACES = (
+    in_words, in_a_kernel, in_a_log, in_a_crash, in_a_rejection, in_a_refusal, in_names,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+    folder = tmp_path_factory.mktemp("task")
+    for name, text in (("task.toml", TASK_TOML), ("reference.py", REFERENCE)):
+        (folder / name).write_text(text)
+    (folder / "baseline.cu").write_text(SCALAR)
+    return Setting(load_task(folder), SCALAR, "sglang", "virtual", Limits())
 
 
 def outline(prompt: str) -> list[str]:
-    """Titles of a prompt as who knows fences reads them: what a model may take for ours."""
+    """Titles of a prompt as CommonMark reads it: what a model may take for ours."""
     titles, fence = [], ""
     for line in prompt.split("\n"):
-        ticks = re.match(r"`{3,}", line)
+        mark = re.match(r" {0,3}(`{3,}|~{3,})(.*)", line)
         if fence:
-            fence = "" if line == fence else fence
-        elif ticks:
-            fence = ticks[0]
-        elif re.match(r"#+ ", line):
+            closes = mark and mark[1].startswith(fence) and not mark[2].strip()
+            fence = "" if closes else fence
+        elif mark and not (mark[1][0] == "`" and "`" in mark[2]):
+            fence = mark[1]
+        elif re.match(r" {0,3}(#+ |=+ *$|-{2,} *$|<[/!?a-z])", line):
             titles.append(line.split(":")[0])
     assert not fence, "a fence was left open"
     return titles
+
+
+def plain_prompt(role: RoleName, place: Callable[[str], list[Turn]], setting: Setting) -> str:
+    key = role, place.__name__
+    if key not in PLAIN:
+        PLAIN[key] = brief(role, setting, place(NEUTRAL))
+    return PLAIN[key]
+
+
+PLAIN: dict[tuple[RoleName, str], str] = {}
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
@@ -144,13 +197,27 @@ def test_nothing_changes(setting: Setting, place: Callable[[str], list[Turn]], t
     assert (facts.best(said) is None) == (facts.best(neutral) is None)
     assert (search.parent(said) is None) == (search.parent(neutral) is None)
     for role in MODEL_ROLES:
-        _same_form(role, brief(role, setting, said), brief(role, setting, neutral))
+        _same_form(role, brief(role, setting, said), plain_prompt(role, place, setting))
 
 
 def _same_form(role: RoleName, prompt: str, neutral: str) -> None:
     assert outline(prompt) == outline(neutral), role
     assert read_stamp(prompt) == read_stamp(neutral)
     assert prompt.split("\n")[-1] == neutral.split("\n")[-1]
+
+
+@pytest.mark.parametrize("place", [in_words, in_a_log, in_a_rejection, in_a_refusal, in_names])
+def test_endless_words_leave_room(setting: Setting, place: Callable[[str], list[Turn]]) -> None:
+    """A source is shown whole; words and findings are cut: they would fill every later prompt."""
+    said = [
+        turn if not isinstance(turn.payload, Kernel)
+        else Turn(turn.speaker, turn.payload.model_copy(update={"source": VECTOR}))
+        for turn in place(ENDLESS)
+    ]  # fmt: skip
+    for role in MODEL_ROLES:
+        prompt = brief(role, setting, said)
+        assert len(prompt) < MOST_CHARACTERS, role
+    assert len(question(in_words(ENDLESS), ("planner", "tester"))) < 10_000
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
@@ -170,7 +237,8 @@ def test_the_terminal_shows_text_and_nothing_else(
         for record in read(write_transcript(tmp_path / f"{number}.jsonl", place(text))).records:
             view.show(record)
         shown = out.getvalue()
-        assert not CONTROL.search(shown), repr(text)
+        unseen = [char for char in shown if unicodedata.category(char) in UNSEEN and char != "\n"]
+        assert not unseen, repr(text)
         assert "\N{WHITE HEAVY CHECK MARK}" not in shown
 
 
