@@ -143,15 +143,6 @@ static void release(struct worker *k, uint32_t number) {
   k->arrived = kept;
 }
 
-static void next_epoch(struct worker *k) {
-  if (!k->writer) return;
-  if (++k->epoch < (uint32_t)1 << 26) return;
-  const size_t bytes = (k->launch->shared_limit / k->launch->race_granule + 1) * sizeof *k->writer;
-  memset(k->writer, 0, bytes);
-  memset(k->reader, 0, bytes);
-  k->epoch = 1;
-}
-
 /* Opens what all have reached. Faults if nothing can open. */
 static void open_some(struct worker *k) {
   uint32_t arrived[LANES];
@@ -251,11 +242,12 @@ static void set_up(struct worker *k, const struct launch *launch) {
   k->visits = wide(program.blocks * sizeof *k->visits);
   k->touched = wide(launch->buffer_count * sizeof *k->touched);
   k->atomics = wide(launch->buffer_count * sizeof *k->atomics);
-  if (launch->race_granule && k->warp_count > 1) {
+  if (launch->race_granule && launch->shared_limit) {
     const size_t bytes = (launch->shared_limit / launch->race_granule + 1) * sizeof *k->writer;
     k->writer = wide(bytes), k->reader = wide(bytes);
   }
   for (uint32_t i = 0; i < k->warp_count; i++) {
+    k->granule_bits = __builtin_ctz(launch->race_granule);
     struct warp *w = &k->warps[i];
     w->index = i, w->warps = k->warp_count, w->worker = k, w->launch = launch, w->symbols = launch->symbols, w->params = launch->params;
     w->pending = wide(program.blocks * sizeof *w->pending);

@@ -7,8 +7,9 @@ from astra_chat.tools.virtual_gpu.c_engine.program import Program
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.asynchronous import UNWAITED
+from astra_chat.tools.virtual_gpu.numpy_engine.races import UNKNOWN_SITE, Verb, race_words
 from astra_chat.tools.virtual_gpu.syntax import Instruction
-from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch
 
 _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
@@ -36,7 +37,8 @@ _ERRORS = {
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
 }  # fmt: skip
 _SPACES = ("global", "shared", "local", "param")
-_MANY = 63
+_RACE_VERBS: tuple[Verb, ...] = ("read", "wrote", "at once")
+"""By enum verb of races.c."""
 
 
 def fault_of(
@@ -47,8 +49,8 @@ def fault_of(
     where = [f"kernel {launch.kernel}"]
     if instruction.source:
         where.append(instruction.source)
-    block = _coordinates(found.block, launch.grid)
-    where.append(f"block {block}, thread {_coordinates(thread, launch.block)}")
+    block = machine.coordinates(found.block, launch.grid)
+    where.append(f"block {block}, thread {machine.coordinates(thread, launch.block)}")
     where.append(f"PTX line {instruction.line}: {instruction.text}")
     return Fault(
         _KINDS[found.kind],
@@ -56,12 +58,6 @@ def fault_of(
         cuda_error=_ERRORS.get(found.kind, machine.LAUNCH_FAILURE),
         where=", ".join(where),
     )
-
-
-def _coordinates(linear: int, extent: Dim3) -> tuple[int, int, int]:
-    rest, x = divmod(linear, extent.x)
-    z, y = divmod(rest, extent.y)
-    return x, y, z
 
 
 def _message(
@@ -78,7 +74,7 @@ def _message(
         case 2:
             return f"{_access(found)} at address {found.address:#x}"
         case 3:
-            return _race(found)
+            return _race(program, launch, found)
         case 12:
             return f"{UNWAITED} (shared offset {found.address})"
         case 5:
@@ -126,12 +122,13 @@ def _place(program: Program, launch: Launch, memory: Memory, found: layout.Fault
     return f"{space} offset {found.address}; {limits[space]} bytes are there"
 
 
-def _race(found: layout.Fault) -> str:
-    who = "several warps" if found.other == _MANY else f"warp {found.other - 1}"
-    return (
-        f"shared-memory race: warp {found.warp} {_verb(found)}s {found.detail[3]} bytes "
-        f"that {who} {'wrote' if found.detail[0] else 'read'} since the last barrier"
-    )
+def _race(program: Program, launch: Launch, found: layout.Fault) -> str:
+    known = found.other < min(len(program.instructions), UNKNOWN_SITE)
+    verb, other, many, size, _ = found.detail
+    return race_words(
+        launch, _verb(found), size, _RACE_VERBS[verb], found.warp * WARP_LANES + found.lane, other,
+        bool(many), program.instructions[found.other] if known else None, found.address,
+    )  # fmt: skip
 
 
 def _string(memory: Memory, address: int) -> str:

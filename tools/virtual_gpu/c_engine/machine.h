@@ -21,8 +21,8 @@ struct worker {
   uint32_t warp_count;
   struct arrival *arrivals;
   size_t arrived, room;
-  uint32_t *writer, *reader; /* race check: a stamp for each granule of shared memory, or null */
-  uint32_t epoch;
+  uint64_t *writer, *reader; /* race check: a stamp for each granule of shared memory, or null */
+  uint32_t epoch, granule_bits;
   uint16_t *flying; /* by word of shared memory: copies on their way there; null until the first */
   int64_t in_flight;
   const struct buffer **hints; /* by site: where its last access fell */
@@ -42,7 +42,8 @@ int open_barriers(struct worker *k);
 void hand_over_prints(struct worker *k);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
-                const uint8_t *values);
+                const uint8_t *values, const uint8_t *after);
+void next_epoch(struct worker *k);
 void copies_forget(struct warp *w);
 void copies_free(struct warp *w);
 void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);

@@ -166,9 +166,12 @@ static void store_on_chip(struct warp *w, const struct site *site, enum space sp
   if (space == SHARED) {
     count_shared(w, site, address, m);
     if (w->worker->writer && !site->ordered) {
-      uint8_t before[LANES * 16] ALIGNED;
+      uint8_t before[LANES * 16] ALIGNED, after[LANES * 16] ALIGNED;
       take(site, place, m, before);
-      race_write(w, site, address, m, before, data);
+      give(site, place, m, data);
+      take(site, place, m, after);
+      race_write(w, site, address, m, before, data, after);
+      return;
     }
   }
   give(site, place, m, data);

@@ -73,6 +73,7 @@ struct warp {
   uint64_t *queue;   /* which basic blocks have any */
   void *regs;
   struct copies *copies; /* cp.async on their way; null until the first */
+  uint64_t syncs;        /* how often its lanes met since the last barrier of the block */
   uint64_t steps, cycles, loads, rounds, fresh_rounds;
   uint32_t rounds_here, fresh; /* of the basic block that it is in: load rounds; a sector new to the thread block? */
 };
@@ -144,6 +145,7 @@ double s64_directed(int64_t a, int mode);
 double u64_directed(uint64_t a, int mode);
 double fma_directed(double a, double b, double c, int mode);
 void together(struct warp *w, uint32_t instruction, uint32_t m);
+void meet(struct warp *w, uint32_t m);
 void take_matrix(const void *lines, int matrix, int transposed, uint32_t *out);
 void give_matrix(void *lines, int matrix, int transposed, const uint32_t *in);
 

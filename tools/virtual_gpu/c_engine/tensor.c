@@ -68,6 +68,7 @@ void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct pro
 /* PTX: all threads of a warp execute it, those that have ended included. */
 void together(struct warp *w, uint32_t instruction, uint32_t m) {
   if (m && m != ~0u) fault_at(w, MISSING_LANE, instruction, LOWEST(m));
+  meet(w, m);
 }
 
 /* lines: 16 bytes of each lane; one of the four matrices to or from a register. */

@@ -103,6 +103,7 @@ def _load(code: Code, fragment: Fragment, space: str, active: str, places: Seque
         site = site_of(code, bits // 8, writes=False, ordered=False)
         code.warp(f"load(w, {site}, {space}, {place}, {active}, X{data});")
         found.append(data)
+    code.warp(f"meet(w, {active});")
     found *= fragment.elements // fragment.different
     each = 32 // bits
     for number, target in enumerate(parts(code, code.operand(0), fragment)):
@@ -120,6 +121,7 @@ def _store(code: Code, fragment: Fragment, space: str, active: str, places: Sequ
         data = code.array(part, f"uint{bits}_t")
         site = site_of(code, bits // 8, writes=True, ordered=False)
         code.warp(f"store(w, {site}, {space}, {place}, {active}, {data});")
+    code.warp(f"meet(w, {active});")
 
 
 @family("ldmatrix")
@@ -134,6 +136,7 @@ def load_matrix(code: Code) -> None:
     code.warp(f"together(w, {code.place}, {active});")
     lanes = f"({active} & {(1 << 8 * count) - 1}u)"
     code.warp(f"load(w, {site}, {space}, {where}, {lanes}, X{data});")
+    code.warp(f"meet(w, {active});")
     results = [code.results() for _ in range(count)]
     for matrix, result in enumerate(results):
         code.warp(f"take_matrix(X{data}, {matrix}, {int(transposed)}, X{result});")
@@ -154,3 +157,4 @@ def store_matrix(code: Code) -> None:
         code.warp(f"give_matrix(X{data}, {matrix}, {int(transposed)}, {word});")
     lanes = f"({active} & {(1 << 8 * count) - 1}u)"
     code.warp(f"store(w, {site}, {space}, {where}, {lanes}, X{data});")
+    code.warp(f"meet(w, {active});")

@@ -5,6 +5,7 @@
  * groups of a warp may be here at once, each with its own mask: those are not checked. */
 void members(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *named) {
   if (!m) return;
+  meet(w, m);
   uint32_t mask = 0, agree = 1, unnamed = 0;
   LANES_OF(m, l) mask = named[l] > mask ? named[l] : mask;
   LANES_OF(m, l) {

@@ -119,11 +119,11 @@ class Frame:
     def describe_lane(self, lane: int) -> str:
         """`lane` counts through [blocks, threads]: the block and the thread in CUDA's terms."""
         row, thread = divmod(lane, self.shape[1])
-        block = _coordinates(int(self.blocks[row]), self.launch.grid)
-        return f"block {block}, thread {_coordinates(thread, self.launch.block)}"
+        block = coordinates(int(self.blocks[row]), self.launch.grid)
+        return f"block {block}, thread {coordinates(thread, self.launch.block)}"
 
 
-def _coordinates(linear: int, extent: Dim3) -> tuple[int, int, int]:
+def coordinates(linear: int, extent: Dim3) -> tuple[int, int, int]:
     rest, x = divmod(linear, extent.x)
     z, y = divmod(rest, extent.y)
     return x, y, z

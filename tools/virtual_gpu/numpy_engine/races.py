@@ -1,5 +1,7 @@
-"""Races on shared memory between warps: two accesses to the same bytes, one of them a write that
-changes them, with no barrier in between.
+"""Races on shared memory: two accesses of different threads to the same bytes, one of them a write
+that changes them, and nothing in between that orders them. Between warps that is a barrier of the
+block; within a warp also __syncwarp() and all that its lanes do together (shuffles, votes, tensor
+cores): since Volta the lanes of a warp need not run in step.
 
 Storing the value that is already there is no race: no order of the accesses can be told apart.
 """
@@ -7,7 +9,7 @@ Storing the value that is already there is no race: no order of the accesses can
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,50 +18,78 @@ from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Index, Site, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.types import WARP_LANES
+from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Launch
 
-_MANY = 63
-"""In place of a warp: several warps read it."""
-_SHIFT = np.uint32(6)
-Stamps = NDArray[np.uint32]
+Stamps = NDArray[np.uint64]
+_SITE, _LANE, _SYNC, _WARP, _EPOCH = (np.uint64(shift) for shift in (0, 16, 22, 38, 44))
+"""First bit of each part of a stamp: which instruction (16 bits), lane (5), how often the warp's
+lanes had met (16), warp (5), how many barriers of the block had opened (20)."""
+_ONE = np.uint64(1)
+_SEVERAL = _ONE << np.uint64(21)
+"""Several lanes of the warp; of a writer: they wrote the same value."""
+_MANY = _ONE << np.uint64(43)
+"""Several warps."""
+UNKNOWN_SITE = 0xFFFF
+_MOST_SYNCS = 0xFFFF
+Verb = Literal["read", "wrote", "at once"]
+"""What the earlier access did; "at once": both are stores of one instruction."""
 
 
 class RaceCheck:
-    """Remembers for each granule of shared memory who wrote and who read it since which barrier.
-
-    A stamp is epoch * 64 + warp + 1; epochs count the barriers of a block.
-    """
+    """Remembers for each granule of shared memory who wrote and who read it last, and when."""
 
     def __init__(self, shape: tuple[int, int], shared_bytes: int, granule: int) -> None:
         granules = shared_bytes // granule
         self._granule = granule
-        self._writer: Stamps = np.zeros(granules, np.uint32)
-        self._reader: Stamps = np.zeros(granules, np.uint32)
-        warps = np.arange(shape[1], dtype=np.uint32)[None, :] // np.uint32(WARP_LANES)
-        self._stamps: Stamps = np.broadcast_to(warps + np.uint32(65), shape).copy()
+        self._writer: Stamps = np.zeros(granules, np.uint64)
+        self._reader: Stamps = np.zeros(granules, np.uint64)
+        warp, lane = np.divmod(np.arange(shape[1], dtype=np.uint64)[None, :], np.uint64(WARP_LANES))
+        first = (_ONE << _EPOCH) | (warp << _WARP) | (lane << _LANE)
+        self._stamps: Stamps = np.broadcast_to(first, shape).copy()
+        self._syncs = 0
+        self._sites: list[Site] = []
+        self._numbers: dict[int, int] = {}
 
     def advance(self, rows: NDArray[np.bool_]) -> None:
         """A barrier of these blocks opened."""
-        self._stamps[rows] += np.uint32(64)
+        no_syncs = ~(np.uint64(_MOST_SYNCS) << _SYNC)
+        self._stamps[rows] = (self._stamps[rows] & no_syncs) + (_ONE << _EPOCH)
+
+    def synced(self, active: Active) -> None:
+        """Lanes of these warps met: __syncwarp() or the like. Orders the whole warp, named or not:
+        rather miss a race than see one that is none."""
+        self._syncs += 1
+        if self._syncs % _MOST_SYNCS == 0:
+            self.advance(np.ones(self._stamps.shape[0], np.bool_))
+        elif active.dense:
+            self._stamps += _ONE << _SYNC
+        else:
+            warps = active.mask.reshape(-1, WARP_LANES).any(axis=1)
+            self._stamps.reshape(-1, WARP_LANES)[warps] += _ONE << _SYNC
 
     def read(self, f: Frame, site: Site, index: Index, active: Active) -> None:
         if site.ordered:
             return
-        mine: Stamps = select(self._stamps, active, f.shape)
+        mine = self._mine(f, site, active)
         for granules in self._granules(site, index):
-            writer = self._writer[granules]
-            clash = _others(writer, mine)
+            writers = self._writer[granules]
+            clash = _writers_clash(writers, mine)
             if clash.any():
-                raise self._fault(f, site, active, int(np.argmax(clash)), writer, "wrote")
-            self._note_reader(granules, mine)
+                raise self._fault(f, site, index, active, int(np.argmax(clash)), writers, "wrote")
+            self._note_readers(granules, mine)
 
-    def _note_reader(self, granules: Index, mine: Stamps) -> None:
-        many = (mine & ~np.uint32(63)) | np.uint32(_MANY)
-        stamp = np.where(_others(self._reader[granules], mine), many, mine)
+    def _note_readers(self, granules: Index, mine: Stamps) -> None:
+        stamp = _joined(mine, self._reader[granules])
         self._reader[granules] = stamp
-        lost = self._reader[granules] != stamp
+        last = self._reader[granules]
+        lost = last != stamp
         if lost.any():
-            self._reader[granules[lost]] = many[lost]
+            where, last, mine = granules[lost], last[lost], mine[lost]
+            apart = last ^ mine
+            inside, outside = _within(apart), _between(apart)
+            self._reader[where[inside]] = last[inside] | _SEVERAL
+            self._reader[where[outside]] = last[outside] | _MANY
 
     def write(
         self,
@@ -74,23 +104,35 @@ class RaceCheck:
         """before, after: what the bytes held round the store; values: what each lane stored."""
         if site.ordered:
             return
-        mine: Stamps = select(self._stamps, active, f.shape)
+        mine = self._mine(f, site, active)
         changed, overwritten = _differ(before, values), _differ(after, values)
         for granules in self._granules(site, index):
-            earlier = self._writer[granules]
+            earlier, readers = self._writer[granules], self._reader[granules]
             self._writer[granules] = mine
-            met = (
-                (earlier, changed, "wrote"),
-                (self._reader[granules], changed, "read"),
-                (self._writer[granules], overwritten, "wrote"),
+            last = self._writer[granules]
+            met: tuple[tuple[Stamps, NDArray[np.bool_], Verb], ...] = (
+                (earlier, _writers_clash(earlier, mine) & changed, "wrote"),
+                (readers, _clash(readers, mine) & changed, "read"),
+                (last, _clash(last, mine) & overwritten, "at once"),
             )
-            for stamps, matters, verb in met:
-                clash = _others(stamps, mine) & matters
+            for stamps, clash, verb in met:
                 if clash.any():
-                    raise self._fault(f, site, active, int(np.argmax(clash)), stamps, verb)
+                    raise self._fault(f, site, index, active, int(np.argmax(clash)), stamps, verb)
             if not changed.all():
                 self._writer[granules] = earlier
                 self._writer[granules[changed]] = mine[changed]
+                last = self._writer[granules]
+            alike = changed & _within(last ^ mine)
+            if alike.any():
+                self._writer[granules[alike]] |= _SEVERAL
+
+    def _mine(self, f: Frame, site: Site, active: Active) -> Stamps:
+        if id(site) not in self._numbers:
+            self._numbers[id(site)] = min(len(self._sites), UNKNOWN_SITE)
+            self._sites.append(site)
+        return np.asarray(
+            select(self._stamps, active, f.shape) | np.uint64(self._numbers[id(site)])
+        )
 
     def _granules(self, site: Site, index: Index) -> Iterator[Index]:
         each = site.size // self._granule
@@ -98,22 +140,92 @@ class RaceCheck:
             yield index * each + part
 
     def _fault(
-        self, f: Frame, site: Site, active: Active, lane: int, stamps: Stamps, verb: str
+        self, f: Frame, site: Site, index: Index, active: Active, lane: int, met: Stamps, verb: Verb
     ) -> Exception:
         number = lane_number(active, lane)
-        mine = number % f.shape[1] // WARP_LANES
-        other = int(stamps[lane]) % 64
-        who = "several warps" if other == _MANY else f"warp {other - 1}"
-        message = (
-            f"shared-memory race: warp {mine} {site.verb}s {site.size} bytes that {who} {verb} "
-            "since the last barrier"
+        stamp = int(met[lane])
+        other = (stamp >> int(_WARP) & 31) * WARP_LANES + (stamp >> int(_LANE) & 31)
+        known = stamp & UNKNOWN_SITE
+        origin = int(select(f.shared.origin, active, f.shape)[lane])
+        message = race_words(
+            f.launch,
+            site.verb,
+            site.size,
+            verb,
+            number % f.shape[1],
+            other,
+            bool(stamp & int(_MANY)),
+            self._sites[known].instruction if known != UNKNOWN_SITE else None,
+            int(index[lane]) * site.size - origin,
         )
         return f.fault(site.instruction, "race", message, machine.LAUNCH_FAILURE, number)
 
 
-def _others(stamps: Stamps, mine: Stamps) -> NDArray[np.bool_]:
-    """Where a stamp is of the same epoch and of another warp."""
-    return np.asarray(((stamps >> _SHIFT) == (mine >> _SHIFT)) & (stamps != mine))
+def race_words(
+    launch: Launch,
+    does: str,
+    size: int,
+    verb: Verb,
+    thread: int,
+    other: int,
+    many: bool,
+    instruction: Instruction | None,
+    offset: int,
+) -> str:
+    """thread: who reads or writes (`does`); other: who did before, one of several if `many`; both
+    linear in their block. instruction: that of the other. offset: in shared memory."""
+    mine, others = thread // WARP_LANES, other // WARP_LANES
+    if many or mine != others:
+        who = "several warps" if many else f"warp {others}"
+        did = "read" if verb == "read" else "wrote"
+        words = f"warp {mine} {does}s {size} bytes that {who} {did} since the last barrier"
+    elif verb == "at once":
+        words = f"two lanes of warp {mine} write different values to the same {size} bytes at once"
+    else:
+        words = (
+            f"a lane of warp {mine} {does}s {size} bytes that another lane of it {verb}, and no "
+            "__syncwarp() lies between"
+        )
+    where = [] if instruction is None else [instruction.source or f"PTX line {instruction.line}"]
+    if other != thread:
+        thread_of_it = machine.coordinates(other, launch.block)
+        where.append(f"thread {thread_of_it} of the same kernel and block")
+    where.append(f"shared offset {offset}")
+    return f"shared-memory race: {words}; the other access: {', '.join(where)}"
+
+
+def _between(apart: Stamps) -> NDArray[np.bool_]:
+    """apart: two stamps, xor. Of different warps and the same epoch?"""
+    return np.asarray((apart - (_ONE << _WARP)) < ((_ONE << _EPOCH) - (_ONE << _WARP)))
+
+
+def _within(apart: Stamps) -> NDArray[np.bool_]:
+    """Of different lanes of a warp that has not met since?"""
+    return np.asarray((apart - (_ONE << _LANE)) < ((_ONE << _SYNC) - (_ONE << _LANE)))
+
+
+def _clash(stamps: Stamps, mine: Stamps) -> NDArray[np.bool_]:
+    apart = stamps ^ mine
+    return _between(apart) | _within(apart)
+
+
+def _writers_clash(writers: Stamps, mine: Stamps) -> NDArray[np.bool_]:
+    """Of lanes that wrote the same value, one's own may be among them."""
+    clash = _clash(writers, mine)
+    if clash.any():
+        clash &= _between(writers ^ mine) | ((writers & _SEVERAL) == 0)
+    return clash
+
+
+def _joined(mine: Stamps, known: Stamps) -> Stamps:
+    """Stamps of new readers, with what they have to keep of those before."""
+    apart = known ^ mine
+    inside, outside = _within(apart), _between(apart)
+    if inside.any():
+        mine = np.where(inside, mine | _SEVERAL, mine)
+    if outside.any():
+        mine = np.where(outside, mine | _MANY, mine)
+    return mine
 
 
 def _differ(left: Array, right: Array) -> NDArray[Any]:

@@ -120,7 +120,7 @@ def _frame(
     shared = make_arena("shared", shape[0], shared_limit, (shape[0], 1))
     local = make_arena("local", shape[0] * shape[1], program.local_bytes, shape)
     races = None
-    if program.shared_granule and shared_limit and shape[1] > WARP_LANES:
+    if program.shared_granule and shared_limit:
         races = RaceCheck(shape, shared.data.size, program.shared_granule)
     return Frame(
         launch=launch,

@@ -64,8 +64,16 @@ def _encode(value: Array, form: str, saturates: bool) -> Array:
     return narrow(value)
 
 
+def _meet(f: Frame, active: Active) -> None:
+    """A lane gives addresses for the others: what it touches is touched before and after those of
+    all."""
+    if f.races is not None:
+        f.races.synced(active)
+
+
 def _together(f: Frame, code: Code, active: Active) -> None:
     """PTX: all threads of a warp execute it, those that have ended included. Raises Fault."""
+    _meet(f, active)
     here = rows(f, active.mask)
     torn = here & ~here.all(axis=1, keepdims=True)
     if torn.any():
@@ -166,6 +174,7 @@ def _load(
             np.broadcast_to(fetch(f, _places(f, fragment, order, base, stride, e), active), f.shape)
             for e in range(fragment.different)
         ]
+        _meet(f, active)
         copies = fragment.elements // fragment.different
         words = np.stack(found * copies, axis=2).view(np.uint32)
         for place, write in enumerate(writes):
@@ -192,6 +201,7 @@ def _store(
         for e in range(fragment.different):
             values = select(np.ascontiguousarray(elements[..., e]), active, f.shape)
             put(f, _places(f, fragment, order, base, stride, e), values, active)
+        _meet(f, active)
 
     return step
 
@@ -228,6 +238,7 @@ def load_matrix(code: Code) -> Step:
             return
         _together(f, code, active)
         found = np.broadcast_to(fetch(f, address(f), _rows_of(f, active, count)), f.shape)
+        _meet(f, active)
         halves = np.ascontiguousarray(found).view(np.uint16).reshape(-1, 4, 8, 8)
         if transposed:
             halves = halves.transpose(0, 1, 3, 2)
@@ -266,5 +277,6 @@ def store_matrix(code: Code) -> Step:
         lines = np.ascontiguousarray(halves).view(np.complex128).reshape(f.shape)
         lanes = _rows_of(f, active, count)
         put(f, address(f), select(lines, lanes, f.shape), lanes)
+        _meet(f, active)
 
     return step

@@ -75,8 +75,67 @@ def test_between_warps(body: str, expected: bool) -> None:
     assert race(body) == expected
 
 
-def test_lanes_of_one_warp_do_not_race() -> None:
-    assert not race("st.shared.u32 [tile], %r0; ld.shared.u32 %r4, [tile];", threads=32)
+WITHIN = [
+    # In one instruction: different values for one place, or the same.
+    ("st.shared.u32 [tile], %r0;", True),
+    ("st.shared.u32 [tile], 7;", False),
+    ("st.shared.u32 [tile], 31; bar.warp.sync -1; st.shared.u32 [tile], %r0;", True),
+    ("st.shared.u32 [tile], 0; bar.warp.sync -1; st.shared.u32 [tile], %r0;", True),
+    # Each lane its own, twice, and those of others; with and without a meeting.
+    ("st.shared.u32 [%r3], %r0; ld.shared.u32 %r4, [%r3]; st.shared.u32 [%r3], %r4;", False),
+    ("st.shared.u32 [%r3], %r0; ld.shared.u32 %r4, [%r5];", True),
+    ("st.shared.u32 [%r3], %r0; bar.warp.sync -1; ld.shared.u32 %r4, [%r5];", False),
+    ("st.shared.u32 [%r3], %r0; shfl.sync.idx.b32 %r4, %r0, 0, 31, -1; "
+     "ld.shared.u32 %r4, [%r5];", False),
+    ("st.shared.u32 [%r3], %r0; vote.sync.ballot.b32 %r4, %p0, -1; "
+     "ld.shared.u32 %r4, [%r5];", False),
+    ("st.shared.u32 [%r3], %r0; membar.cta; ld.shared.u32 %r4, [%r5];", True),
+    ("st.shared.u32 [%r3], %r0; bar.sync 0; ld.shared.u32 %r4, [%r5];", False),
+    # A read, then a write by another lane; by one of many that read.
+    ("ld.shared.u32 %r4, [%r5]; st.shared.u32 [%r3], %r0;", True),
+    ("ld.shared.u32 %r4, [%r5]; bar.warp.sync -1; st.shared.u32 [%r3], %r0;", False),
+    ("ld.shared.u32 %r4, [tile]; @%p2 st.shared.u32 [tile], 1;", True),
+    ("ld.shared.u32 %r4, [tile]; bar.warp.sync -1; @%p2 st.shared.u32 [tile], 1;", False),
+    ("@%p2 st.shared.u32 [tile], 1; @%p2 ld.shared.u32 %r4, [tile];", False),
+    # All wrote the same value: each may read its own. Storing what is there changes nothing.
+    ("st.shared.u32 [tile], 5; ld.shared.u32 %r4, [tile];", False),
+    ("st.shared.u32 [tile], 5; bar.warp.sync -1; ld.shared.u32 %r4, [tile]; "
+     "@%p2 st.shared.u32 [tile], 5;", False),
+    # Branches that meet again order nothing.
+    ("@%p2 bra there; st.shared.u32 [%r3], 1; there: @%p2 ld.shared.u32 %r4, [tile+8];", True),
+    # Several bytes of one word; volatile and atomic accesses.
+    ("cvt.u16.u32 %h0, %r0; mov.u32 %r3, tile; add.u32 %r3, %r3, %r0; st.shared.u8 [%r3], %h0; "
+     "ld.shared.u8 %h1, [%r3];", False),
+    ("st.volatile.shared.u32 [%r3], %r0; ld.volatile.shared.u32 %r4, [%r5];", False),
+    ("atom.shared.add.u32 %r4, [tile], 1;", False),
+]  # fmt: skip
+NEIGHBOUR = (
+    "xor.b32 %r5, %r0, 1; shl.b32 %r5, %r5, 2; mov.u32 %r6, tile; add.u32 %r5, %r5, %r6; "
+    "setp.eq.u32 %p2, %r0, 3; "
+)
+
+
+@pytest.mark.parametrize(("body", "expected"), WITHIN, ids=range(len(WITHIN)))
+def test_within_a_warp(body: str, expected: bool) -> None:
+    assert race(NEIGHBOUR + body, threads=32) == expected
+
+
+def test_both_sides_are_named() -> None:
+    bench = Bench(
+        parse(f"{HEAD}{NEIGHBOUR}st.shared.u32 [%r3], %r0;\nld.shared.u32 %r4, [%r5]; ret; }}")
+    )
+    with pytest.raises(Fault) as within:
+        bench.launch("kernel", 2, 32, np.zeros(1, np.int32), counters=False)
+    for part in ("a lane of warp 0 reads 4 bytes that another lane of it wrote",
+                 "no __syncwarp() lies between; the other access: PTX line 7, "
+                 "thread (1, 0, 0) of the same kernel and block, shared offset 4"):  # fmt: skip
+        assert part in str(within.value)
+    assert "block (0, 0, 0), thread (0, 0, 0), PTX line 8" in within.value.where
+    bench = Bench(
+        parse(f"{HEAD}@%p1 st.shared.u32 [tile], 1;\n@%p0 ld.shared.u32 %r4, [tile]; ret; }}")
+    )
+    with pytest.raises(Fault, match=r"PTX line 7, thread \(\d+, 0, 0\) of the same"):
+        bench.launch("kernel", 2, 64, np.zeros(1, np.int32), counters=False)
 
 
 def test_blocks_have_shared_memory_of_their_own() -> None:
