@@ -74,7 +74,8 @@ class BodyParser:
         for index in range(scope.first, len(body)):
             statement = body[index]
             if isinstance(statement, Label):
-                body[index] = Label(scope.labels.get(statement.name, statement.name))
+                name = scope.labels.get(statement.name, statement.name)
+                body[index] = replace(statement, name=name)
             else:
                 operands = tuple(rename(o, {}, scope.labels) for o in statement.operands)
                 body[index] = replace(statement, operands=operands)
@@ -94,10 +95,18 @@ class BodyParser:
         elif token.text in _VARIABLES:
             for variable in cursor.variables(token.text[1:]):
                 self._variable(variable)
-        elif token.text in (".pragma", ".callprototype", ".calltargets"):
+        elif token.text == ".pragma":
+            self._pragma()
+        elif token.text in (".callprototype", ".calltargets"):
             cursor.skip_past(";")
         else:
             raise cursor.error(f"{token.text!r} in a function", token)
+
+    def _pragma(self) -> None:
+        body = self._function.body
+        if "nounroll" in self._cursor.peek.text and body and isinstance(body[-1], Label):
+            body[-1] = replace(body[-1], nounroll=True)
+        self._cursor.skip_past(";")
 
     def _variable(self, variable: Variable) -> None:
         unique = self._unique(variable.name)

@@ -53,10 +53,12 @@ class Constants:
     scattered_store: float = 2.56
     pace: float = 3.68
     """Cycles between a lone warp's machine instructions, whatever they wait for."""
-    atomic_ns: float = 0.097
-    """For each single thread's operation on one region of L2."""
-    spread_atomic_ns: float = 0.00135
-    """For each single thread's operation anywhere."""
+    atomic_ns: float = 0.65
+    """For each turn of atomics on one region of L2."""
+    float_atomic_ns: float = 1.77
+    """For each turn of floats on one sector: the sum before must be there."""
+    spread_atomic_ns: float = 0.0115
+    """For each turn anywhere."""
     ramp_us: float = 0.355
     """Of a launch that touches memory at all, beyond that of an empty one."""
     shuffle_turns: float = 1.8
@@ -243,8 +245,9 @@ def _throughputs(
         "atomics": 1e-3
         * shape.scale
         * max(
-            constants.atomic_ns * counters.atomic_hottest_lanes,
-            constants.spread_atomic_ns * counters.atomic_lanes,
+            constants.atomic_ns * counters.atomic_hottest_turns,
+            constants.float_atomic_ns * counters.atomic_float_turns,
+            constants.spread_atomic_ns * counters.atomic_turns,
         ),
     }
 
@@ -295,7 +298,7 @@ def _why(
         f" shared-memory request (1 is free of conflicts) take {us}",
         "latency": f"a warp waits for {c.dependent_load_rounds} loads one after the other and runs"
         f" {c.critical_path_instructions} instructions{turns}: {us}",
-        "atomics": f"{c.atomic_hottest_lanes * shape.scale:.3g} atomic operations on one region"
+        "atomics": f"{c.atomic_hottest_turns * shape.scale:.3g} turns of atomic operations on one region"
         f" of L2 wait for each other: {us}",
         "launch": f"starting {shape.blocks} blocks takes {us}",
     }[limiter]

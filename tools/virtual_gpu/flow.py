@@ -66,6 +66,8 @@ Terminator = Jump | Branch | Switch | Suspend | Leave
 class BasicBlock:
     body: list[Instruction] = field(default_factory=list)
     end: Terminator = field(default_factory=Leave)
+    nounroll: bool = False
+    """Begins a loop that ptxas must not unroll."""
 
     @property
     def only_leaves(self) -> bool:
@@ -177,6 +179,7 @@ class _Builder:
                 following = self._begin()
                 self._blocks[following - 1].end = Jump(following)
                 self._labels[statement.name] = following
+                self._last.nounroll = statement.nounroll
             else:
                 self._add(statement)
         for resolve in self._later:

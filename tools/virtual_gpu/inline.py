@@ -145,7 +145,7 @@ def _renamed(
     body: list[Statement] = []
     for statement in function.body:
         if isinstance(statement, Label):
-            body.append(Label(symbols[statement.name]))
+            body.append(dataclasses.replace(statement, name=symbols[statement.name]))
             continue
         for register in _mentioned(statement):
             fresh = Register(register.name + suffix, register.type)

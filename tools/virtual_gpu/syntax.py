@@ -114,6 +114,8 @@ class Instruction:
 @dataclass(frozen=True, slots=True)
 class Label:
     name: str
+    nounroll: bool = False
+    """Whether `.pragma "nounroll"` stands behind it: ptxas leaves that loop as it is."""
 
 
 Statement = Instruction | Label

@@ -75,8 +75,13 @@ class Counters:
     store_buffer_sectors: int = 0
     atomic_lanes: int = 0
     """Single threads' atomic operations on global memory."""
-    atomic_hottest_lanes: int = 0
+    atomic_turns: int = 0
+    """Of L2's units: one for each sector of a request, more where lanes want one address; one for a
+    warp that works on a single integer, which ptxas gathers."""
+    atomic_hottest_turns: int = 0
     """Of these, those on the busiest ATOMIC_REGION_BYTES of a buffer."""
+    atomic_float_turns: int = 0
+    """Those of floats on the busiest sector: each waits for the sum before."""
     shared_requests: int = 0
     shared_wavefronts: int = 0
     """One a request without bank conflicts."""

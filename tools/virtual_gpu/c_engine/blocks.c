@@ -36,8 +36,10 @@ static void visit(struct warp *w, int block, uint32_t m) {
   w->cycles += mix->cycles;
   w->loads += mix->loads;
   w->rounds += mix->rounds;
-  if (w->fresh) w->fresh_rounds += w->rounds_here;
-  w->fresh = 0, w->rounds_here = mix->rounds;
+  if (mix->head) {
+    if (w->fresh) w->fresh_rounds += w->rounds_here;
+    w->fresh = 0, w->rounds_here = mix->rounds;
+  }
   k->visits[block]++;
   k->counters.lane_instructions += (uint64_t)mix->instructions * __builtin_popcount(m);
 }

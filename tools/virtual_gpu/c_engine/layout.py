@@ -49,7 +49,8 @@ _COUNTERS = (
     "lane_instructions load_requests load_sectors load_bytes store_requests store_sectors "
     "store_bytes shared_requests shared_wavefronts barriers divergent_branches "
     "block_sectors atomic_lanes load_lines store_lines "
-    "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds hottest_lanes"
+    "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds "
+    "atomic_turns hottest_turns float_turns"
 ).split()
 
 
@@ -76,7 +77,9 @@ class Counters(ctypes.Structure):
     longest_loads: int
     longest_rounds: int
     fresh_rounds: int
-    hottest_lanes: int
+    atomic_turns: int
+    hottest_turns: int
+    float_turns: int
 
 
 class Launch(ctypes.Structure):

@@ -5,7 +5,8 @@
 #include <stddef.h>
 #include "simt.h"
 
-#define REGION_BYTES 4096
+#define REGION_BYTES 512
+#define FLOAT_ATOMIC 2 /* site.ordered */
 
 struct arrival {
   struct warp *warp;
@@ -28,7 +29,7 @@ struct worker {
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits;
   uint32_t **touched; /* by buffer and sector: the thread block that last read it, as a number from 1 */
-  uint64_t **atomics; /* by buffer and region: single threads' operations */
+  uint64_t **atomics; /* by buffer and sector: turns, and turns of floats */
   uint32_t turn;      /* number of the thread block */
   struct counters counters;
   struct print *prints; /* what the lanes print; null until the first */
@@ -49,7 +50,8 @@ void copies_free(struct warp *w);
 void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, uint64_t last);
-void count_atomic(struct warp *w, const struct buffer *buffer, uint64_t address);
+void count_atomics(struct warp *w, const struct site *site, const struct buffer *const *buffers, const uint64_t *address,
+                   uint32_t m);
 void count_regions(struct worker *k);
 void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 

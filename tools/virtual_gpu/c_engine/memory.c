@@ -220,8 +220,11 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
     count_global(w, site, address, m);
     const struct buffer *buffer = checked(w, site, address, m);
     mark_each(w, site, buffer, address, m);
-    if (w->launch->visits)
-      LANES_OF(m, l) count_atomic(w, buffer ? buffer : find(w->launch, address[l]), address[l]);
+    if (w->launch->visits) {
+      const struct buffer *buffers[LANES];
+      EACH buffers[l] = buffer ? buffer : find(w->launch, address[l]);
+      count_atomics(w, site, buffers, address, m);
+    }
     memcpy(found, address, sizeof found);
   } else {
     on_chip(w, site, space, address, m, found);

@@ -87,12 +87,16 @@ def _form(code: Code, operand: Operand) -> _Form:
     return form
 
 
-def site_of(code: Code, size: int, *, writes: bool, ordered: bool) -> str:
+def site_of(code: Code, size: int, *, writes: bool, ordered: int) -> str:
     number = len(code.unit.sites)
     code.unit.sites.append(
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
+
+
+FLOAT_ATOMIC = 2
+"""Of `ordered`: machine.h."""
 
 
 def c_space(space: str) -> str:
@@ -242,7 +246,8 @@ def atomic(code: Code) -> None:
     ]
     active = code.active()
     places, old = code.results("uint64_t"), code.results(raw)
-    site = site_of(code, bits // 8, writes=True, ordered=True)
+    kind = FLOAT_ATOMIC if "f" in type_name else 1
+    site = site_of(code, bits // 8, writes=True, ordered=kind)
     code.warp(
         f"{{ const uint32_t who = {active}; atomic_places(w, {site}, {c_space(space)}, {where}, "
         f"who, (uint8_t **)X{places}); for (uint32_t l = 0; l < LANES; l++) if (who >> l & 1) {{ "

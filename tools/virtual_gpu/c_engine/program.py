@@ -131,7 +131,7 @@ def _table(c_type: str, name: str, rows: Sequence[str]) -> list[str]:
 
 def _mixes(reference: numpy_engine.Program, firsts: list[int]) -> list[str]:
     return [
-        f"{{{b.mix.instructions}, {b.mix.cycles}, {b.mix.loads}, {b.mix.load_rounds}, "
-        f"{int(b.only_leaves)}, {first}u}}"
+        f"{{{b.mix.instructions}, {b.mix.cycles}, {b.mix.loads}, {b.mix.round_parts}, "
+        f"{int(b.mix.head)}, {int(b.only_leaves)}, {first}u}}"
         for b, first in zip(reference.blocks, firsts, strict=True)
     ]

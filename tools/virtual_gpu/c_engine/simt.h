@@ -31,9 +31,9 @@ struct fault {
 struct counters {
   uint64_t lane_instructions, load_requests, load_sectors, load_bytes, store_requests, store_sectors, store_bytes,
       shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, atomic_lanes, load_lines, store_lines, longest_instructions,
-      longest_cycles, longest_loads, longest_rounds, fresh_rounds, hottest_lanes;
+      longest_cycles, longest_loads, longest_rounds, fresh_rounds, atomic_turns, hottest_turns, float_turns;
 };
-struct mix { uint32_t instructions, cycles, loads, rounds, only_leaves, instruction; };
+struct mix { uint32_t instructions, cycles, loads, rounds, head, only_leaves, instruction; };
 struct site { uint32_t instruction, number; uint8_t size, writes, ordered; };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction; };
 

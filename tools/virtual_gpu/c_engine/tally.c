@@ -47,21 +47,51 @@ void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, 
     if (touched[sector] != k->turn) touched[sector] = k->turn, k->counters.block_sectors++, w->fresh = 1;
 }
 
-void count_atomic(struct warp *w, const struct buffer *buffer, uint64_t address) {
+/* A sector of a request takes as many turns as its most wanted address has lanes; a warp's integers at one address
+   are gathered to one. */
+void count_atomics(struct warp *w, const struct site *site, const struct buffer *const *buffers, const uint64_t *address,
+                   uint32_t m) {
   struct worker *k = w->worker;
-  uint64_t *lanes = counts_of((void **)&k->atomics[buffer - w->launch->buffers],
-                              (buffer->end - buffer->address) / REGION_BYTES + 1, sizeof *lanes);
-  lanes[(address - buffer->address) / REGION_BYTES]++;
-  k->counters.atomic_lanes++;
+  const int floats = site->ordered == FLOAT_ATOMIC;
+  uint32_t done = 0;
+  LANES_OF(m, l) {
+    if (done >> l & 1) continue;
+    const struct buffer *buffer = buffers[l];
+    const uint64_t sector = address[l] / 32, first = buffer->address / 32;
+    uint32_t turns = 0, alone = !floats;
+    LANES_OF(m, o) {
+      if (buffers[o] != buffer) continue;
+      alone &= address[o] == address[l];
+      if (address[o] / 32 != sector) continue;
+      uint32_t same = 0;
+      LANES_OF(m, p) same += address[p] == address[o];
+      turns = same > turns ? same : turns, done |= 1u << o;
+    }
+    if (alone) turns = 1;
+    const uint64_t sectors = (buffer->end + 31) / 32 - first + 1;
+    uint64_t *counts = counts_of((void **)&k->atomics[buffer - w->launch->buffers], 2 * sectors, sizeof *counts);
+    counts[sector - first] += turns, counts[sectors + sector - first] += floats ? turns : 0;
+    k->counters.atomic_turns += turns;
+  }
+  k->counters.atomic_lanes += __builtin_popcount(m);
 }
 
-/* Launches with atomics on global memory have one worker: its regions are the launch's. */
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Launches with atomics on global memory have one worker: its sectors are the launch's. */
 void count_regions(struct worker *k) {
+  struct counters *c = &k->counters;
   for (uint64_t b = 0; b < k->launch->buffer_count; b++) {
     const struct buffer *buffer = &k->launch->buffers[b];
-    if (!k->atomics[b]) continue;
-    for (uint64_t r = 0; r <= (buffer->end - buffer->address) / REGION_BYTES; r++)
-      if (k->atomics[b][r] > k->counters.hottest_lanes) k->counters.hottest_lanes = k->atomics[b][r];
+    const uint64_t *counts = k->atomics[b], first = buffer->address / 32, sectors = (buffer->end + 31) / 32 - first + 1;
+    if (!counts) continue;
+    uint64_t region = 0;
+    for (uint64_t s = 0; s < sectors; s++) {
+      if (s % (REGION_BYTES / 32) == 0) region = 0;
+      region += counts[s];
+      c->hottest_turns = larger(c->hottest_turns, region);
+      c->float_turns = larger(c->float_turns, counts[sectors + s]);
+    }
   }
 }
 

@@ -34,6 +34,8 @@ class Site:
     writes: bool
     ordered: bool = False
     """Volatile, relaxed or atomic: it may meet other warps' accesses without being a race."""
+    floats: bool = False
+    """An atomic operation on floats."""
 
     @property
     def verb(self) -> str:

@@ -71,7 +71,7 @@ def _atomic(code: Code, *, returns: bool) -> Step:
     write = code.write(0, type_name) if returns else None
     active_lanes = code.active
     dtype = dtype_of(type_name)
-    site = Site(code.instruction, dtype.itemsize, writes=True, ordered=True)
+    site = Site(code.instruction, dtype.itemsize, writes=True, ordered=True, floats="f" in type_name)
 
     def step(f: Frame) -> None:
         active = active_lanes(f)
@@ -119,7 +119,7 @@ def _targets(
                 region.buffer.mark_written(site.size, region.index)
                 if f.tally is not None:
                     f.tally.touch(site, region, addresses)
-                    f.tally.atomic(region, addresses)
+                    f.tally.atomic(region, addresses, lanes, site.floats)
                 chosen = positions if region.chosen is None else positions[region.chosen]
                 yield region.items, region.index, chosen
         else:

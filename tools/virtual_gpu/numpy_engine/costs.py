@@ -8,6 +8,9 @@ operation expands to.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from astra_chat.tools.virtual_gpu.flow import (
     BasicBlock,
     Branch,
@@ -17,6 +20,7 @@ from astra_chat.tools.virtual_gpu.flow import (
     destinations,
     sources,
 )
+from astra_chat.tools.virtual_gpu.regions import is_step
 from astra_chat.tools.virtual_gpu.syntax import Instruction
 
 TENTHS = 10
@@ -33,26 +37,53 @@ _FREE = frozenset({"mov", "cvta"})
 _FUSED = frozenset("and or xor not shl shr add sub lop3 shf".split())
 
 
-def costs(body: list[tuple[Instruction, str]], block: BasicBlock) -> tuple[int, int]:
-    """(slots in tenths, cycles of the longest chain) of a basic block whose instructions have these
-    classes."""
-    slots, issued, longest = 0, 0, 0
+Classed = Sequence[tuple[Instruction, str]]
+"""Instructions with their classes."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """The body of a basic block within a region."""
+
+    body: tuple[tuple[Instruction, str], ...]
+    conditional: bool
+    """Its instructions are predicated: what they write keeps its old value where the guard fails."""
+
+
+def slots(body: Classed, block: BasicBlock, *, ends: bool = True) -> int:
+    """Machine instructions of a basic block, in tenths. `ends`: the block's end is one too."""
+    total = sum(_one(instruction, kind)[0] for instruction, kind in body)
+    if ends and isinstance(block.end, Branch | Switch | Leave | Suspend):
+        total += TENTHS
+    return total
+
+
+def overhead(block: BasicBlock) -> int:
+    """Of its slots, those that a loop spends on being one."""
+    counting = sum(i.family == "setp" or is_step(i) for i in block.body)
+    return TENTHS * (1 + counting)
+
+
+def chain(stretches: Sequence[Stretch], last: BasicBlock) -> int:
+    """Cycles of the longest chain of results through these bodies, one behind the other; at least
+    one for each slot."""
+    issued, longest = 0, 0
     ready: dict[str, int] = {}
-    for instruction, kind in body:
-        mine, wait = _one(instruction, kind)
-        slots += mine
-        issued += mine
-        start = max((ready.get(name, 0) for name in sources(instruction)), default=0)
-        done = start + wait
-        for name in destinations(instruction):
-            ready[name] = done
-        longest = max(longest, done)
-    match block.end:
+    for stretch in stretches:
+        for instruction, kind in stretch.body:
+            mine, wait = _one(instruction, kind)
+            issued += mine
+            start = max((ready.get(name, 0) for name in sources(instruction)), default=0)
+            done = start + wait
+            for name in destinations(instruction):
+                ready[name] = max(done, ready.get(name, 0)) if stretch.conditional else done
+            longest = max(longest, done)
+    match last.end:
         case Branch() | Switch() | Leave():
-            slots, longest = slots + TENTHS, longest + CYCLES["control"]
+            longest += CYCLES["control"]
         case Suspend():
-            slots, longest = slots + TENTHS, longest + CYCLES["barrier"]
-    return slots, max(longest, issued // TENTHS)
+            longest += CYCLES["barrier"]
+    return max(longest, issued // TENTHS)
 
 
 def _one(instruction: Instruction, kind: str) -> tuple[int, int]:

@@ -62,7 +62,7 @@ class FreshRounds:
         self._rounds = np.zeros(warps, np.int64)
 
     def visit(self, warps: Any, rounds: int) -> None:
-        """The warps (an index) enter a basic block with that many rounds of loads."""
+        """The warps (an index) enter a region with that many rounds of loads, or parts of one."""
         self._rounds[warps] += np.where(self._pending[warps], self._here[warps], 0)
         self._pending[warps] = False
         self._here[warps] = rounds

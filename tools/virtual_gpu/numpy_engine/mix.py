@@ -1,8 +1,10 @@
-"""What a basic block costs a warp, read off its instructions."""
+"""What basic blocks cost a warp, read off their instructions."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 from astra_chat.tools.virtual_gpu.flow import (
     BasicBlock,
@@ -14,9 +16,15 @@ from astra_chat.tools.virtual_gpu.flow import (
     sources,
 )
 from astra_chat.tools.virtual_gpu.modifiers import is_type
-from astra_chat.tools.virtual_gpu.numpy_engine.costs import costs
+from astra_chat.tools.virtual_gpu.numpy_engine.costs import Stretch, chain, overhead, slots
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import INTEGERS
-from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
+from astra_chat.tools.virtual_gpu.numpy_engine.tally import ROUND_PARTS, Mix
+from astra_chat.tools.virtual_gpu.regions import (
+    Region,
+    find_regions,
+    is_global_load,
+    is_global_store,
+)
 from astra_chat.tools.virtual_gpu.syntax import Instruction
 
 _CLASSES = {
@@ -64,52 +72,62 @@ def _transfer_class(instruction: Instruction) -> str:
     return "shared" if any(m.startswith("shared") for m in instruction.modifiers) else "global"
 
 
-def instruction_mix(block: BasicBlock) -> Mix:
+def instruction_mixes(blocks: Sequence[BasicBlock]) -> list[Mix]:
+    """One for each block. What a region costs as a whole stands at its first block."""
+    mixes: dict[int, Mix] = {}
+    for region in find_regions(blocks):
+        for index in region.blocks:
+            mixes[index] = _own(blocks[index], region, index == region.blocks[-1])
+        head = region.blocks[0]
+        stretches = [
+            Stretch(tuple((i, class_of(i)) for i in blocks[n].body), n in region.conditional)
+            for n in region.blocks
+        ]
+        turns = region.unrolled
+        longest = chain(stretches * turns, blocks[region.blocks[-1]])
+        rounds = ROUND_PARTS * _load_rounds(stretches * turns) // turns
+        mixes[head] = replace(
+            mixes[head], cycles=-(-longest // turns), round_parts=rounds, head=True
+        )
+    return [mixes[index] for index in range(len(blocks))]
+
+
+def _own(block: BasicBlock, region: Region, last: bool) -> Mix:
+    """What a visit of the block counts for itself."""
     classes = Counter(class_of(instruction) for instruction in block.body)
     match block.end:
         case Branch() | Switch() | Leave():
             classes["control"] += 1
         case Suspend():
             classes["barrier"] += 1
-    loads = sum(map(_is_global_load, block.body))
-    slots, cycles = costs([(i, class_of(i)) for i in block.body], block)
-    return Mix(dict(classes), sum(classes.values()), loads, _load_rounds(block), slots, cycles)
+    loads = sum(map(is_global_load, block.body))
+    used = slots([(i, class_of(i)) for i in block.body], block, ends=last)
+    if region.unrolled > 1:
+        used -= overhead(block) * (region.unrolled - 1) // region.unrolled
+    return Mix(dict(classes), sum(classes.values()), loads, slots=used)
 
 
-def _is_global_load(instruction: Instruction) -> bool:
-    return (
-        instruction.family == "ld"
-        and class_of(instruction) == "global"
-        and ("local" not in instruction.modifiers)
-    )
-
-
-def _load_rounds(block: BasicBlock) -> int:
-    """How often a warp waits for global memory in the block, one wait after the other.
+def _load_rounds(stretches: Sequence[Stretch]) -> int:
+    """How often a warp waits for global memory, one wait after the other.
 
     ptxas moves loads up as far as their addresses, and stores that might alias them, allow; a load
     marked .nc passes stores.
     """
     ready: dict[str, int] = {}
     fence = longest = 0
-    for instruction in block.body:
-        level = max((ready.get(name, 0) for name in sources(instruction)), default=0)
-        if _is_global_load(instruction):
-            start = level if "nc" in instruction.modifiers else max(level, fence)
-            level = start + 1
-            longest = max(longest, level)
-        elif _is_global_store(instruction):
-            stored = (ready.get(name, 0) for name in _all_names(instruction))
-            fence = max(fence, level, *stored)
-        for name in destinations(instruction):
-            ready[name] = level
+    for stretch in stretches:
+        for instruction, _ in stretch.body:
+            level = max((ready.get(name, 0) for name in sources(instruction)), default=0)
+            if is_global_load(instruction):
+                start = level if "nc" in instruction.modifiers else max(level, fence)
+                level = start + 1
+                longest = max(longest, level)
+            elif is_global_store(instruction):
+                stored = (ready.get(name, 0) for name in _all_names(instruction))
+                fence = max(fence, level, *stored)
+            for name in destinations(instruction):
+                ready[name] = max(level, ready.get(name, 0)) if stretch.conditional else level
     return longest
-
-
-def _is_global_store(instruction: Instruction) -> bool:
-    """Or a generic one: only those can alias a global load."""
-    spaces = {m.partition("::")[0] for m in instruction.modifiers}
-    return instruction.family in ("st", "red", "atom") and not spaces & {"shared", "local", "param"}
 
 
 def _all_names(instruction: Instruction) -> set[str]:

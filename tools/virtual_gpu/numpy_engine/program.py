@@ -20,7 +20,7 @@ from astra_chat.tools.virtual_gpu.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Read, Step, Unit
-from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mix
+from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.ptx import shared_layout
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Kernel, Module, type_bits
@@ -130,7 +130,9 @@ def prepare(module: Module, kernel: Kernel) -> Prepared:
 def _translate(module: Module, kernel: Kernel) -> Program:
     found = prepare(module, kernel)
     unit = Unit(kernel.name, local_registers(found.blocks), found.places)
-    translated = tuple(_block(unit, block) for block in found.blocks)
+    mixes = instruction_mixes(found.blocks)
+    pairs = zip(found.blocks, mixes, strict=True)
+    translated = tuple(_block(unit, block, mix) for block, mix in pairs)
     return Program(
         kernel, translated, tuple(unit.widths), found.shared_bytes, found.local_bytes,
         _granule(found.blocks), any(_reads_news(i) for b in found.blocks for i in b.body),
@@ -156,10 +158,10 @@ def _places(module: Module, kernel: Kernel, shared: dict[str, int]) -> dict[str,
     return places | {param.name: Place("param", param.offset) for param in kernel.params}
 
 
-def _block(unit: Unit, block: BasicBlock) -> Block:
+def _block(unit: Unit, block: BasicBlock, mix: Mix) -> Block:
     steps = tuple(Code(unit, instruction).translate() for instruction in block.body)
     instruction = block.body[0] if block.body else getattr(block.end, "instruction", None)
-    return Block(steps, _end(unit, block), instruction_mix(block), instruction)
+    return Block(steps, _end(unit, block), mix, instruction)
 
 
 def _end(unit: Unit, block: BasicBlock) -> End:

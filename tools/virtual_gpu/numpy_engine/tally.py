@@ -14,8 +14,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
 from astra_chat.tools.virtual_gpu.numpy_engine.fresh import FreshRounds
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.numpy_engine.turns import AtomicTurns
 from astra_chat.tools.virtual_gpu.types import (
-    ATOMIC_REGION_BYTES,
     LINE_BYTES,
     SECTOR_BYTES,
     WARP_LANES,
@@ -26,6 +26,8 @@ _SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
 _LINE_SHIFT = np.uint64((LINE_BYTES // SECTOR_BYTES).bit_length() - 1)
 """From sectors."""
 _BANKS = 32
+ROUND_PARTS = 16
+"""Rounds of loads are counted in parts: turns of an unrolled loop share one."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,18 @@ class Mix:
     instructions: int
     loads: int
     """Global load instructions."""
-    load_rounds: int
-    """Longest chain of global loads that wait for each other."""
     slots: int = 0
     """Tenths of a machine instruction."""
+    head: bool = False
+    """First of a region, whose cycles and rounds stand here."""
     cycles: int = 0
     """Of the longest chain of results."""
+    round_parts: int = 0
+    """Longest chain of global loads that wait for each other, in parts of a round."""
+
+
+def whole_rounds(parts: int) -> int:
+    return -(-parts // ROUND_PARTS)
 
 
 @dataclass
@@ -52,14 +60,12 @@ class LaunchTally:
     loaded: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     """By buffer address: which of its sectors were read."""
     stored: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
-    atomics: Counter[tuple[int, int]] = field(default_factory=Counter)
-    """By buffer address and region: single threads' operations."""
+    atomics: AtomicTurns = field(default_factory=AtomicTurns)
 
     def finish(self) -> Counters:
         self.counters.load_buffer_sectors = sum(b.size for b in self.loaded.values())
         self.counters.store_buffer_sectors = sum(b.size for b in self.stored.values())
-        self.counters.atomic_lanes = self.atomics.total()
-        self.counters.atomic_hottest_lanes = max(self.atomics.values(), default=0)
+        self.atomics.finish(self.counters)
         self.counters.unique_load_sectors = _marked(self.loaded)
         self.counters.unique_store_sectors = _marked(self.stored)
         return self.counters
@@ -95,10 +101,11 @@ class Tally:
             self._visits[block] += int(np.count_nonzero(warps))
         self._instructions[warps] += mix.instructions
         self._cycles[warps] += mix.cycles
-        self._fresh.visit(warps, mix.load_rounds)
+        if mix.head:
+            self._fresh.visit(warps, mix.round_parts)
+            self._rounds[warps] += mix.round_parts
         if mix.loads:
             self._loads[warps] += mix.loads
-            self._rounds[warps] += mix.load_rounds
 
     def branch(self, active: Active, taken: NDArray[np.bool_]) -> None:
         """Counts the warps that part at a branch."""
@@ -122,10 +129,12 @@ class Tally:
         counters.critical_path_cycles = max(counters.critical_path_cycles, int(self._cycles.max()))
         counters.critical_path_loads = max(counters.critical_path_loads, int(self._loads.max()))
         counters.dependent_load_rounds = max(
-            counters.dependent_load_rounds, int(self._rounds.max())
+            counters.dependent_load_rounds, whole_rounds(int(self._rounds.max()))
         )
         counters.block_load_sectors += self._fresh.sectors
-        counters.fresh_load_rounds = max(counters.fresh_load_rounds, self._fresh.longest())
+        counters.fresh_load_rounds = max(
+            counters.fresh_load_rounds, whole_rounds(self._fresh.longest())
+        )
 
     def global_access(self, site: Site, address: Array, active: Active) -> None:
         """Requests, sectors and bytes of one instruction."""
@@ -144,13 +153,12 @@ class Tally:
             counters.global_load_bytes += bytes_
             self._fresh.load(address, active)
 
-    def atomic(self, region: Region, addresses: Array) -> None:
-        """Counts lanes by buffer and region of it."""
-        start = region.buffer.address
-        mine = addresses if region.chosen is None else addresses[region.chosen]
-        regions = (mine - np.uint64(start)) // np.uint64(ATOMIC_REGION_BYTES)
-        for at, lanes in zip(*np.unique(regions, return_counts=True), strict=True):
-            self._launch.atomics[start, int(at)] += int(lanes)
+    def atomic(self, region: Region, addresses: Array, active: Active, floats: bool) -> None:
+        """Counts an atomic operation of the active lanes on a part of memory."""
+        warps = np.flatnonzero(active.mask.reshape(-1)) // WARP_LANES
+        if region.chosen is not None:
+            warps, addresses = warps[region.chosen], addresses[region.chosen]
+        self._launch.atomics.add(region.buffer, warps, addresses, floats)
 
     def _places(self, address: Array, active: Active) -> tuple[int, int, int]:
         """Requests, and the different sectors and lines of each, summed."""

@@ -3,14 +3,16 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.virtual_gpu.flow import BasicBlock
-from astra_chat.tools.virtual_gpu.numpy_engine.costs import CYCLES, costs
+from astra_chat.tools.virtual_gpu.numpy_engine.costs import CYCLES, Stretch, chain, slots
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of
 from tests.tools.virtual_gpu.numpy_engine.test_mix import instructions
 
 
 def cost(text: str) -> tuple[int, int]:
+    """(slots in tenths, cycles of the longest chain)."""
     block = BasicBlock(body=list(instructions(text)))
-    return costs([(i, class_of(i)) for i in block.body], block)
+    body = [(i, class_of(i)) for i in block.body]
+    return slots(body, block), chain([Stretch(tuple(body), conditional=False)], block)
 
 
 def test_a_chain_takes_longer_than_the_same_work_side_by_side() -> None:
