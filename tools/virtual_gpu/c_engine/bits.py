@@ -130,3 +130,10 @@ def extend(code: Code) -> None:
     type_name = code.type()
     width = f"at_most({code.read(2, 'u32')}, 32)" if clamps else f"{code.read(2, 'u32')} & 31"
     code.write(0, type_name, f"bfe_{type_name}({code.read(1, type_name)}, 0, {width})")
+
+
+@family("fns")
+def find_set_bit(code: Code) -> None:
+    code.type()
+    mask, base, wanted = code.read(1, "b32"), code.read(2, "u32"), code.read(3, "s32")
+    code.write(0, "b32", f"find_set_bit({mask}, {base}, {wanted})", scalar=True)

@@ -187,3 +187,21 @@ def _dot(code: Code, part: str, picked: range) -> None:
         for place, byte in enumerate(picked)
     )
     code.write(0, "u32", f"{c} + {' + '.join(terms)}")
+
+
+@family("vabsdiff2")
+@family("vabsdiff4")
+def packed_distance(code: Code) -> None:
+    """Distances of 16-bit numbers or bytes, side by side; with .add their sum and c."""
+    parts = int(code.instruction.family[-1])
+    name = "word" if parts == 2 else "byte"
+    code.type()
+    signs = [code.type()[0], code.type()[0]]
+    adds = code.flag("add")
+    a, b, c = code.read(1, "b32"), code.read(2, "b32"), code.read(3, "u32")
+    terms = (
+        f"(uint32_t)distance({name}_{signs[0]}({a}, {k}), {name}_{signs[1]}({b}, {k}))"
+        + ("" if adds else f" << {32 // parts * k}")
+        for k in range(parts)
+    )
+    code.write(0, "u32", " + ".join([*([c] if adds else []), *(f"({term})" for term in terms)]))

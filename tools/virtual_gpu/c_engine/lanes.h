@@ -88,12 +88,21 @@ INLINE uint64_t brev64(uint64_t a) { return (uint64_t)brev32((uint32_t)a) << 32 
 FIELDS(32, uint32_t, int32_t)
 FIELDS(64, uint64_t, int64_t)
 
+/* The |wanted|-th set bit from `base` up, or down where wanted is negative. */
+INLINE uint32_t find_set_bit(uint32_t mask, uint32_t base, int32_t wanted) {
+  if (base > 31) return ~0u;
+  if (!wanted) return mask >> base & 1 ? base : ~0u;
+  for (int64_t at = base, left = wanted < 0 ? -(int64_t)wanted : wanted; at >= 0 && at < 32; at += wanted < 0 ? -1 : 1)
+    if (mask >> at & 1 && !--left) return at;
+  return ~0u;
+}
 INLINE uint32_t bmsk(uint32_t start, uint32_t width) {
   return shl_b32(~0u, start) & ~shl_b32(~0u, at_most(start, 32) + at_most(width, 32));
 }
 INLINE int32_t byte_s(uint32_t word, int place) { return (int8_t)(word >> 8 * place); }
 INLINE int32_t word_s(uint32_t word, int place) { return (int16_t)(word >> 16 * place); }
 INLINE int32_t word_u(uint32_t word, int place) { return (uint16_t)(word >> 16 * place); }
+INLINE int32_t distance(int32_t a, int32_t b) { return a > b ? a - b : b - a; }
 INLINE int32_t byte_u(uint32_t word, int place) { return (uint8_t)(word >> 8 * place); }
 
 /* Two whole numbers of 16 bits in a register. */

@@ -257,3 +257,26 @@ def extend(code: Code) -> Step:
         write(f, extract(value(f), nothing, count))
 
     return step
+
+
+@family("fns")
+def find_set_bit(code: Code) -> Step:
+    """Position of the |n|-th set bit from `base` upwards, or downwards where n is negative; n = 0
+    asks for `base` itself. All ones if there is none."""
+    code.type("b32")
+    code.count(4)
+    write, mask = code.write(0, "b32"), code.read(1, "b32")
+    base, wanted = code.read(2, "u32"), code.read(3, "s32")
+
+    def step(f: Frame) -> None:
+        bits, start, count = mask(f), base(f).astype(np.int64), wanted(f).astype(np.int64)
+        left, found = np.maximum(np.abs(count), 1), np.full((1, 1), 0xFFFFFFFF, np.uint32)
+        for distance in range(32):
+            place = start + np.where(count < 0, -distance, distance)
+            inside = (place >= 0) & (place < 32) & (start < 32) & ((count != 0) | (distance == 0))
+            there = inside & (shift_right(bits, np.clip(place, 0, 31).astype(np.uint32)) & 1 == 1)
+            left = left - there
+            found = np.where(there & (left == 0), place, found).astype(np.uint32)
+        write(f, found)
+
+    return step

@@ -296,3 +296,26 @@ def _dot(code: Code, width: int, picked: range) -> Step:
 def _part(word: Array, place: int, width: int, sign: str) -> Array:
     raw = (word >> np.uint32(width * place)).astype(f"u{width // 8}")
     return raw.view(f"i{width // 8}" if sign == "s" else raw.dtype).astype(np.int64)
+
+
+@family("vabsdiff2")
+@family("vabsdiff4")
+def packed_distance(code: Code) -> Step:
+    """Distances of 16-bit numbers or bytes, side by side; with .add their sum and c."""
+    width = 32 // int(code.instruction.family[-1])
+    code.type("u32", "s32")
+    signs = [code.type("u32", "s32")[0], code.type("u32", "s32")[0]]
+    adds = code.flag("add")
+    code.count(4)
+    write = code.write(0, "u32")
+    a, b, c = code.read(1, "b32"), code.read(2, "b32"), code.read(3, "u32")
+
+    def step(f: Frame) -> None:
+        x, y = a(f), b(f)
+        total = c(f).astype(np.int64) if adds else np.zeros((1, 1), np.int64)
+        for place in range(32 // width):
+            distance = np.abs(_part(x, place, width, signs[0]) - _part(y, place, width, signs[1]))
+            total = total + (distance if adds else distance << (width * place))
+        write(f, total.astype(np.uint32))
+
+    return step

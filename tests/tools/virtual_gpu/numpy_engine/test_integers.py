@@ -338,3 +338,32 @@ def test_pairs_of_words(operate: Any, kind: str, name: str) -> None:
     if name != "add" and kind[0] == "s":
         got = operate(f"{name}.{kind}.relu", np.uint32, a.view(np.uint32), b.view(np.uint32))
         assert np.array_equal(got.view(half), np.maximum(compute(a, b), 0))
+
+
+def test_the_nth_set_bit(operate: Any) -> None:
+    masks, rng = samples("u32", seed=31), np.random.default_rng(32)
+    bases = rng.integers(0, 34, masks.size, dtype=np.uint32)
+    wanted = rng.integers(-6, 7, masks.size, dtype=np.int32)
+
+    def find(mask: int, base: int, n: int) -> int:
+        places = [base] if n == 0 else range(base, 32) if n > 0 else range(base, -1, -1)
+        hits = [at for at in places if at < 32 and mask >> at & 1]
+        return hits[max(abs(n), 1) - 1] if len(hits) >= max(abs(n), 1) and base < 32 else -1
+
+    got = operate("fns.b32", np.uint32, masks, bases, wanted)
+    rows = zip(*(map(int, column) for column in (masks, bases, wanted)), strict=True)
+    assert np.array_equal(got, wrapped([find(*row) for row in rows], np.uint32))
+
+
+@pytest.mark.parametrize("sign", ["u32", "s32"])
+@pytest.mark.parametrize("parts", [2, 4])
+def test_packed_distances(operate: Any, sign: str, parts: int) -> None:
+    a, b, c = (samples("u32", seed=seed) for seed in (41, 42, 43))
+    width = 32 // parts
+    kind = np.dtype(f"{'i' if sign == 's32' else 'u'}{width // 8}")
+    distances = np.abs(a.view(kind).astype(np.int64) - b.view(kind).astype(np.int64))
+    opcode = f"vabsdiff{parts}.{sign}.{sign}.{sign}"
+    got = operate(opcode, np.uint32, a, b, c)
+    assert np.array_equal(got.view(f"u{width // 8}"), distances.astype(f"u{width // 8}"))
+    got = operate(f"{opcode}.add", np.uint32, a, b, c)
+    assert np.array_equal(got, (c + distances.reshape(-1, parts).sum(axis=1)).astype(np.uint32))
