@@ -107,11 +107,6 @@ class Counters:
 
 
 @dataclass(frozen=True)
-class LaunchReport:
-    """What one launch did."""
-
-    launch: Launch
-@dataclass(frozen=True)
 class Print:
     """One printf of one thread."""
 
@@ -123,15 +118,20 @@ class Print:
     """As vprintf gets them, and what lies behind."""
 
 
+@dataclass(frozen=True)
+class LaunchReport:
+    """What one launch did."""
+
+    launch: Launch
     blocks_run: int
     """All of them, or the stated sample."""
     counters: Counters
+    prints: tuple[Print, ...] = field(default=(), compare=False)
 
     @property
     def sampled(self) -> bool:
         return self.blocks_run < self.launch.grid.count
 
-    prints: tuple[Print, ...] = field(default=(), compare=False)
 
 class PtxUnsupported(Exception):
     """The virtual GPU lacks an instruction or a form of it; raised before anything ran."""
