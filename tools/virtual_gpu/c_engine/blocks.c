@@ -247,9 +247,9 @@ static void set_up(struct worker *k, const struct launch *launch) {
   if (launch->race_granule && launch->shared_limit) {
     const size_t bytes = (launch->shared_limit / launch->race_granule + 1) * sizeof *k->writer;
     k->writer = wide(bytes), k->reader = wide(bytes);
+    k->granule_bits = __builtin_ctz(launch->race_granule);
   }
   for (uint32_t i = 0; i < k->warp_count; i++) {
-    k->granule_bits = __builtin_ctz(launch->race_granule);
     struct warp *w = &k->warps[i];
     w->index = i, w->warps = k->warp_count, w->worker = k, w->launch = launch, w->symbols = launch->symbols, w->params = launch->params;
     w->pending = wide(program.blocks * sizeof *w->pending);
@@ -303,13 +303,13 @@ static void work(struct team *team, struct worker *k) {
 }
 
 static void *worker(void *argument) {
-  hand_over_prints(k);
   struct team *team = argument;
   struct worker *k = wide(sizeof *k);
   set_up(k, team->launch);
   work(team, k);
   pthread_mutex_lock(&team->lock);
   add_up(team->launch, k);
+  hand_over_prints(k);
   pthread_mutex_unlock(&team->lock);
   tear_down(k);
   free(k);

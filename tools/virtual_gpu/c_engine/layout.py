@@ -92,6 +92,6 @@ class Launch(ctypes.Structure):
             "param_bytes", "shared_limit", "local_bytes", "dynamic_shared", "race_granule",
             "workers",
         )),
+        ("printed", c_void_p), ("printed_bytes", c_void_p),
         ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
     ]  # fmt: skip
-        ("printed", c_void_p), ("printed_bytes", c_void_p),

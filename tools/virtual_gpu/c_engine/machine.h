@@ -31,16 +31,16 @@ struct worker {
   uint32_t **touched; /* by buffer and sector: the thread block that last read it, as a number from 1 */
   uint64_t **atomics; /* by buffer and sector: turns, and turns of floats */
   uint32_t turn;      /* number of the thread block */
-  struct counters counters;
   struct print *prints; /* what the lanes print; null until the first */
   size_t print_count;
+  struct counters counters;
   struct fault fault;
   jmp_buf stopped;
 };
 
 void fault_at(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t lane) __attribute__((noreturn));
-int open_barriers(struct worker *k);
 void hand_over_prints(struct worker *k);
+int open_barriers(struct worker *k);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
                 const uint8_t *values, const uint8_t *after);

@@ -88,10 +88,10 @@ extern const struct program program;
 
 __attribute__((visibility("default"))) int run_launch(const struct launch *launch);
 
-/* Control flow. */
 __attribute__((visibility("default"))) void drop_prints(uint8_t *printed);
 void note_print(struct warp *w, uint32_t m, const uint32_t *slots);
 
+/* Control flow. */
 int next_block(struct warp *w);
 uint32_t enter(struct warp *w, int block);
 void send(struct warp *w, int block, uint32_t lanes);
