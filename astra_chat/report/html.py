@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from astra_chat.agents.predictions import predictions
+from astra_chat.agents.quoting import plain
 from astra_chat.console import console
 from astra_chat.ledger import ledger
 from astra_chat.report.course import course
@@ -49,8 +51,15 @@ def report(transcripts: Sequence[Transcript]) -> str:
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
+        finalize=_seen,
     )
     return environment.get_template("page.html").render(runs=[_run(t) for t in transcripts])
+
+
+def _seen(value: object) -> object:
+    """Text of others with unseen characters spelt out, so that a diff shows what a compiler reads;
+    markup is our own."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _run(transcript: Transcript) -> Run:

@@ -15,7 +15,7 @@ from astra_chat.transcript.writer import Writer
 from tests.chat_samples import VECTOR, write_transcript
 
 ROOT = Path(__file__).parents[3]
-EVIL = "<script>alert(1)</script>"
+EVIL = "<script>alert(1)</script>\u202e"
 VOID = {"meta", "br"}
 DRAWN = {"line", "circle", "polyline"}
 
@@ -69,6 +69,7 @@ def test_what_models_say_is_never_markup(tmp_path: Path) -> None:
         text = text.replace(field, field + EVIL)
     path.write_text(text)
     page = report([read(path)])
+    assert "\\x202e" in page and "\u202e" not in page, "nor does it turn what stands beside it"
     assert "&lt;script&gt;" in page and "<script" not in page
     assert "estimated for NVIDIA H200" in page
     elements(page)
