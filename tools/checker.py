@@ -65,11 +65,14 @@ class Checker:
         drawn += [second for _, second in pairs]
         extra = _unique(extra)
         self._truths([*self._own, *extra, *drawn], tell)  # one oracle process makes them all
-        hidden = self._truths(drawn, tell)
+        hidden, further = self._truths(drawn, tell), self._truths(extra, tell)
         try:
-            own = self._settled(tell)
-            more = [t for t in self._truths(extra, tell) if t not in own]
-            left_out = self.learn([*more, *hidden], tell)
+            own = self._truths(self._own, tell)
+            failed = self.learn([*own, *further, *hidden], tell)
+            own = self._settled(own, tell)
+            more = [t for t in further if t not in own]
+            unknown = {t.case.label for t in [*more, *hidden] if not self._knows(t)}
+            left_out = [words for words in failed if words.split(": ")[0] in unknown]
             calls = [Call(t) for t in own]
             calls += [Call(t) for t in more if self._knows(t)]
             calls += self._hidden_calls(hidden, pairs)
@@ -84,11 +87,14 @@ class Checker:
                 self.yardstick.forget(truth.case)
                 self._oracle.forget(truth)
 
-    def _settled(self, tell: Tell) -> list[Truth]:
+    @property
+    def own(self) -> list[Case]:
+        """The task's own cases, with the seeds that were drawn; small ones first."""
+        return self._own
+
+    def _settled(self, truths: list[Truth], tell: Tell) -> list[Truth]:
         """The task's own cases. Where the baseline fails on a drawn seed, the stated one is kept:
         special values may meet in ways that no contract speaks of."""
-        truths = self._truths(self._own, tell)
-        self.learn(truths, tell)
         if not self._telling:
             stated = sorted(self._task.check, key=self._task.least_bytes)
             self._own = [

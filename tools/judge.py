@@ -147,7 +147,7 @@ class Judge:
                 (case.model_copy(update={"seed": secrets.randbits(31)}), weight)
                 for case, weight in weighted
             )
-        built = self._built(source, steps)
+        built = self._built(source, steps, timed=[case for case, _ in weighted])
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
         self._prepare_to_time(built)
@@ -213,7 +213,7 @@ class Judge:
         )  # fmt: skip
 
     def _built(
-        self, source: str, steps: _Steps, also: Sequence[str] = ()
+        self, source: str, steps: _Steps, also: Sequence[str] = (), timed: Sequence[Case] = ()
     ) -> Build | Refused | BuildFailed | TimedOut:
         if not self._trust and not is_shipped(source):
             require_isolation()
@@ -222,6 +222,9 @@ class Judge:
         if findings:
             return Refused(gate="guard", findings=findings)
         self._oracle.prepare()
+        if timed and self.device.kind == "cuda":  # beside a virtual GPU they would take its cores
+            small_first = sorted(timed, key=self.task.least_bytes)
+            self._oracle.ahead([*self._checker.own, *small_first])
         self._tell("build", 0, 1, "nvcc")
         with steps.step("build"):
             ahead = [one for one in also if not guard(one, self.task.entry, self.task.headers)]

@@ -6,6 +6,8 @@ import json
 import os
 import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from astra_chat.tools.errors import AstraError, BadInput
-from astra_chat.tools.process import Stop, Worker, signal_name
+from astra_chat.tools.process import Cancelled, Stop, Worker, signal_name
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import Case, sha256_of
 
 ORACLE_TIMEOUT_S = 600.0
 MODULE = "astra_chat.tools.children.oracle"
+YIELD_S = 0.005
 
 
 @dataclass(frozen=True)
@@ -51,20 +54,48 @@ class Oracle:
         self.inputs.mkdir()
         self._worker: Worker | None = None
         self._line = -1
+        self._one = threading.RLock()
+        """Whoever asks the process for something."""
+        self._asking, self._quiet = 0, Stop()
+        self._ahead: threading.Thread | None = None
 
     def close(self) -> None:
+        self._quiet.set()
+        if self._ahead:
+            self._ahead.join()
         self._end()
         self._root.cleanup()
 
     def prepare(self) -> None:
         """Start the oracle process, which takes a second or two, while others work."""
-        if self._worker is None:
-            os.mkfifo(self._asked)
-            # Both ends, so that opening waits for nobody; the process sees the end when we close.
-            self._line = os.open(self._asked, os.O_RDWR)
-            self._worker = Worker(MODULE)
-            request = {"task": str(self._task.folder), "asked": str(self._asked)}
-            self._worker.ask(request, ORACLE_TIMEOUT_S, Stop())
+        if self._worker is not None:
+            return
+        with self._one:
+            if self._worker is None:
+                os.mkfifo(self._asked)
+                # Both ends: opening waits for nobody; the process sees the end when we close.
+                self._line = os.open(self._asked, os.O_RDWR)
+                self._worker = Worker(MODULE)
+                request = {"task": str(self._task.folder), "asked": str(self._asked)}
+                self._worker.ask(request, ORACLE_TIMEOUT_S, Stop())
+
+    def ahead(self, cases: Sequence[Case]) -> None:
+        """Make these in the background, case by case; what is asked for meanwhile comes first.
+
+        What fails there is tried again by whoever asks for it. Nothing while others are made so.
+        """
+        if self._ahead is None or not self._ahead.is_alive():
+            self._ahead = threading.Thread(target=self._make_ahead, args=(cases,), daemon=True)
+            self._ahead.start()
+
+    def _make_ahead(self, cases: Sequence[Case]) -> None:
+        try:
+            for case in cases:
+                while self._asking:
+                    time.sleep(YIELD_S)
+                self._complete([Truth(case, *self._folders(case))], self._quiet, lambda _: None)
+        except (Cancelled, AstraError):
+            return
 
     def forget(self, truth: Truth) -> None:
         """Delete a case's inputs and results."""
@@ -79,10 +110,24 @@ class Oracle:
     ) -> list[Truth]:
         """Inputs and results of these cases. Raises BadInput where reference.py fails."""
         found = [Truth(case, *self._folders(case)) for case in cases]
-        missing = [t for t in {t.folder: t for t in found}.values() if not t.folder.is_dir()]
-        if missing:
-            self._make(missing, stop, on_case)
+        self._asking += 1
+        try:
+            self._complete(found, stop, on_case)
+        finally:
+            self._asking -= 1
         return found
+
+    def _complete(
+        self, truths: Sequence[Truth], stop: Stop, on_case: Callable[[int], None]
+    ) -> None:
+        """Make what is not there."""
+        distinct = {truth.folder: truth for truth in truths}
+        if all(folder.is_dir() for folder in distinct):
+            return
+        with self._one:
+            missing = [truth for folder, truth in distinct.items() if not folder.is_dir()]
+            if missing:
+                self._make(missing, stop, on_case)
 
     def _folders(self, case: Case) -> tuple[Path, Path]:
         """Of a case's expected outputs, and of its inputs."""

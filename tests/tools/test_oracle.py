@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,3 +132,33 @@ def test_it_can_be_stopped(oracle: Oracle) -> None:
     stop.set()
     with pytest.raises(Cancelled):
         oracle.truths([case()], stop)
+
+
+def test_ahead_makes_what_is_asked_for_later(oracle: Oracle) -> None:
+    wanted = [case(seed=seed) for seed in range(20, 26)]
+    oracle.ahead(wanted)
+    (between,) = oracle.truths([case(seed=99)], Stop())
+    truths = oracle.truths(wanted, Stop())
+    assert len({tuple(input_of(truth)[0, :8]) for truth in (*truths, between)}) == 7
+    made: list[int] = []
+    oracle.truths(wanted, Stop(), made.append)
+    assert not made, "nothing is made twice"
+
+
+def test_what_fails_ahead_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    (folder / "reference.py").write_text("raise ValueError('not today')\n")
+    broken = Oracle(load_task(folder))
+    broken.ahead([case(seed=1)])
+    with pytest.raises(BadInput, match="not today"):
+        broken.truths([case(seed=1)], Stop())
+    broken.close()
+
+
+def test_it_can_be_closed_while_it_makes_some_ahead() -> None:
+    busy = Oracle(TASK)
+    busy.ahead([case(seed=seed) for seed in range(1000)])
+    start = time.monotonic()
+    busy.close()
+    assert time.monotonic() - start < 10.0
