@@ -76,7 +76,7 @@ def brief(role: RoleName, setting: Setting, thread: Thread) -> str:
     if role == "single":
         makers = (*makers, *SINGLE_BESIDES.get(acting or role, ()))
     sections = [s for make in makers if (s := make(setting, thread)) is not None]
-    place = stamp(_place(role, acting, thread))
+    place = stamp(place_of(role, thread, setting.limits))
     while len(text := "\n".join([*map(str, sections), place])) > MOST_CHARACTERS:
         spare = max(sections, key=lambda section: section.spare)
         if spare.spare == 0:
@@ -85,8 +85,10 @@ def brief(role: RoleName, setting: Setting, thread: Thread) -> str:
     return text
 
 
-def _place(role: RoleName, acting: Speaker | None, thread: Thread) -> Position:
-    if role != "single" or acting is None:
+def place_of(role: RoleName, thread: Thread, limits: Limits) -> Position:
+    """Where a role speaks that speaks after `thread`, as the last line of its prompt says."""
+    acting = acts_as(thread, limits) if role == "single" else None
+    if acting is None:
         return facts.position(role, thread)
     place = facts.position(acting, thread)
     attempt = {"planner": 0, "coder": 1}.get(acting, place.attempt + 1)

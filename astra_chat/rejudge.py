@@ -55,6 +55,7 @@ class Evaluating(Protocol):
 class Recorded:
     """What a transcript says about one candidate, and what is needed to judge it again."""
 
+    candidate: str
     source: str
     outcome: Outcome
     device: Device
@@ -102,6 +103,7 @@ def recorded(transcript: Transcript) -> list[Recorded]:
             raise BadInput(f"{transcript.path}: the source of {candidate} is missing")
         confirms = evaluation is not None and evaluation.confirms
         found[candidate, confirms] = Recorded(
+            candidate=candidate,
             source=sources[candidate],
             outcome=outcome,
             device=evaluation.device if evaluation else transcript.header.device,

@@ -13,9 +13,9 @@ from astra_chat.transcript.turns import thread
 from astra_chat.view import View
 
 
-def replay(transcript: Transcript) -> None:
-    """Print every record through the live run's view."""
-    view = View(console())
+def replay(transcript: Transcript, quiet: bool = False) -> None:
+    """Print every record through the live run's view; `quiet`: the result only."""
+    view = View(console(), quiet)
     for record in transcript.records:
         view.show(record)
 

@@ -22,6 +22,7 @@ from astra_chat.models.prices import FREE, Price
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
+from astra_chat.models.spoken import SpokenModels
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Basis
@@ -57,6 +58,15 @@ def _scripted(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
     return ScriptedModels(load_script(task))
 
 
+def _spoken(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+    files = {spec.argument for spec in roles.values()}
+    if len(files) != 1 or "" in files:
+        raise BadInput("'spoken' takes the transcript of one run: spoken:FILE")
+    if any(spec.options for spec in roles.values()) and len(roles) == len(ROLES):
+        raise BadInput("'spoken' takes no options: it says what was said in FILE")
+    return SpokenModels(Path(files.pop()))
+
+
 def _openai(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
     return OpenAIModels(name, roles)
 
@@ -64,9 +74,13 @@ def _openai(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
 KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
     "scripted": _scripted,
     "openai": _openai,
+    "spoken": _spoken,
 }
 """By the word before the colon of --models. The function gets the whole of --models, and the roles
 that its kind plays."""
+
+UNPAID = ("scripted", "spoken")
+"""Kinds that ask nobody: their answers are not counted."""
 
 
 class RunModels:
@@ -81,7 +95,7 @@ class RunModels:
         client, model = self._parts[role].client(role), self.described(role)
         if self.tape is not None:
             client = CassetteClient(client, role, model, self.tape)
-        if self._meter is not None and model != ScriptedModels.name:
+        if self._meter is not None and model.partition(":")[0] not in UNPAID:
             client = MeteredClient(client, role, model, self.price(role), self._meter)
         return Readable(client)
 

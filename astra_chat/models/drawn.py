@@ -21,6 +21,7 @@ from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
 from astra_chat.models.offline import NO_USAGE, OfflineClient
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.spec import Role
+from astra_chat.tools.metrics import INSTRUCTIONS
 from astra_chat.tools.types import Basis, candidate_id
 
 CONSTANT = re.compile(r"^constexpr int (k\w+) = (\d+);", re.MULTILINE)
@@ -83,12 +84,13 @@ class DrawingClient(OfflineClient):
     def _payload(self, prompt: str) -> Payload:
         place = read_stamp(prompt)
         if self._role == "planner" or (self._role == "single" and place and place.attempt == 0):
+            lines = [line for line in parent_in(prompt).splitlines() if line.strip()]
             return Plan(
-                title="A draw", change="Whatever is drawn.", why="No reason.", anchor="(none)",
-                metric="none", predicted_ratio=1.0,
+                title="A draw", change="Whatever is drawn.", why="No reason.", anchor=lines[0],
+                metric=INSTRUCTIONS, predicted_ratio=1.0,
             )  # fmt: skip
         if self._role == "profiler":
-            return Analysis(words="Draw on.", bottleneck="unknown", evidence=(), next="plan")
+            return Analysis(words="Draw on.", bottleneck="latency", evidence=(), next="plan")
         wanted = self._role == "coder" or (
             self._role == "single" and place is not None and place.attempt == 1
         )
