@@ -23,7 +23,8 @@ BUILTIN = Path(__file__).resolve().parent.parent / "sglang_kernels"
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 
 Name = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")]
-HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(cuh|cu|h|hpp|inl)$")]
+HEADER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(cuh|cu|h|hpp|inl)$"
+HeaderName = Annotated[str, Field(pattern=HEADER_NAME)]
 Extent = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\*[a-z0-9_]+)*$")]
 """A product of dims and integers: "tokens", "2*d"."""
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new import c_launcher, framework
 from astra_chat.tools.new.draft import Draft
-from astra_chat.tools.new.source import Function, Piece, code, functions, pieces
+from astra_chat.tools.new.headers import gathered, read
+from astra_chat.tools.new.source import Function, code, functions, pieces
 from astra_chat.tools.new.write import files
 
 
@@ -23,9 +24,9 @@ def new_task(name: str, kernel: Path, function: str | None = None) -> tuple[Path
     folder = Path(name)
     if folder.exists():
         raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")
-    source = _read(kernel)
+    source = read(kernel)
     try:
-        headers = headers_of(source, kernel.parent)
+        source, headers = gathered(source, kernel)
         draft = draft_of(source, name, function)
         if not draft.dims or not any(t.written for t in draft.tensors):
             what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
@@ -38,15 +39,6 @@ def new_task(name: str, kernel: Path, function: str | None = None) -> tuple[Path
     for file, text in texts.items():
         (folder / file).write_text(text)
     return folder, draft.origin
-
-
-def _read(kernel: Path) -> str:
-    try:
-        return kernel.read_text()
-    except OSError as error:
-        raise BadInput(f"cannot read {kernel}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"cannot read {kernel}: it is not text") from None
 
 
 def draft_of(source: str, name: str, function: str | None) -> Draft:
@@ -64,40 +56,6 @@ def draft_of(source: str, name: str, function: str | None) -> Draft:
         raise BadInput(_no_launcher(defined))
     chosen = _chosen([f.name for f in launchers], function, 'has as extern "C"')
     return c_launcher.draft_of(launchers[chosen], source, entry)
-
-
-def headers_of(source: str, beside: Path) -> dict[str, str]:
-    """Text of every file that a kernel includes by a name in quotes, and of those that these do.
-
-    Raises BadInput where one does not lie in the kernel's own folder.
-    """
-    found: dict[str, str] = {}
-    waiting = _own_includes(source)
-    while waiting:
-        piece = waiting.pop()
-        name = piece.text.strip('"')
-        if name in found:
-            continue
-        path = beside / name
-        if Path(name).name != name or not path.is_file():
-            raise BadInput(
-                f"line {piece.token.line}: it includes {piece.text}, which is not a file beside it:"
-                " put it there, or its text in its place"
-            )
-        found[name] = _read(path)
-        waiting += _own_includes(found[name])
-    return dict(sorted(found.items()))
-
-
-def _own_includes(source: str) -> list[Piece]:
-    """Names in quotes that are no framework's."""
-    return [
-        piece
-        for piece in pieces(source)
-        if piece.token.kind == "header"
-        and piece.text.startswith('"')
-        and not framework.is_framework_header(piece.text)
-    ]
 
 
 def _chosen(names: Sequence[str], wanted: str | None, verb: str) -> int:

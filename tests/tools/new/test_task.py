@@ -76,10 +76,3 @@ def test_files_beside_it_come_along(tmp_path: Path) -> None:
     assert (folder / "deep.h").read_text() == (beside / "deep.h").read_text()
     assert 'headers = ["common.cuh", "deep.h"]' in (folder / "task.toml").read_text()
     assert not (folder / "unused.h").exists()
-
-
-def test_a_file_that_is_not_beside_it_is_named(tmp_path: Path) -> None:
-    (tmp_path / "kernel.cu").write_text('\n#include "mine.cuh"\n')
-    with pytest.raises(BadInput, match=r'line 2: it includes "mine\.cuh", which is not a file'):
-        new_task("doubled", tmp_path / "kernel.cu")
-    assert not Path("doubled").exists()

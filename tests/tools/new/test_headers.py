@@ -1,0 +1,70 @@
+"""Headers come along from wherever they lie, each once, and are included as they then lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.new.headers import TAKEN, gathered
+
+
+def tree(folder: Path, files: dict[str, str]) -> Path:
+    """Files of a project; the kernel among them."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder / "ops/kernel.cu"
+
+
+def test_from_folders_below_and_above(tmp_path: Path) -> None:
+    kernel = tree(tmp_path, {
+        "ops/kernel.cu": '#include <cstdint>\n  #  include "inc/vec.cuh" // ours\n'
+        '#include "../common/math.h"\n#include "torch/extension.h"\nint x;\n',
+        "ops/inc/vec.cuh": '#pragma once\n#include "deep/types.h"\n'
+        '#include "../../common/math.h"\n',
+        "ops/inc/deep/types.h": "using i64 = long long;\n",
+        "common/math.h": '#pragma once\n#include "../ops/inc/vec.cuh"\n',
+    })  # fmt: skip
+    source, headers = gathered(kernel.read_text(), kernel)
+    assert source == (
+        '#include <cstdint>\n  #  include "vec.cuh" // ours\n#include "math.h"\n'
+        '#include "torch/extension.h"\nint x;\n'
+    )
+    assert headers == {
+        "math.h": '#pragma once\n#include "vec.cuh"\n',
+        "types.h": "using i64 = long long;\n",
+        "vec.cuh": '#pragma once\n#include "types.h"\n#include "math.h"\n',
+    }
+
+
+def test_two_of_one_name(tmp_path: Path) -> None:
+    kernel = tree(tmp_path, {
+        "ops/kernel.cu": '#include "a/util.h"\n#include "b/util.h"\n#include "a/kernel.cu"\n',
+        "ops/a/util.h": "int a;\n", "ops/b/util.h": "int b;\n", "ops/a/kernel.cu": "int c;\n",
+    })  # fmt: skip
+    assert "kernel.cu" in TAKEN
+    source, headers = gathered(kernel.read_text(), kernel)
+    assert source == '#include "util.h"\n#include "b_util.h"\n#include "a_kernel.cu"\n'
+    assert headers == {"util.h": "int a;\n", "b_util.h": "int b;\n", "a_kernel.cu": "int c;\n"}
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ('\n#include "mine.cuh"\n', r'line 2: it includes "mine\.cuh", and .* is not there'),
+        ('#include "there.h"\n', r'there\.h: line 1: it includes "lost\.h"'),
+        ('#include "a name.h"\n', r"the name a name\.h will not do"),
+        ('#include "binary.h"\n', r"cannot read .*binary\.h: it is not text"),
+        ('#include "x/u.h"\n#include "y/x/u.h"\n#include "z/x/u.h"\n', r"two files are called"),
+    ],
+)  # fmt: skip
+def test_what_cannot_come_along(tmp_path: Path, source: str, words: str) -> None:
+    kernel = tree(tmp_path, {
+        "ops/kernel.cu": source, "ops/there.h": '#include "lost.h"\n', "ops/a name.h": "",
+        "ops/x/u.h": "1", "ops/y/x/u.h": "2", "ops/z/x/u.h": "3",
+    })  # fmt: skip
+    (tmp_path / "ops/binary.h").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadInput, match=words):
+        gathered(source, kernel)
