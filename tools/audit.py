@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 from astra_chat.tools import device_code, elf, policy
 from astra_chat.tools.build import Build
 from astra_chat.tools.elf import Elf, Symbol
+from astra_chat.tools.guard import guard_expanded
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Finding
 
@@ -23,7 +25,7 @@ RUNTIME = re.compile(
 """What nvcc's own host code calls."""
 C_LIBRARY = frozenset(
     "memcpy memset memmove memcmp strlen strcmp strncmp abort atexit __cxa_atexit __stack_chk_fail"
-    " printf fprintf puts putchar fputs fputc fwrite vfprintf stderr stdout __printf_chk"
+    " printf fprintf puts putchar fputc fwrite vfprintf stderr __printf_chk"
     " __fprintf_chk __memcpy_chk __memset_chk __assert_fail __dso_handle _GLOBAL_OFFSET_TABLE_"
     " __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release"
     " __cxa_guard_abort __cxa_begin_catch __cxa_end_catch __cxa_rethrow"
@@ -52,6 +54,8 @@ SECTIONS = re.compile(
     r"(\.rela)?\.(text|rodata|data|bss|init_array|eh_frame|gcc_except_table|nv_fatbin|group|comment"
     r"|nvFatBinSegment|note|symtab|strtab|shstrtab|tbss|tdata|lbss|ldata)\b.*|"
 )
+KINDS = (elf.NO_TYPE, elf.OBJECT, elf.FUNCTION, elf.SECTION, elf.FILE, elf.THREAD_LOCAL)
+SIDES: tuple[Literal["host", "device"], ...] = ("host", "device")
 SYSTEM_CALLS = (b"\x0f\x05", b"\x0f\x34", b"\xcd\x80")
 """syscall, sysenter, int 0x80."""
 PTX_BYTES = 2**24
@@ -71,6 +75,7 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
         *_imports(host),
         *_exports(host, task.entry, kernels),
         *_constructors(host),
+        *_kinds(host),
         *_host_state(host, frozenset(plain(s.name) for s in cubin.symbols if s.kind == elf.OBJECT)),
         *_sections(host),
         *_system_calls(host),
@@ -80,6 +85,8 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
     findings = [
         Finding(line=_line(source, name), what=f"{plain(name)}: {why}") for name, why in said
     ]
+    for side in SIDES:
+        findings += guard_expanded(build.expanded(side), host=side == "host")
     return tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.line))
 
 
@@ -121,6 +128,13 @@ def _constructors(host: Elf) -> Said:
                 yield name, "host code that runs when the library is loaded or unloaded"
 
 
+def _kinds(host: Elf) -> Said:
+    """An indirect function is a piece of code that the loader asks which function to use."""
+    for symbol in host.symbols:
+        if symbol.kind not in KINDS:
+            yield symbol.name, "host code that the loader runs, or a symbol of a kind not known"
+
+
 def _host_state(host: Elf, on_device: frozenset[str]) -> Said:
     """Variables of the host; nvcc gives each variable of the device one of the same name."""
     for symbol in host.symbols:
@@ -150,22 +164,36 @@ def _sections(host: Elf) -> Said:
 
 
 def _system_calls(host: Elf) -> Said:
-    """Bytes of a system call in the code; those that a jump's distance happens to have pass."""
-    for section in host.sections:
+    """Bytes of a system call in the code; those that a jump's distance happens to have pass.
+
+    They need not be where an instruction begins: a pointer can lead between.
+    """
+    for index, section in enumerate(host.sections):
         if section.flags & elf.EXECUTABLE:
-            code = section.content
+            functions = [
+                (s.value, s.value + s.size)
+                for s in host.symbols
+                if s.section == index and s.kind == elf.FUNCTION
+            ]
             for call in SYSTEM_CALLS:
-                at = code.find(call)
+                at = section.content.find(call)
                 while at >= 0:
-                    if not _is_distance(code, at):
-                        yield section.name, "calls the operating system past the C library"
+                    if not _is_distance(section.content, at, functions):
+                        why = f"its code holds {call.hex(' ')}, the bytes of a system call"
+                        yield section.name, why
                         return
-                    at = code.find(call, at + 1)
+                    at = section.content.find(call, at + 1)
 
 
-def _is_distance(code: bytes, at: int) -> bool:
-    """Whether the bytes are the low half of a call's or a jump's 32-bit distance."""
-    return code[at - 1] in (0xE8, 0xE9) or (code[at - 2] == 0x0F and code[at - 1] & 0xF0 == 0x80)
+def _is_distance(code: bytes, at: int, functions: list[tuple[int, int]]) -> bool:
+    """Whether the bytes are the low half of the 32-bit distance of a call to one of these functions
+    or of a jump inside one of them; a constant's bytes would lead elsewhere."""
+    target = at + 4 + int.from_bytes(code[at : at + 4], "little", signed=True)
+    if code[at - 1] == 0xE8:
+        return any(start == target for start, _ in functions)
+    if code[at - 1] == 0xE9 or (code[at - 2] == 0x0F and code[at - 1] & 0xF0 == 0x80):
+        return any(start <= at < end and start <= target < end for start, end in functions)
+    return False
 
 
 def _device_state(cubin: Elf, ptx: str) -> Said:

@@ -13,9 +13,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from astra_chat.tools.cache import cache_folder, new_entry
 from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.expanded import keep_expanded
 from astra_chat.tools.process import StepMemory, StepTimeout, Stop, run_limited
 from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Task
@@ -27,7 +29,10 @@ BUILD_MEMORY_BYTES = 12 * 2**30
 BUILD_FILE_BYTES = 2**30
 LOG_LINES = 40
 LOG_COLUMNS = 300
-KEPT = ("kernel.cu", "kernel.so", "kernel.ptx", "kernel.cubin", "kernel.o", "nvcc.log")
+KEPT = (
+    "kernel.cu", "kernel.so", "kernel.ptx", "kernel.cubin", "kernel.o", "nvcc.log",
+    "kernel.host.i", "kernel.device.i",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,16 @@ class Build:
     @property
     def object(self) -> Path:
         return self.folder / "kernel.o"
+
+    def expanded(self, side: Literal["host", "device"]) -> str:
+        """The candidate's own lines as that compiler read them, macros expanded.
+
+        Raises EnvironmentLack where this nvcc leaves no such file.
+        """
+        path = self.folder / f"kernel.{side}.i"
+        if not path.is_file():
+            raise EnvironmentLack("nvcc keeps no preprocessed source: use CUDA 12.0 or newer")
+        return path.read_text()
 
     @property
     def sets_launch_attributes(self) -> bool:
@@ -81,7 +96,7 @@ def build_all(
     command = nvcc_command(task, device, toolkit)
     folder = cache_folder("builds")
     own = task.header_texts()
-    key = [toolkit.version, *command, *(part for item in own.items() for part in item)]
+    key = [*KEPT, toolkit.version, *command, *(part for item in own.items() for part in item)]
     finals = [folder / sha256_of("\0".join([*key, s]))[:32] for s in sources]
     known = [final.is_dir() for final in finals]
     missing = {f: s for f, s, k in zip(finals, sources, known, strict=True) if not k}
@@ -181,6 +196,7 @@ def _walls(scratch: Path, headers: Sequence[Path]) -> Walls:
 def _publish(entry: Path, final: Path) -> None:
     for cubin in entry.glob("kernel.sm_*.cubin"):
         cubin.rename(entry / "kernel.cubin")
+    keep_expanded(entry)
     with new_entry(final) as scratch:
         for name in KEPT:
             if (entry / name).is_file():

@@ -68,6 +68,27 @@ def tokens(source: str) -> Iterator[Token]:
     yield from _Lexer(source).run()
 
 
+def content(literal: str) -> str:
+    """What a string literal holds: raw or not, escapes undone."""
+    if raw := re.match(r'\w*R"([^(]*)\((.*)\)\1"$', literal, re.DOTALL):
+        return raw[2]
+    inner = literal[literal.index('"') + 1 : -1]
+    return _ESCAPE.sub(lambda found: _unescaped(found[0]), inner)
+
+
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]+|[0-7]{1,3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "v": "\v", "f": "\f", "a": "\a", "b": "\b"}
+
+
+def _unescaped(escape: str) -> str:
+    kind, rest = escape[1], escape[2:]
+    if kind in "xuU" and rest:
+        return chr(min(int(rest, 16), 0x10FFFF))
+    if kind in "01234567":
+        return chr(int(escape[1:], 8))
+    return _SIMPLE.get(kind, kind)
+
+
 class _Lexer:
     """Scans the spliced text; raw strings, where splices do not count, are read in the source."""
 

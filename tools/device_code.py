@@ -145,9 +145,7 @@ def _bodies(found: list[Statement]) -> Iterator[list[Statement]]:
     yield body
 
 
-def _spread(
-    body: list[Statement], holds: dict[str, frozenset[str]], names: frozenset[str]
-) -> bool:
+def _spread(body: list[Statement], holds: dict[str, frozenset[str]], names: frozenset[str]) -> bool:
     """One pass: what an instruction reads reaches its first operand. Whether anything was new."""
     changed = False
     for guard, statement in body:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise, takewhile
 
 from astra_chat.tools import policy
-from astra_chat.tools.cpp_tokens import Token, tokens
+from astra_chat.tools.cpp_tokens import Token, content, tokens
 from astra_chat.tools.types import Finding
 
 _ASM = ("asm", "__asm__", "__asm")
@@ -31,8 +31,27 @@ def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Findi
         *_assembly(found),
         *_assembly_places(code),
         *_attributes(found),
+        *_false_markers(found),
         *_pasting(found),
         *_entry(code, entry),
+    ]
+    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.line))
+
+
+def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
+    """The same of a text whose macros are expanded (tools/expanded.py): no name hides in pieces.
+
+    `host`: it is what the host's compiler reads, so that assembly in a function that is
+    __host__ too is the host's.
+    """
+    found = list(tokens(text))
+    code = [token for token in found if not token.directive]
+    findings = [
+        *_names(found),
+        *_assembly(found),
+        *(_assembly_places(code, host_too=not host)),
+        *_attributes(found, policy.ATTRIBUTES | policy.CUDA_ATTRIBUTES),
+        *(_standard_streams(code) if host else ()),
     ]
     return tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.line))
 
@@ -48,7 +67,7 @@ def _directives(found: list[Token], headers: Collection[str]) -> Iterator[Findin
             refused = _include(token.text, rest[0] if rest else None, headers)
         elif token.text == "pragma" and not policy.PRAGMAS.match(words):
             refused = f"#pragma {words}: only unroll and diagnostics"
-        elif token.text in ("line", "ident", "sccs", "assert") or token.text.isdigit():
+        elif token.text not in policy.DIRECTIVES:
             refused = f"#{token.text}: it has no place in a kernel"
         if refused:
             yield Finding(line=token.line, what=refused)
@@ -131,30 +150,92 @@ def _assembly(found: list[Token]) -> Iterator[Finding]:
     """Inline PTX is welcome; assembly of the host is not, wherever it stands."""
     for index, token in enumerate(found):
         if token.kind == "name" and token.text in _ASM:
-            body = found[index : _closing(found, _next_bracket(found, index)) + 1]
-            text = "\n".join(t.text for t in body if t.kind == "string").replace('"', "")
+            text = _spelt(found[index : _closing(found, _next_bracket(found, index)) + 1])
             if policy.HOST_ASSEMBLY.search(text):
                 yield Finding(line=token.line, what="asm: this is assembly of the host, not PTX")
             if clock := policy.DEVICE_CLOCK.search(text):
                 what = f"{clock[0]}: what a kernel does must not depend on time or chance"
                 yield Finding(line=token.line, what=what)
+            if directive := policy.PTX_DIRECTIVE.search(text):
+                what = f"asm: {directive[0]}: only instructions, registers and shared memory"
+                yield Finding(line=token.line, what=what)
 
 
-def _assembly_places(code: list[Token]) -> Iterator[Finding]:
-    """asm may stand inside a body whose head says __device__ or __global__, or in a macro."""
-    device = False
+def _spelt(body: list[Token]) -> str:
+    """The strings of an asm statement; those that follow each other are one, as in C++."""
+    parts: list[str] = []
+    for before, token in pairwise(body):
+        if token.kind == "string":
+            parts.append(("" if before.kind == "string" else "\n") + content(token.text))
+    return "".join(parts)
+
+
+def _assembly_places(code: list[Token], *, host_too: bool = True) -> Iterator[Finding]:
+    """asm may stand inside a body whose head says __device__ or __global__, or in a macro.
+
+    Without `host_too`, a head that says __host__ as well does not do.
+    """
+    device = host = False
     stack: list[bool] = []
     for token in code:
         if token.text in ("__device__", "__global__"):
             device = True
+        elif token.text == "__host__":
+            host = not host_too
         elif token.text == "{":
-            stack.append(device or (bool(stack) and stack[-1]))
+            stack.append((device and not host) or (bool(stack) and stack[-1]))
         elif token.text == "}":
             stack = stack[:-1]
         elif token.text in _ASM and not (stack and stack[-1]):
             yield Finding(line=token.line, what="asm: only in a __device__ or __global__ function")
         if token.text in ("{", "}", ";"):
-            device = False
+            device = host = False
+
+
+def _standard_streams(code: list[Token]) -> Iterator[Finding]:
+    """An error may be told by fprintf(stderr, ...). Nothing else is done with a stream of C: its
+    fields say which file it writes to, the judge's pipe for one, and keep what is put there."""
+    for index, token in enumerate(code):
+        if token.text in ("fprintf", "vfprintf", "fputs", "fputc", "fwrite"):
+            if _texts(code, index + 1, 3) != ["(", "stderr", ","] or not _is_statement(code, index):
+                yield Finding(line=token.line, what=f"{token.text}: only fprintf(stderr, ...)")
+        elif token.text == "stderr" and _texts(code, index - 2, 2) != ["fprintf", "("]:
+            yield Finding(line=token.line, what="stderr: only as fprintf(stderr, ...)")
+
+
+def _is_statement(code: list[Token], index: int) -> bool:
+    """A call by itself, no declaration of a variable of that name."""
+    if _texts(code, index - 2, 2) == ["std", "::"]:
+        index -= 2
+    elif _texts(code, index - 1, 1) == ["::"]:
+        index -= 1
+    before = code[index - 1].text if index else ""
+    if before in (")", "}"):
+        opening = _opening(code, index - 1)
+        heads = {t.text for t in code[_head(code, opening) : opening]}
+        if before == "}":
+            return not heads & {"struct", "class", "union", "enum"}
+        cast = _texts(code, opening + 1, 2) == ["void", ")"]
+        return cast or code[opening - 1].text in ("if", "for", "while", "switch", "constexpr")
+    return before in (";", "{", "(", "else", "do", "&&", "||", "?", ":")
+
+
+def _opening(found: list[Token], end: int) -> int:
+    """Index of the bracket that the one at `end` closes; 0 if none does."""
+    depth = 0
+    for index in range(end, 0, -1):
+        if found[index].kind == "punct":
+            depth += (found[index].text in _CLOSE) - (found[index].text in _OPEN)
+        if depth == 0:
+            return index
+    return 0
+
+
+def _head(code: list[Token], index: int) -> int:
+    """Where the statement begins that `index` stands in."""
+    while index and code[index - 1].text not in (";", "{", "}"):
+        index -= 1
+    return index
 
 
 def _next_bracket(found: list[Token], index: int) -> int:
@@ -163,17 +244,24 @@ def _next_bracket(found: list[Token], index: int) -> int:
     return index
 
 
-def _attributes(found: list[Token]) -> Iterator[Finding]:
+def _attributes(
+    found: list[Token], allowed: Collection[str] = policy.ATTRIBUTES
+) -> Iterator[Finding]:
     """Attributes of GCC: __attribute__((a, b(1))), [[gnu::a]], [[using gnu: a]]."""
     for index, token in enumerate(found):
         named: list[Token] = []
-        if token.text in ("__attribute__", "__attribute"):
+        after = "".join(_texts(found, index + 1, 1))
+        if token.text in ("__attribute__", "__attribute") and after != "(":
+            yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
+        elif token.text in ("__attribute__", "__attribute"):
             inner = found[index + 2 : _closing(found, index + 1)]
             named = [t for i, t in enumerate(inner) if t.kind == "name" and _depth(inner[:i]) == 1]
+        elif token.directive and token.text in ("gnu", "__gnu__") and after not in ("::", ":"):
+            yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
         elif token.text in ("gnu", "__gnu__") and _texts(found, index + 1, 1) in (["::"], [":"]):
             named = list(takewhile(lambda t: t.text not in ("]", "("), found[index + 2 :]))
         for name in (t for t in named if t.kind == "name"):
-            if name.text.strip("_") not in (*policy.ATTRIBUTES, "gnu"):
+            if name.text.strip("_") not in (*allowed, "gnu"):
                 yield Finding(line=name.line, what=f"attribute {name.text}: not for a kernel")
 
 
@@ -186,10 +274,18 @@ def _texts(found: list[Token], start: int, count: int) -> list[str]:
     return [token.text for token in found[start : start + count]]
 
 
+def _false_markers(found: list[Token]) -> Iterator[Finding]:
+    """What the preprocessor leaves of a raw string may not read as a marker of its own."""
+    for token in found:
+        if token.kind == "string" and policy.LINE_MARKER.search(token.text):
+            yield Finding(line=token.line, what='a line of a string that looks like # 1 "file"')
+
+
 def _pasting(found: list[Token]) -> Iterator[Finding]:
     pastes = [token for token in found if token.text == "##" and token.kind == "punct"]
     if pastes:
-        fragments = frozenset(t.text for t in found if t.kind in ("name", "number"))
+        words = (t.text for t in found if t.kind in ("name", "number"))
+        fragments = frozenset(word for word in words if word not in policy.KEYWORDS)
         if name := policy.pasted(fragments):
             yield Finding(line=pastes[0].line, what=f"## can paste the forbidden name {name}")
 

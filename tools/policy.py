@@ -14,20 +14,26 @@ SOURCE_BYTES = 512 * 1024
 
 HEADERS = re.compile(
     r"""<(
-      cuda_(runtime|runtime_api|fp16|bf16|fp8|fp6|fp4|pipeline|awbarrier)\.h
+      cuda_(runtime|runtime_api|pipeline(_primitives|_helpers)?|awbarrier(_primitives|_helpers)?)\.h
+    | cuda_(fp16|bf16|fp8|fp6|fp4)\.hp{0,2}
     | (cuda|vector_types|vector_functions|math_constants|mma|driver_types
       |device_launch_parameters|cooperative_groups)\.h
     | cooperative_groups/[a-z_]+\.h
     | cuda/(std/[a-z_]+|atomic|barrier|bit|cmath|functional|latch|memory|numeric|pipeline|ptx
       |semaphore|type_traits|utility|warp|annotated_ptr|access_property|discard_memory)
     | (cub|thrust)/([a-z_]+/)*[a-z_]+\.(cuh|h)
-    | c?(stdint|stddef|string|math|limits|float|assert|stdio|stdlib)(\.h)?
-    | algorithm | array | bit | functional | initializer_list | iterator | numeric
-    | tuple | type_traits | utility
+    | c?(stdint|stddef|inttypes|string|math|limits|float|assert|stdio|stdlib)(\.h)?
+    | algorithm | array | bit | concepts | functional | initializer_list | iterator | numbers
+    | numeric | optional | span | tuple | type_traits | utility
     )>""",
     re.VERBOSE,
 )
 
+DIRECTIVES = frozenset(
+    "# define undef if ifdef ifndef elif elifdef elifndef else endif include pragma error warning"
+    " include_next import embed".split()
+)
+"""The last three have a reason of their own."""
 PRAGMAS = re.compile(
     r"(unroll|nounroll|once|nv_\w+|diag_\w+|hd_warning_disable|GCC (unroll|ivdep|diagnostic))\b"
 )
@@ -37,6 +43,13 @@ ATTRIBUTES = frozenset(
     " pure unused".split()
 )
 """GCC attributes; each may also stand between double underscores."""
+CUDA_ATTRIBUTES = frozenset(
+    "host device global shared constant launch_bounds cluster_dims block_size maxnreg grid_constant"
+    " nv_pure device_builtin".split()
+)
+"""What CUDA's own words (__shared__, __launch_bounds__) expand to."""
+KEYWORDS = frozenset("if for do new int int char long short auto void this return".split())
+"""They are in every source: with the name of the stream, `if` would give ifstream."""
 
 CUDA_CALLS = re.compile(
     r"""cuda(
@@ -162,6 +175,23 @@ RULES = (
         " __builtin_frob_return_addr backtrace*",
         "by whom it is called is none of its business",
     ),
+    Rule(
+        "__builtin_ia32_* _rdtsc* __rdtsc* _rdrand* _rdseed* _mm_* _mm256_* _xgetbv",
+        "it is an instruction of the host's processor: a launcher launches, and no more",
+    ),
+    Rule(
+        "__TIME__ __DATE__ __TIMESTAMP__",
+        "the same source must give the same kernel, whenever it is built",
+    ),
+    Rule(
+        "_GLOBAL_OFFSET_TABLE_ _DYNAMIC __dso_handle _r_debug __cxa_* _Unwind_* __tls_get_addr"
+        " __libc_* _IO_*",
+        "it is the loader's and the C library's own",
+    ),
+    Rule(
+        "stdout stdin _fileno _IO_FILE __sFILE",
+        "a stream of the C library can be turned to other files: only fprintf(stderr, ...)",
+    ),
     Rule("__has_include __has_include_next __has_embed", "it asks what files this machine has"),
     Rule(
         "exit abort kill raise signal clone open read write connect bind listen accept"
@@ -191,10 +221,18 @@ HOST_ASSEMBLY = re.compile(
 DEVICE_CLOCK = re.compile(r"%(clock(64|_hi)?|globaltimer(_lo|_hi)?)\b")
 """Special registers that tell the time."""
 WAITING_HEADERS = re.compile(
-    r"#\s*include\s*<(cuda/(std/)?(barrier|pipeline|semaphore|latch|atomic)|cuda_pipeline\.h"
-    r"|cuda_awbarrier\.h|cooperative_groups(/memcpy_async)?\.h)>"
+    r"#\s*include\s*<(cuda/(std/)?(barrier|pipeline|semaphore|latch|atomic)|cuda_pipeline\w*\.h"
+    r"|cuda_awbarrier\w*\.h|cooperative_groups(/memcpy_async)?\.h)>"
 )
 """Headers of the toolkit whose own code reads the global timer while it waits."""
+
+
+LINE_MARKER = re.compile(r"^[ \t]*#[ \t]*\d", re.MULTILINE)
+PTX_DIRECTIVE = re.compile(
+    r"(?<![\w.:%$\]])\.(loc|file|func|entry|extern|visible|weak|common|global|const|alias|section"
+    r"|version|target|address_size|maxntid|minnctapersm)\b"
+)
+"""What has its place outside functions, or says whose line an instruction is."""
 
 
 def _compiled(rule: Rule) -> re.Pattern[str]:

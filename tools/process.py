@@ -194,15 +194,15 @@ class Reporter:
     def __init__(self) -> None:
         envelope = json.loads(sys.stdin.buffer.read())
         self.request: dict[str, Any] = envelope["request"]
-        self._nonce, self._fd = envelope["nonce"], envelope["fd"]
+        self._nonce, self.pipe = envelope["nonce"], int(envelope["fd"])
         sys.excepthook = self._broken
         self.send("ready")
 
     def send(self, kind: str, **fields: Any) -> None:
-        if self._fd < 0:  # Nsight Compute stands between us: there is no pipe
+        if self.pipe < 0:  # Nsight Compute stands between us: there is no pipe
             return
         line = json.dumps({"nonce": self._nonce, "kind": kind, **fields}) + "\n"
-        os.write(self._fd, line.encode())
+        os.writev(self.pipe, [line.encode()])  # sandbox/seccomp.py leaves no other way
 
     def _broken(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
         """Our own failure is told on the pipe: a traceback in the output could be anyone's.

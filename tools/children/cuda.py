@@ -41,7 +41,7 @@ def main() -> None:
     torch.cuda.set_device(request["index"])
     torch.zeros(1, device="cuda")  # the driver opens and starts what it needs before the lock
     dirt = Dirt()
-    lock()
+    lock(reporter.pipe)
     library = ctypes.CDLL(request["library"])
     baseline = ctypes.CDLL(request["baseline"]) if request["mode"] == "time" else None
     held: list[torch.Tensor] = []

@@ -13,7 +13,7 @@ def main() -> None:
     """Write N.c for each kernel, and report its name."""
     reporter = Reporter()
     request = reporter.request
-    lock()
+    lock(reporter.pipe)
     sources = c_sources(Path(request["ptx"]), request["engine"])
     for index, (kernel, source) in enumerate(sources.items()):
         (Path(request["folder"]) / f"{index}.c").write_text(source)

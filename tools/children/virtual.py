@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import secrets
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,10 @@ from astra_chat.tools.children.arguments import (
     poison,
     task_of,
 )
-from astra_chat.tools.layout import Bytes
+from astra_chat.tools.layout import Bytes, Mask
 from astra_chat.tools.process import Reporter
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.virtual_gpu.estimate import estimate
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.specs import spec
@@ -41,7 +43,7 @@ def main() -> None:
         compiled=compiled,
     )  # fmt: skip
     resources = {name: tuple(pair) for name, pair in request["resources"].items()}
-    lock()
+    lock(reporter.pipe)
     try:
         library = gpu.load(Path(request["library"]), Path(request["ptx"]), resources)
     except PtxUnsupported as lack:
@@ -83,14 +85,18 @@ def _run(
     gpu.reset()
     before = [array.copy() for array in arrays]
     try:
-        status = launch(library, task, call.case, addresses, 0)
+        stream = _stream(library)
+        library.vcudart_expect(ctypes.c_uint64(stream))
+        status = launch(library, task, call.case, addresses, stream)
         if gpu.fault is not None:
             return _fault(gpu.fault)
         if status:
             return {"status": status}
-        for name, array, old, address in zip(names, arrays, before, addresses, strict=True):
-            if ((array != old) & ~gpu.written(address)).any():
-                return _host_write(name)
+        if library.vcudart_strayed():
+            return _unsafe("work went to another stream than the caller's", "in the launcher")
+        written = [gpu.written(address) for address in addresses]
+        if found := _forbidden_write(task.args, arrays, before, written):
+            return found
         sampled = [r for r in gpu.reports() if r.sampled]
         for arg, array, address in zip(task.args, arrays, addresses, strict=True):
             array.tofile(call.after / f"{arg.name}.after")
@@ -122,10 +128,34 @@ def _counted(gpu: VirtualGpu, request: dict[str, Any]) -> dict[str, Any]:
     return {"estimate": asdict(found), "launches": launches}
 
 
-def _host_write(name: str) -> dict[str, Any]:
-    """Memory of the virtual GPU lies in the process: host code that writes there must not pass."""
-    what = f"host code wrote to {name}, which is device memory: a segmentation fault on a GPU"
-    return {"status": ILLEGAL_ADDRESS, "unsafe": {"what": what, "where": "in the launcher"}}
+def _stream(library: ctypes.CDLL) -> int:
+    """A stream of our own, now and then stream 0: a caller may use either."""
+    stream = ctypes.c_void_p()
+    if secrets.randbelow(4):
+        library.cudaStreamCreate(ctypes.byref(stream))
+    return int(stream.value or 0)
+
+
+def _forbidden_write(
+    args: Sequence[Arg], now: Sequence[Bytes], before: Sequence[Bytes], by_kernels: Sequence[Mask]
+) -> dict[str, Any]:
+    """What the judge, who compares the bytes, cannot see; nothing is the usual case.
+
+    Memory of the virtual GPU lies in the process, so host code that writes there must not pass;
+    and who reads an argument while a kernel uses it as scratch reads what the kernel keeps there.
+    """
+    for arg, array, old, written in zip(args, now, before, by_kernels, strict=True):
+        if ((array != old) & ~written).any():
+            what = f"host code wrote to {arg.name}, which is device memory"
+            return _unsafe(f"{what}: a segmentation fault on a GPU", "in the launcher")
+        if not arg.written and written.any() and np.array_equal(array, old):
+            what = f"a kernel wrote to {arg.name}, which may only be read, and put all back"
+            return _unsafe(what, "in a kernel that was launched")
+    return {}
+
+
+def _unsafe(what: str, where: str) -> dict[str, Any]:
+    return {"status": ILLEGAL_ADDRESS, "unsafe": {"what": what, "where": where}}
 
 
 def _fault(fault: Fault | PtxUnsupported) -> dict[str, Any]:

@@ -63,6 +63,11 @@ ON_ITSELF = {"kill": 62, "tgkill": 234, "rt_sigqueueinfo": 129, "rt_tgsigqueuein
 """First argument a process: allowed on the calling process only."""
 ON_ITSELF_OR_0 = {"prlimit64": 302, "sched_setaffinity": 203}
 CLONE, CLONE3 = 56, 435
+ON_A_FILE = {
+    "write": 1, "pwrite64": 18, "pwritev": 296, "pwritev2": 328, "vmsplice": 278, "sendfile": 40,
+    "dup": 32, "dup2": 33, "dup3": 292, "fcntl": 72,
+}  # fmt: skip
+"""Calls on an open file that write to it or give it another number; writev is not among them."""
 
 
 class SeccompError(OSError):
@@ -89,10 +94,12 @@ def wall(*, network: bool, local_sockets: bool = False) -> None:
     _install([*_head(), *_refusals(refused.values()), *sockets, (RETURN, 0, 0, ALLOW)])
 
 
-def lock() -> bool:
+def lock(pipe: int = -1) -> bool:
     """For a runner, before a candidate's code is loaded: nothing but threads, files and devices.
 
-    Holds for all threads there are. False where the kernel has no seccomp. Raises SeccompError.
+    To the file `pipe`, the judge's, only writev may write: the C library's streams, which a kernel
+    file can turn to any number, use write. Holds for all threads there are. False where the kernel
+    has no seccomp. Raises SeccompError.
     """
     if not available():
         return False
@@ -109,6 +116,11 @@ def lock() -> bool:
                 instruction
                 for number in ON_ITSELF_OR_0.values()
                 for instruction in _block(number, _unless([(IF_EQUAL, own), (IF_EQUAL, 0)]))
+            ),
+            *(
+                instruction
+                for number in ON_A_FILE.values()
+                for instruction in (_block(number, _unless_on(pipe)) if pipe >= 0 else ())
             ),
             (RETURN, 0, 0, ALLOW),
         ]
@@ -148,6 +160,16 @@ def _unless(tests: list[tuple[int, int]]) -> list[Instruction]:
     return [
         (LOAD, 0, 0, ARGUMENT),
         *checks,
+        (RETURN, 0, 0, ERRNO | errno.EPERM),
+        (RETURN, 0, 0, ALLOW),
+    ]
+
+
+def _unless_on(file: int) -> list[Instruction]:
+    """Refused where the first argument is this file."""
+    return [
+        (LOAD, 0, 0, ARGUMENT),
+        (IF_EQUAL, 0, 1, file),
         (RETURN, 0, 0, ERRNO | errno.EPERM),
         (RETURN, 0, 0, ALLOW),
     ]

@@ -48,6 +48,18 @@ def test_a_lock_refuses_programs_and_a_wall_does_not() -> None:
     assert answer(WALL, seccomp.PROGRAMS["execve"], 0, 0, 0) == (-1, errno.EFAULT)
 
 
+PIPE = "ours, pipe = os.pipe()\ntext = ctypes.create_string_buffer(b'x')\nseccomp.lock(pipe)"
+VECTOR = "(ctypes.c_uint64 * 2)(ctypes.addressof(text), 1)"
+
+
+def test_only_writev_writes_to_the_judges_pipe() -> None:
+    """Streams of the C library, which a kernel file can turn to any file, use write."""
+    for name, number in seccomp.ON_A_FILE.items():
+        assert answer(PIPE, number, "pipe", "text", 1) == (-1, errno.EPERM), name
+    assert answer(PIPE, seccomp.ON_A_FILE["write"], 1, "text", 0) == (0, 0)
+    assert answer(PIPE, 20, "pipe", VECTOR, 1) == (1, 0)
+
+
 def test_clone3_is_said_not_to_exist() -> None:
     assert answer(LOCK, seccomp.CLONE3, 0, 0) == (-1, errno.ENOSYS)
 

@@ -174,14 +174,14 @@ EXPORT cudaError_t __cudaGetKernel(cudaKernel_t *handle, const void *stub) {
 
 EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void **args,
                                       size_t dynamic_shared_bytes, cudaStream_t stream) {
-    (void)stream;
+    vcudart_asked(stream);
     return launch((const struct kernel_entry *)handle, grid, block, args, dynamic_shared_bytes);
 }
 PER_THREAD(__cudaLaunchKernel, _ptsz)
 
 EXPORT cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args,
                                     size_t dynamic_shared_bytes, cudaStream_t stream) {
-    (void)stream;
+    vcudart_asked(stream);
     return launch(find_kernel(stub), grid, block, args, dynamic_shared_bytes);
 }
 PER_THREAD(cudaLaunchKernel, _ptsz)
@@ -209,6 +209,7 @@ EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const v
             id != cudaLaunchAttributeProgrammaticStreamSerialization)
             return vcudart_result(vcudart_host.refuse(attribute_name(id)));
     }
+    vcudart_asked(config->stream);
     return launch(find_kernel(stub), config->gridDim, config->blockDim, args,
                   config->dynamicSmemBytes);
 }

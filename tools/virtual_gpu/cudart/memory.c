@@ -112,7 +112,7 @@ PER_THREAD(cudaMemcpy, _ptds)
 
 EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
                                    enum cudaMemcpyKind kind, cudaStream_t stream) {
-    (void)stream;
+    vcudart_asked(stream);
     return cudaMemcpy(to, from, bytes, kind);
 }
 PER_THREAD(cudaMemcpyAsync, _ptsz)
@@ -132,7 +132,7 @@ EXPORT cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
 PER_THREAD(cudaMemset, _ptds)
 
 EXPORT cudaError_t cudaMemsetAsync(void *pointer, int value, size_t bytes, cudaStream_t stream) {
-    (void)stream;
+    vcudart_asked(stream);
     return cudaMemset(pointer, value, bytes);
 }
 PER_THREAD(cudaMemsetAsync, _ptsz)

@@ -20,7 +20,7 @@ PER_THREAD(cudaMemcpy2D, _ptds)
 
 EXPORT cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                                      size_t height, enum cudaMemcpyKind kind, cudaStream_t stream) {
-    (void)stream;
+    vcudart_asked(stream);
     return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
 }
 PER_THREAD(cudaMemcpy2DAsync, _ptsz)
@@ -37,7 +37,7 @@ PER_THREAD(cudaMemset2D, _ptds)
 
 EXPORT cudaError_t cudaMemset2DAsync(void *pointer, size_t pitch, int value, size_t width, size_t height,
                                      cudaStream_t stream) {
-    (void)stream;
+    vcudart_asked(stream);
     return cudaMemset2D(pointer, pitch, value, width, height);
 }
 PER_THREAD(cudaMemset2DAsync, _ptsz)

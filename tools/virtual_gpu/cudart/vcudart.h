@@ -86,6 +86,8 @@ cudaError_t vcudart_blocked(void);
 #define UNKNOWN_FUNCTION cudaErrorInvalidDeviceFunction
 #endif
 
+/* Work was asked for on this stream. */
+void vcudart_asked(cudaStream_t stream);
 /* Whether a stream is being captured: copies are noted instead of done. */
 int vcudart_capturing(void);
 /* Copies rows whose first bytes lie a pitch apart; noted instead while capturing. */
