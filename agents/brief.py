@@ -14,7 +14,7 @@ from typing import cast
 from astra_chat.agents import search
 from astra_chat.agents import thread as facts
 from astra_chat.agents.edits import lines_of
-from astra_chat.agents.payloads import MODEL_ROLES, Plan, RoleName, Speaker
+from astra_chat.agents.payloads import MODEL_ROLES, Plan, RoleName
 from astra_chat.agents.policy import acts_as
 from astra_chat.agents.predictions import Prediction, predictions, score
 from astra_chat.agents.quoting import fenced, one_line, report
