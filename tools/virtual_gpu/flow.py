@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.inline import FlatKernel
+from astra_chat.tools.virtual_gpu.mbarriers import has_no_result, is_poll
 from astra_chat.tools.virtual_gpu.order import weak_topological_order
 from astra_chat.tools.virtual_gpu.syntax import (
     Guard,
@@ -48,7 +49,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Suspend:
-    """A barrier of the thread block; lanes go on at `target` when it opens."""
+    """A barrier of the thread block, or a test of an mbarrier; lanes go on at `target` after it."""
 
     instruction: Instruction
     target: int
@@ -117,7 +118,7 @@ def sources(instruction: Instruction) -> set[str]:
 
 
 def _has_no_result(instruction: Instruction) -> bool:
-    if instruction.opcode.startswith("wmma.store"):
+    if instruction.opcode.startswith("wmma.store") or has_no_result(instruction):
         return True
     return instruction.family in NO_RESULT and not is_reducing_barrier(instruction)
 
@@ -208,6 +209,8 @@ class _Builder:
                 if instruction.guard is None:
                     self._begin()
             case "bar" | "barrier" if is_block_barrier(instruction):
+                self._barrier(instruction)
+            case "mbarrier" if is_poll(instruction):
                 self._barrier(instruction)
             case _:
                 self._last.body.append(instruction)

@@ -54,6 +54,11 @@ class Buffer:
             flags = items_of(self.written.view(np.uint8), size, self.address)[0]
             flags[index] = np.ones(size, np.uint8).view(_ITEM[size])[0]
 
+    def mark_span(self, start: int, nbytes: int) -> None:
+        """Notes a store to bytes in a row."""
+        if self.written is not None:
+            self.written[start : start + nbytes] = True
+
 
 class Memory:
     """The buffers that kernels may touch. Nothing is copied: arrays stay where they are."""

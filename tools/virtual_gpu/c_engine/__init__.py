@@ -5,7 +5,7 @@ code.py      one instruction's operands      launch.py   runs it, on all cores
 steps.py     statements -> loops             faults.py   what went wrong, in words
 Families of instructions: integers, bits, floats, halves, compares, convert, moves, memory, warps,
 control. In C: lanes.h (what a lane computes), simt.h, machine.h (warps and workers), blocks.c,
-memory.c, copies.c, races.c, tally.c, tensor.c, warps.c.
+memory.c, copies.c, bulk.c, mbarriers.c, order.c, races.c, tally.c, tensor.c, warps.c.
 
 The NumPy engine is the reference: it decides what is supported and what an instruction costs.
 """
@@ -21,6 +21,7 @@ from astra_chat.tools.virtual_gpu.c_engine import (
     floats,
     halves,
     integers,
+    mbarriers,
     memory,
     moves,
     tensor,
@@ -30,8 +31,8 @@ from astra_chat.tools.virtual_gpu.c_engine.launch import run
 from astra_chat.tools.virtual_gpu.c_engine.program import Program, translate
 
 FAMILY_MODULES = (
-    bits, compares, control, convert, copies, floats, halves, integers, memory, moves, tensor,
-    warps,
+    bits, compares, control, convert, copies, floats, halves, integers, mbarriers, memory, moves,
+    tensor, warps,
 )  # fmt: skip
 """Importing them registers the families."""
 

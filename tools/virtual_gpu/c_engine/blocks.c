@@ -50,6 +50,7 @@ uint32_t enter(struct warp *w, int block) {
   w->pending[block] = 0;
   w->queue[block / 64] &= ~((uint64_t)1 << block % 64);
   visit(w, block, m);
+  if (w->steps > w->launch->budget) check_in_vain(w->worker);
   if (w->steps > w->launch->budget) fault_at(w, TIMEOUT, program.mixes[block].instruction, LOWEST(m));
   return m;
 }
@@ -145,8 +146,8 @@ static void release(struct worker *k, uint32_t number) {
   k->arrived = kept;
 }
 
-/* Opens what all have reached. Faults if nothing can open. */
-static void open_some(struct worker *k) {
+/* Opens what all have reached. Faults if nothing can open, and no one waits elsewhere. */
+static int open_some(struct worker *k) {
   uint32_t arrived[LANES];
   int opened = 0;
   for (size_t i = 0; i < k->arrived;) {
@@ -158,14 +159,16 @@ static void open_some(struct worker *k) {
     check_together(k, number);
     reduce(k, number);
     next_epoch(k);
+    order_advance(k);
     release(k, number);
     opened = 1;
     i = 0;
   }
-  if (!opened) {
+  if (!opened && !polls_waiting(k)) {
     const struct arrival *a = k->arrivals;
     fault_at(a->warp, BARRIER_STUCK, a->barrier->instruction, LOWEST(a->mask));
   }
+  return opened;
 }
 
 static void begin(struct worker *k, int64_t id) {
@@ -175,6 +178,10 @@ static void begin(struct worker *k, int64_t id) {
   k->arrived = 0;
   if (k->in_flight) memset(k->flying, 0, (launch->shared_limit / 4 + 1) * sizeof *k->flying);
   k->in_flight = 0;
+  if (k->reading) memset(k->unread, 0, (launch->shared_limit / 4 + 1) * sizeof *k->unread);
+  k->reading = 0;
+  mbarriers_forget(k);
+  order_advance(k);
   k->turn++;
   next_epoch(k);
   for (uint32_t i = 0; i < k->warp_count; i++) {
@@ -185,6 +192,7 @@ static void begin(struct worker *k, int64_t id) {
     w->block[2] = id / launch->grid[0] / launch->grid[1];
     w->live = w->exists;
     copies_forget(w);
+    bulk_forget(w);
     w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->rounds_here = w->fresh = 0;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
@@ -212,8 +220,9 @@ static int run_block(struct worker *k, int64_t id) {
   begin(k, id);
   for (;;) {
     for (uint32_t i = 0; i < k->warp_count; i++) program.run(&k->warps[i]);
-    if (!k->arrived) break;
-    open_some(k);
+    if (!k->arrived && !polls_waiting(k)) break;
+    if (polls_pass(k) || (k->arrived && open_some(k))) continue;
+    polls_fail(k);
   }
   keep_longest(k);
   return 1;
@@ -249,6 +258,7 @@ static void set_up(struct worker *k, const struct launch *launch) {
     k->writer = wide(bytes), k->reader = wide(bytes);
     k->granule_bits = __builtin_ctz(launch->race_granule);
   }
+  order_set_up(k);
   for (uint32_t i = 0; i < k->warp_count; i++) {
     struct warp *w = &k->warps[i];
     w->index = i, w->warps = k->warp_count, w->worker = k, w->launch = launch, w->symbols = launch->symbols, w->params = launch->params;
@@ -266,7 +276,10 @@ static void set_up(struct worker *k, const struct launch *launch) {
 }
 
 static void tear_down(struct worker *k) {
-  for (uint32_t i = 0; i < k->warp_count; i++) copies_free(&k->warps[i]);
+  for (uint32_t i = 0; i < k->warp_count; i++) copies_free(&k->warps[i]), bulk_free(&k->warps[i]);
+  mbarriers_free(k);
+  order_tear_down(k);
+  free(k->unread);
   free(k->flying);
   for (uint32_t i = 0; i < k->warp_count; i++) free(k->warps[i].pending), free(k->warps[i].queue), free(k->warps[i].regs);
   free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->arrivals);

@@ -119,6 +119,8 @@ class Unit:
     """Those that can fault; C knows them by their place here."""
     sites: list[str] = field(default_factory=list)
     barriers: list[str] = field(default_factory=list)
+    polls: list[str] = field(default_factory=list)
+    """Tests of mbarriers."""
     symbols: list[str] = field(default_factory=list)
     """Variables of the module whose addresses the kernel wants."""
     tables: list[str] = field(default_factory=list)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, Unit, family
+from astra_chat.tools.virtual_gpu.c_engine.mbarriers import translate_poll
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step
 from astra_chat.tools.virtual_gpu.flow import (
     Branch,
@@ -14,6 +15,7 @@ from astra_chat.tools.virtual_gpu.flow import (
     Terminator,
     is_reducing_barrier,
 )
+from astra_chat.tools.virtual_gpu.mbarriers import is_poll
 from astra_chat.tools.virtual_gpu.syntax import Group, Register, Symbol
 
 
@@ -32,6 +34,10 @@ def translate_end(unit: Unit, end: Terminator) -> Sequence[Step]:
             ]
         case Switch(instruction=instruction, targets=targets):
             return _switch(Code(unit, instruction), targets)
+        case Suspend(instruction=instruction, target=target) if is_poll(instruction):
+            code = Code(unit, instruction)
+            translate_poll(code, target)
+            return code.steps
         case Suspend(instruction=instruction, target=target):
             return _barrier(Code(unit, instruction), target)
         case _:
@@ -90,6 +96,14 @@ def membar(code: Code) -> None:
 
 @family("fence")
 def fence(code: Code) -> None:
+    if code.flag("proxy"):
+        code.option("async")
+        code.optional("global", "shared::cta", "shared::cluster")
+        return
+    if code.flag("mbarrier_init"):
+        code.option("release")
+        code.option("cluster")
+        return
     code.ignore("sc", "acq_rel", "acquire", "release")
     code.option("cta", "cluster", "gpu", "sys")
 

@@ -6,12 +6,14 @@
 struct copy {
   const struct site *site; /* of the store to shared memory */
   uint32_t lanes;
+  uint64_t serial;
   int64_t group[LANES]; /* how many groups each lane had committed before */
   uint64_t target[LANES];
   uint8_t values[LANES * 16] ALIGNED;
 };
 struct copies {
   int64_t committed[LANES];
+  uint64_t serial; /* of the next */
   struct copy *waiting;
   size_t count, room;
 };
@@ -26,11 +28,14 @@ static void fly(struct worker *k, const struct copy *copy, uint32_t lanes, int s
   }
 }
 
+void flying_set_up(struct worker *k) {
+  if (!k->flying && !(k->flying = calloc(k->launch->shared_limit / 4 + 1, sizeof *k->flying))) abort();
+}
+
 static struct copies *copies_of(struct warp *w) {
   struct worker *k = w->worker;
-  if (!k->flying) k->flying = calloc(w->launch->shared_limit / 4 + 1, sizeof *k->flying);
-  if (!w->copies) w->copies = calloc(1, sizeof *w->copies);
-  if (!k->flying || !w->copies) abort();
+  flying_set_up(k);
+  if (!w->copies && !(w->copies = calloc(1, sizeof *w->copies))) abort();
   return w->copies;
 }
 
@@ -57,7 +62,7 @@ void copy_begin(struct warp *w, const struct site *reads, const struct site *wri
     EACH if (wanted[l] < reads->size) memset(values + l * reads->size + wanted[l], 0, reads->size - wanted[l]);
   struct copies *c = copies_of(w);
   struct copy *copy = added(c);
-  copy->site = writes, copy->lanes = m;
+  copy->site = writes, copy->lanes = m, copy->serial = c->serial++;
   memcpy(copy->group, c->committed, sizeof copy->group);
   memcpy(copy->target, target, sizeof copy->target);
   memcpy(copy->values, values, sizeof values);
@@ -89,6 +94,26 @@ void copies_wait(struct warp *w, uint32_t m, int64_t pending, int all) {
   c->count = kept;
 }
 
+uint64_t copies_serial(struct warp *w) { return copies_of(w)->serial; }
+
+/* Lets the lanes' copies arrive that were begun before the one of that number. */
+void copies_deliver(struct warp *w, uint32_t lanes, uint64_t before) {
+  struct copies *c = copies_of(w);
+  size_t kept = 0;
+  for (size_t i = 0; i < c->count; i++) {
+    struct copy *copy = &c->waiting[i];
+    const uint32_t done = copy->serial < before ? copy->lanes & lanes : 0;
+    fly(w->worker, copy, done, -1);
+    store(w, copy->site, SHARED, copy->target, done, copy->values);
+    copy->lanes &= ~done;
+    if (copy->lanes) {
+      if (kept != i) c->waiting[kept] = *copy;
+      kept++;
+    }
+  }
+  c->count = kept;
+}
+
 void copies_forget(struct warp *w) {
   if (w->copies) memset(w->copies->committed, 0, sizeof w->copies->committed), w->copies->count = 0;
 }
@@ -98,13 +123,24 @@ void copies_free(struct warp *w) {
   free(w->copies);
 }
 
+static void unarrived(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint32_t flying) {
+  w->worker->fault.address = address;
+  fault_at(w, flying >= FLYING_BULK ? UNARRIVED_BULK : MISSING_WAIT, site->instruction, lane);
+}
+
+/* The same for a bulk copy that reads. */
+void check_span_arrived(struct warp *w, const struct site *site, uint32_t lane, uint64_t start, uint64_t size) {
+  const struct worker *k = w->worker;
+  uint32_t flying = 0;
+  for (uint64_t at = start / 4; k->in_flight && at < (start + size) / 4; at++)
+    flying = k->flying[at] > flying ? k->flying[at] : flying;
+  if (flying) unarrived(w, site, lane, start, flying);
+}
+
 /* Faults where a read meets bytes that a copy is still on its way to. */
 void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   const struct worker *k = w->worker;
   LANES_OF(m, l)
     for (uint64_t at = address[l] / 4; at <= (address[l] + site->size - 1) / 4; at++)
-      if (k->flying[at]) {
-        w->worker->fault.address = address[l];
-        fault_at(w, MISSING_WAIT, site->instruction, l);
-      }
+      if (k->flying[at]) unarrived(w, site, l, address[l], k->flying[at]);
 }

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from astra_chat.tools.virtual_gpu.bulk_copies import is_bulk
+from astra_chat.tools.virtual_gpu.c_engine.bulk import bulk
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, family
+from astra_chat.tools.virtual_gpu.c_engine.mbarriers import arrival_of_copies
 from astra_chat.tools.virtual_gpu.c_engine.memory import address, site_of
 from astra_chat.tools.virtual_gpu.syntax import Immediate
 
 
 @family("cp")
 def cp(code: Code) -> None:
+    if is_bulk(code.instruction):
+        bulk(code)
+        return
     code.option("async")
-    if code.flag("commit_group"):
+    if code.flag("mbarrier"):
+        arrival_of_copies(code)
+    elif code.flag("commit_group"):
         code.warp(f"copies_commit(w, {code.active()});")
     elif code.flag("wait_group"):
         code.warp(f"copies_wait(w, {code.active()}, {_constant(code, 0)}, 0);")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from astra_chat.tools.virtual_gpu.bulk_copies import BAD_SIZE, FLYING, STILL_READ
 from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
+from astra_chat.tools.virtual_gpu.mbarriers import MISUSES, UNORDERED, in_vain
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.asynchronous import UNWAITED
+from astra_chat.tools.virtual_gpu.numpy_engine.copies import UNWAITED
+from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import UNSEEN, words_of
 from astra_chat.tools.virtual_gpu.numpy_engine.races import UNKNOWN_SITE, Verb, race_words
 from astra_chat.tools.virtual_gpu.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch
@@ -14,7 +17,8 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch
 _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
-    "missing_wait",
+    "missing_wait", "mbarrier", "race", "race", "missing_wait", "missing_wait", "missing_wait",
+    "misaligned", "timeout",
 )  # fmt: skip
 """By enum fault_kind."""
 (
@@ -32,9 +36,13 @@ _KINDS = (
     _BRANCH,
     _WAIT,
 ) = range(13)
+_MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNSEEN, _BULK, _STILL_READ, _SIZE, _IN_VAIN = range(
+    13, 21
+)
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
+    _SIZE: machine.MISALIGNED, _IN_VAIN: machine.LAUNCH_TIMEOUT,
 }  # fmt: skip
 _SPACES = ("global", "shared", "local", "param")
 _RACE_VERBS: tuple[Verb, ...] = ("read", "wrote", "at once")
@@ -89,6 +97,8 @@ def _message(
                 f"more than {budget} instructions in a row: an endless loop, or a wait for "
                 "another block"
             )
+        case kind if kind >= _MBARRIER:
+            return _of_mbarriers(found, budget)
         case kind:
             return _PLAIN[kind]
 
@@ -100,6 +110,29 @@ _PLAIN = {
     _STUCK: "some threads wait here, others elsewhere",
     _BRANCH: "an index outside the table of targets",
 }
+
+
+_DID = ("read before", "wrote before", "writes at once")
+"""By enum did of order.c."""
+
+
+def _of_mbarriers(found: layout.Fault, budget: int) -> str:
+    match found.kind:
+        case 13:
+            return MISUSES[found.detail[0]]
+        case 14:
+            return UNORDERED
+        case 15:
+            thread = found.warp * WARP_LANES + found.lane
+            did = _DID[found.detail[0]]
+            return words_of(thread, _verb(found), found.detail[3], found.other, did, found.address)
+        case 19:
+            return BAD_SIZE.format(found.detail[3])
+        case 20:
+            return in_vain(budget, found.address, found.detail[0])
+        case kind:
+            words = {_UNSEEN: UNSEEN, _BULK: FLYING, _STILL_READ: STILL_READ}[kind]
+            return f"{words} (shared offset {found.address})"
 
 
 def _verb(found: layout.Fault) -> str:

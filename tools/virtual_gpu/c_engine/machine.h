@@ -7,6 +7,7 @@
 
 #define REGION_BYTES 512
 #define FLOAT_ATOMIC 2 /* site.ordered */
+#define FLYING_BULK (1 << 16) /* what a bulk copy adds to the copies on their way to a word */
 
 struct arrival {
   struct warp *warp;
@@ -24,8 +25,12 @@ struct worker {
   size_t arrived, room;
   uint64_t *writer, *reader; /* race check: a stamp for each granule of shared memory, or null */
   uint32_t epoch, granule_bits;
-  uint16_t *flying; /* by word of shared memory: copies on their way there; null until the first */
+  uint32_t *flying; /* by word of shared memory: copies on their way there; null until the first */
   int64_t in_flight;
+  uint32_t *unread; /* by word: bulk copies out of shared memory that still read it; null until the first */
+  int64_t reading;
+  struct order *order; /* race check of kernels with mbarriers, or null */
+  struct mbarriers *mbarriers;
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits;
   uint32_t **touched; /* by buffer and sector: the thread block that last read it, as a number from 1 */
@@ -47,6 +52,28 @@ void race_write(struct warp *w, const struct site *site, const uint64_t *address
 void next_epoch(struct worker *k);
 void copies_forget(struct warp *w);
 void copies_free(struct warp *w);
+void copies_deliver(struct warp *w, uint32_t lanes, uint64_t before);
+uint64_t copies_serial(struct warp *w);
+void flying_set_up(struct worker *k);
+void check_span_arrived(struct warp *w, const struct site *site, uint32_t lane, uint64_t start, uint64_t size);
+void bulk_forget(struct warp *w);
+void bulk_free(struct warp *w);
+void check_unread(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void mbarriers_forget(struct worker *k);
+void mbarriers_free(struct worker *k);
+int polls_waiting(const struct worker *k);
+int polls_pass(struct worker *k);
+void polls_fail(struct worker *k);
+void check_in_vain(struct worker *k);
+void order_set_up(struct worker *k);
+void order_tear_down(struct worker *k);
+void order_advance(struct worker *k);
+void ordered_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void ordered_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
+                   const uint8_t *values);
+void shared_places(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+int holds_span(const struct warp *w, uint64_t address, uint64_t size);
+void count_span(struct warp *w, const struct site *site, uint64_t address, uint64_t size);
 void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, uint64_t last);

@@ -143,6 +143,29 @@ static void on_chip(struct warp *w, const struct site *site, enum space space, c
   EACH place[l] = (uint64_t)base + l * lane + address[l];
 }
 
+/* Checks an access to shared memory. Faults. */
+void shared_places(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  uint64_t place[LANES] ALIGNED, full[LANES] ALIGNED;
+  filled(address, m, full);
+  on_chip(w, site, SHARED, full, m, place);
+}
+
+int holds_span(const struct warp *w, uint64_t address, uint64_t size) {
+  const struct buffer *buffer = find(w->launch, address);
+  return buffer && buffer->end - address >= size;
+}
+
+/* Counts a bulk copy of bytes in a row, which is one request. */
+void count_span(struct warp *w, const struct site *site, uint64_t address, uint64_t size) {
+  mark(w, site, find(w->launch, address), address, size ? size : 1);
+  if (!w->launch->visits) return;
+  struct counters *c = &w->worker->counters;
+  const uint64_t last = address + (size ? size : 1) - 1;
+  const uint64_t sectors = last / 32 - address / 32 + 1, lines = last / 128 - address / 128 + 1;
+  if (site->writes) c->store_requests++, c->store_sectors += sectors, c->store_lines += lines, c->store_bytes += size;
+  else c->load_requests++, c->load_sectors += sectors, c->load_lines += lines, c->load_bytes += size;
+}
+
 static void load_on_chip(struct warp *w, const struct site *site, enum space space, const uint64_t *address,
                          uint32_t m, void *data) {
   uint64_t place[LANES] ALIGNED;
@@ -150,6 +173,7 @@ static void load_on_chip(struct warp *w, const struct site *site, enum space spa
   if (space == SHARED) {
     count_shared(w, site, address, m);
     if (w->worker->in_flight) check_arrived(w, site, address, m);
+    if (w->worker->order && !site->ordered) ordered_read(w, site, address, m);
     if (w->worker->writer && !site->ordered) race_read(w, site, address, m);
   }
   if (space == PARAM) { /* not aligned as the host wants it */
@@ -165,6 +189,12 @@ static void store_on_chip(struct warp *w, const struct site *site, enum space sp
   on_chip(w, site, space, address, m, place);
   if (space == SHARED) {
     count_shared(w, site, address, m);
+    if (w->worker->reading) check_unread(w, site, address, m);
+    if (w->worker->order && !site->ordered) {
+      uint8_t before[LANES * 16] ALIGNED;
+      take(site, place, m, before);
+      ordered_write(w, site, address, m, before, data);
+    }
     if (w->worker->writer && !site->ordered) {
       uint8_t before[LANES * 16] ALIGNED, after[LANES * 16] ALIGNED;
       take(site, place, m, before);

@@ -94,6 +94,7 @@ def _source(
         '#include "simt.h"',
         *_table("struct site", "sites", unit.sites),
         *_table("struct barrier", "barriers", unit.barriers),
+        *_table("struct poll", "polls", unit.polls),
         *unit.tables,
         *_table("struct mix", "mixes", _mixes(reference, firsts)),
         "struct regs {",
@@ -115,7 +116,7 @@ def _source(
         "  }",
         "}",
         f"const struct program program = {{run, mixes, {len(blocks)}, sizeof(struct regs), "
-        f"{len(unit.sites) + 1}}};",
+        f"{len(unit.sites) + 1}, {int(reference.has_mbarriers)}}};",
         "",
     ]
     return "\n".join(lines)

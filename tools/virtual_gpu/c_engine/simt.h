@@ -15,7 +15,8 @@ enum space { GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONSTANT };
 /* Where each space begins among the generic addresses: the top byte. */
 enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
-                  BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT };
+                  BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
+                  UNSEEN_COPY, UNARRIVED_BULK, STILL_READ, BAD_SIZE, IN_VAIN };
 
 struct buffer {
   uint64_t address, end;
@@ -36,6 +37,7 @@ struct counters {
 struct mix { uint32_t instructions, cycles, loads, rounds, head, only_leaves, instruction; };
 struct site { uint32_t instruction, number; uint8_t size, writes, ordered; };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction; };
+struct poll { uint32_t instruction, target; uint8_t relaxed; };
 
 /* One printf of one lane. */
 enum { PRINT_BYTES = 512, MOST_PRINTS = 16384 };
@@ -73,6 +75,7 @@ struct warp {
   uint64_t *queue;   /* which basic blocks have any */
   void *regs;
   struct copies *copies; /* cp.async on their way; null until the first */
+  struct bulk *bulk;     /* bulk copies out of shared memory; null until the first */
   uint64_t syncs;        /* how often its lanes met since the last barrier of the block */
   uint64_t steps, cycles, loads, rounds, fresh_rounds;
   uint32_t rounds_here, fresh; /* of the basic block that it is in: load rounds; a sector new to the thread block? */
@@ -83,6 +86,7 @@ struct program {
   void (*run)(struct warp *);
   const struct mix *mixes;
   uint32_t blocks, regs_bytes, sites;
+  uint32_t orders; /* it has mbarriers or bulk copies, which order some warps with some others */
 };
 extern const struct program program;
 
@@ -113,6 +117,29 @@ void copy_begin(struct warp *w, const struct site *reads, const struct site *wri
                 const uint64_t *source, uint32_t m, const uint32_t *wanted);
 void copies_commit(struct warp *w, uint32_t m);
 void copies_wait(struct warp *w, uint32_t m, int64_t pending, int all);
+
+/* Barriers in shared memory. */
+enum mbarrier_action { MBARRIER_INIT, MBARRIER_INVAL, MBARRIER_EXPECT, MBARRIER_COMPLETE };
+enum { ARRIVE_EXPECTS = 1, ARRIVE_NO_COMPLETE = 2, ARRIVE_DROP = 4, ARRIVE_RELAXED = 8 };
+void mbarrier(struct warp *w, const struct site *site, enum mbarrier_action action, const uint64_t *address,
+              uint32_t m, const uint32_t *counts);
+void mbarrier_arrive(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m,
+                     const uint32_t *counts, uint32_t how, uint64_t *tokens);
+void mbarrier_arrive_copies(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int extra);
+void mbarrier_wait(struct warp *w, const struct poll *poll, const struct site *site, const uint64_t *address,
+                   uint32_t m, const uint32_t *parity, uint32_t *result);
+
+/* Bulk copies. */
+enum bulk_reduction { BULK_COPY, BULK_ADD, BULK_MIN, BULK_MAX, BULK_AND, BULK_OR, BULK_XOR };
+enum bulk_type { BULK_BITS, BULK_U32, BULK_S32, BULK_U64, BULK_S64, BULK_F32, BULK_F64, BULK_B32, BULK_B64 };
+void bulk_to_shared(struct warp *w, const struct site *reads, const struct site *writes, const struct site *barrier,
+                    const uint64_t *to, const uint64_t *from, const uint32_t *sizes, const uint64_t *mbarrier,
+                    uint32_t m);
+void bulk_to_global(struct warp *w, const struct site *reads, const struct site *writes, const uint64_t *to,
+                    const uint64_t *from, const uint32_t *sizes, uint32_t m, enum bulk_reduction how,
+                    enum bulk_type type);
+void bulk_commit(struct warp *w, uint32_t m);
+void bulk_wait(struct warp *w, uint32_t m, int64_t left);
 
 /* What lanes of a warp tell each other. */
 enum shuffle { SHFL_IDX, SHFL_UP, SHFL_DOWN, SHFL_BFLY };

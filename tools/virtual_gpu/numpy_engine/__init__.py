@@ -3,10 +3,11 @@
 code.py      one instruction's modifiers and operands, each taken once or refused
 program.py   kernel -> Program                 schedule.py   runs it, batch by batch
 frame.py     the state of a batch              barriers.py   of a thread block
-arena.py     where addresses lead              races.py      the race check
+arena.py     where addresses lead              races.py, ordered_races.py   the race check
 tally.py, mix.py   exact counters
 Families of instructions: floats, halves, integers, bits, compares, moves, convert, loads,
-asynchronous, atomics, warps, control; rounding.py has the arithmetic that needs care.
+asynchronous, bulk, mbarriers, polls, atomics, warps, control; rounding.py has the
+arithmetic that needs care.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine import (
     halves,
     integers,
     loads,
+    mbarriers,
     moves,
     tensor,
     warps,
@@ -40,6 +42,7 @@ FAMILY_MODULES = (
     halves,
     integers,
     loads,
+    mbarriers,
     moves,
     tensor,
     warps,

@@ -1,110 +1,28 @@
-"""cp.async: copies from global to shared memory that arrive when their group is waited for.
-
-Who reads where a copy is still on its way is stopped: on a GPU either value may be there.
-"""
+"""cp.async: copies from global to shared memory that arrive when their group is waited for."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
-from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site, lane_number, select
+from astra_chat.tools.virtual_gpu.bulk_copies import is_bulk
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site
+from astra_chat.tools.virtual_gpu.numpy_engine.bulk import bulk
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
-from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
+from astra_chat.tools.virtual_gpu.numpy_engine.copies import Copy, queue_of
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
-    address_reader,
-    fetch_global,
-    put_arena,
-)
+from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader, fetch_global
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import arrival_of_copies
 from astra_chat.tools.virtual_gpu.syntax import Immediate
-
-_WORD = 4
-"""Bytes of the smallest copy."""
-UNWAITED = "read of bytes that a cp.async is still on its way to: its group was not waited for"
-
-
-@dataclass
-class _Copy:
-    """One cp.async of some lanes that has not arrived."""
-
-    site: Site
-    target: Array
-    """Shared address of each lane: [blocks, threads]."""
-    values: Array
-    lanes: Mask
-    group: NDArray[np.int64]
-    """Number of each lane's group: how many it had committed before."""
-
-
-@dataclass
-class CopyQueue:
-    """The copies of a batch that are on their way."""
-
-    committed: NDArray[np.int64]
-    """Groups that each lane has closed."""
-    flying: NDArray[np.int32]
-    """By word of the batch's shared memory: copies on their way there."""
-    copies: list[_Copy] = field(default_factory=list)
-
-    def send(self, f: Frame, copy: _Copy) -> None:
-        self.copies.append(copy)
-        self._fly(f, copy, copy.lanes, 1)
-
-    def _fly(self, f: Frame, copy: _Copy, mask: Mask, step: int) -> None:
-        lanes = Active(mask, int(np.count_nonzero(mask)))
-        offsets = select(copy.target, lanes, f.shape).astype(np.int64)
-        inside = offsets + copy.site.size <= f.shared.limit
-        first = (select(f.shared.origin, lanes, f.shape) + offsets)[inside] // _WORD
-        for word in range(copy.site.size // _WORD):
-            np.add.at(self.flying, first + word, step)
-
-    def check_arrived(self, f: Frame, site: Site, index: NDArray[np.int64], active: Active) -> None:
-        """index: items of the site's size that each active lane reads. Raises Fault."""
-        if not self.copies:
-            return
-        first, last = index * site.size // _WORD, ((index + 1) * site.size - 1) // _WORD
-        met = self.flying[first] > 0
-        for word in range(1, max(site.size // _WORD, 1)):
-            met |= self.flying[np.minimum(first + word, last)] > 0
-        if met.any():
-            lane = int(np.argmax(met))
-            offset = int(index[lane]) * site.size - int(
-                select(f.shared.origin, active, f.shape)[lane]
-            )
-            raise f.fault(
-                site.instruction, "missing_wait", f"{UNWAITED} (shared offset {offset})",
-                machine.LAUNCH_FAILURE, lane_number(active, lane),
-            )  # fmt: skip
-
-    def arrive(self, f: Frame, active: Active, most_pending: int) -> None:
-        """Completes all groups of the active lanes but the last `most_pending`."""
-        done = self.committed - most_pending
-        for copy in self.copies:
-            mask = copy.lanes & active.mask & (copy.group < done)
-            lanes = Active(mask, int(np.count_nonzero(mask)))
-            if lanes.count:
-                self._fly(f, copy, mask, -1)
-                values = select(copy.values, lanes, f.shape)
-                put_arena(f, copy.site, "shared", copy.target, values, lanes)
-                copy.lanes = copy.lanes & ~mask
-        self.copies = [copy for copy in self.copies if copy.lanes.any()]
-
-
-def _queue(f: Frame) -> CopyQueue:
-    if f.copies is None:
-        f.copies = CopyQueue(
-            np.zeros(f.shape, np.int64), np.zeros(f.shared.data.size // _WORD + 1, np.int32)
-        )
-    return f.copies
 
 
 @family("cp")
 def cp(code: Code) -> Step:
+    if is_bulk(code.instruction):
+        return bulk(code)
     code.option("async")
+    if code.flag("mbarrier"):
+        return arrival_of_copies(code)
     if code.flag("commit_group"):
         return _commit(code)
     if code.flag("wait_group"):
@@ -144,8 +62,8 @@ def _copy(code: Code, size: int) -> Step:
             values = fetch_global(f, reads, source(f), active)
         else:
             values = _cut(f, reads, source(f), wanted, active)
-        queue = _queue(f)
-        queue.send(f, _Copy(writes, target(f), values, active.mask, queue.committed.copy()))
+        queue = queue_of(f)
+        queue.send(f, Copy(writes, target(f), values, active.mask, queue.committed.copy()))
 
     return step
 
@@ -168,7 +86,7 @@ def _commit(code: Code) -> Step:
     active_lanes = code.active
 
     def step(f: Frame) -> None:
-        _queue(f).committed[active_lanes(f).mask] += 1
+        queue_of(f).committed[active_lanes(f).mask] += 1
 
     return step
 
@@ -178,7 +96,7 @@ def _wait(code: Code, most_pending: int | None) -> Step:
     active_lanes = code.active
 
     def step(f: Frame) -> None:
-        active, queue = active_lanes(f), _queue(f)
+        active, queue = active_lanes(f), queue_of(f)
         if most_pending is None:
             queue.committed[active.mask] += 1
         queue.arrive(f, active, most_pending or 0)

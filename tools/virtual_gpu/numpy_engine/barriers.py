@@ -105,10 +105,11 @@ class WaitingRoom:
             wanted = None if threads is None else int(np.broadcast_to(threads, f.shape)[mask][0])
             self._arrivals.append(_Arrival(barrier, int(number), wanted, mask, votes & mask))
 
-    def open(self, f: Frame) -> list[tuple[int, Mask]]:
+    def open(self, f: Frame, *, others_wait: bool = False) -> list[tuple[int, Mask]]:
         """Opens what all have reached: (basic block, lanes that go on there).
 
-        Raises Fault if no barrier can open, or one is reached by a part of a warp only.
+        Raises Fault if no barrier can open (unless others_wait, at mbarriers), or one is reached by
+        a part of a warp only.
         """
         released: list[tuple[int, Mask]] = []
         for number in {arrival.number for arrival in self._arrivals}:
@@ -121,7 +122,7 @@ class WaitingRoom:
                     f.races.advance(rows)
                 released += self._release(here, rows)
         self._arrivals = [a for a in self._arrivals if a.mask.any()]
-        if not released:
+        if not released and not others_wait:
             first = self._arrivals[0]
             raise self._fault(f, first, first.mask, "some threads wait here, others elsewhere")
         return released

@@ -24,7 +24,15 @@ def membar(code: Code) -> Step:
 
 @family("fence")
 def fence(code: Code) -> Step:
-    """Orders plain accesses. Fences of the asynchronous proxy are left over, hence refused."""
+    """Orders accesses; here they are in order, those of bulk copies included."""
+    if code.flag("proxy"):
+        code.option("async")
+        code.optional("global", "shared::cta", "shared::cluster")
+        return _nothing
+    if code.flag("mbarrier_init"):
+        code.option("release")
+        code.option("cluster")
+        return _nothing
     code.ignore("sc", "acq_rel", "acquire", "release")
     code.option("cta", "cluster", "gpu", "sys")
     return _nothing

@@ -20,7 +20,9 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch, 
 
 if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena
-    from astra_chat.tools.virtual_gpu.numpy_engine.asynchronous import CopyQueue
+    from astra_chat.tools.virtual_gpu.numpy_engine.bulk import BulkGroups
+    from astra_chat.tools.virtual_gpu.numpy_engine.copies import CopyQueue
+    from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import Mbarriers
     from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
     from astra_chat.tools.virtual_gpu.numpy_engine.tally import Tally
 
@@ -74,6 +76,10 @@ class Frame:
     """What the kernel printed; None: nobody wants to know."""
     copies: CopyQueue | None = None
     """cp.async on their way; made by the first."""
+    bulk: BulkGroups | None = None
+    """Bulk copies out of shared memory; made by the first."""
+    mbarriers: Mbarriers | None = None
+    """Made by the first."""
     specials: dict[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -82,6 +82,14 @@ class FreshRounds:
         self.sectors += int(np.count_nonzero(new))
         self._pending[warps[first[new]]] = True
 
+    def span(self, sectors: slice, warp: int) -> None:
+        """A copy of sectors in a row by one warp."""
+        numbers = np.arange(sectors.start, sectors.stop, dtype=np.uint64)
+        keys = numbers * np.uint64(self._shape[0]) + np.uint64(self._block_of[warp])
+        new = int(np.count_nonzero(self._seen.add(keys)))
+        self.sectors += new
+        self._pending[warp] |= new > 0
+
     def longest(self) -> int:
         """Most rounds of any one warp that waited for a sector new to its block."""
         return int((self._rounds + np.where(self._pending, self._here, 0)).max())

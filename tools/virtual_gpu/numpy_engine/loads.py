@@ -259,6 +259,8 @@ def put_arena(
     if space == "shared":
         if f.tally is not None:
             f.tally.shared_access(site, address, active)
+        if f.bulk is not None:
+            f.bulk.check_free(f, site, index, active)
     if space == "shared" and f.races is not None:
         before = items[index]
         items[index] = values

@@ -45,6 +45,8 @@ _ON_CHIP = {"param": "move", "const": "move", "shared": "shared"}
 def class_of(instruction: Instruction) -> str:
     """One of the classes of Counters.warp_instructions."""
     family, modifiers = instruction.family, instruction.modifiers
+    if family == "mbarrier":
+        return "shared"
     if family in ("atom", "red") and any(m.startswith("shared") for m in modifiers):
         return "shared"
     if family in ("wmma", "ldmatrix", "stmatrix"):

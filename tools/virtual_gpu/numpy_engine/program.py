@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from astra_chat.tools.virtual_gpu.bulk_copies import is_bulk
 from astra_chat.tools.virtual_gpu.flow import (
     BasicBlock,
     Branch,
@@ -17,10 +18,12 @@ from astra_chat.tools.virtual_gpu.flow import (
     local_registers,
 )
 from astra_chat.tools.virtual_gpu.inline import FlatKernel, inline
+from astra_chat.tools.virtual_gpu.mbarriers import is_poll
 from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Read, Step, Unit
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes
+from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, translate_poll
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.ptx import shared_layout
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Kernel, Module, type_bits
@@ -45,7 +48,7 @@ class Table:
     targets: tuple[int, ...]
 
 
-End = Jump | Fork | Table | Barrier | Leave
+End = Jump | Fork | Table | Barrier | Poll | Leave
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Program:
     """Bytes of the narrowest access to shared memory: what the race check tells apart; 0: none."""
     in_order: bool
     """A block may wait for those before it: they run one after the other, from the first."""
+    has_mbarriers: bool
 
     @property
     def mixes(self) -> list[Mix]:
@@ -136,6 +140,7 @@ def _translate(module: Module, kernel: Kernel) -> Program:
     return Program(
         kernel, translated, tuple(unit.widths), found.shared_bytes, found.local_bytes,
         _granule(found.blocks), any(_reads_news(i) for b in found.blocks for i in b.body),
+        _has_mbarriers(found.blocks),
     )  # fmt: skip
 
 
@@ -177,6 +182,8 @@ def _end(unit: Unit, block: BasicBlock) -> End:
             code.ignore("uni")
             code.done()
             return Table(instruction, code.read(0, "u32"), targets)
+        case Suspend(instruction=instruction, target=target) if is_poll(instruction):
+            return translate_poll(Code(unit, instruction), target)
         case Suspend(instruction=instruction, target=target):
             return translate_barrier(Code(unit, instruction), target)
         case end:
@@ -188,6 +195,11 @@ def _reads_news(instruction: Instruction) -> bool:
     spaces = {m.partition("::")[0] for m in instruction.modifiers}
     ordered = {"volatile", "relaxed", "acquire"}.intersection(instruction.modifiers)
     return instruction.family == "ld" and bool(ordered) and not spaces & {"shared", "local"}
+
+
+def _has_mbarriers(blocks: Sequence[BasicBlock]) -> bool:
+    """Or bulk copies, which work with them."""
+    return any(i.family == "mbarrier" or is_bulk(i) for b in blocks for i in b.body)
 
 
 def _granule(blocks: Sequence[BasicBlock]) -> int:

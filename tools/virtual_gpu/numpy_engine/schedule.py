@@ -23,6 +23,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import (
     padded_threads,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, unsigned
+from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import OrderedRaces
+from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, Polls
 from astra_chat.tools.virtual_gpu.numpy_engine.program import Block, Fork, Program, Table
 from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import LaunchTally, Tally
@@ -121,7 +123,8 @@ def _frame(
     local = make_arena("local", shape[0] * shape[1], program.local_bytes, shape)
     races = None
     if program.shared_granule and shared_limit:
-        races = RaceCheck(shape, shared.data.size, program.shared_granule)
+        check = OrderedRaces if program.has_mbarriers else RaceCheck
+        races = check(shape, shared.data.size, program.shared_granule)
     return Frame(
         launch=launch,
         memory=memory,
@@ -154,6 +157,7 @@ class _Batch:
         self._pending: list[Active | None] = [None] * len(program.blocks)
         self._queue: list[int] = []
         self._waiting = WaitingRoom(frame.live)
+        self._polls = Polls()
 
     def run(self) -> None:
         frame = self._frame
@@ -165,10 +169,18 @@ class _Batch:
                 assert active is not None
                 self._pending[index] = None
                 self._visit(index, active)
-            if self._waiting.empty:
+            if self._waiting.empty and self._polls.empty:
                 return
-            for target, mask in self._waiting.open(frame):
+            for target, mask in self._waited():
                 self._send(target, Active(mask, int(np.count_nonzero(mask))))
+
+    def _waited(self) -> list[tuple[int, Mask]]:
+        """Lanes that go on, where none can do so by itself: (basic block, lanes)."""
+        frame = self._frame
+        released = [] if self._polls.empty else self._polls.pass_some(frame)
+        if not released and not self._waiting.empty:
+            released = self._waiting.open(frame, others_wait=not self._polls.empty)
+        return released or self._polls.fail(frame)
 
     def _visit(self, index: int, active: Active) -> None:
         frame, block = self._frame, self._blocks[index]
@@ -189,6 +201,8 @@ class _Batch:
                 self._table(block.end, active)
             case Barrier():
                 self._waiting.arrive(frame, block.end, active)
+            case Poll():
+                self._polls.arrive(frame, block.end, active)
             case Leave():
                 frame.leave(active)
 
@@ -245,6 +259,8 @@ class _Batch:
             )
 
     def _endless(self, block: Block, active: Active) -> Exception:
+        if (fault := self._polls.endless(self._frame, self._most_steps)) is not None:
+            return fault
         message = (
             f"more than {self._most_steps} instructions in a row: an endless loop, or a wait for "
             "another block"

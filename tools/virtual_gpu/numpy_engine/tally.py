@@ -190,6 +190,29 @@ class Tally:
             sectors = sectors[new]
         bitmaps[buffer.address][(sectors - np.uint64(first)).view(np.int64)] = True
 
+    def span(self, buffer: Buffer, address: int, nbytes: int, lane: int, *, writes: bool) -> None:
+        """A bulk copy of one lane, which counts as one request."""
+        last = address + max(nbytes, 1) - 1
+        sectors = slice(address // SECTOR_BYTES, last // SECTOR_BYTES + 1)
+        counts = (1, sectors.stop - sectors.start, last // LINE_BYTES - address // LINE_BYTES + 1)
+        counters = self._counters
+        bitmaps = self._launch.stored if writes else self._launch.loaded
+        if buffer.address not in bitmaps:
+            bitmaps[buffer.address] = np.zeros(_sector_count(buffer), np.bool_)
+        first = buffer.address // SECTOR_BYTES
+        bitmaps[buffer.address][sectors.start - first : sectors.stop - first] = True
+        if writes:
+            counters.global_store_requests += counts[0]
+            counters.global_store_sectors += counts[1]
+            counters.global_store_lines += counts[2]
+            counters.global_store_bytes += nbytes
+        else:
+            counters.global_load_requests += counts[0]
+            counters.global_load_sectors += counts[1]
+            counters.global_load_lines += counts[2]
+            counters.global_load_bytes += nbytes
+            self._fresh.span(sectors, lane // WARP_LANES)
+
     def shared_access(self, site: Site, address: Array, active: Active) -> None:
         """Wavefronts: a warp's access is cut into parts of 128 bytes; lanes that want different
         words of one bank wait for each other."""

@@ -32,15 +32,24 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         "mma.sync.aligned.m16n8k32.row.col.f32.bf16.bf16.f32 {%f0, %f1, %f2, %f3}, "
         "{%r0, %r1, %r2, %r3}, {%r4, %r5}, {%f0, %f1, %f2, %f3};",
         "ldmatrix.sync.aligned.m8n8.x3.shared.b16 {%r1}, [%rd1];",
-        "mbarrier.init.shared.b64 [%rd1], %r1;",
-        "cp.async.bulk.prefetch.L2.global [%rd1], 16;",
+        "mbarrier.init.shared.b32 [%rd1], %r1;",
+        "mbarrier.test_wait.release.shared.b64 %p1, [%r1], %rd2;",
+        "mbarrier.init.relaxed.shared.b64 [%r1], %r2;",
+        "mbarrier.arrive.parity.shared.b64 %rd1, [%r1];",
+        "mbarrier.frobnicate.shared.b64 %rd1, [%r1];",
+        "cp.async.bulk.shared::cluster.global [%r1], [%rd1], 16, [%r2];",
+        "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], 16;",
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.f16 [%rd1], [%r1], 16;",
+        "cp.async.bulk.commit_group.read;",
+        "cp.async.mbarrier.arrive.b32 [%r1];",
         "barrier.cluster.arrive;",
         "bar.arrive 1, 64;",
         # Modifiers that change the meaning
         "add.rn.ftz.f64 %rd1, %rd2, %rd3;",
         "min.xorsign.abs.f32 %f1, %f2, %f3;",
         "prmt.b32.f4e %r1, %r2, %r3, %r4;",
-        "fence.proxy.async;",
+        "fence.proxy.alias;",
+        "fence.mbarrier_init.acquire.cluster;",
         "cvt.rs.bf16x2.f32 %r1, %f1, %f2, %r2;",
         "shfl.down.b32 %r1, %r2, 1, 31;",
         "cvt.s32.f32 %r1, %f1;",
@@ -51,7 +60,6 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         "ld.global.b128 %q1, [%rd1];",
         "ld.global.v8.b32 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}, [%rd1];",
         "add.u64 %rd1, %r1, %r2;",
-        "atom.global.add.v2.f32 {%f1, %f2}, [%rd1], {%f3, %f4};",
         "selp.b32 %r1, %r2, %r3, %r4;",
         # Operands
         "mov.u32 %r1, %reserved_smem_offset_1;",
@@ -71,6 +79,25 @@ def test_refusals_name_kernel_line_and_opcode(instruction: str) -> None:
     expected = instruction.removeprefix("{ .param .b32 slot; ").split()[0].rstrip(";")
     assert caught.value.opcode == expected
     assert "is not supported" in str(caught.value) and "PTX line 7" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "instruction",
+    [
+        "wgmma.fence.sync.aligned;",
+        "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+        "[%r1], [%rd1, {%r2}], [%r3];",
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%r1], [%rd1], 16, [%r2], %h1;",
+        "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes "
+        "[%r1], [%r2], 16, [%r3];",
+        "mapa.shared::cluster.u32 %r1, %r2, 0;",
+        "barrier.cluster.arrive;",
+    ],
+)
+def test_what_needs_a_gpu_says_so(instruction: str) -> None:
+    with pytest.raises(PtxUnsupported, match="needs a GPU"):
+        translate(instruction)
 
 
 def test_clusters_are_refused() -> None:

@@ -1,0 +1,369 @@
+"""Barriers in shared memory: mbarrier's instructions but the tests, which end basic blocks
+(polls.py), and what is still on its way to a barrier.
+
+What a copy brings to an mbarrier is held back until threads wait for nothing else: who reads the
+copy's bytes without having waited finds them missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu import mbarriers as shared
+from astra_chat.tools.virtual_gpu.mbarriers import MOST, SIZE, Form, State, form_of
+from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
+    WINDOWS,
+    Site,
+    select,
+    spread,
+)
+from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
+from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader
+from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import Clock, OrderedRaces
+from astra_chat.tools.virtual_gpu.syntax import Instruction, Operand
+from astra_chat.tools.virtual_gpu.types import WARP_LANES
+
+Lanes = NDArray[np.int64]
+"""Positions in the batch."""
+
+
+@dataclass
+class Event:
+    """Something on its way to an mbarrier: arrivals of a cp.async's thread, or a bulk copy."""
+
+    arrivals: int
+    bytes: int
+    land: Callable[[Frame, Record], None]
+
+
+@dataclass
+class Record:
+    """What the 64 bits of an mbarrier do not hold."""
+
+    word: int
+    """Its place among the batch's 64-bit words of shared memory."""
+    row: int
+    """Its block."""
+    by: int
+    """Warp that initialised it, and when."""
+    time: int
+    events: list[Event] = field(default_factory=list)
+    before: Clock | None = None
+    """What comes before the arrivals so far."""
+    over: list[Clock | None] = field(default_factory=lambda: [None, None])
+    """The same when a phase of each parity last ended."""
+
+    def join(self, clock: Clock) -> None:
+        self.before = clock if self.before is None else np.maximum(self.before, clock)
+
+    def turn(self, state: State) -> None:
+        """Ends the phase if nothing is awaited any more."""
+        parity = state.phase
+        if state.turn():
+            self.over[parity] = self.before
+
+
+@dataclass
+class Mbarriers:
+    """Those of a batch, by place among the 64-bit words of its shared memory."""
+
+    records: dict[int, Record] = field(default_factory=dict)
+
+    def settle(self, f: Frame, record: Record) -> None:
+        """Lets arrive what is on its way, if that ends the phase; no more than needed."""
+        words = f.shared.items(SIZE)
+        state = State.of(int(words[record.word]))
+        if state is None:
+            return
+        trial = State(state.pending, state.expected, state.bytes, state.phase)
+        for count, event in enumerate(record.events, 1):
+            trial.pending -= event.arrivals
+            trial.bytes -= event.bytes
+            if trial.over:
+                arriving, record.events = record.events[:count], record.events[count:]
+                for each in arriving:
+                    each.land(f, record)
+                record.turn(trial)
+                words[record.word] = trial.word
+                return
+
+
+def barriers_of(f: Frame) -> Mbarriers:
+    if f.mbarriers is None:
+        f.mbarriers = Mbarriers()
+    return f.mbarriers
+
+
+def ordering(f: Frame) -> OrderedRaces | None:
+    return f.races if isinstance(f.races, OrderedRaces) else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """The mbarrier that an instruction names."""
+
+    instruction: Instruction
+    address: Read
+    generic: bool
+    site: Site
+
+    def index(self, f: Frame, active: Active) -> NDArray[np.int64]:
+        """Its place for each active lane. Raises Fault."""
+        address = self.address(f)
+        if self.generic:
+            address = address - np.uint64(WINDOWS["shared"])
+        return f.shared.locate(f, self.site, address, active)
+
+    def misused(self, f: Frame, lane: int, what: str, kind: str = "mbarrier") -> Exception:
+        return f.fault(self.instruction, kind, what, machine.LAUNCH_FAILURE, lane)
+
+    def record(self, f: Frame, word: int, lane: int) -> tuple[Record, State]:
+        """Raises Fault where no mbarrier is, or none that this lane can know of."""
+        state = State.of(int(f.shared.items(SIZE)[word]))
+        record = barriers_of(f).records.get(word)
+        if state is None or record is None:
+            raise self.misused(f, lane, shared.NONE)
+        row, warp = _warp_of(f, lane)
+        order = ordering(f)
+        if order is not None and not order.is_seen(row, warp, record.by, record.time):
+            raise self.misused(f, lane, shared.UNORDERED, "race")
+        return record, state
+
+
+def target_of(code: Code, operand: Operand, generic: bool) -> Target:
+    site = Site(code.instruction, SIZE, writes=True, ordered=True)
+    return Target(code.instruction, address_reader(code, operand), generic, site)
+
+
+def _warp_of(f: Frame, lane: int) -> tuple[int, int]:
+    row, thread = divmod(lane, f.shape[1])
+    return row, thread // WARP_LANES
+
+
+@family("mbarrier")
+def mbarrier(code: Code) -> Step:
+    form = form_of(code)
+    if form.action == "pending_count":
+        write, token = code.write(0, "b32"), code.read(1, "b64")
+        return lambda f: write(f, (token(f) & np.uint64(MOST)).astype(np.uint32))
+    place = 1 if form.action.startswith("arrive") else 0
+    target = target_of(code, code.operand(place), form.space == "")
+    if form.action == "inval":
+        return _each(code, target, None, _invalidate)
+    counted = len(code.operands) > place + 1
+    counts = code.read(place + 1, "u32") if counted else None
+    if form.action == "init":
+        return _each(code, target, counts, _init)
+    if form.action.endswith("_tx"):
+        sign = 1 if form.action == "expect_tx" else -1
+        return _each(code, target, counts, _bytes(sign))
+    return _arriving(code, form, target, counts)
+
+
+def _each(
+    code: Code,
+    target: Target,
+    counts: Read | None,
+    act: Callable[[Frame, Target, int, int, int], None],
+) -> Step:
+    """Lane by lane: few do such things."""
+    active_lanes = code.active
+
+    def step(f: Frame) -> None:
+        active = active_lanes(f)
+        if not active.count:
+            return
+        lanes, words = np.flatnonzero(active.mask), target.index(f, active)
+        _count(f, target, active)
+        values = lanes if counts is None else select(counts(f), active, f.shape)
+        for lane, word, value in zip(lanes, words, values, strict=True):
+            act(f, target, int(lane), int(word), int(value))
+
+    return step
+
+
+def _count(f: Frame, target: Target, active: Active) -> None:
+    if f.tally is not None:
+        address = target.address(f)
+        if target.generic:
+            address = address - np.uint64(WINDOWS["shared"])
+        f.tally.shared_access(target.site, address, active)
+
+
+def _init(f: Frame, target: Target, lane: int, word: int, count: int) -> None:
+    if not 1 <= count <= MOST:
+        raise target.misused(f, lane, shared.BAD_COUNT)
+    row, warp = _warp_of(f, lane)
+    order = ordering(f)
+    clock = None if order is None else order.release(row, warp)
+    time = 0 if clock is None else int(clock[warp])
+    barriers_of(f).records[word] = Record(word, row, warp, time)
+    f.shared.items(SIZE)[word] = State(count, count, 0, 0).word
+
+
+def _invalidate(f: Frame, target: Target, lane: int, word: int, _: int) -> None:
+    record, _state = target.record(f, word, lane)
+    barriers_of(f).settle(f, record)
+    f.shared.items(SIZE)[word] = np.iinfo(np.uint64).max
+    del barriers_of(f).records[word]
+
+
+def _bytes(sign: int) -> Callable[[Frame, Target, int, int, int], None]:
+    def act(f: Frame, target: Target, lane: int, word: int, count: int) -> None:
+        record, state = target.record(f, word, lane)
+        expect(f, target, lane, state, sign * count)
+        record.turn(state)
+        f.shared.items(SIZE)[word] = state.word
+
+    return act
+
+
+def expect(f: Frame, target: Target, lane: int, state: State, count: int) -> None:
+    state.bytes += count
+    if not -MOST <= state.bytes <= MOST:
+        raise target.misused(f, lane, shared.TOO_MANY_BYTES)
+
+
+def _arriving(code: Code, form: Form, target: Target, counts: Read | None) -> Step:
+    """The state before the arrival is its result."""
+    write = code.write(0, "b64")
+    active_lanes = code.active
+
+    def step(f: Frame) -> None:
+        active = active_lanes(f)
+        if not active.count:
+            return
+        words = target.index(f, active)
+        _count(f, target, active)
+        lanes = np.flatnonzero(active.mask)
+        numbers = np.ones(active.count, np.int64)
+        if counts is not None:
+            numbers = select(counts(f), active, f.shape).astype(np.int64)
+        tokens = np.zeros(active.count, np.uint64)
+        for chosen in groups(words):
+            arrivals = _Arrivals(f, form, target, int(words[chosen[0]]))
+            tokens[chosen] = arrivals.of(lanes[chosen], numbers[chosen])
+        write(f, spread(tokens, active, f.shape))
+
+    return step
+
+
+def groups(words: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Positions of equal items, in order."""
+    order = np.argsort(words, kind="stable")
+    cuts = np.flatnonzero(np.diff(words[order])) + 1
+    yield from np.split(order, cuts)
+
+
+@dataclass
+class _Arrivals:
+    """Of some lanes at one mbarrier."""
+
+    f: Frame
+    form: Form
+    target: Target
+    word: int
+
+    def of(self, lanes: Lanes, numbers: NDArray[np.int64]) -> Any:
+        """The states before: uint64 [lanes]. numbers: of arrivals, or of bytes with expect_tx."""
+        warps = lanes // WARP_LANES
+        if self._simple(int(lanes[0]), numbers):
+            record, state = self.target.record(self.f, self.word, int(lanes[0]))
+            tokens = np.uint64(state.word) - (np.cumsum(numbers) - numbers).astype(np.uint64)
+            for first in np.flatnonzero(np.diff(warps, prepend=-1)):
+                self.target.record(self.f, self.word, int(lanes[first]))
+                self._release(record, int(lanes[first]))
+            total = int(numbers.sum())
+            state.pending -= total
+            state.expected -= total if self.form.action == "arrive_drop" else 0
+            record.turn(state)
+            self.f.shared.items(SIZE)[self.word] = state.word
+            return tokens
+        return np.array(
+            [self._one(int(lane), int(n)) for lane, n in zip(lanes, numbers, strict=True)],
+            np.uint64,
+        )
+
+    def _simple(self, lane: int, numbers: NDArray[np.int64]) -> bool:
+        """Plain arrivals, of which the last may end the phase."""
+        _, state = self.target.record(self.f, self.word, lane)
+        plain = not (self.form.expects or self.form.no_complete)
+        return plain and bool((numbers > 0).all()) and int(numbers.sum()) <= state.pending
+
+    def _release(self, record: Record, lane: int) -> None:
+        order = ordering(self.f)
+        if order is not None and not self.form.relaxed:
+            record.join(order.release(*_warp_of(self.f, lane)))
+
+    def _one(self, lane: int, number: int) -> int:
+        f, target = self.f, self.target
+        record, state = target.record(f, self.word, lane)
+        if state.pending == 0:
+            barriers_of(f).settle(f, record)
+            record, state = target.record(f, self.word, lane)
+        token = state.word
+        count = 1 if self.form.expects else number
+        if self.form.expects:
+            expect(f, target, lane, state, number)
+        if not 1 <= count <= MOST:
+            raise target.misused(f, lane, shared.BAD_COUNT)
+        if count > state.pending:
+            raise target.misused(f, lane, shared.TOO_MANY)
+        if self.form.no_complete and count == state.pending:
+            raise target.misused(f, lane, shared.COMPLETES)
+        self._release(record, lane)
+        state.pending -= count
+        state.expected -= count if self.form.action == "arrive_drop" else 0
+        record.turn(state)
+        f.shared.items(SIZE)[self.word] = state.word
+        return token
+
+
+def arrival_of_copies(code: Code) -> Step:
+    """cp.async.mbarrier.arrive: the thread's copies bring an arrival when they are there."""
+    code.option("arrive")
+    extra = not code.flag("noinc")
+    generic = not code.optional("shared::cta", "shared")
+    code.type("b64")
+    code.count(1)
+    target = target_of(code, code.operand(0), generic)
+    active_lanes = code.active
+
+    def step(f: Frame) -> None:
+        active = active_lanes(f)
+        if not active.count:
+            return
+        words, lanes = target.index(f, active), np.flatnonzero(active.mask)
+        for chosen in groups(words):
+            mine, word = lanes[chosen], int(words[chosen[0]])
+            record, state = target.record(f, word, int(mine[0]))
+            if extra:
+                state.pending += mine.size
+                f.shared.items(SIZE)[word] = state.word
+            record.events.append(Event(mine.size, 0, _landing(f, mine)))
+
+    return step
+
+
+def _landing(f: Frame, lanes: Lanes) -> Callable[[Frame, Record], None]:
+    mask = np.zeros(f.shape, np.bool_)
+    mask.reshape(-1)[lanes] = True
+    copies = [] if f.copies is None else list(f.copies.copies)
+    warps = np.unique(lanes // WARP_LANES)
+
+    def land(f: Frame, record: Record) -> None:
+        if f.copies is not None:
+            f.copies.deliver(f, copies, lambda copy: mask)
+        order = ordering(f)
+        if order is not None:
+            for warp in warps.tolist():
+                record.join(order.release(*_warp_of(f, warp * WARP_LANES)))
+
+    return land

@@ -1,0 +1,156 @@
+"""Tests for the end of an mbarrier's phase: lanes wait at them.
+
+PTX lets a test take its time, so each is taken when no other thread of the block can go on; it
+fails only if the phase can not have ended by then. A loop of tests thus takes one turn, and one
+that waits in vain becomes an endless loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.mbarriers import PHASE, SIZE, form_of, in_vain
+from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Write
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import (
+    Target,
+    barriers_of,
+    ordering,
+    target_of,
+)
+from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.types import WARP_LANES
+
+
+@dataclass(frozen=True)
+class Poll:
+    instruction: Instruction
+    mbarrier: Target
+    parity: Read
+    """Of the phase that must have ended."""
+    relaxed: bool
+    write: Write
+    target: int
+    """Basic block after it."""
+
+
+def translate_poll(code: Code, target: int) -> Poll:
+    """mbarrier.test_wait and try_wait. Raises PtxUnsupported."""
+    code.check_place()
+    form = form_of(code)
+    code.done()
+    if len(code.operands) == 4:
+        code.read(3, "u32")  # How long to wait at most: here a test waits as long as it must.
+    if form.parity:
+        parity = code.read(2, "u32")
+    else:
+        token = code.read(2, "b64")
+
+        def parity(f: Frame) -> NDArray[np.uint64]:
+            return np.asarray(token(f) >> np.uint64(PHASE))
+
+    mbarrier = target_of(code, code.operand(1), form.space == "")
+    return Poll(code.instruction, mbarrier, parity, form.relaxed, code.write(0, "pred"), target)
+
+
+@dataclass
+class _Waiting:
+    poll: Poll
+    lanes: NDArray[np.int64]
+    """Positions in the batch."""
+    words: NDArray[np.int64]
+    parities: NDArray[np.int64]
+
+
+class Polls:
+    """The lanes of a batch that wait for mbarriers."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_Waiting] = []
+        self.in_vain: tuple[Poll, int, int] | None = None
+        """The last test that failed, its lane and mbarrier; None once one did not."""
+
+    @property
+    def empty(self) -> bool:
+        return not self._waiting
+
+    def arrive(self, f: Frame, poll: Poll, active: Active) -> None:
+        f.enter(active)
+        if f.tally is not None:
+            f.tally.barrier(active)
+        words = poll.mbarrier.index(f, active)
+        parities = np.broadcast_to(poll.parity(f), f.shape)[active.mask].astype(np.int64) & 1
+        self._waiting.append(_Waiting(poll, np.flatnonzero(active.mask), words, parities))
+
+    def pass_some(self, f: Frame) -> list[tuple[int, Mask]]:
+        """(basic block, lanes that go on there): those whose phase is over; if there are none in
+        the batch, those whose phase ends with what is on its way to the mbarrier."""
+        return self._passed(f) or self._settled(f)
+
+    def _settled(self, f: Frame) -> list[tuple[int, Mask]]:
+        for waiting in self._waiting:
+            for word in dict.fromkeys(waiting.words.tolist()):
+                record = barriers_of(f).records.get(word)
+                if record is not None:
+                    barriers_of(f).settle(f, record)
+        return self._passed(f)
+
+    def _passed(self, f: Frame) -> list[tuple[int, Mask]]:
+        passed: list[tuple[int, Mask]] = []
+        words = f.shared.items(SIZE)
+        for waiting in self._waiting:
+            states = words[waiting.words]
+            for at in np.flatnonzero(states >> np.uint64(62) != 1)[:1]:
+                waiting.poll.mbarrier.record(f, int(waiting.words[at]), int(waiting.lanes[at]))
+            over = (states >> np.uint64(PHASE) & np.uint64(1)).astype(np.int64) != waiting.parities
+            if over.any():
+                self._acquire(f, waiting, over)
+                passed.append(self._answer(f, waiting, over, True))
+                self.in_vain = None
+        self._waiting = [w for w in self._waiting if w.lanes.size]
+        return passed
+
+    def fail(self, f: Frame) -> list[tuple[int, Mask]]:
+        """Tells all who wait that their phase is not over: nothing else can go on."""
+        first = self._waiting[0]
+        self.in_vain = (first.poll, int(first.lanes[0]), int(first.words[0]))
+        failed = [
+            self._answer(f, waiting, np.ones(waiting.lanes.size, np.bool_), False)
+            for waiting in self._waiting
+        ]
+        self._waiting = []
+        return failed
+
+    def _acquire(self, f: Frame, waiting: _Waiting, over: Mask) -> None:
+        order = ordering(f)
+        if order is None or waiting.poll.relaxed:
+            return
+        warps = waiting.lanes // WARP_LANES
+        keys = np.stack([warps, waiting.words, waiting.parities], axis=1)[over]
+        for warp, word, parity in np.unique(keys, axis=0).tolist():
+            row = warp * WARP_LANES // f.shape[1]
+            clock = barriers_of(f).records[word].over[parity]
+            if clock is not None:
+                order.acquire(row, warp % (f.shape[1] // WARP_LANES), clock)
+
+    def _answer(self, f: Frame, waiting: _Waiting, chosen: Mask, value: bool) -> tuple[int, Mask]:
+        mask = np.zeros(f.shape, np.bool_)
+        mask.reshape(-1)[waiting.lanes[chosen]] = True
+        f.enter(Active(mask, int(np.count_nonzero(chosen))))
+        waiting.poll.write(f, np.full((1, 1), value))
+        waiting.lanes, waiting.words = waiting.lanes[~chosen], waiting.words[~chosen]
+        waiting.parities = waiting.parities[~chosen]
+        return waiting.poll.target, mask
+
+    def endless(self, f: Frame, steps: int) -> Exception | None:
+        """The fault of a batch whose lanes wait in vain; None if they do something else."""
+        if self.in_vain is None:
+            return None
+        poll, lane, word = self.in_vain
+        offset = word * SIZE - int(np.broadcast_to(f.shared.origin, f.shape).reshape(-1)[lane])
+        message = in_vain(steps, offset, int(f.shared.items(SIZE)[word]))
+        return f.fault(poll.instruction, "timeout", message, machine.LAUNCH_TIMEOUT, lane)
