@@ -8,6 +8,10 @@ from __future__ import annotations
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, elementwise, family
 
 MODES = ("rn", "rz", "rm", "rp")
+ENLARGING = {
+    "mul": (24, 0), "fma": (24, 0, 24), "mad": (24, 0, 24), "div": (24, 0), "rcp": (-24,),
+}  # fmt: skip
+"""Powers of two by which operands grow where the result is to grow by 2^24."""
 
 
 def ftz(template: str, flushes: bool) -> str:
@@ -22,10 +26,20 @@ def ftz(template: str, flushes: bool) -> str:
 def _finish(code: Code, template: str, *, scalar: bool = False) -> None:
     """With .ftz and .sat, where they are written."""
     if code.flag("ftz"):
-        template = f"ftz({ftz(template, True)})"
+        template = _flushed(code, template)
     if code.flag("sat"):
         template = f"sat32({template})"
     elementwise(code, template, "f32", scalar=scalar)
+
+
+def _flushed(code: Code, template: str) -> str:
+    larger = template
+    powers = ENLARGING.get(code.instruction.family)
+    if powers is None:
+        return f"ftz({ftz(template, True)})"
+    for index, power in enumerate(powers):
+        larger = larger.replace(f"{{{index}}}", f"(ftz({{{index}}}) * 0x1p{power}f)")
+    return f"ftz_tiny({ftz(template, True)}, {larger})"
 
 
 def _rounded(code: Code, f32: str, f64: str) -> None:
@@ -153,7 +167,7 @@ _TESTS = {
     "infinite": "{0} - {0} != 0 && {0} == {0}",
     "number": "{0} == {0}",
     "notanumber": "{0} != {0}",
-    "normal": "{0} - {0} == 0 && ABS({0}) >= TINY",
+    "normal": "{0} - {0} == 0 && (ABS({0}) >= TINY || {0} == 0)",
     "subnormal": "{0} != 0 && ABS({0}) < TINY",
 }
 

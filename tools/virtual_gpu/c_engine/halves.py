@@ -40,10 +40,12 @@ def _finish(code: Code, template: str, *, double: bool = False) -> None:
     type_name = code.type()
     bits = "64" if double else "32"
     if flushes:
-        least = "0x1p-126f" if type_name.startswith("bf") else "0x1p-14f"
+        # A result goes that would be below the least normal number when rounded: its tie is kept.
+        least, tie = ("0x1p-126f", 9) if type_name.startswith("bf") else ("0x1p-14f", 12)
         for source in SOURCES:
             template = template.replace(source, f"flush_below({source}, {least})")
-        template = f"flush_below{bits if double else ''}({template}, {least})"
+        below = f"{least} * (1 - 0x1p-{tie}f)"
+        template = f"flush_below{bits if double else ''}({template}, {below})"
     if saturates:
         template = f"sat{bits}({template})"
     if relu:

@@ -24,7 +24,7 @@ INLINE int64_t high_s64(int64_t a, int64_t b) { return (__int128)a * b >> 64; }
 
 #define DIVISION(kind, type, minus) \
   INLINE type div_##kind(type a, type b) { return b == 0 ? (type)~(type)0 : minus ? (type)(0 - (uint64_t)a) : (type)(a / b); } \
-  INLINE type rem_##kind(type a, type b) { return b == 0 ? a : minus ? 0 : (type)(a % b); }
+  INLINE type rem_##kind(type a, type b) { return b == 0 ? (type)~(type)0 : minus ? 0 : (type)(a % b); }
 DIVISION(u16, uint16_t, 0)
 DIVISION(u32, uint32_t, 0)
 DIVISION(u64, uint64_t, 0)
@@ -70,21 +70,24 @@ INLINE uint32_t brev32(uint32_t a) {
 }
 INLINE uint64_t brev64(uint64_t a) { return (uint64_t)brev32((uint32_t)a) << 32 | brev32(a >> 32); }
 
-/* Bit fields: start and count are the low bytes of their operands. */
+/* Bit fields: of 32 bits the low bytes of start and count, of 64 the whole numbers. */
+#define PART32(number) ((number) & 255)
+#define PART64(number) at_most(number, 255)
 #define FIELDS(width, type, signed_type) \
   INLINE type low_mask##width(uint32_t count) { return count < width ? (type)(((type)1 << count) - 1) : (type)~(type)0; } \
   INLINE type bfe_u##width(type a, uint32_t position, uint32_t length) { \
-    return shr_u##width(a, position & 255) & low_mask##width(length & 255); } \
+    return shr_u##width(a, PART##width(position)) & low_mask##width(PART##width(length)); } \
   INLINE signed_type bfe_s##width(signed_type a, uint32_t position, uint32_t length) { \
-    const uint32_t start = position & 255, count = length & 255; \
+    const uint32_t start = PART##width(position), count = PART##width(length); \
     const type field = bfe_u##width((type)a, position, length); \
     const uint32_t last = at_most(start + count ? start + count - 1 : 0, width - 1); \
     const uint32_t sign = ((type)a >> last & 1) & (count != 0); \
     const uint32_t room = start < width ? width - start : 0; \
     return (signed_type)(sign ? field | (type)~low_mask##width(at_most(count, room)) : field); } \
   INLINE type bfi_b##width(type a, type b, uint32_t position, uint32_t length) { \
-    const type mask = shl_b##width(low_mask##width(length & 255), position & 255); \
-    return (shl_b##width(a, position & 255) & mask) | (b & (type)~mask); }
+    const uint32_t start = PART##width(position); \
+    const type mask = shl_b##width(low_mask##width(PART##width(length)), start); \
+    return (shl_b##width(a, start) & mask) | (b & (type)~mask); }
 FIELDS(32, uint32_t, int32_t)
 FIELDS(64, uint64_t, int64_t)
 
@@ -124,6 +127,11 @@ INLINE int nan64(double a) { return a != a; }
 INLINE float ftz(float a) {
   const uint32_t raw = bits32(a);
   return f32(raw & 0x7F800000u ? raw : raw & 0x80000000u);
+}
+/* Of a result: what was only rounded up to the least normal number is flushed too. larger: the
+ * result times 2^24, or an overflow. */
+INLINE float ftz_tiny(float a, float larger) {
+  return __builtin_fabsf(larger) < 0x1p-102f ? __builtin_copysignf(0, a) : ftz(a);
 }
 INLINE float sat32(float a) { const float low = a > 0 ? a : 0; return low < 1 ? low : 1; }
 INLINE double sat64(double a) { const double low = a > 0 ? a : 0; return low < 1 ? low : 1; }
@@ -264,13 +272,13 @@ INLINE uint16_t half_f16(double exact, int mode) {
   const uint16_t near = narrow64_f16(exact);
   return toward16(near, widen_f16(near), exact, mode);
 }
-#define TF32(mode, more) \
+#define TF32(mode, more, lost) \
   INLINE uint32_t tf32_##mode(float a) { \
     const uint32_t raw = bits32(a), near = (raw + (more)) & 0xFFFFE000u; \
-    return nan32(a) ? 0x7FFFFFFF : near; }
-TF32(rna, 0x1000u)
-TF32(rn, 0xFFFu + (raw >> 13 & 1))
-TF32(rz, 0u)
+    return nan32(a) ? lost : near; }
+TF32(rna, 0x1000u, raw & 0xFFFFE000u)
+TF32(rn, 0xFFFu + (raw >> 13 & 1), 0x7FFFFFFFu)
+TF32(rz, 0u, 0x7FFFFFFFu)
 INLINE float relu32(float a) { return a <= 0 ? 0 : a; }
 INLINE double relu64(double a) { return a <= 0 ? 0 : a; }
 INLINE float flush_below(float a, float least) { return __builtin_fabsf(a) < least ? __builtin_copysignf(0, a) : a; }

@@ -195,9 +195,14 @@ def bfe(code: Code) -> Step:
     return lambda f: write(f, extract(value(f), position(f), length(f)))
 
 
+def _field(number: Array, width: int) -> Array:
+    """Of 32 bits the low byte counts; of 64, seen on an H200, the whole number."""
+    return number & np.uint32(0xFF) if width == 32 else np.minimum(number, np.uint32(0xFF))
+
+
 def extract(a: Array, position: Array, length: Array) -> Array:
     width = a.dtype.itemsize * 8
-    start, count = position & np.uint32(0xFF), length & np.uint32(0xFF)
+    start, count = _field(position, width), _field(length, width)
     raw = a.view(np.dtype(f"u{a.dtype.itemsize}"))
     one = raw.dtype.type(1)
     field: Array = shift_right(raw, start) & (shift_left(np.full((1, 1), one), count) - one)
@@ -222,7 +227,8 @@ def bfi(code: Code) -> Step:
 
 
 def insert(a: Array, b: Array, position: Array, length: Array) -> Array:
-    start, count = position & np.uint32(0xFF), length & np.uint32(0xFF)
+    width = a.dtype.itemsize * 8
+    start, count = _field(position, width), _field(length, width)
     one = a.dtype.type(1)
     mask = shift_left(shift_left(np.full((1, 1), one), count) - one, start)
     return np.asarray((shift_left(a, start) & mask) | (b & ~mask))

@@ -183,6 +183,8 @@ def _tf32(code: Code) -> Step:
         near = (bits if mode == "rz" else bits + half) & np.uint32(0xFFFFE000)
         if relu:
             near = np.where(a <= 0, np.uint32(0), near)
-        return np.where(np.isnan(a), np.uint32(0x7FFFFFFF), near)
+        # To nearest with ties away cuts a NaN too, which may leave an infinity: so does an H200.
+        lost = bits & np.uint32(0xFFFFE000) if mode == "rna" else np.uint32(0x7FFFFFFF)
+        return np.where(np.isnan(a), lost, near)
 
     return elementwise(code, convert, "f32", "b32")

@@ -22,14 +22,31 @@ Function = Callable[..., Array]
 def _finish(code: Code, compute: Function, type_name: str) -> Step:
     """With .ftz and .sat, where they are written."""
     if code.flag("ftz"):
-        compute = _flushing(compute)
+        compute = _flushing(compute, _ENLARGING.get(code.instruction.family, ()))
     if code.flag("sat"):
         compute = _saturating(compute)
     return elementwise(code, compute, type_name)
 
 
-def _flushing(compute: Function) -> Function:
-    return lambda *values: flush(compute(*map(flush, values)))
+_ENLARGING = {
+    "mul": (24, 0), "fma": (24, 0, 24), "mad": (24, 0, 24), "div": (24, 0), "rcp": (-24,),
+}  # fmt: skip
+"""Powers of two by which operands grow where the result is to grow by 2^24."""
+
+
+def _flushing(compute: Function, powers: tuple[int, ...]) -> Function:
+    factors = [np.float32(2.0**power) for power in powers]
+
+    def flushing(*values: Array) -> Array:
+        given = [flush(value) for value in values]
+        result = compute(*given)
+        if not factors:
+            return flush(result)
+        return rounding.flush_tiny(
+            result, lambda: compute(*(v * x for v, x in zip(given, factors, strict=True)))
+        )
+
+    return flushing
 
 
 def _saturating(compute: Function) -> Function:
@@ -226,7 +243,8 @@ _TESTS: dict[str, Function] = {
     "infinite": np.isinf,
     "number": lambda a: ~np.isnan(a),
     "notanumber": np.isnan,
-    "normal": lambda a: np.isfinite(a) & (np.abs(a) >= np.finfo(a.dtype).tiny),
+    # A GPU's answer for zeros, which the PTX ISA leaves open.
+    "normal": lambda a: np.isfinite(a) & ((np.abs(a) >= np.finfo(a.dtype).tiny) | (a == 0)),
     "subnormal": lambda a: (a != 0) & (np.abs(a) < np.finfo(a.dtype).tiny),
 }
 

@@ -98,12 +98,14 @@ def _relu(value: Array) -> Array:
 
 
 def _flushing(compute: Function, type_name: str) -> Function:
-    smallest = 2.0**-126 if type_name.startswith("bf") else 2.0**-14
+    """A result is flushed that would still be below the smallest normal number when rounded."""
+    least = 2.0**-126 if type_name.startswith("bf") else 2.0**-14
+    rounded_least = least * (1 - 2.0 ** (-9 if type_name.startswith("bf") else -12))
 
-    def flush(value: Array) -> Array:
+    def flush(value: Array, smallest: float) -> Array:
         return np.where(np.abs(value) < smallest, np.copysign(value.dtype.type(0), value), value)
 
-    return lambda *values: flush(compute(*map(flush, values)))
+    return lambda *values: flush(compute(*(flush(v, least) for v in values)), rounded_least)
 
 
 @family("add", "half")

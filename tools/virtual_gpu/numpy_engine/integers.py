@@ -217,10 +217,10 @@ def quotient(a: Array, b: Array) -> Array:
 
 
 def remainder(a: Array, b: Array) -> Array:
-    """Of the sign of a; a itself where b is 0."""
+    """Of the sign of a; all ones where b is 0, as an H200 leaves it."""
     zero = b == 0
     safe = np.where(zero, b.dtype.type(1), b)
-    return np.where(zero, a, np.fmod(a, safe))
+    return np.where(zero, ~b.dtype.type(0), np.fmod(a, safe))
 
 
 @family("div", "int")

@@ -34,6 +34,25 @@ def flush(value: Array) -> Array:
     return np.where((bits & _F32_EXPONENT) == 0, sign, bits).view(np.float32)
 
 
+def flush_tiny(value: Array, enlarged: Callable[[], Array]) -> Array:
+    """Like `flush`, for a result: the GPU looks at it as it would be were its exponent unlimited,
+    so one that was only rounded up to the smallest normal number is 0 too.
+
+    enlarged: the operation's result times 2^24.
+    """
+    bits = value.view(np.uint32)
+    probe = bits + bits
+    probe -= np.uint32(1)
+    if probe.size and int(probe.min()) > 0xFFFFFF:
+        return value
+    result = flush(value)
+    edge = probe == np.uint32(0xFFFFFF)
+    if not edge.any():
+        return result
+    below = np.abs(enlarged()) < 2.0**-102
+    return np.where(edge & below, bits & _F32_SIGN, result.view(np.uint32)).view(np.float32)
+
+
 def saturate(value: Array) -> Array:
     """Clamped to [0, 1]; NaN becomes 0 and so does -0."""
     clamped: Array = np.fmin(np.fmax(value, 0), 1) + value.dtype.type(0)

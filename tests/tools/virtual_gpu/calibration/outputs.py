@@ -25,20 +25,22 @@ from astra_chat.tools.types import ITEM_BYTES, Device
 
 
 def outputs(task: Task, device: Device, source: str, truths: list[Truth]) -> list[dict]:
-    """By case: the bytes of each written argument."""
+    """By case: of each written argument its bytes, and which were written: on the virtual GPU a
+    launch over its budget runs a sample of its blocks."""
     built = build(task, source, device)
     assert isinstance(built, Build), built
     found = []
     for run in Runner(task, device).run(built, truths, "check"):
         assert isinstance(run, CaseRun), run
-        found.append({arg.name: run.after(arg)[0] for arg in task.args if arg.written})
+        written = (arg for arg in task.args if arg.written)
+        found.append({arg.name: (run.after(arg)[0], run.coverage(arg)) for arg in written})
     assert len(found) == len(truths)
     return found
 
 
 def compare(name: str, most: int) -> None:
     task = find_task(name)
-    devices = pick_device("cuda", "h200"), pick_device("virtual", "h200")
+    devices = pick_device("cuda", None), pick_device("virtual", "h200")
     oracle = Oracle(task)
     cases = [
         c
@@ -52,9 +54,11 @@ def compare(name: str, most: int) -> None:
         for case, a, b in zip(cases, theirs, ours, strict=True):
             for arg in a:
                 width = ITEM_BYTES[next(x for x in task.args if x.name == arg).dtype_of(case)]
-                x, y = (bits[arg].view(f"u{width}") for bits in (a, b))
-                results[f"{8 * width}-bit"] += x.size
-                equal[f"{8 * width}-bit"] += int(np.count_nonzero(x == y))
+                x, y = (bits[arg][0].view(f"u{width}") for bits in (a, b))
+                ran = b[arg][1]
+                there = np.ones(x.size, bool) if ran is None else ran.reshape(-1, width).all(axis=1)
+                results[f"{8 * width}-bit"] += int(np.count_nonzero(there))
+                equal[f"{8 * width}-bit"] += int(np.count_nonzero(there & (x == y)))
         shares = ", ".join(
             f"{equal[w]} of {results[w]} {w} ({equal[w] / results[w]:.5%})" for w in results
         )

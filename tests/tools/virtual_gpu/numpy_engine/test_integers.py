@@ -71,7 +71,7 @@ def test_arithmetic(operate: Any, kind: str) -> None:
     check(operate, f"max.{kind}", kind, max)
     check(operate, f"sad.{kind}", kind, lambda a, b, c: abs(a - b) + c, 3)
     check(operate, f"div.{kind}", kind, lambda a, b: truncated(a, b) if b else -1)
-    check(operate, f"rem.{kind}", kind, lambda a, b: a - b * truncated(a, b) if b else a)
+    check(operate, f"rem.{kind}", kind, lambda a, b: a - b * truncated(a, b) if b else -1)
 
 
 @pytest.mark.parametrize("kind", KINDS[:4])

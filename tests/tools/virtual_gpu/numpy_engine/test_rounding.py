@@ -405,10 +405,34 @@ def test_float_to_tf32(operate: Any, mode: str) -> None:
         got = operate(f"cvt.{mode}.tf32.f32", np.uint32, bits)
         for (x,), result in zip(rows, (int(r) for r in got), strict=True):
             if F32.is_nan(x):
-                assert result == 0x7FFFFFFF
+                assert result == (x & 0xFFFFE000 if mode == "rna" else 0x7FFFFFFF)
             elif F32.is_finite(x):
                 tie = mode == "rna" and x & 0x1FFF == 0x1000
                 exact = F32.value(x + 1 if tie else x)
                 assert result >> 13 == tf32.round(exact, mode[:2], x & F32.sign), hex(x)
 
     check()
+
+
+def test_what_is_rounded_up_to_the_least_normal_number_is_flushed(operate: Any) -> None:
+    """As an H200 answered: a flush looks at the result as if its exponent were unlimited."""
+    least, below = np.uint32([0x00800000]), np.uint32([0x3F7FFFFF])
+    a, b = least.view(np.float32), below.view(np.float32)
+    assert operate("mul.rn.ftz.f32", np.float32, a, b) == [0]
+    assert operate("mul.rn.f32", np.uint32, a, b) == [0x00800000]
+    assert operate("fma.rn.ftz.f32", np.uint32, -a, b, a * 0) == [0x80000000]
+    assert operate("div.rp.ftz.f32", np.float32, a, np.float32([1 + 2.0**-23])) == [0]
+    x, y = np.uint16([0xAD77]), np.uint16([0x91DB])
+    assert operate("mul.rn.ftz.f16", np.uint16, x, y) == [0x0400]
+
+
+def test_cut_fields_of_64_bits_take_whole_numbers(operate: Any) -> None:
+    value, far = np.uint64([0x320CD73B5961C58F]), np.uint32([0x3250EF1B])
+    assert operate("bfe.u64", np.uint64, value, far, far) == [0]
+    assert operate("bfi.b64", np.uint64, value, value + np.uint64(1), far, far) == value + 1
+
+
+def test_tf32_cuts_a_nan(operate: Any) -> None:
+    assert operate("cvt.rna.tf32.f32", np.uint32, np.uint32([0x7F800CBD]).view(np.float32)) == [
+        0x7F800000
+    ]
