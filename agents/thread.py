@@ -43,6 +43,17 @@ class Turn:
     speaker: Speaker
     payload: Payload
 
+    @property
+    def kind(self) -> str:
+        """What is said, in one word."""
+        match self.payload:
+            case BuildReport():
+                return "build"
+            case Evaluation():
+                return "evaluation"
+            case payload:
+                return payload.kind
+
 
 Thread = Sequence[Turn]
 

@@ -42,6 +42,7 @@ EngineOption = Annotated[
     str, typer.Option(help="Of the virtual GPU: numpy, c, or auto: c for large launches.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", help="The verdict only, in one line.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -60,14 +61,15 @@ def check(
     trust: TrustOption = False,
     engine: EngineOption = "auto",
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Is KERNEL right? Every written argument against the float64 oracle, on all check cases and
     on hidden ones that are drawn after the build."""
     with open_judge(task, device, None, None, "sglang", trust, engine) as judge:
         evaluation = judge.check(_source(kernel), [_case(judge.task, text) for text in case or []])
-    if explain and not as_json:
+    if explain and not (as_json or quiet):
         _print_rich(_explanation(evaluation, judge.task))
-    _show_evaluation(evaluation, as_json)
+    _show_evaluation(evaluation, as_json, quiet)
 
 
 def time(
@@ -81,11 +83,12 @@ def time(
     final: FinalOption = False,
     engine: EngineOption = "auto",
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Is KERNEL faster than the baseline? Checked first, then timed case by case."""
     with open_judge(task, device, gpu, cases, baseline, trust, engine) as judge:
         evaluation = judge.evaluate(_source(kernel), fresh_seeds=final)
-    _show_evaluation(evaluation, as_json)
+    _show_evaluation(evaluation, as_json, quiet)
 
 
 def profile(
@@ -96,6 +99,7 @@ def profile(
     trust: TrustOption = False,
     engine: EngineOption = "auto",
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Why does KERNEL take that long? Metrics, bottleneck and physical limit."""
     from astra_chat.tools.types import Evaluation
@@ -103,13 +107,13 @@ def profile(
     with open_judge(task, device, gpu, None, "sglang", trust, engine) as judge:
         found = judge.profile(_source(kernel))
     if isinstance(found, Evaluation):
-        _show_evaluation(found, as_json)
+        _show_evaluation(found, as_json, quiet)
     elif as_json:
         _print_json("profile", found)
     else:
-        from astra_chat.evaluation_view import profile_text
+        from astra_chat.evaluation_view import profile_line, profile_text
 
-        _print_rich(profile_text(found))
+        _print_rich(profile_line(found) if quiet else profile_text(found))
 
 
 def open_judge(
@@ -189,18 +193,30 @@ def _source(kernel: Path) -> str:
         raise BadInput(f"cannot read {kernel}: it is not text") from None
 
 
-def _show_evaluation(evaluation: Evaluation, as_json: bool) -> None:
+def _show_evaluation(evaluation: Evaluation, as_json: bool, quiet: bool) -> None:
     """Print it; exit 1 where the kernel failed."""
     from astra_chat.tools.types import Correct, Timed
 
     if as_json:
         _print_json("evaluation", evaluation)
+    elif quiet:
+        _print_line(evaluation)
     else:
         from astra_chat.evaluation_view import evaluation_text
 
         _print_rich(evaluation_text(evaluation))
     if not isinstance(evaluation.outcome, Correct | Timed):
         raise typer.Exit(1)
+
+
+def _print_line(evaluation: Evaluation) -> None:
+    """The candidate, its verdict in one word, and the first line of what was found."""
+    from astra_chat.agents.quoting import plain
+    from astra_chat.agents.words import describe, verdict
+
+    outcome = evaluation.outcome
+    words = describe(outcome).splitlines()[0]
+    print(plain(f"{evaluation.candidate} {verdict(outcome)}: {words}"))
 
 
 def _print_json(name: str, value: Value) -> None:

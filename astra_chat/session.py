@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, aclosing, nullcontext
 from dataclasses import dataclass
@@ -54,6 +55,8 @@ from astra_chat.transcript.events import (
     Repaired,
     TurnEvent,
 )
+
+logger = logging.getLogger(__name__)
 
 Item: TypeAlias = BaseAgentEvent | BaseChatMessage | TaskResult
 """What a team's stream yields."""
@@ -289,6 +292,7 @@ class Session:
         """Record a turn, and whether it left the script."""
         found = deviation([*self._journal.thread, said], self._request.models)
         self._journal.take(said, *([found] if found else []))
+        logger.info("turn %d: %s, %s", len(self._journal.thread), said.speaker, said.kind)
 
     def _note_deviation(self) -> None:
         """Record what a kill left unsaid about the last turn."""

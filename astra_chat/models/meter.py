@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
 from astra_chat.agents.executor import Judging
+from astra_chat.agents.words import verdict
 from astra_chat.budget import Budget, BudgetSpent
 from astra_chat.ledger import gpu_seconds
 from astra_chat.models.answer import Answer
@@ -17,8 +19,10 @@ from astra_chat.models.prices import Price
 from astra_chat.models.spec import Role
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.types import BuildReport, Case, Evaluation
+from astra_chat.tools.types import BuildReport, Case, Evaluation, Step
 from astra_chat.transcript.spending import Asked, Spent, Tokens
+
+logger = logging.getLogger(__name__)
 
 CHARACTERS_PER_TOKEN = 4
 """Of a prompt that is yet to be sent: a rough guess, on the low side for code."""
@@ -121,9 +125,17 @@ class MeteredClient(Layer):
 
     async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
         """Raises BudgetSpent."""
-        self._meter.before_asking(sum(len(str(m.content)) for m in messages), self._price)
+        characters = sum(len(str(m.content)) for m in messages)
+        self._meter.before_asking(characters, self._price)
+        logger.debug("%s asks %s: %d characters", self._role, self._model, characters)
+        began = time.monotonic()
         result = await super().create(messages, **rest)
-        self._meter.asked(self._role, self._model, tokens_of(result, self._price))
+        tokens = tokens_of(result, self._price)
+        self._meter.asked(self._role, self._model, tokens)
+        logger.info(
+            "%s asked %s: %d tokens in, %d out, %.1f s",
+            self._role, self._model, tokens.prompt, tokens.completion, time.monotonic() - began,
+        )  # fmt: skip
         return result
 
 
@@ -140,6 +152,11 @@ def tokens_of(result: CreateResult, price: Price | None) -> Tokens:
     )
 
 
+def _log_steps(what: str, candidate: str, came: str, steps: Sequence[Step]) -> None:
+    seconds = ", ".join(f"{step.name} {step.seconds:.1f} s" for step in steps)
+    logger.info("%s of %s: %s; %s", what, candidate, came, seconds)
+
+
 class MeteredJudge:
     """Runs kernels only within the budget."""
 
@@ -148,7 +165,9 @@ class MeteredJudge:
 
     def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
         self._meter.before_building()
-        return self._judge.build(source, also)
+        report = self._judge.build(source, also)
+        _log_steps("build", report.candidate, verdict(report.result), report.steps)
+        return report
 
     def evaluate(
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
@@ -157,6 +176,8 @@ class MeteredJudge:
         self._meter.before_evaluating()
         evaluation = self._judge.evaluate(source, extra_cases, fresh_seeds=fresh_seeds)
         self._meter.evaluated(evaluation)
+        what = "confirmation" if fresh_seeds else "evaluation"
+        _log_steps(what, evaluation.candidate, verdict(evaluation.outcome), evaluation.steps)
         return evaluation
 
     def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:
+    from astra_chat.transcript.reader import Transcript
+
+SCHEMA = "astra-chat/report/1"
 OWN = b'<meta name="generator" content="astra-chat report">'
 
 
@@ -19,6 +24,10 @@ def report(
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The HTML file; an earlier report is replaced.")
     ] = Path("report.html"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The runs as one JSON document on stdout, too.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say where it lies.")] = False,
 ) -> None:
     """Write recorded runs as one HTML file: results, rounds, every word, sources, provenance."""
     from astra_chat.report.html import report as page
@@ -31,7 +40,21 @@ def report(
         out.write_text(page(transcripts), encoding="utf-8")
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}") from None
-    print(out)
+    if as_json:
+        _print_json(out, transcripts)
+    elif not quiet:
+        print(out)
+
+
+def _print_json(out: Path, transcripts: list[Transcript]) -> None:
+    """Where the page lies, and each run's summary; field `schema` names the form."""
+    from astra_chat.summary import summarize
+
+    runs = [
+        {**summarize(one.records).model_dump(mode="json"), "transcript": str(one.path)}
+        for one in transcripts
+    ]
+    print(json.dumps({"schema": SCHEMA, "report": str(out), "runs": runs}, indent=2))
 
 
 def _require_no_other(out: Path) -> None:

@@ -59,6 +59,31 @@ def test_replay_as_json(command, tmp_path: Path) -> None:  # type: ignore[no-unt
     assert document["best"]["ratio"] == 1.9
 
 
+def test_replay_quietly(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    path = write_transcript(tmp_path / "t.jsonl")
+    said = command("replay", path, "--quiet")
+    assert said.code == 0 and not said.lines and said.out.endswith(f"transcript: {path}\n")
+    assert "all cases, weighted" in said.out and "Four at a time." not in said.out
+    assert json.loads(command("replay", path, "--quiet", "--json").out)["best"]["ratio"] == 1.9
+
+
+@pytest.mark.parametrize(("level", "has"), [("info", True), ("warning", False)])
+def test_the_log_level_says_how_much_is_told_on_stderr(  # type: ignore[no-untyped-def]
+    command, task_folder: Path, tmp_path: Path, level: str, has: bool
+) -> None:
+    words = ("run", task_folder, "--device", "virtual", "--budget", "evaluations=1", "--quiet")
+    said = command("--log-level", level, *words, "--mutants", "0", "-o", tmp_path / "out")
+    turns = [line for line in said.lines if line.startswith("astra-chat: turn 2: tester, tests")]
+    judged = [line for line in said.lines if "evaluation of" in line and ": tie; guard" in line]
+    assert said.code == 0 and "go on with" in said.lines[-1]
+    assert len(turns) == len(judged) == has and (len(said.lines) > 1) == has
+    assert "turn 2" not in said.out
+
+
+def test_an_unknown_log_level_is_refused(command) -> None:  # type: ignore[no-untyped-def]
+    assert command("--log-level", "loud", "tasks").code == 2
+
+
 def test_a_torn_transcript_is_shown_then_refused(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     path = write_transcript(tmp_path / "t.jsonl")
     path.write_text(path.read_text()[:-9])

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from astra_chat.cli import main
+from astra_chat.tools.types import candidate_id
+from tests.chat_samples import KERNELS
 
 SCALAR = Path(__file__).parents[1] / "tools" / "kernels" / "scalar.cu"
 CASE = {"dims": {"tokens": 3, "d": 24}, "dtype": "float16", "seed": 7}
@@ -65,3 +67,33 @@ def test_a_task_is_checked(command: Command) -> None:
 def test_tasks_alone_are_listed(command: Command) -> None:
     code, out, _ = command("tasks")
     assert code == 0 and "silu_and_mul: " in out and "baseline" not in out
+
+
+@pytest.mark.parametrize(("command_name", "word"), [("check", "correct"), ("time", "accepted")])
+def test_quiet_is_one_line_and_json_one_document(
+    command: Command, task_folder: Path, command_name: str, word: str
+) -> None:
+    words = (command_name, task_folder, task_folder / "script" / "vector.cu", "--device", "virtual")
+    code, out, err = command(*words, "--trust", "--quiet")
+    name = candidate_id(KERNELS["vector.cu"])
+    assert code == 0 and err == "" and len(out.splitlines()) == 1
+    assert out.startswith(f"{name} {word}: right on")
+    code, out, err = command(*words, "--trust", "--json", "--quiet")
+    document = json.loads(out)
+    assert code == 0 and err == "" and document["schema"] == "astra-chat/evaluation/1"
+    assert document["evaluation"]["candidate"] == name
+
+
+def test_quiet_about_what_fails(command: Command, task_folder: Path) -> None:
+    broken = task_folder / "script" / "broken.cu"
+    code, out, _ = command("check", task_folder, broken, "--device", "virtual", "--quiet")
+    assert code == 1
+    assert out == f"{candidate_id(KERNELS['broken.cu'])} build_failed: does not build:\n"
+
+
+def test_quiet_about_a_profile(command: Command, task_folder: Path) -> None:
+    kernel = task_folder / "script" / "vector.cu"
+    code, out, _ = command(
+        "profile", task_folder, kernel, "--device", "virtual", "--trust", "--quiet"
+    )
+    assert code == 0 and out.startswith("bottleneck (estimated): ") and "metric" not in out

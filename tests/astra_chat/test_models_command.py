@@ -75,7 +75,7 @@ def test_what_fails_is_said_in_its_own_line() -> None:
     assert "refuses the key in OPENAI_API_KEY" in lines[3]
 
 
-@pytest.mark.parametrize(("level", "lines"), [("warning", 1), ("error", 0)])
+@pytest.mark.parametrize(("level", "lines"), [("info", 1), ("warning", 1), ("error", 0)])
 def test_waiting_for_a_busy_server_is_said(level: str, lines: int) -> None:
     first = [failed(429)]
 

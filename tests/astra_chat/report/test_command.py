@@ -3,6 +3,7 @@ AutoGen nor torch needed."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -163,3 +164,13 @@ def test_without_autogen_a_run_cannot_start(transcript: Path) -> None:
         env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode != 0 and "autogen" in done.stderr
+
+
+def test_for_scripts(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    out = tmp_path / "out.html"
+    said = command(transcript, "-o", out, "--quiet")
+    assert (said.code, said.out, said.lines) == (0, "", []) and out.is_file()
+    document = json.loads(command(transcript, transcript, "-o", out, "--json").out)
+    assert document["schema"] == "astra-chat/report/1" and document["report"] == str(out)
+    assert [run["best"]["ratio"] for run in document["runs"]] == [1.9, 1.9]
+    assert document["runs"][0]["transcript"] == str(transcript)
