@@ -7,7 +7,8 @@ from it in the same call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 SOURCE = "kernel.cu"
 """The candidate's file, as a build names it."""
@@ -51,14 +52,16 @@ def statements(ptx: str) -> list[str]:
     return [text for _, text in _guarded(ptx)]
 
 
-def _guarded(ptx: str) -> list[Statement]:
+@lru_cache(maxsize=1)
+def _guarded(ptx: str) -> tuple[Statement, ...]:
+    """Kept: several questions are asked of one candidate."""
     marked = _FUNCTION.sub(".func;", _LOCATION.sub("", _bare(ptx)))
     found = []
     for statement in marked.split(";"):
         before = _BEFORE.match(statement)
         assert before is not None  # it may match nothing
         found.append((before["guard"] or "", statement[before.end() :]))
-    return found
+    return tuple(found)
 
 
 def _bare(ptx: str) -> str:
@@ -115,6 +118,8 @@ def written_globals(ptx: str, names: frozenset[str]) -> list[str]:
     given unless it is printf or assert, a branch that hangs on an address may do anything, and
     whatever another variable starts with the address of may be written through that.
     """
+    if not names:
+        return []
     found: set[str] = set()
     for body in _bodies(_guarded(ptx)):
         for declaration in (s for _, s in body if s.startswith(".") and "=" in s):
@@ -133,7 +138,7 @@ def _first(pattern: re.Pattern[str], ptx: str) -> str | None:
     return None
 
 
-def _bodies(found: list[Statement]) -> Iterator[list[Statement]]:
+def _bodies(found: Sequence[Statement]) -> Iterator[list[Statement]]:
     """The statements of each function."""
     body: list[Statement] = []
     for statement in found:

@@ -101,6 +101,7 @@ class Judge:
         )  # fmt: skip
         self._checker = Checker(self._runner, self._oracle)
         self._scorer: Scorer | None = None
+        self._baseline: Build | None = None
 
     def __enter__(self) -> Judge:
         return self
@@ -150,7 +151,6 @@ class Judge:
         built = self._built(source, steps, timed=[case for case, _ in weighted])
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
-        self._prepare_to_time(built)
         correct = self._checked(built, extra_cases, steps)
         if not isinstance(correct, Correct):
             return self._evaluation(source, correct, steps, built)
@@ -172,7 +172,7 @@ class Judge:
     def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
         """Guard, build and check only."""
         steps = _Steps()
-        built = self._built(source, steps)
+        built = self._built(source, steps, timed=())
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
         return self._evaluation(source, self._checked(built, extra_cases, steps), steps, built)
@@ -213,8 +213,13 @@ class Judge:
         )  # fmt: skip
 
     def _built(
-        self, source: str, steps: _Steps, also: Sequence[str] = (), timed: Sequence[Case] = ()
+        self,
+        source: str,
+        steps: _Steps,
+        also: Sequence[str] = (),
+        timed: Sequence[Case] | None = None,
     ) -> Build | Refused | BuildFailed | TimedOut:
+        """`timed`: what will be timed after the check; None where it will not be run."""
         if not self._trust and not is_shipped(source):
             require_isolation()
         with steps.step("guard"):
@@ -225,6 +230,8 @@ class Judge:
         if timed and self.device.kind == "cuda":  # beside a virtual GPU they would take its cores
             small_first = sorted(timed, key=self.task.least_bytes)
             self._oracle.ahead([*self._checker.own, *small_first])
+            if self._baseline is not None:
+                self._runner.prepare(self._baseline, "check", self._oracle.inputs)
         self._tell("build", 0, 1, "nvcc")
         with steps.step("build"):
             ahead = [one for one in also if not guard(one, self.task.entry, self.task.headers)]
@@ -235,8 +242,11 @@ class Judge:
         if not isinstance(baseline, Build):
             why = baseline.log if isinstance(baseline, BuildFailed) else "it took too long"
             raise BadInput(f"the {self.tier} baseline of {self.task.name} does not build: {why}")
+        self._baseline = baseline
         if isinstance(built, Build):
             steps.note("from the cache" if built.cached else "")
+            if timed is not None:
+                self._prepare(built, to_time=bool(timed))
             return self._audited(built, source, steps)
         return built
 
@@ -250,16 +260,19 @@ class Judge:
         self, built: Build, extra_cases: Sequence[Case], steps: _Steps
     ) -> Correct | Wrong | Failure:
         with steps.step("check"):
-            self._runner.prepare(self._baseline_build(), "check", self._oracle.inputs)
-            self._runner.prepare(built, "check", self._oracle.inputs)
             outcome, steps.record = self._checker.check(
                 built, extra_cases, lambda *progress: self._tell("check", *progress)
             )
         return outcome
 
-    def _prepare_to_time(self, built: Build) -> None:
-        baseline = self._baseline_build()
-        self._runner.prepare(built, "time", self._oracle.inputs, baseline)
+    def _prepare(self, built: Build, *, to_time: bool) -> None:
+        """Processes that check and time, while others work; they run nothing before they are asked,
+        which is after the audit."""
+        baseline, inputs = self._baseline_build(), self._oracle.inputs
+        self._runner.prepare(baseline, "check", inputs)
+        self._runner.prepare(built, "check", inputs)
+        if to_time:
+            self._runner.prepare(built, "time", inputs, baseline)
 
     def _baseline_build(self) -> Build:
         baseline = build_all(self.task, [self.baseline], self.device, self._stop)[0]
