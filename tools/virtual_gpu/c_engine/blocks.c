@@ -85,6 +85,7 @@ void arrive(struct warp *w, const struct barrier *barrier, uint32_t m, const uin
         .threads = threads ? threads[first] : 0, .mask = mine, .votes = votes & mine, .result = result};
     rest &= ~mine;
   }
+  if (!barrier->waits) send(w, barrier->target, m);
 }
 
 static int complete(struct worker *k, uint32_t number, const struct arrival *first, uint32_t *arrived) {
@@ -140,10 +141,17 @@ static void release(struct worker *k, uint32_t number) {
   size_t kept = 0;
   for (size_t i = 0; i < k->arrived; i++) {
     const struct arrival a = k->arrivals[i];
-    if (a.number == number) send(a.warp, a.barrier->target, a.mask);
-    else k->arrivals[kept++] = a;
+    if (a.number != number) k->arrivals[kept++] = a;
+    else if (a.barrier->waits) send(a.warp, a.barrier->target, a.mask);
   }
   k->arrived = kept;
+}
+
+/* The first that waits at a barrier: who came to bar.arrive goes on. */
+static const struct arrival *waiting(const struct worker *k) {
+  for (size_t i = 0; i < k->arrived; i++)
+    if (k->arrivals[i].barrier->waits) return &k->arrivals[i];
+  return NULL;
 }
 
 /* Opens what all have reached. Faults if nothing can open, and no one waits elsewhere. */
@@ -165,7 +173,7 @@ static int open_some(struct worker *k) {
     i = 0;
   }
   if (!opened && !polls_waiting(k)) {
-    const struct arrival *a = k->arrivals;
+    const struct arrival *a = waiting(k);
     fault_at(a->warp, BARRIER_STUCK, a->barrier->instruction, LOWEST(a->mask));
   }
   return opened;
@@ -220,8 +228,9 @@ static int run_block(struct worker *k, int64_t id) {
   begin(k, id);
   for (;;) {
     for (uint32_t i = 0; i < k->warp_count; i++) program.run(&k->warps[i]);
-    if (!k->arrived && !polls_waiting(k)) break;
-    if (polls_pass(k) || (k->arrived && open_some(k))) continue;
+    const int at_barriers = waiting(k) != NULL;
+    if (!at_barriers && !polls_waiting(k)) break;
+    if (polls_pass(k) || (at_barriers && open_some(k))) continue;
     polls_fail(k);
   }
   keep_longest(k);

@@ -63,10 +63,11 @@ def _switch(code: Code, targets: Sequence[int]) -> Sequence[Step]:
 
 
 def _barrier(code: Code, target: int) -> Sequence[Step]:
-    """bar.sync a{, b} and bar.red.op.type d, a{, b}, c."""
+    """bar.sync a{, b}, bar.arrive a, b and bar.red.op.type d, a{, b}, c."""
     code.flag("cta")
     aligned = code.flag("aligned") or code.instruction.family == "bar"
     how, votes, result, first, last = "", "m", "0", 0, len(code.operands)
+    waits = True
     if is_reducing_barrier(code.instruction):
         code.option("red")
         how = code.option("popc", "and", "or")
@@ -78,13 +79,13 @@ def _barrier(code: Code, target: int) -> Sequence[Step]:
             raise code.refuse("this destination on the C engine")
         result = f"R->x{code.unit.number(target_register)}"
     else:
-        code.option("sync")
+        waits = code.option("sync", "arrive") == "sync"
     code.done()
     number = code.array(code.read(first, "u32"))
     threads = code.array(code.read(first + 1, "u32")) if last - first > 1 else "0"
     place = len(code.unit.barriers)
     kind = f"'{how[0]}'" if how else "0"
-    code.unit.barriers.append(f"{{{code.place}, {target}, {int(aligned)}, {kind}}}")
+    code.unit.barriers.append(f"{{{code.place}, {target}, {int(aligned)}, {kind}, {int(waits)}}}")
     code.warp(f"arrive(w, &barriers[{place}], m, {number}, {threads}, {votes}, {result});")
     return code.steps
 

@@ -36,7 +36,7 @@ struct counters {
 };
 struct mix { uint32_t instructions, cycles, loads, rounds, head, only_leaves, instruction; };
 struct site { uint32_t instruction, number; uint8_t size, writes, ordered; };
-struct barrier { uint32_t instruction, target; uint8_t aligned, reduction; };
+struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
 struct poll { uint32_t instruction, target; uint8_t relaxed; };
 
 /* One printf of one lane. */

@@ -1,4 +1,4 @@
-"""Barriers of a thread block: who waits where, when they open, and bar.red."""
+"""Barriers of a thread block: who waits where, when they open, bar.red and bar.arrive."""
 
 from __future__ import annotations
 
@@ -38,13 +38,16 @@ class Barrier:
     reduction: Reduction | None
     target: int
     """Basic block after it."""
+    waits: bool = True
+    """Not at bar.arrive: who comes there is counted and goes on."""
 
 
 def translate_barrier(code: Code, target: int) -> Barrier:
-    """bar.sync a{, b} and bar.red.op.type d, a{, b}, c. Raises PtxUnsupported for bar.arrive."""
+    """bar.sync a{, b}, bar.arrive a, b and bar.red.op.type d, a{, b}, c."""
     code.check_place()
     code.flag("cta")
     aligned = code.flag("aligned") or code.instruction.family == "bar"
+    waits = True
     if is_reducing_barrier(code.instruction):
         code.option("red")
         how = code.option("popc", "and", "or")
@@ -53,13 +56,13 @@ def translate_barrier(code: Code, target: int) -> Barrier:
         reduction = Reduction(how, code.read(last, "pred"), code.write(0, type_name))
         first = 1
     else:
-        code.option("sync")
-        last = code.count(1, 2)
+        waits = code.option("sync", "arrive") == "sync"
+        last = code.count(*((1, 2) if waits else (2,)))
         first, reduction = 0, None
     threads = code.read(first + 1, "u32") if last - first > 1 else None
     code.done()
     number = code.read(first, "u32")
-    return Barrier(code.instruction, number, threads, aligned, reduction, target)
+    return Barrier(code.instruction, number, threads, aligned, reduction, target, waits)
 
 
 @dataclass
@@ -89,7 +92,7 @@ class WaitingRoom:
 
     @property
     def empty(self) -> bool:
-        return not self._arrivals
+        return not any(arrival.barrier.waits for arrival in self._arrivals)
 
     def arrive(self, f: Frame, barrier: Barrier, active: Active) -> None:
         f.enter(active)
@@ -123,7 +126,7 @@ class WaitingRoom:
                 released += self._release(here, rows)
         self._arrivals = [a for a in self._arrivals if a.mask.any()]
         if not released and not others_wait:
-            first = self._arrivals[0]
+            first = next(arrival for arrival in self._arrivals if arrival.barrier.waits)
             raise self._fault(f, first, first.mask, "some threads wait here, others elsewhere")
         return released
 
@@ -187,7 +190,8 @@ class WaitingRoom:
         for arrival in here:
             mask = arrival.mask & rows[:, None]
             if mask.any():
-                released.append((arrival.barrier.target, mask))
+                if arrival.barrier.waits:
+                    released.append((arrival.barrier.target, mask))
                 arrival.mask = arrival.mask & ~rows[:, None]
                 arrival.votes = arrival.votes & ~rows[:, None]
         return released

@@ -201,6 +201,8 @@ class _Batch:
                 self._table(block.end, active)
             case Barrier():
                 self._waiting.arrive(frame, block.end, active)
+                if not block.end.waits:
+                    self._send(block.end.target, active)
             case Poll():
                 self._polls.arrive(frame, block.end, active)
             case Leave():

@@ -133,3 +133,9 @@ def test_misuse(bench: Any, aligned: Any, how: int, kind: str, error: int, words
         bench.launch("misuse", 1, 64, out, x, np.int32(how))
     assert (caught.value.kind, caught.value.cuda_error) == (kind, error)
     assert "mbarriers.cu:" in caught.value.where and "thread (" in caught.value.where
+
+
+def test_who_arrives_at_a_named_barrier_goes_on(bench: Any) -> None:
+    given, out = np.arange(5 * 32, dtype=np.int32), np.zeros(5 * 32, np.int32)
+    bench.launch("named_barriers", 1, 64, given, out, np.int32(5))
+    assert np.array_equal(out, 2 * given.reshape(5, 32)[:, ::-1].reshape(-1))

@@ -247,3 +247,23 @@ KERNEL(misuse) {
   }
   out[threadIdx.x] = token;
 }
+
+// A producer warp fills two buffers in turn for a consumer warp: named barriers, where one side only
+// tells that it came (bar.arrive).
+extern "C" __global__ void named_barriers(const int *in, int *out, int rounds) {
+  __shared__ int buffer[2][32];
+  const int lane = threadIdx.x % 32;
+  const bool produces = threadIdx.x < 32;
+  for (int round = 0; round < rounds; ++round) {
+    const int which = round % 2, full = 1 + which, empty = 3 + which;
+    if (produces) {
+      if (round >= 2) asm volatile("bar.sync %0, 64;" ::"r"(empty) : "memory");
+      buffer[which][lane] = in[round * 32 + lane];
+      asm volatile("bar.arrive %0, 64;" ::"r"(full) : "memory");
+    } else {
+      asm volatile("bar.sync %0, 64;" ::"r"(full) : "memory");
+      out[round * 32 + lane] = 2 * buffer[which][31 - lane];
+      if (round + 2 < rounds) asm volatile("bar.arrive %0, 64;" ::"r"(empty) : "memory");
+    }
+  }
+}
