@@ -19,8 +19,13 @@ def register(app: typer.Typer) -> None:
 
 def new(
     name: Annotated[str, typer.Argument(help="Name of the task, and of the folder it gets here.")],
-    source: Annotated[
-        Path, typer.Option("--from", metavar="FILE.cu", help="The kernel: one .cu file.")
+    sources: Annotated[
+        list[Path],
+        typer.Option(
+            "--from",
+            metavar="FILE.cu",
+            help="The kernel; more than once where kernel and binding are files of their own.",
+        ),
     ],
     function: Annotated[
         str | None, typer.Option(help="Which function, where the file offers several.")
@@ -30,7 +35,7 @@ def new(
     from astra_chat.tools.new.ready import marks
     from astra_chat.tools.new.task import new_task
 
-    folder, origin = new_task(name, source, function)
+    folder, origin = new_task(name, sources, function)
     print(f"{folder}/ is made of {origin}. To complete, in this order:")
     for place in marks(folder):
         print(f"  {folder}/{place}")

@@ -87,6 +87,8 @@ def _sizes(facts: Facts, body: str) -> None:
         facts.sizes[match["tensor"], int(match["a"] or match["b"])] = f"{by}*{dim}" if by else dim
         _declare(facts, dim, match[0])
     for match in _COUNT.finditer(body):
+        if not match["by"] and _shape_of(facts, match["tensor"]):
+            continue  # the product of sizes that are dims already
         facts.counts[match["tensor"]] = match["dim"]
         if match["by"]:
             facts.over[match["tensor"]] = match["by"]
@@ -150,6 +152,9 @@ def _elements(facts: Facts, body: str) -> None:
     for dispatch in _DISPATCH.finditer(body):
         head = body[dispatch.start() : body.find("{", dispatch.end())]
         names: list[DTypeName] = ["float32"]
+        if "REDUCED_FLOATING" in head:
+            facts.dispatched = ("float16", "bfloat16")
+            continue
         if re.search(r"HALF|Half", head):
             names.insert(0, "float16")
         if re.search(r"BF16|BFLOAT16|BFloat16|_HALF_TYPES|FP16", head):

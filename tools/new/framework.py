@@ -10,6 +10,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.draft import DTYPES, Draft, Scalar, Tensor
 from astra_chat.tools.new.facts import Facts, facts_of
 from astra_chat.tools.new.launch import baseline
+from astra_chat.tools.new.sizes import with_names
 from astra_chat.tools.new.source import (
     Function,
     Parameter,
@@ -120,12 +121,13 @@ def draft_of(
 ) -> Draft:
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
     plain = code(found)
-    if (same := _without_copies(source, export.function, plain)) != source:
-        found = pieces(same)
-        plain = code(found)
-        defined = functions(plain)
-        again = next(e for e in exports(plain, defined) if e.name == export.name)
-        return draft_of(again, same, found, defined, entry)
+    for rewrite in (_without_copies, _with_named_sizes):
+        if (same := rewrite(source, export.function, plain)) != source:
+            found = pieces(same)
+            plain = code(found)
+            defined = functions(plain)
+            again = next(e for e in exports(plain, defined) if e.name == export.name)
+            return draft_of(again, same, found, defined, entry)
     facts = facts_of(export.function, source, plain, defined)
     tensors, integers, scalars = _parameters(export, facts)
     dims = list(dict.fromkeys([*facts.dims, *integers]))
@@ -151,6 +153,21 @@ def _without_copies(source: str, function: Function, plain: Sequence[Piece]) -> 
     return source[:start] + body + source[end:]
 
 
+def _with_named_sizes(source: str, function: Function, plain: Sequence[Piece]) -> str:
+    """x.size(0) in an expression becomes a variable of the function, and so a dim."""
+    start, end = plain[function.body].start, plain[function.close].end
+    tensors = [p.name for p in function.parameters if _is_tensor(p)]
+    return source[:start] + with_names(source[start:end], tensors) + source[end:]
+
+
+def _is_tensor(parameter: Parameter) -> bool:
+    return _type(parameter) in TENSORS
+
+
+def _type(parameter: Parameter) -> str:
+    return parameter.type.replace("const ", "").rstrip(" &*").split("::")[-1]
+
+
 def _element(facts: Facts, tensor: str) -> DTypeName | None:
     elements = facts.elements.get(tensor, set())
     return next(iter(elements)) if len(elements) == 1 else None
@@ -173,13 +190,12 @@ def _parameters(export: Export, facts: Facts) -> tuple[list[Tensor], list[str], 
     integers: list[str] = []
     scalars: list[Scalar] = []
     for parameter in export.function.parameters:
-        words = parameter.type.replace("const ", "").rstrip(" &*").split("::")
-        if words[-1] in TENSORS:
+        if _is_tensor(parameter):
             tensors.append(Tensor(parameter.name, _written(parameter, export, facts)))
-        elif words[-1] in _INTEGERS:
+        elif _type(parameter) in _INTEGERS:
             integers.append(parameter.name)
-        elif words[-1] in (*_FLOATS, "bool"):
-            kind = "int64_t" if words[-1] == "bool" else "float"
+        elif _type(parameter) in (*_FLOATS, "bool"):
+            kind = "int64_t" if _type(parameter) == "bool" else "float"
             scalars.append(Scalar(parameter.name, kind, _default(parameter, export.schema)))
         else:
             raise BadInput(

@@ -160,6 +160,8 @@ def _namespaces(plain: Sequence[Piece]) -> list[str]:
     for index, piece in enumerate(plain[:-1]):
         if piece.text == "namespace" and plain[index - 1].text != "using":
             end = next((i for i in range(index, len(plain)) if plain[i].text in "{=;"), index)
+            if plain[end].text != "{":  # an alias
+                continue
             if name := "".join(p.text for p in plain[index + 1 : end]):
                 names[name] = None
     return list(names)

@@ -9,13 +9,13 @@ from pathlib import Path
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new import c_launcher, framework
 from astra_chat.tools.new.draft import Draft
-from astra_chat.tools.new.headers import gathered, read
+from astra_chat.tools.new.headers import gathered
 from astra_chat.tools.new.source import Function, code, functions, pieces
 from astra_chat.tools.new.write import files
 
 
-def new_task(name: str, kernel: Path, function: str | None = None) -> tuple[Path, str]:
-    """Write the folder `name` from a kernel file; its path, and what was read, in words.
+def new_task(name: str, kernels: Sequence[Path], function: str | None = None) -> tuple[Path, str]:
+    """Write the folder `name` from a kernel's files; its path, and what was read, in words.
 
     `function` chooses where the file offers several. Raises BadInput.
     """
@@ -24,16 +24,16 @@ def new_task(name: str, kernel: Path, function: str | None = None) -> tuple[Path
     folder = Path(name)
     if folder.exists():
         raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")
-    source = read(kernel)
+    called = ", ".join(kernel.name for kernel in kernels)
+    source, headers = gathered(kernels)
     try:
-        source, headers = gathered(source, kernel)
         draft = draft_of(source, name, function)
         if not draft.dims or not any(t.written for t in draft.tensors):
             what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
             raise BadInput(f"{draft.origin} takes {what}: a task needs one")
     except BadInput as error:
-        raise BadInput(f"{kernel}: {error}") from None
-    origin = f"{kernel.name}, {draft.origin}, as its author wrote it"
+        raise BadInput(f"{called}: {error}") from None
+    origin = f"{called}, {draft.origin}, as its author wrote it"
     texts = files(name, draft, origin, tuple(headers)) | headers
     folder.mkdir(parents=True)
     for file, text in texts.items():

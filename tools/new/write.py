@@ -131,7 +131,7 @@ def _dims(draft: Draft) -> list[str]:
         place = "only" if len(draft.dims) == 1 else place
         lines += [
             *([""] if index else []),
-            f"# {MARK}: every {name} that is legal, and hidden cases are drawn from all of them.",
+            f"# {MARK}: the legal range of {name}; hidden cases are drawn from all of it.",
             f"[dims.{name}]",
             "min = 1",
             f"max = {LARGEST[place]}",

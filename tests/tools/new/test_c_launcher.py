@@ -79,5 +79,5 @@ def test_what_no_contract_holds_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "go.cu").write_text(launcher(parameters))
     with pytest.raises(BadInput, match=words):
-        new_task("mine", tmp_path / "go.cu")
+        new_task("mine", [tmp_path / "go.cu"])
     assert not (tmp_path / "mine").exists()

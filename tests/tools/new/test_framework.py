@@ -66,6 +66,25 @@ def test_a_tvm_ffi_file_is_understood() -> None:
     assert found.dims == ("n",) and found.dtypes == ("float16",)
 
 
+def test_a_count_of_known_sizes_is_no_dim_and_one_line_declares_several() -> None:
+    found = draft("gelu_library.cu")
+    assert found.dims == ("rows", "cols") and found.dtypes == ("float16", "bfloat16")
+    assert [(t.name, t.written, t.shape) for t in found.tensors] == [
+        ("x", True, ("rows", "cols")), ("bias", False, ()),
+    ]  # fmt: skip
+    assert "const int64_t n = (rows * cols);" in found.baseline
+
+
+def test_a_registration_block_of_tvm_ffi() -> None:
+    found = draft("rope_tvm_block.cu")
+    assert found.dims == ("tokens", "heads", "d") and found.dtypes == ("bfloat16",)
+    assert [(t.name, t.written, t.shape, found.arg_dtype(t)) for t in found.tensors] == [
+        ("q", False, ("tokens", "heads", "d"), "T"), ("turns", False, (), "float32"),
+        ("out", True, (), "T"),
+    ]  # fmt: skip
+    assert "using namespace" not in found.baseline, "an alias of the framework's is none of ours"
+
+
 def test_copies_and_variables_are_seen_through() -> None:
     found = draft("muladd_library.cu")
     assert [(t.name, t.written, t.shape) for t in found.tensors] == [

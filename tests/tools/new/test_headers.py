@@ -27,7 +27,7 @@ def test_from_folders_below_and_above(tmp_path: Path) -> None:
         "ops/inc/deep/types.h": "using i64 = long long;\n",
         "common/math.h": '#pragma once\n#include "../ops/inc/vec.cuh"\n',
     })  # fmt: skip
-    source, headers = gathered(kernel.read_text(), kernel)
+    source, headers = gathered([kernel])
     assert source == (
         '#include <cstdint>\n  #  include "vec.cuh" // ours\n#include "math.h"\n'
         '#include "torch/extension.h"\nint x;\n'
@@ -45,9 +45,26 @@ def test_two_of_one_name(tmp_path: Path) -> None:
         "ops/a/util.h": "int a;\n", "ops/b/util.h": "int b;\n", "ops/a/kernel.cu": "int c;\n",
     })  # fmt: skip
     assert "kernel.cu" in TAKEN
-    source, headers = gathered(kernel.read_text(), kernel)
+    source, headers = gathered([kernel])
     assert source == '#include "util.h"\n#include "b_util.h"\n#include "a_kernel.cu"\n'
     assert headers == {"util.h": "int a;\n", "b_util.h": "int b;\n", "a_kernel.cu": "int c;\n"}
+
+
+def test_what_needs_the_framework_stands_in_the_source(tmp_path: Path) -> None:
+    """Kernel and binding in files of their own, with a header of declarations between them."""
+    kernel = tree(tmp_path, {
+        "ops/kernel.cu": '#include "ops.h"\n#include "plain.h"\nint kernel;\n',
+        "ops/ext.cpp": '#include "all.h"\n#include "ops.h"\nint binding;\n',
+        "ops/ops.h": "#pragma once\n#include <torch/extension.h>\nint declared;\n",
+        "ops/all.h": '#include "ops.h"\n#include "plain.h"\nint all;\n', "ops/plain.h": "int p;\n",
+    })  # fmt: skip
+    source, headers = gathered([kernel, kernel.parent / "ext.cpp"])
+    assert headers == {"plain.h": "int p;\n"}
+    words = [line for line in source.splitlines() if line.strip()]
+    assert words == [
+        "#include <torch/extension.h>", "int declared;", '#include "plain.h"', "int kernel;",
+        '#include "plain.h"', "int all;", "int binding;",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -67,4 +84,4 @@ def test_what_cannot_come_along(tmp_path: Path, source: str, words: str) -> None
     })  # fmt: skip
     (tmp_path / "ops/binary.h").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match=words):
-        gathered(source, kernel)
+        gathered([kernel])

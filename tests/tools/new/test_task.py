@@ -19,12 +19,12 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_it_never_overwrites() -> None:
-    folder, origin = new_task("mine", KERNELS / "silu_launcher.cu")
+    folder, origin = new_task("mine", [KERNELS / "silu_launcher.cu"])
     assert sorted(p.name for p in folder.iterdir()) == ["baseline.cu", "reference.py", "task.toml"]
     assert "silu" in origin
     (folder / "reference.py").write_text("my work")
     with pytest.raises(BadInput, match="mine exists"):
-        new_task("mine", KERNELS / "silu_launcher.cu")
+        new_task("mine", [KERNELS / "silu_launcher.cu"])
     assert (folder / "reference.py").read_text() == "my work"
 
 
@@ -57,12 +57,12 @@ def test_what_is_no_kernel_file_is_refused(source: str, words: str) -> None:
 
 def test_names_and_files_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="'My Task' is no name"):
-        new_task("My Task", KERNELS / "silu_launcher.cu")
+        new_task("My Task", [KERNELS / "silu_launcher.cu"])
     with pytest.raises(BadInput, match="cannot read"):
-        new_task("mine", tmp_path / "absent.cu")
+        new_task("mine", [tmp_path / "absent.cu"])
     (tmp_path / "binary.cu").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(BadInput, match="not text"):
-        new_task("mine", tmp_path / "binary.cu")
+        new_task("mine", [tmp_path / "binary.cu"])
 
 
 def test_files_beside_it_come_along(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_files_beside_it_come_along(tmp_path: Path) -> None:
     (beside / "deep.h").write_text('#pragma once\n#include "common.cuh"\n')
     (beside / "unused.h").write_text("")
     (beside / "kernel.cu").write_text(f'#include "common.cuh"\n{launcher("float* y, int n")}')
-    folder, _ = new_task("doubled", beside / "kernel.cu")
+    folder, _ = new_task("doubled", [beside / "kernel.cu"])
     assert (folder / "deep.h").read_text() == (beside / "deep.h").read_text()
     assert 'headers = ["common.cuh", "deep.h"]' in (folder / "task.toml").read_text()
     assert not (folder / "unused.h").exists()
