@@ -20,6 +20,7 @@ from astra_chat.tools.virtual_gpu.calls import (
     device_array,
 )
 from astra_chat.tools.virtual_gpu.engines import Engines
+from astra_chat.tools.virtual_gpu.function_pointers import address_of
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.ptx import Module, parse
 from astra_chat.tools.virtual_gpu.runtime import Runtime, missing_call
@@ -165,8 +166,10 @@ class VirtualGpu:
             array = arrays[name]
             array[:] = np.frombuffer(variable.initial or bytes(variable.size), np.uint8)
             for relocation in variable.relocations:
+                value = address_of(module, relocation.symbol)
                 if (target := arrays.get(relocation.symbol)) is not None:
                     value = int(target.ctypes.data) + relocation.addend
+                if value is not None:
                     at = slice(relocation.at, relocation.at + 8)
                     array[at] = np.frombuffer(value.to_bytes(8, "little"), np.uint8)
             self.memory.add(array, f"variable {name}")

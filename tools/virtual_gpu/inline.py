@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from astra_chat.tools.virtual_gpu.function_pointers import candidates, choice, with_addresses
 from astra_chat.tools.virtual_gpu.syntax import (
     Function,
     Group,
@@ -45,7 +46,7 @@ class FlatKernel:
 
 
 def inline(module: Module, kernel: Kernel) -> FlatKernel:
-    """Raises PtxUnsupported for recursion, indirect calls and external functions."""
+    """Raises PtxUnsupported for recursion and external functions."""
     return _Inliner(module, kernel).run()
 
 
@@ -64,7 +65,7 @@ class _Inliner:
             if isinstance(statement, Instruction) and statement.family == "call":
                 self._call(statement, stack)
             elif isinstance(statement, Instruction):
-                self._flat.body.extend(scalars(statement))
+                self._flat.body.extend(scalars(with_addresses(self._module, statement)))
             else:
                 self._flat.body.append(statement)
 
@@ -72,6 +73,10 @@ class _Inliner:
         return PtxUnsupported(what, kernel=self._kernel.name, opcode=call.opcode, line=call.line)
 
     def _call(self, call: Instruction, stack: tuple[str, ...]) -> None:
+        pointer = next((o for o in call.operands[:2] if isinstance(o, Register)), None)
+        if pointer is not None:
+            self._indirect_call(call, pointer, stack)
+            return
         results, callee, arguments = self._parts(call)
         if callee in MACHINE_FUNCTIONS:
             machine = dataclasses.replace(call, opcode=callee, operands=(results, arguments))
@@ -104,6 +109,13 @@ class _Inliner:
         )
         self._expand(copy, (*stack, callee))
         self._flat.body.append(Label(after))
+
+    def _indirect_call(self, call: Instruction, pointer: Register, stack: tuple[str, ...]) -> None:
+        found = candidates(self._module, call, self._flat.variables)
+        if not found:
+            raise self._refuse(call, "an indirect call that no function here fits")
+        self._copies += 1
+        self._expand(list(choice(self._module, call, pointer, found, self._copies)), stack)
 
     def _parts(self, call: Instruction) -> tuple[Group, str, Group]:
         operands = list(call.operands)

@@ -142,3 +142,10 @@ def test_what_kernels_print_is_printed(engine: str, capfd: pytest.CaptureFixture
         for block, name in enumerate(("even", "odd"))
     ]
     assert lines == ["before", *blocks[0], *blocks[1], "after 0"]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_functions_are_called_through_pointers(engine: str) -> None:
+    assert run("pointers", engine=engine).exit_code == 0
+    wild = run("pointers", "wild", engine=engine)
+    assert wild.code == 2 and "trap" in wild.faults[0]
