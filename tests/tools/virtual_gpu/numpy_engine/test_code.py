@@ -43,7 +43,7 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         "cp.async.bulk.commit_group.read;",
         "cp.async.mbarrier.arrive.b32 [%r1];",
         "barrier.cluster.arrive;",
-        "bar.arrive 1, 64;",
+        "bar.arrive 1;",
         # Modifiers that change the meaning
         "add.rn.ftz.f64 %rd1, %rd2, %rd3;",
         "min.xorsign.abs.f32 %f1, %f2, %f3;",
