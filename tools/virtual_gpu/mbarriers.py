@@ -17,6 +17,8 @@ MOST = (1 << 20) - 1
 PENDING, EXPECTED, BYTES, PHASE, MARK = 0, 20, 40, 61, 62
 """First bit of each part."""
 SIZE = 8
+FAILED_NS = 1000
+"""What a test in vain takes, by the clock of the kernel and out of its budget of instructions."""
 ACTIONS = (
     "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait",
     "pending_count",
@@ -27,8 +29,12 @@ BAD_COUNT = "a count outside 1 to 1,048,575"
 TOO_MANY = "more arrivals than the phase still awaits"
 COMPLETES = "an arrival marked .noComplete would complete the phase"
 TOO_MANY_BYTES = "more than 1,048,575 bytes on their way in one phase"
+STALE = (
+    "a test of a phase that is neither the current one nor the one before: phases ended without "
+    "this thread"
+)
 UNORDERED = "the mbarrier may not be initialised yet: no barrier lies between"
-MISUSES = (NONE, BAD_COUNT, TOO_MANY, COMPLETES, TOO_MANY_BYTES)
+MISUSES = (NONE, BAD_COUNT, TOO_MANY, COMPLETES, TOO_MANY_BYTES, STALE)
 
 
 @dataclass(frozen=True)
@@ -143,6 +149,11 @@ class State:
     def over(self) -> bool:
         return self.pending == 0 and self.bytes == 0
 
+    def token(self, phases: int) -> int:
+        """What an arrival returns: the state before it, with the number of phases in place of the
+        bytes."""
+        return State(self.pending, self.expected, 0, self.phase).word | (phases & MOST) << BYTES
+
     def turn(self) -> bool:
         """Begins the next phase if this one is over."""
         if self.over:
@@ -151,13 +162,13 @@ class State:
         return False
 
 
-def in_vain(steps: int, offset: int, word: int) -> str:
-    """Of threads that wait at an mbarrier of that content until the budget is used up."""
+def in_vain(offset: int, word: int) -> str:
+    """Of threads that wait for an mbarrier of that content while nothing else can go on."""
     state = State.of(word)
     awaits = "nothing that was initialised"
     if state is not None:
         awaits = f"{state.pending} of {state.expected} arrivals and {state.bytes} bytes"
     return (
-        f"more than {steps} instructions in a row: threads wait in vain at the mbarrier at shared "
-        f"offset {offset}, which still awaits {awaits}"
+        f"threads wait in vain at the mbarrier at shared offset {offset}, which still awaits "
+        f"{awaits}: nothing else in the block can go on"
     )

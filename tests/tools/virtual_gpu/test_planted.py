@@ -14,29 +14,34 @@ from tests.tools.virtual_gpu.c_engine.both import bench as both
 
 FOLDER = Path(__file__).parent / "planted"
 KINDS: dict[str, str] = tomllib.loads((FOLDER / "planted.toml").read_text())
-SOURCE = (FOLDER / "planted.cu").read_text().splitlines()
+FILES = ("planted.cu", "mbarriers.cu")
 THREADS, ITEMS = 128, 200
 
 
 @pytest.fixture(scope="module")
-def bench(toolkit: Any, tmp_path_factory: Any) -> Any:
+def benches(toolkit: Any, tmp_path_factory: Any) -> Any:
     compiler = both.Compiler(toolkit, tmp_path_factory.mktemp("planted"))
-    return compiler(str(FOLDER / "planted.cu"))
+    return [compiler(str(FOLDER / file)) for file in FILES]
 
 
-def test_every_kernel_has_a_kind_and_there_are_many(bench: Any) -> None:
-    assert bench.module.kernels.keys() == KINDS.keys() and len(KINDS) >= 25
+def test_every_kernel_has_a_kind_and_there_are_many(benches: Any) -> None:
+    kernels = [name for bench in benches for name in bench.module.kernels]
+    assert sorted(kernels) == sorted(KINDS) and len(KINDS) >= 25
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_planted_bug_is_found_at_its_line(bench: Any, name: str) -> None:
-    (line,) = (n for n, text in enumerate(SOURCE, 1) if text.endswith(f"// BUG {name}"))
+def test_a_planted_bug_is_found_at_its_line(benches: Any, name: str) -> None:
+    ((file, bench),) = (
+        pair for pair in zip(FILES, benches, strict=True) if name in pair[1].module.kernels
+    )
+    lines = (FOLDER / file).read_text().splitlines()
+    (line,) = (n for n, text in enumerate(lines, 1) if text.endswith(f"// BUG {name}"))
     out = both.at_256(np.zeros(ITEMS, np.float32))
     in_ = both.at_256(np.arange(1, ITEMS + 1, dtype=np.float32))
     grid = 2 if KINDS[name] == "out_of_bounds" else 1
-    options = {"instruction_budget": 1 << 24} if name == "endless_loop" else {}
+    options = {"instruction_budget": 1 << 24} if KINDS[name] == "timeout" else {}
     with pytest.raises(Fault) as caught:
         bench.launch(name, grid, THREADS, out, in_, np.int32(ITEMS), **options)
     assert caught.value.kind == KINDS[name], str(caught.value)
-    assert f"planted.cu:{line}," in caught.value.where, str(caught.value)
+    assert f"{file}:{line}," in caught.value.where, str(caught.value)
     assert f"kernel {name}," in caught.value.where and "thread (" in caught.value.where

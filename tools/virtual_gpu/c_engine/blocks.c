@@ -50,8 +50,8 @@ uint32_t enter(struct warp *w, int block) {
   w->pending[block] = 0;
   w->queue[block / 64] &= ~((uint64_t)1 << block % 64);
   visit(w, block, m);
-  if (w->steps > w->launch->budget) check_in_vain(w->worker);
-  if (w->steps > w->launch->budget) fault_at(w, TIMEOUT, program.mixes[block].instruction, LOWEST(m));
+  if (w->steps + w->idle > w->launch->budget) check_in_vain(w->worker);
+  if (w->steps + w->idle > w->launch->budget) fault_at(w, TIMEOUT, program.mixes[block].instruction, LOWEST(m));
   return m;
 }
 
@@ -201,7 +201,7 @@ static void begin(struct worker *k, int64_t id) {
     w->live = w->exists;
     copies_forget(w);
     bulk_forget(w);
-    w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->rounds_here = w->fresh = 0;
+    w->idle = w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->rounds_here = w->fresh = 0;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
     memset(w->queue, 0, QUEUE_WORDS * sizeof *w->queue);

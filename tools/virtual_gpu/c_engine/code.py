@@ -50,11 +50,11 @@ _SPECIALS = {
     "%dynamic_smem_size": "w->launch->dynamic_shared",
     "%total_smem_size": "w->launch->shared_limit",
     # Fiction, and different for each visit: `l` keeps them from being taken for constants.
-    "%clock": "((uint32_t)w->steps + 0 * l)",
+    "%clock": "((uint32_t)(w->steps + w->idle) + 0 * l)",
     "%clock_hi": "0u",
-    "%clock64": "(w->steps + 0 * l)",
-    "%globaltimer": "(w->steps + 0 * l)",
-    "%globaltimer_lo": "((uint32_t)w->steps + 0 * l)",
+    "%clock64": "(w->steps + w->idle + 0 * l)",
+    "%globaltimer": "(w->steps + w->idle + 0 * l)",
+    "%globaltimer_lo": "((uint32_t)(w->steps + w->idle) + 0 * l)",
 }
 
 

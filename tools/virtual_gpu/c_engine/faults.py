@@ -98,7 +98,7 @@ def _message(
                 "another block"
             )
         case kind if kind >= _MBARRIER:
-            return _of_mbarriers(found, budget)
+            return _of_mbarriers(found)
         case kind:
             return _PLAIN[kind]
 
@@ -116,7 +116,7 @@ _DID = ("read before", "wrote before", "writes at once")
 """By enum did of order.c."""
 
 
-def _of_mbarriers(found: layout.Fault, budget: int) -> str:
+def _of_mbarriers(found: layout.Fault) -> str:
     match found.kind:
         case 13:
             return MISUSES[found.detail[0]]
@@ -129,7 +129,7 @@ def _of_mbarriers(found: layout.Fault, budget: int) -> str:
         case 19:
             return BAD_SIZE.format(found.detail[3])
         case 20:
-            return in_vain(budget, found.address, found.detail[0])
+            return in_vain(found.address, found.detail[0])
         case kind:
             words = {_UNSEEN: UNSEEN, _BULK: FLYING, _STILL_READ: STILL_READ}[kind]
             return f"{words} (shared offset {found.address})"

@@ -4,7 +4,8 @@
 #include "mbarriers.h"
 
 #define MOST ((1 << 20) - 1)
-enum misuse { NO_MBARRIER, BAD_COUNT, TOO_MANY, COMPLETES, TOO_MANY_BYTES };
+#define FAILED_NS 1000 /* what a test in vain takes, by the clock of the kernel and out of its budget */
+enum misuse { NO_MBARRIER, BAD_COUNT, TOO_MANY, COMPLETES, TOO_MANY_BYTES, STALE };
 
 static void *grown(void *items, size_t count, size_t *room, size_t size) {
   if (count < *room) return items;
@@ -69,6 +70,7 @@ static void turn(struct record *r, struct state *s) {
   if (!is_over(s)) return;
   memcpy(r->over[s->phase], r->before, sizeof r->before);
   s->pending = s->expected, s->phase ^= 1;
+  r->phases++;
 }
 
 static struct record *known(const struct worker *k, uint64_t address) {
@@ -185,7 +187,7 @@ void mbarrier_arrive(struct warp *w, const struct site *site, const uint64_t *ad
       settle(w->worker, r);
       record_at(w, site->instruction, l, address[l], &s);
     }
-    tokens[l] = packed(&s);
+    tokens[l] = packed(&(struct state){s.pending, s.expected, 0, s.phase}) | (r->phases & MOST) << 40;
     const int64_t number = counts ? counts[l] : 1, count = how & ARRIVE_EXPECTS ? 1 : number;
     if (how & ARRIVE_EXPECTS) expect(w, site, l, &s, number);
     if (count < 1 || count > MOST) misused(w, site->instruction, l, BAD_COUNT);
@@ -222,14 +224,17 @@ void mbarrier_arrive_copies(struct warp *w, const struct site *site, const uint6
 
 /* Lanes wait until no other thread of the block can go on. */
 void mbarrier_wait(struct warp *w, const struct poll *poll, const struct site *site, const uint64_t *address,
-                   uint32_t m, const uint32_t *parity, uint32_t *result) {
+                   uint32_t m, const uint64_t *phase, uint32_t *result) {
   struct mbarriers *all = mbarriers_of(w->worker);
   shared_places(w, site, address, m);
   w->worker->counters.barriers++;
   all->waiting = grown(all->waiting, all->waits, &all->places, sizeof *all->waiting);
   struct waiting *it = &all->waiting[all->waits++];
   *it = (struct waiting){.warp = w, .poll = poll, .lanes = m, .result = result};
-  LANES_OF(m, l) it->address[l] = address[l], it->parities |= (parity[l] & 1) << l;
+  LANES_OF(m, l) {
+    it->address[l] = address[l], it->parities |= (uint32_t)(phase[l] >> (poll->parity ? 0 : 61) & 1) << l;
+    it->numbers[l] = phase[l] >> 40 & MOST;
+  }
 }
 
 static void answer(struct waiting *it, uint32_t lanes, uint32_t value) {
@@ -253,8 +258,10 @@ static int pass(struct worker *k) {
     uint32_t over = 0;
     LANES_OF(it->lanes, l) {
       struct state s;
-      if (!is_mbarrier(k, it->address[l], &s) || !known(k, it->address[l]))
-        misused(it->warp, it->poll->instruction, l, NO_MBARRIER);
+      const struct record *r = known(k, it->address[l]);
+      if (!r || !is_mbarrier(k, it->address[l], &s)) misused(it->warp, it->poll->instruction, l, NO_MBARRIER);
+      if (!it->poll->parity && ((r->phases - it->numbers[l]) & MOST) > 1)
+        misused(it->warp, it->poll->instruction, l, STALE);
       over |= (uint32_t)(s.phase != (it->parities >> l & 1)) << l;
     }
     acquire(it, over);
@@ -286,6 +293,7 @@ int polls_pass(struct worker *k) {
 void polls_fail(struct worker *k) {
   struct mbarriers *all = k->mbarriers;
   all->in_vain = all->waiting[0];
+  for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].idle += FAILED_NS;
   for (size_t i = 0; i < all->waits; i++) answer(&all->waiting[i], all->waiting[i].lanes, 0);
   all->waits = 0;
 }

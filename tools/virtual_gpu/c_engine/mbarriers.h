@@ -16,6 +16,7 @@ struct record {
   uint64_t address;
   uint32_t by; /* warp that initialised it, and when */
   int64_t time;
+  uint64_t phases; /* that have ended */
   struct event *events;
   size_t count, room;
   clocks before, over[2]; /* what comes before the arrivals so far; before the end of the last phase of each parity */
@@ -24,7 +25,7 @@ struct waiting {
   struct warp *warp;
   const struct poll *poll;
   uint32_t lanes, parities;
-  uint64_t address[LANES];
+  uint64_t address[LANES], numbers[LANES]; /* numbers: of the phases whose ends are waited for */
   uint32_t *result;
 };
 struct mbarriers {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, constant, family
 from astra_chat.tools.virtual_gpu.c_engine.memory import address, site_of
-from astra_chat.tools.virtual_gpu.mbarriers import MOST, PHASE, SIZE, Form, form_of
+from astra_chat.tools.virtual_gpu.mbarriers import MOST, SIZE, Form, form_of
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import WINDOWS
 from astra_chat.tools.virtual_gpu.syntax import Operand, Register
 
@@ -68,12 +68,11 @@ def translate_poll(code: Code, target: int) -> None:
     form = form_of(code)
     code.done()
     place = place_of(code, code.operand(1), form.space == "")
-    source = code.read(2, "u32") if form.parity else f"{code.read(2, 'b64')} >> {PHASE}"
-    parity = code.array(f"(uint32_t)({source})")
+    phase = code.array(code.read(2, "u32" if form.parity else "b64"), "uint64_t")
     register = code.operand(0)
     result = "R->none"
     if isinstance(register, Register):
         result = f"R->x{code.unit.number(register)}"
     number = len(code.unit.polls)
-    code.unit.polls.append(f"{{{code.place}, {target}, {int(form.relaxed)}}}")
-    code.warp(f"mbarrier_wait(w, &polls[{number}], {site(code)}, {place}, m, {parity}, {result});")
+    code.unit.polls.append(f"{{{code.place}, {target}, {int(form.relaxed)}, {int(form.parity)}}}")
+    code.warp(f"mbarrier_wait(w, &polls[{number}], {site(code)}, {place}, m, {phase}, {result});")

@@ -36,8 +36,13 @@ struct counters {
 };
 struct mix { uint32_t instructions, cycles, loads, rounds, head, only_leaves, instruction; };
 struct site { uint32_t instruction, number; uint8_t size, writes, ordered; };
+<<<<<<< /tmp/tmp1zdo5sxx/m
+struct barrier { uint32_t instruction, target; uint8_t aligned, reduction; };
+struct poll { uint32_t instruction, target; uint8_t relaxed, parity; };
+=======
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
 struct poll { uint32_t instruction, target; uint8_t relaxed; };
+>>>>>>> /tmp/tmp1zdo5sxx/h
 
 /* One printf of one lane. */
 enum { PRINT_BYTES = 512, MOST_PRINTS = 16384 };
@@ -77,6 +82,7 @@ struct warp {
   struct copies *copies; /* cp.async on their way; null until the first */
   struct bulk *bulk;     /* bulk copies out of shared memory; null until the first */
   uint64_t syncs;        /* how often its lanes met since the last barrier of the block */
+  uint64_t idle; /* spent on tests in vain */
   uint64_t steps, cycles, loads, rounds, fresh_rounds;
   uint32_t rounds_here, fresh; /* of the basic block that it is in: load rounds; a sector new to the thread block? */
 };
@@ -127,7 +133,7 @@ void mbarrier_arrive(struct warp *w, const struct site *site, const uint64_t *ad
                      const uint32_t *counts, uint32_t how, uint64_t *tokens);
 void mbarrier_arrive_copies(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int extra);
 void mbarrier_wait(struct warp *w, const struct poll *poll, const struct site *site, const uint64_t *address,
-                   uint32_t m, const uint32_t *parity, uint32_t *result);
+                   uint32_t m, const uint64_t *phase, uint32_t *result);
 
 /* Bulk copies. */
 enum bulk_reduction { BULK_COPY, BULK_ADD, BULK_MIN, BULK_MAX, BULK_AND, BULK_OR, BULK_XOR };

@@ -54,6 +54,8 @@ class Record:
     by: int
     """Warp that initialised it, and when."""
     time: int
+    phases: int = 0
+    """That have ended."""
     events: list[Event] = field(default_factory=list)
     before: Clock | None = None
     """What comes before the arrivals so far."""
@@ -68,6 +70,7 @@ class Record:
         parity = state.phase
         if state.turn():
             self.over[parity] = self.before
+            self.phases += 1
 
 
 @dataclass
@@ -276,7 +279,9 @@ class _Arrivals:
         warps = lanes // WARP_LANES
         if self._simple(int(lanes[0]), numbers):
             record, state = self.target.record(self.f, self.word, int(lanes[0]))
-            tokens = np.uint64(state.word) - (np.cumsum(numbers) - numbers).astype(np.uint64)
+            tokens = np.uint64(state.token(record.phases)) - (np.cumsum(numbers) - numbers).astype(
+                np.uint64
+            )
             for first in np.flatnonzero(np.diff(warps, prepend=-1)):
                 self.target.record(self.f, self.word, int(lanes[first]))
                 self._release(record, int(lanes[first]))
@@ -308,7 +313,7 @@ class _Arrivals:
         if state.pending == 0:
             barriers_of(f).settle(f, record)
             record, state = target.record(f, self.word, lane)
-        token = state.word
+        token = state.token(record.phases)
         count = 1 if self.form.expects else number
         if self.form.expects:
             expect(f, target, lane, state, number)

@@ -12,7 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.mbarriers import PHASE, SIZE, form_of, in_vain
+from astra_chat.tools.virtual_gpu.mbarriers import (
+    BYTES,
+    FAILED_NS,
+    MOST,
+    PHASE,
+    SIZE,
+    STALE,
+    form_of,
+    in_vain,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Write
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
@@ -30,8 +39,9 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES
 class Poll:
     instruction: Instruction
     mbarrier: Target
-    parity: Read
-    """Of the phase that must have ended."""
+    phase: Read
+    """Parity of the phase that must have ended, or the state that an arrival in it returned."""
+    parity: bool
     relaxed: bool
     write: Write
     target: int
@@ -45,16 +55,10 @@ def translate_poll(code: Code, target: int) -> Poll:
     code.done()
     if len(code.operands) == 4:
         code.read(3, "u32")  # How long to wait at most: here a test waits as long as it must.
-    if form.parity:
-        parity = code.read(2, "u32")
-    else:
-        token = code.read(2, "b64")
-
-        def parity(f: Frame) -> NDArray[np.uint64]:
-            return np.asarray(token(f) >> np.uint64(PHASE))
-
+    phase = code.read(2, "u32" if form.parity else "b64")
     mbarrier = target_of(code, code.operand(1), form.space == "")
-    return Poll(code.instruction, mbarrier, parity, form.relaxed, code.write(0, "pred"), target)
+    write = code.write(0, "pred")
+    return Poll(code.instruction, mbarrier, phase, form.parity, form.relaxed, write, target)
 
 
 @dataclass
@@ -64,6 +68,12 @@ class _Waiting:
     """Positions in the batch."""
     words: NDArray[np.int64]
     parities: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+    """Of the phases whose ends are waited for; unless only their parities are known."""
+
+    def keep(self, chosen: Mask) -> None:
+        self.lanes, self.words = self.lanes[chosen], self.words[chosen]
+        self.parities, self.numbers = self.parities[chosen], self.numbers[chosen]
 
 
 class Polls:
@@ -83,8 +93,24 @@ class Polls:
         if f.tally is not None:
             f.tally.barrier(active)
         words = poll.mbarrier.index(f, active)
-        parities = np.broadcast_to(poll.parity(f), f.shape)[active.mask].astype(np.int64) & 1
-        self._waiting.append(_Waiting(poll, np.flatnonzero(active.mask), words, parities))
+        lanes = np.flatnonzero(active.mask)
+        phases = np.broadcast_to(poll.phase(f), f.shape)[active.mask]
+        numbers = phases
+        if not poll.parity:
+            numbers = (phases >> np.uint64(BYTES)).astype(np.int64) & MOST
+            phases = phases >> np.uint64(PHASE)
+        parities = phases.astype(np.int64) & 1
+        self._waiting.append(_Waiting(poll, lanes, words, parities, numbers.astype(np.int64)))
+
+    def _check_recent(self, f: Frame, waiting: _Waiting) -> None:
+        """PTX: a state is of the current phase or of the one before."""
+        for word in np.unique(waiting.words).tolist():
+            there = np.flatnonzero(waiting.words == word)
+            phases = barriers_of(f).records[word].phases
+            stale = (phases - waiting.numbers[there] & MOST) > 1
+            if stale.any():
+                lane = int(waiting.lanes[there[np.argmax(stale)]])
+                raise waiting.poll.mbarrier.misused(f, lane, STALE)
 
     def pass_some(self, f: Frame) -> list[tuple[int, Mask]]:
         """(basic block, lanes that go on there): those whose phase is over; if there are none in
@@ -106,6 +132,8 @@ class Polls:
             states = words[waiting.words]
             for at in np.flatnonzero(states >> np.uint64(62) != 1)[:1]:
                 waiting.poll.mbarrier.record(f, int(waiting.words[at]), int(waiting.lanes[at]))
+            if not waiting.poll.parity:
+                self._check_recent(f, waiting)
             over = (states >> np.uint64(PHASE) & np.uint64(1)).astype(np.int64) != waiting.parities
             if over.any():
                 self._acquire(f, waiting, over)
@@ -116,6 +144,7 @@ class Polls:
 
     def fail(self, f: Frame) -> list[tuple[int, Mask]]:
         """Tells all who wait that their phase is not over: nothing else can go on."""
+        f.steps += FAILED_NS
         first = self._waiting[0]
         self.in_vain = (first.poll, int(first.lanes[0]), int(first.words[0]))
         failed = [
@@ -142,15 +171,14 @@ class Polls:
         mask.reshape(-1)[waiting.lanes[chosen]] = True
         f.enter(Active(mask, int(np.count_nonzero(chosen))))
         waiting.poll.write(f, np.full((1, 1), value))
-        waiting.lanes, waiting.words = waiting.lanes[~chosen], waiting.words[~chosen]
-        waiting.parities = waiting.parities[~chosen]
+        waiting.keep(~chosen)
         return waiting.poll.target, mask
 
-    def endless(self, f: Frame, steps: int) -> Exception | None:
+    def endless(self, f: Frame) -> Exception | None:
         """The fault of a batch whose lanes wait in vain; None if they do something else."""
         if self.in_vain is None:
             return None
         poll, lane, word = self.in_vain
         offset = word * SIZE - int(np.broadcast_to(f.shared.origin, f.shape).reshape(-1)[lane])
-        message = in_vain(steps, offset, int(f.shared.items(SIZE)[word]))
+        message = in_vain(offset, int(f.shared.items(SIZE)[word]))
         return f.fault(poll.instruction, "timeout", message, machine.LAUNCH_TIMEOUT, lane)

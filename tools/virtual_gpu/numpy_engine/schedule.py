@@ -261,7 +261,7 @@ class _Batch:
             )
 
     def _endless(self, block: Block, active: Active) -> Exception:
-        if (fault := self._polls.endless(self._frame, self._most_steps)) is not None:
+        if (fault := self._polls.endless(self._frame)) is not None:
             return fault
         message = (
             f"more than {self._most_steps} instructions in a row: an endless loop, or a wait for "

@@ -1,0 +1,152 @@
+// Planted bugs with mbarriers and bulk copies, as in planted.cu.
+#include <cuda/barrier>
+#include <cuda_pipeline.h>
+#include "mbarriers.cuh"
+#define KERNEL(name) extern "C" __global__ void name(float* out, const float* in, int n)
+#define SHARED                                \
+  __shared__ alignas(128) float tile[2][128]; \
+  __shared__ uint64_t full, empty
+#define FIRST if (threadIdx.x == 0)
+#define LAST if (threadIdx.x == 127)
+
+KERNEL(missing_mbarrier_wait) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  FIRST expect(&full, 512), fetch(tile[0], in, 512, &full);
+  __syncthreads();
+  out[threadIdx.x] = tile[0][threadIdx.x];  // BUG missing_mbarrier_wait
+}
+KERNEL(one_warp_waits) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  FIRST expect(&full, 512), fetch(tile[0], in, 512, &full);
+  if (threadIdx.x < 32) wait(&full, 0);
+  out[threadIdx.x] = tile[0][threadIdx.x];  // BUG one_warp_waits
+}
+KERNEL(wrong_parity) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  FIRST expect(&full, 512), fetch(tile[0], in, 512, &full);
+  wait(&full, 1);
+  out[threadIdx.x] = tile[0][threadIdx.x];  // BUG wrong_parity
+}
+KERNEL(parity_never_flips) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < 2; i++) {
+    FIRST expect(&full, 256), fetch(tile[i], in + 64 * i, 256, &full);
+    wait(&full, 0);
+    sum += tile[i][threadIdx.x % 64];  // BUG parity_never_flips
+    __syncthreads();
+  }
+  out[threadIdx.x] = sum;
+}
+KERNEL(too_many_bytes_expected) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  FIRST expect(&full, 528), fetch(tile[0], in, 512, &full);
+  wait(&full, 0);  // BUG too_many_bytes_expected
+  out[threadIdx.x] = tile[0][threadIdx.x];
+}
+KERNEL(arrivals_missing) {
+  SHARED;
+  FIRST init(&empty, 129);
+  __syncthreads();
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  arrive(&empty);
+  wait(&empty, 0);  // BUG arrivals_missing
+  out[threadIdx.x] = tile[0][127 - threadIdx.x];
+}
+KERNEL(count_far_too_small) {
+  __shared__ cuda::barrier<cuda::thread_scope_block> barrier;
+  __shared__ float tile[128];
+  FIRST init(&barrier, blockDim.x / 2);
+  __syncthreads();
+  tile[threadIdx.x] = in[threadIdx.x];
+  barrier.arrive_and_wait();  // BUG count_far_too_small
+  out[threadIdx.x] = tile[127 - threadIdx.x];
+}
+KERNEL(count_too_small) {
+  SHARED;
+  FIRST init(&empty, 96);
+  __syncthreads();
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  arrive(&empty);
+  wait(&empty, 0);
+  out[threadIdx.x] = tile[0][127 - threadIdx.x];  // BUG count_too_small
+}
+KERNEL(misaligned_bulk_copy) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  FIRST {
+    expect(&full, 512);
+    fetch(tile[0], in + 1, 512, &full);  // BUG misaligned_bulk_copy
+  }
+  wait(&full, 0);
+  out[threadIdx.x] = tile[0][threadIdx.x];
+}
+KERNEL(bulk_size) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  FIRST {
+    expect(&full, 500);
+    fetch(tile[0], in, 500, &full);  // BUG bulk_size
+  }
+  wait(&full, 0);
+  out[threadIdx.x] = tile[0][threadIdx.x];
+}
+KERNEL(bulk_past_the_end) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  FIRST {
+    expect(&full, 512);
+    fetch(tile[0], in + n - 120, 512, &full);  // BUG bulk_past_the_end
+  }
+  wait(&full, 0);
+  out[threadIdx.x] = tile[0][threadIdx.x];
+}
+KERNEL(init_without_barrier) {
+  SHARED;
+  FIRST init(&empty, 128);
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  arrive(&empty);  // BUG init_without_barrier
+  wait(&empty, 0);
+  out[threadIdx.x] = tile[0][threadIdx.x];
+}
+KERNEL(stage_not_empty) {
+  SHARED;
+  FIRST init(&full, 1);
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < 2; i++) {
+    LAST {
+      expect(&full, 256);
+      fetch(tile[0], in + 64 * i, 256, &full);  // BUG stage_not_empty
+    }
+    wait(&full, i);
+    sum += tile[0][threadIdx.x % 64];
+  }
+  out[threadIdx.x] = sum;
+}
+KERNEL(store_not_read_yet) {
+  SHARED;
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  FIRST put(out, tile[0], 512);
+  __syncthreads();
+  tile[0][threadIdx.x] = -1;  // BUG store_not_read_yet
+}
+KERNEL(store_before_barrier) {
+  SHARED;
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  LAST put(out, tile[0], 512);  // BUG store_before_barrier
+}
