@@ -3,10 +3,10 @@
 Fragments of mma are laid out as the PTX ISA says; those of wmma, which PTX leaves open, hold
 consecutive elements of the matrix's rows.
 
-Numerics: products are exact; they are added to the accumulator in float64, in the order of k, and
-the sum is rounded once, to nearest even. A GPU aligns the products of a step to the largest and
-cuts low bits off, so a result may differ from this by some units of the largest partial sum's last
-place: that is not measured yet.
+Numerics, as found on an H200 (numerics/, bit for bit): products are exact. Those of all k and the
+accumulator are aligned to the largest exponent (a product's is the sum of its factors') and cut to
+FRACTION_BITS behind it; what is left is added exactly, and the sum is cut to float32 or rounded to
+nearest even as f16. Other GPUs cut differently; wmma is taken to be the same.
 Integers wrap at 32 bits, or clamp with .satfinite. NaNs come out canonical.
 """
 
@@ -20,6 +20,9 @@ from astra_chat.tools.virtual_gpu.syntax import Operand, Vector
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s8": 8, "u8": 8, "s32": 32}
 """Formats of elements, and their widths; a tf32 is a float32 whose last 13 bits do not count."""
+FRACTION_BITS = 25
+LEAST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
+"""Subnormal numbers are aligned by it too."""
 _INPUTS = ("f16", "bf16", "tf32", "s8", "u8")
 _SUMS = ("f16", "f32", "s32")
 _MMA_SHAPES = {

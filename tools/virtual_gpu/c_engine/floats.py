@@ -101,18 +101,21 @@ def _unary(code: Code, near: str, exact: str) -> None:
     if not code.optional("approx"):
         _rounded(code, exact, near)
     elif code.type() == "f64":
-        code.flag("ftz")
-        elementwise(code, near, "f64")
+        elementwise(code, _by_high_words(near) if code.flag("ftz") else near, "f64")
     else:
         _finish(code, near)
+
+
+def _by_high_words(near: str) -> str:
+    return f"high_word({near.replace('{0}', 'high_word({0})')})"
 
 
 @family("rsqrt", "f32", "f64")
 def rsqrt(code: Code) -> None:
     code.option("approx")
     if code.type() == "f64":
-        code.flag("ftz")
-        elementwise(code, "1 / __builtin_sqrt({0})", "f64")
+        root = "1 / __builtin_sqrt({0})"
+        elementwise(code, _by_high_words(root) if code.flag("ftz") else root, "f64")
     else:
         _finish(code, "rsqrt32({0})")
 

@@ -228,8 +228,19 @@ INLINE double exp2_double(double a) {
 }
 INLINE float ex2(float a) { return (float)exp2_double(a); }
 INLINE float lg2(float a) { return (float)__builtin_log2((double)a); }
-INLINE float sin_approx(float a) { return (float)__builtin_sin((double)a); }
-INLINE float cos_approx(float a) { return (float)__builtin_cos((double)a); }
+/* A GPU counts angles in turns: a float product, cut, and cut again at 25 places. */
+INLINE double turned(float a) {
+  const double places = __builtin_trunc(__builtin_fmod(mul32(a, 0x1.45f306p-3f, RZ), 1) * 0x1p25);
+  return 2 * 3.14159265358979323846 * (places * 0x1p-25);
+}
+INLINE float sin_approx(float a) { return (float)__builtin_sin(turned(a)); }
+INLINE float cos_approx(float a) { return (float)__builtin_cos(turned(a)); }
+/* .approx.ftz of doubles goes from high word to high word. */
+INLINE double high_word(double a) {
+  const uint64_t raw = bits64(a);
+  const uint64_t kept = raw & 0x7FF0000000000000u ? raw & 0xFFFFFFFF00000000u : raw & 1ull << 63;
+  return f64(nan64(a) ? 0x7FFFFFFF00000000u : kept);
+}
 INLINE float tanh_approx(float a) { return (float)__builtin_tanh((double)a); }
 
 /* -0 is less than +0; NaN only if both are NaN, or, with keep, if any is. */

@@ -27,7 +27,7 @@ static int64_t whole(enum format format, uint32_t raw) {
 
 static uint32_t from_real(enum format format, double value) {
   if (format == F16) return narrow64_f16(value);
-  const float rounded = (float)value;
+  const float rounded = value < 0x1p128 && value > -0x1p128 ? float_of(value, RZ) : (float)value;
   return rounded != rounded ? 0x7FFFFFFFu : bits32(rounded);
 }
 static uint32_t from_whole(int64_t value, int saturates) {
@@ -35,7 +35,49 @@ static uint32_t from_whole(int64_t value, int saturates) {
   return (uint32_t)value;
 }
 
-#define MULTIPLY(type, value) \
+/* Of zeros: they take no part in the alignment. */
+#define NOTHING (-5000)
+#define FRACTION_BITS 25
+
+static int exponent(enum format format, double value) {
+  const int least = format == F16 ? -14 : -126, own = (int)(bits64(value) >> 52 & 0x7FF) - 1023;
+  return value == 0 ? NOTHING : own < least ? least : own;
+}
+
+/* a, b: sources of one element of the result, `stride` between those of b. */
+static double aligned_sum(int k, const double *a, const short *ea, const double *b, const short *eb, int stride, double c, int top) {
+  double plain = 0;
+  for (int i = 0; i < k; i++) {
+    const int both = ea[i] + eb[i * stride];
+    plain += a[i] * b[i * stride];
+    top = both > top ? both : top;
+  }
+  plain += c;
+  if (plain - plain != 0) return plain;
+  top = top < -600 ? -600 : top;
+  const double unit = f64((uint64_t)(1023 + FRACTION_BITS - top) << 52);
+  int64_t total = (int64_t)(c * unit);
+  for (int i = 0; i < k; i++) total += (int64_t)(a[i] * b[i * stride] * unit);
+  return total ? total / unit : plain == 0 ? plain : 0;
+}
+
+static void multiply_real(const struct product *p, const double *a, const double *b, double *sum) {
+  short ea[LARGEST], eb[LARGEST];
+  for (int i = 0; i < p->m * p->k; i++) ea[i] = exponent(p->a.format, a[i]);
+  for (int i = 0; i < p->k * p->n; i++) eb[i] = exponent(p->b.format, b[i]);
+  for (int row = 0; row < p->m; row++)
+    for (int column = 0; column < p->n; column++) {
+      double *const c = sum + row * p->n + column;
+      *c = aligned_sum(p->k, a + row * p->k, ea + row * p->k, b + column, eb + column, p->n, *c, exponent(p->c.format, *c));
+    }
+}
+static void multiply_whole(const struct product *p, const int64_t *a, const int64_t *b, int64_t *sum) {
+  for (int row = 0; row < p->m; row++)
+    for (int k = 0; k < p->k; k++)
+      for (int column = 0; column < p->n; column++) sum[row * p->n + column] += a[row * p->k + k] * b[k * p->n + column];
+}
+
+#define MULTIPLY(type, value, how) \
   { \
     type a[LARGEST], b[LARGEST], sum[LARGEST]; \
     for (int l = 0; l < LANES; l++) { \
@@ -43,10 +85,7 @@ static uint32_t from_whole(int64_t value, int saturates) {
       for (int i = 0; i < p->b.elements; i++) b[p->b.at[l * p->b.elements + i]] = value(p->b.format, element(&p->b, rb, l, i)); \
       for (int i = 0; i < p->c.elements; i++) sum[p->c.at[l * p->c.elements + i]] = value(p->c.format, element(&p->c, rc, l, i)); \
     } \
-    for (int row = 0; row < p->m; row++) \
-      for (int k = 0; k < p->k; k++) \
-        for (int column = 0; column < p->n; column++) \
-          sum[row * p->n + column] += a[row * p->k + k] * b[k * p->n + column]; \
+    how(p, a, b, sum); \
     for (int i = 0; i < p->m * p->n; i++) raw[i] = p->integer ? from_whole(sum[i], p->saturates) : from_real(p->d.format, sum[i]); \
   }
 
@@ -55,8 +94,8 @@ void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct pro
   if (!m) return;
   together(w, instruction, m);
   uint32_t raw[LARGEST];
-  if (p->integer) MULTIPLY(int64_t, whole)
-  else MULTIPLY(double, real)
+  if (p->integer) MULTIPLY(int64_t, whole, multiply_whole)
+  else MULTIPLY(double, real, multiply_real)
   const int each = 32 / p->d.bits;
   EACH for (int i = 0; i < p->d.elements; i++) {
     const uint32_t value = raw[p->d.at[l * p->d.elements + i]];

@@ -132,8 +132,7 @@ def _unary(code: Code, near: Function, exact: Callable[[str], Function]) -> Step
     if code.optional("approx"):
         type_name = code.type("f32", "f64")
         if type_name == "f64":
-            code.flag("ftz")
-            return elementwise(code, near, "f64")
+            return elementwise(code, _by_high_words(near) if code.flag("ftz") else near, "f64")
         return _finish(code, near, "f32")
     return _rounded(code, exact, near)
 
@@ -143,9 +142,22 @@ def rsqrt(code: Code) -> Step:
     code.option("approx")
     type_name = code.type("f32", "f64")
     if type_name == "f64":
-        code.flag("ftz")
-        return elementwise(code, lambda a: 1 / np.sqrt(a), "f64")
+        root: Function = lambda a: 1 / np.sqrt(a)  # noqa: E731
+        return elementwise(code, _by_high_words(root) if code.flag("ftz") else root, "f64")
     return _finish(code, lambda a: in_float64(lambda x: 1 / np.sqrt(x), a), "f32")
+
+
+def _by_high_words(near: Function) -> Function:
+    """.approx.ftz of float64: from the high word to the high word, as if the low ones were 0."""
+    return lambda a: _high_word(near(_high_word(a)))
+
+
+def _high_word(a: Array) -> Array:
+    bits = a.view(np.uint64)
+    normal = (bits & np.uint64(0x7FF0000000000000)) != 0
+    high, sign = bits & np.uint64(0xFFFFFFFF00000000), bits & np.uint64(1 << 63)
+    nan = np.uint64(0x7FFFFFFF00000000)
+    return np.where(np.isnan(a), nan, np.where(normal, high, sign)).view(np.float64)
 
 
 def in_float64(function: Function, a: Array) -> Array:
@@ -181,14 +193,28 @@ def lg2(code: Code) -> Step:
     return _special_function(code, log2)
 
 
+def _of_turns(function: Function) -> Function:
+    """A GPU counts angles in turns: a float32 product, cut, and cut again at 25 places."""
+
+    def compute(a: Array) -> Array:
+        turns = rounding.mul32(a, _TURNS_IN_A_RADIAN, "rz").astype(np.float64)
+        places = np.trunc(np.fmod(turns, 1.0) * 2.0**25)
+        return np.asarray(function(2 * np.pi * (places * 2.0**-25)).astype(np.float32))
+
+    return compute
+
+
+_TURNS_IN_A_RADIAN: Array = np.array(0.5 / np.pi, np.float32)
+
+
 @family("sin", "f32")
 def sin(code: Code) -> Step:
-    return _special_function(code, lambda a: in_float64(np.sin, a))
+    return _special_function(code, _of_turns(np.sin))
 
 
 @family("cos", "f32")
 def cos(code: Code) -> Step:
-    return _special_function(code, lambda a: in_float64(np.cos, a))
+    return _special_function(code, _of_turns(np.cos))
 
 
 @family("tanh", "f32")

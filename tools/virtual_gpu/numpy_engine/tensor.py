@@ -30,6 +30,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     resolved_space,
     space_of,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.sums import aligned_sums, cut_float32
 from astra_chat.tools.virtual_gpu.numpy_engine.warps import MISSING, rows
 from astra_chat.tools.virtual_gpu.syntax import Operand, Vector
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
@@ -58,7 +59,7 @@ def _encode(value: Array, form: str, saturates: bool) -> Array:
             value = np.clip(value, -(1 << 31), (1 << 31) - 1)
         return value.astype(np.uint32)
     if form == "f32":
-        rounded = value.astype(np.float32)
+        rounded = cut_float32(value)
         return np.where(np.isnan(rounded), _NAN, rounded.view(np.uint32))
     narrow: Callable[[Array], Array] = narrowed(form, "rn")
     return narrow(value)
@@ -116,14 +117,21 @@ def _multiply(code: Code, product: Product) -> Step:
             _matrix(f, fragment, reads)
             for fragment, reads in zip((product.a, product.b, product.c), sources, strict=True)
         )
-        for k in range(product.a.columns):
-            total = total + a[:, :, k, None] * b[:, k, None, :]
+        total = _summed(product, a, b, total)
         raw = _encode(total, form.format, product.saturates).reshape(total.shape[0], -1)
         held = np.ascontiguousarray(raw[:, np.array(form.at)]).view(np.uint32)
         for place, write in enumerate(writes):
             write(f, np.ascontiguousarray(held[..., place]).reshape(f.shape))
 
     return step
+
+
+def _summed(product: Product, a: Array, b: Array, c: Array) -> Array:
+    if product.is_integer:
+        for k in range(product.a.columns):
+            c = c + a[:, :, k, None] * b[:, k, None, :]
+        return c
+    return aligned_sums(a, b, c, (product.a.format, product.b.format, product.c.format))
 
 
 @family("wmma")
