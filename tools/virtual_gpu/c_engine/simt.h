@@ -36,13 +36,8 @@ struct counters {
 };
 struct mix { uint32_t instructions, cycles, loads, rounds, head, only_leaves, instruction; };
 struct site { uint32_t instruction, number; uint8_t size, writes, ordered; };
-<<<<<<< /tmp/tmp1zdo5sxx/m
-struct barrier { uint32_t instruction, target; uint8_t aligned, reduction; };
-struct poll { uint32_t instruction, target; uint8_t relaxed, parity; };
-=======
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
-struct poll { uint32_t instruction, target; uint8_t relaxed; };
->>>>>>> /tmp/tmp1zdo5sxx/h
+struct poll { uint32_t instruction, target; uint8_t relaxed, parity; };
 
 /* One printf of one lane. */
 enum { PRINT_BYTES = 512, MOST_PRINTS = 16384 };
