@@ -60,6 +60,8 @@ SYSTEM_CALLS = (b"\x0f\x05", b"\x0f\x34", b"\xcd\x80")
 """syscall, sysenter, int 0x80."""
 PTX_BYTES = 2**24
 """A kernel that unrolls to more is nobody's."""
+_LITERAL, _LENGTH = re.compile(r"L[a-z]n?\d+E"), re.compile(r"\d+")
+"""In a mangled name: a number that is a template's argument, and the length of an identifier."""
 STATE = "it keeps state from one call to the next: every call must start from its arguments alone"
 
 
@@ -224,12 +226,16 @@ def _device_code(ptx: str, task: Task, source: str) -> Said:
 
 def plain(name: str) -> str:
     """The last identifier of a mangled name: "calls" of _ZZ12silu_and_mulE5calls."""
-    last = name
-    if name.startswith("_Z") and not re.match(r"_ZN?K?St", name):
-        for number in re.finditer(r"\d+", name):
-            word = name[number.end() : number.end() + int(number[0])]
-            if len(word) == int(number[0]) and word.isidentifier():
-                last = word
+    last, at = name, 2
+    if not name.startswith("_Z") or re.match(r"_ZN?K?St", name):
+        return name
+    while at < len(name):
+        literal = _LITERAL.match(name, at)
+        number = None if literal else _LENGTH.match(name, at)
+        at = literal.end() if literal else number.end() if number else at + 1
+        word = name[at : at + int(number[0])] if number else ""
+        if word.isidentifier():
+            last, at = word, at + len(word)
     return last
 
 

@@ -124,9 +124,11 @@ def _called(found: list[Token], index: int) -> bool:
 
 
 def _defined_functions(found: list[Token]) -> frozenset[str]:
-    """Names that the source itself gives a body: name(...) {."""
+    """Names that the source itself gives a body: name(...) { or name = [."""
     own = set()
     for index, (token, after) in enumerate(pairwise(found)):
+        if token.kind == "name" and _texts(found, index + 1, 2) == ["=", "["]:
+            own.add(token.text)
         if token.kind == "name" and after.text == "(":
             end = _closing(found, index + 1)
             if end + 1 < len(found) and found[end + 1].text == "{" and index:

@@ -1,13 +1,15 @@
 """Runs attacks and honest kernels through the judge's gates, each gate by itself.
 
 `python tests/attacks/suite.py` writes docs/attacks.md from attacks.toml and from what is in
-recorded.json; `--record virtual` (or cuda) runs everything first and records what was seen.
+recorded.json; `--record virtual` (or cuda) runs everything first, or what `--only` names, and
+records what was seen.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import threading
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -33,6 +35,7 @@ from astra_chat.tools.process import Stop
 from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.sanitize import sanitize_cuda
 from astra_chat.tools.tasks import Task, find_task, load_task, task_names
+from astra_chat.tools.time import judge_times, time_cases
 from astra_chat.tools.types import (
     Case,
     Correct,
@@ -122,12 +125,10 @@ class Bench(AbstractContextManager["Bench"]):
     def __exit__(self, *_: object) -> None:
         self.oracle.close()
 
-    def prepare(self) -> None:
-        """All that calls share, so that they may come from several threads."""
+    def prepare(self, sources: Sequence[str]) -> None:
+        """All that calls share, so that they may come from several threads; builds `sources`."""
         self._learn(self._cases(False))
-        texts = [a.source for a in attacks() if a.task == self.task.name and not a.endless]
-        texts += [(HERE / "honest" / f).read_text() for t, f in honest() if t == self.task.name]
-        build_all(self.task, texts, self.device)
+        build_all(self.task, [self.task.baseline, *sources], self.device)
 
     def build(self, source: str) -> Build | Any:
         return build_all(self.task, [source], self.device)[0]
@@ -148,6 +149,8 @@ class Bench(AbstractContextManager["Bench"]):
         truths = self.oracle.truths(cases, Stop())
         self._learn(cases)
         calls = [Call(truth) for truth in truths]
+        if self.device.kind == "cuda":
+            calls.append(Call(truths[1], "graph"))
         return check(self.runner, built, calls, self.yardstick, Seen())
 
     def sanitized(self, source: str) -> Outcome:
@@ -170,10 +173,20 @@ class Bench(AbstractContextManager["Bench"]):
                 self.yardstick.learn(run)
                 self._learned.add(run.truth.case.label)
 
-    def timed(self, source: str, *, fresh_seeds: bool = False) -> str:
-        """The judge's verdict, or the kind of outcome that ended it before."""
+    def timed(self, source: str) -> str:
+        """Verdict of the timing alone, or the kind of outcome that ended it."""
+        built, baseline = self.build(source), self.build(self.task.baseline)
+        assert isinstance(built, Build) and isinstance(baseline, Build), built
+        cases = self.task.demo if self.device.kind == "virtual" else self.task.bench
+        truths = self.oracle.truths([case for case, _ in cases], Stop())
+        weighted = [(t, weight) for t, (_, weight) in zip(truths, cases, strict=True)]
+        found = time_cases(self.runner, built, baseline, weighted)
+        return judge_times([t.time for t in found])[1] if isinstance(found, list) else found.kind
+
+    def confirmed(self, source: str) -> str:
+        """The judge's verdict on fresh seeds, or the kind of outcome that ended it before."""
         with Judge(self.task, self.device) as judge:
-            outcome = judge.evaluate(source, fresh_seeds=fresh_seeds).outcome
+            outcome = judge.evaluate(source, fresh_seeds=True).outcome
         return outcome.verdict if isinstance(outcome, Timed) else outcome.kind
 
 
@@ -215,7 +228,7 @@ def _caught(bench: Bench, attack: Attack, gate: str) -> Said:
         outcome = bench.sanitized(attack.source)
         return Said(caught=outcome.kind in attack.outcome, words=outcome_words(outcome)[:400])
     if gate in ("time", "confirm"):
-        verdict = bench.timed(attack.source, fresh_seeds=gate == "confirm")
+        verdict = (bench.timed if gate == "time" else bench.confirmed)(attack.source)
         return Said(caught=verdict in attack.outcome, words=verdict)
     outcome = bench.checked(attack.source, attack.all_cases)
     return Said(caught=outcome.kind in attack.outcome, words=outcome_words(outcome)[:400])
@@ -227,24 +240,33 @@ def outcome_words(outcome: Outcome) -> str:
     return f"{outcome.kind}: {', '.join(parts)}" if parts else outcome.kind
 
 
-def record(kind: str, workers: int) -> None:
+def record(kind: str, workers: int, only: str = "") -> None:
     """Run every attack and honest kernel on one kind of device; keep what was seen.
+
+    `only`: a pattern that the id of an attack, or the file of an honest kernel, must match.
 
     Several at once: nothing here depends on time but the timed ones, which come last and alone.
     """
     device = pick_device(kind)
     seen: dict[str, Any] = {"kind": kind, "device": device.name, "attacks": {}, "honest": {}}
+    if only and RECORD.is_file():
+        seen = json.loads(RECORD.read_text()).get(kind, seen)
+    wanted = [a for a in attacks() if re.fullmatch(only or ".*", a.id)]
+    right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
     with ExitStack() as stack:
         benches = {
             name: stack.enter_context(Bench(task_of(name), device))
-            for name in sorted({a.task for a in attacks() if a.task} | {t for t, _ in honest()})
+            for name in sorted({a.task for a in wanted if a.task} | {t for t, _ in right})
         }
         for bench in benches.values():
-            bench.prepare()
-        todo = [(a, g) for a in attacks() for g in a.gates_on(kind) if a.runs_on(kind)]
+            bench.prepare(
+                [a.source for a in wanted if a.task == bench.task.name and not a.endless]
+                + [(HERE / "honest" / f).read_text() for t, f in right if t == bench.task.name]
+            )
+        todo = [(a, g) for a in wanted for g in a.gates_on(kind) if a.runs_on(kind)]
         alone = [(a, g) for a, g in todo if a.endless or g in ("time", "confirm")]
         with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(lambda pair: _note_honest(benches, seen, *pair), honest()))
+            list(pool.map(lambda pair: _note_honest(benches, seen, *pair), right))
             list(pool.map(lambda pair: _note(benches, seen, *pair), set(todo) - set(alone)))
         for attack, gate in alone:
             _note(benches, seen, attack, gate)
@@ -371,9 +393,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--record", choices=("virtual", "cuda"))
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--only", default="", help="pattern of ids and of honest kernels' files")
     options = parser.parse_args()
     if options.record:
-        record(options.record, options.workers)
+        record(options.record, options.workers, options.only)
     DOCUMENT.write_text(document())
 
 
