@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-SYMBOL_TABLE, RELOCATIONS_ADDEND, NO_BITS, RELOCATIONS = 2, 4, 8, 9
+SYMBOL_TABLE, RELOCATIONS_ADDEND, NO_BITS = 2, 4, 8
 WRITE, ALLOCATED, EXECUTABLE = 1, 2, 4
 """Flags of a section."""
-LOCAL, GLOBAL, WEAK = 0, 1, 2
+LOCAL, GLOBAL = 0, 1
 NO_TYPE, OBJECT, FUNCTION, SECTION, FILE, THREAD_LOCAL = 0, 1, 2, 3, 4, 6
 CUDA_ENTRY = 0x10
 """In a cubin, the bit of a symbol's `other` that marks a kernel."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
 
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Case, DeviceKind, DTypeName, ValueFamily
@@ -22,8 +21,6 @@ GRID_LIMIT = 65_535
 BEYOND_GRID = 70_000
 CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "ramp", "one_hot", "special")
 SEED_BITS = 48
-
-Extents = Callable[[Task, DTypeName, random.Random, int], dict[str, int]]
 
 
 def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]:

@@ -10,7 +10,6 @@ from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3
 
 INVALID_VALUE = 1
-INVALID_CONFIGURATION = 9
 LAUNCH_OUT_OF_RESOURCES = 701
 
 MAX_BLOCK = Dim3(1024, 1024, 64)
