@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from autogen_core import CancellationToken
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from autogen_core.tools import Tool
 from pydantic import TypeAdapter
 
 from astra_chat.models.answer import Answer
 from astra_chat.models.cassette import Json, Tape
-from astra_chat.models.layer import JsonOutput, Layer, ToolChoice, Tools
+from astra_chat.models.layer import JsonOutput, Layer
 from astra_chat.models.spec import Role
 from astra_chat.tools.errors import AstraError, BadInput, EnvironmentLack
 
@@ -29,34 +28,25 @@ class CassetteClient(Layer):
         super().__init__(inner)
         self._role, self._model, self._tape = role, model, tape
 
-    async def create(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> CreateResult:
+    async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
         """The recorded answer, or the model's own, which is then on the tape."""
+        choice = rest.get("tool_choice", "auto")
         request = {
             "model": self._model,
             "messages": [MESSAGE.dump_python(one, mode="json") for one in messages],
-            "reply": _schema(json_output),
-            "tools": [one.schema if isinstance(one, Tool) else one for one in tools],
-            "tool_choice": tool_choice.name if isinstance(tool_choice, Tool) else tool_choice,
-            "extra": dict(extra_create_args or {}),
+            "reply": _schema(rest.get("json_output")),
+            "tools": [
+                one.schema if isinstance(one, Tool) else one for one in rest.get("tools", ())
+            ],
+            "tool_choice": choice.name if isinstance(choice, Tool) else choice,
+            "extra": dict(rest.get("extra_create_args") or {}),
         }
         place = self._tape.place(self._role, request)
         recorded = self._tape.recorded(place)
         if recorded is not None:
             return _played(recorded)
         try:
-            result = await super().create(
-                messages, tools=tools, tool_choice=tool_choice, json_output=json_output,
-                extra_create_args=extra_create_args, cancellation_token=cancellation_token,
-            )  # fmt: skip
+            result = await super().create(messages, **rest)
         except tuple(FAILURES.values()) as error:
             self._tape.keep(place, {"failure": type(error).__name__, "words": str(error)})
             raise

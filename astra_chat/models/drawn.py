@@ -9,16 +9,13 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-from autogen_core import CancellationToken
-from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, UserMessage
+from autogen_core.models import ChatCompletionClient
 
 from astra_chat.agents.brief import read_stamp
 from astra_chat.agents.payloads import Analysis, Kernel, NextSpeaker, Pass, Payload, Plan
 from astra_chat.agents.thread import Position
-from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
-from astra_chat.models.offline import NO_USAGE, OfflineClient
+from astra_chat.models.offline import OfflineClient
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.spec import Role
 from astra_chat.tools.metrics import INSTRUCTIONS
@@ -65,21 +62,11 @@ class DrawingClient(OfflineClient):
     def __init__(self, role: Role, seed: int, pool: Mapping[str, str]) -> None:
         self._role, self._seed, self._pool = role, seed, pool
 
-    async def create(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> CreateResult:
-        prompt = "\n".join(str(m.content) for m in messages if isinstance(m, UserMessage))
-        content = f'{{"reply": {self._payload(prompt).model_dump_json(exclude={"edits"})}}}'
+    def answer(self, prompts: Sequence[str]) -> str:
         if self._role == "selector":
-            content = NextSpeaker(choose="planner").model_dump_json()
-        return CreateResult(finish_reason="stop", content=content, usage=NO_USAGE, cached=False)
+            return NextSpeaker(choose="planner").model_dump_json()
+        payload = self._payload("\n".join(prompts))
+        return f'{{"reply": {payload.model_dump_json(exclude={"edits"})}}}'
 
     def _payload(self, prompt: str) -> Payload:
         place = read_stamp(prompt)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, TypeAlias
 
-from autogen_core import CancellationToken
 from autogen_core.models import (
     ChatCompletionClient,
     CreateResult,
@@ -23,53 +22,27 @@ ToolChoice: TypeAlias = Tool | Literal["auto", "required", "none"]
 JsonOutput: TypeAlias = bool | type[BaseModel] | None
 
 
-class Layer(ChatCompletionClient):
-    """Passes everything on to `inner`."""
+class Client(ChatCompletionClient):
+    """Answers in one piece: half a JSON object serves nobody. What AutoGen says besides messages
+    (tools, json_output, extra_create_args, cancellation_token ...) comes as it was said."""
 
     component_type = "model"
     component_config_schema = BaseModel
 
+    async def create_stream(
+        self, messages: Sequence[LLMMessage], **rest: Any
+    ) -> AsyncGenerator[str | CreateResult, None]:
+        yield await self.create(messages, **rest)
+
+
+class Layer(Client):
+    """Passes everything on to `inner`."""
+
     def __init__(self, inner: ChatCompletionClient) -> None:
         self._inner = inner
 
-    async def create(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> CreateResult:
-        return await self._inner.create(
-            messages,
-            tools=tools,
-            tool_choice=tool_choice,
-            json_output=json_output,
-            extra_create_args=extra_create_args or {},
-            cancellation_token=cancellation_token,
-        )
-
-    async def create_stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> AsyncGenerator[str | CreateResult, None]:
-        """The whole answer as one piece, so that a layer has one way in."""
-        yield await self.create(
-            messages,
-            tools=tools,
-            tool_choice=tool_choice,
-            json_output=json_output,
-            extra_create_args=extra_create_args,
-            cancellation_token=cancellation_token,
-        )
+    async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
+        return await self._inner.create(messages, **rest)
 
     async def close(self) -> None:
         await self._inner.close()

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from autogen_core import CancellationToken
 from autogen_core.models import (
-    ChatCompletionClient,
     CreateResult,
     LLMMessage,
     ModelFamily,
     ModelInfo,
     RequestUsage,
+    UserMessage,
 )
-from pydantic import BaseModel
 
-from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
+from astra_chat.agents.brief import read_stamp
+from astra_chat.agents.thread import Position
+from astra_chat.models.layer import Client, Tools
 
 MODEL_INFO = ModelInfo(
     vision=False,
@@ -28,36 +28,17 @@ MODEL_INFO = ModelInfo(
 NO_USAGE = RequestUsage(prompt_tokens=0, completion_tokens=0)
 
 
-class OfflineClient(ChatCompletionClient):
+class OfflineClient(Client):
     """Costs nothing, counts nothing, and answers nothing unless a subclass does."""
 
-    component_type = "model"
-    component_config_schema = BaseModel
+    async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
+        prompts = [str(m.content) for m in messages if isinstance(m, UserMessage)]
+        content = self.answer(prompts)
+        return CreateResult(finish_reason="stop", content=content, usage=NO_USAGE, cached=False)
 
-    async def create(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> CreateResult:
+    def answer(self, prompts: Sequence[str]) -> str:
+        """The JSON that a role says to what the chat told it, the oldest prompt first."""
         raise RuntimeError("no model stands behind this recording")
-
-    async def create_stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> AsyncGenerator[str | CreateResult, None]:
-        """The whole answer as one piece."""
-        yield await self.create(messages)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -83,3 +64,11 @@ class OfflineClient(ChatCompletionClient):
     @property
     def model_info(self) -> ModelInfo:
         return MODEL_INFO
+
+
+def place_in(prompts: Sequence[str]) -> Position:
+    """The place in the chat that the last prompt to name one names; ValueError if none does."""
+    places = [place for prompt in prompts if (place := read_stamp(prompt)) is not None]
+    if not places:
+        raise ValueError("a prompt to an offline model names no place in the chat")
+    return places[-1]

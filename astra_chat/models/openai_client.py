@@ -17,6 +17,7 @@ from autogen_core.models import (
     SystemMessage,
 )
 from autogen_ext.models.openai import OpenAIChatCompletionClient
+from openai import AsyncAzureOpenAI
 from openai.types.chat import ChatCompletion
 from pydantic import BaseModel, SecretStr
 
@@ -62,6 +63,11 @@ class OpenAIClient(OpenAIChatCompletionClient):
         # AutoGen keeps its arguments, the key among them, to dump them as configuration.
         self._raw_config = {}
         self._options, self._key = options, key
+        if options.api_version is not None:
+            self._client = AsyncAzureOpenAI(
+                base_url=options.base_url, api_key=key.get_secret_value(),
+                api_version=options.api_version, timeout=options.timeout_s, max_retries=0,
+            )  # fmt: skip
 
     async def create(
         self,
@@ -90,23 +96,10 @@ class OpenAIClient(OpenAIChatCompletionClient):
         return WITHHELD if completion is None else self._read(completion)
 
     async def create_stream(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-        **_: Any,
+        self, messages: Sequence[LLMMessage], **rest: Any
     ) -> AsyncGenerator[str | CreateResult, None]:
         """The whole answer as one piece: half a JSON object serves nobody."""
-        yield await self.create(
-            messages,
-            json_output=json_output,
-            extra_create_args=extra_create_args,
-            cancellation_token=cancellation_token,
-        )
+        yield await self.create(messages, **rest)
 
     def _schema_in_words(self, reply: type[BaseModel]) -> list[LLMMessage]:
         """Before the role's own instructions, with which AutoGen joins it: both stay the same from
@@ -149,21 +142,23 @@ class OpenAIClient(OpenAIChatCompletionClient):
             raise NoAnswer(str(found)[:200])
         if not found.choices:
             raise NoAnswer(str((found.model_extra or {}).get("error", "it holds no choices")))
+        if getattr(found.choices[0], "message", None) is None:
+            raise NoAnswer("its first choice holds no message")
         return found
 
     def _read(self, completion: ChatCompletion) -> Answer:
         choice = completion.choices[0]
         said = choice.message
-        thought, text = _apart(said.content or "")
+        thought, text = _apart(_text(said.content))
         hidden = (said.model_extra or {}).get("reasoning_content")
         usage = completion.usage
         prompt = usage.prompt_tokens_details if usage else None
         spoken = usage.completion_tokens_details if usage else None
         return Answer(
             finish_reason=cast(Any, FINISHED.get(choice.finish_reason or "", "unknown")),
-            content=without_key(text, self._key),
-            thought=without_key(str(hidden or thought), self._key) or None,
-            refusal=without_key(said.refusal or "", self._key),
+            content=self._clean(text),
+            thought=self._clean(str(hidden or thought)) or None,
+            refusal=self._clean(_text(said.refusal)),
             usage=RequestUsage(
                 prompt_tokens=(usage.prompt_tokens or 0) if usage else 0,
                 completion_tokens=(usage.completion_tokens or 0) if usage else 0,
@@ -172,6 +167,20 @@ class OpenAIClient(OpenAIChatCompletionClient):
             reasoning_tokens=(spoken.reasoning_tokens or 0) if spoken else 0,
             cached=False,
         )
+
+    def _clean(self, text: str) -> str:
+        """Without the key, and without half characters, which no file takes."""
+        return without_key(text, self._key).encode(errors="replace").decode()
+
+
+def _text(content: Any) -> str:
+    """Some servers send a list of parts where the protocol has one text, or something else."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return "" if content is None else str(content)
+    parts = (part.get("text") if isinstance(part, dict) else part for part in content)
+    return "".join(part for part in parts if isinstance(part, str))
 
 
 def _apart(content: str) -> tuple[str, str]:

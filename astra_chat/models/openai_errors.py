@@ -25,7 +25,9 @@ class NoAnswer(Exception):
     """The server answered 200 with something that is no chat completion."""
 
 
-FAILURES = (openai.OpenAIError, NoAnswer, TimeoutError, json.JSONDecodeError)
+FAILURES = (
+    openai.OpenAIError, NoAnswer, TimeoutError, json.JSONDecodeError, UnicodeDecodeError,
+)  # fmt: skip
 """What a request may end with; anything else is our own fault."""
 
 

@@ -32,6 +32,8 @@ class OpenAIOptions(Value):
     base_url: str = OPENAI_URL
     key_env: str = "OPENAI_API_KEY"
     """Name of the environment variable that holds the key."""
+    api_version: str | None = Field(None, pattern=r"^[\w.-]+$")
+    """Of Azure's older interface, whose address ends in /openai; the model is the deployment."""
     replies: Literal["schema", "json", "words"] = "schema"
     """How a typed reply is asked for: schema is strict `json_schema`; json is `json_object` with
     the schema in words; words is the schema in words alone, for servers that know neither."""

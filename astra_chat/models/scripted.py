@@ -3,17 +3,13 @@ else in the chat."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from autogen_core import CancellationToken
-from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, UserMessage
+from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents.brief import read_stamp
 from astra_chat.agents.payloads import Analysis, Kernel, NextSpeaker, Pass, Payload
 from astra_chat.agents.thread import Position
-from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
-from astra_chat.models.offline import NO_USAGE, OfflineClient
+from astra_chat.models.offline import OfflineClient, place_in
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.script import Script
 from astra_chat.models.spec import Role
@@ -55,29 +51,9 @@ class ScriptedClient(OfflineClient):
     def __init__(self, script: Script, role: Role) -> None:
         self._script, self._role = script, role
 
-    async def create(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> CreateResult:
-        """The script's answer as JSON. Raises ValueError if no prompt names its place."""
-        prompts = [str(m.content) for m in messages if isinstance(m, UserMessage)]
-        places = [place for prompt in prompts if (place := read_stamp(prompt)) is not None]
-        if not places:
-            raise ValueError(f"a prompt to the scripted {self._role} names no place in the chat")
-        return CreateResult(
-            finish_reason="stop",
-            content=self._answer(places[-1], "\n".join(prompts)),
-            usage=NO_USAGE,
-            cached=False,
-        )
-
-    def _answer(self, place: Position, shown: str) -> str:
+    def answer(self, prompts: Sequence[str]) -> str:
+        """The script's answer. Raises ValueError if no prompt names its place."""
+        place = place_in(prompts)
         if self._role == "selector":
             choice = self._script.choice(place.attempt)
             return NextSpeaker(
@@ -86,7 +62,7 @@ class ScriptedClient(OfflineClient):
         payload = self._payload(place)
         if isinstance(payload, Analysis):
             # A script is written for every device: each profile has some of its metrics.
-            evidence = tuple(name for name in payload.evidence if name in shown)
+            evidence = tuple(name for name in payload.evidence if name in "\n".join(prompts))
             payload = payload.model_copy(update={"evidence": evidence})
         return f'{{"reply": {payload.model_dump_json(exclude={"edits"})}}}'
 

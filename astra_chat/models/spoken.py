@@ -5,18 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
-from autogen_core import CancellationToken
-from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage, UserMessage
+from autogen_core.models import ChatCompletionClient
 
 from astra_chat.agents import thread as facts
-from astra_chat.agents.brief import place_of, read_stamp
+from astra_chat.agents.brief import place_of
 from astra_chat.agents.payloads import Kernel, NextSpeaker, Pass, Payload, RoleName
 from astra_chat.agents.thread import Position, Thread
 from astra_chat.agents.words import verdict
-from astra_chat.models.layer import JsonOutput, ToolChoice, Tools
-from astra_chat.models.offline import NO_USAGE, OfflineClient
+from astra_chat.models.offline import OfflineClient, place_in
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.spec import Role
 from astra_chat.tools.types import Basis, BuildReport, Evaluation
@@ -61,27 +59,13 @@ class SpokenClient(OfflineClient):
     def __init__(self, said: Said, role: Role) -> None:
         self._said, self._role = said, role
 
-    async def create(
-        self,
-        messages: Sequence[LLMMessage],
-        *,
-        tools: Tools = (),
-        tool_choice: ToolChoice = "auto",
-        json_output: JsonOutput = None,
-        extra_create_args: Mapping[str, Any] | None = None,
-        cancellation_token: CancellationToken | None = None,
-    ) -> CreateResult:
-        """The recorded answer as JSON. Raises ValueError if no prompt names its place."""
-        prompts = [str(m.content) for m in messages if isinstance(m, UserMessage)]
-        places = [place for prompt in prompts if (place := read_stamp(prompt)) is not None]
-        if not places:
-            raise ValueError(f"a prompt to the recorded {self._role} names no place in the chat")
+    def answer(self, prompts: Sequence[str]) -> str:
+        """The recorded answer. Raises ValueError if no prompt names its place."""
         nothing = "the recorded run holds no such turn"
         otherwise = _reply(Pass(words=nothing))
         if self._role == "selector":
             otherwise = NextSpeaker(choose=nothing).model_dump_json()
-        content = self._said.get((self._role, places[-1]), otherwise)
-        return CreateResult(finish_reason="stop", content=content, usage=NO_USAGE, cached=False)
+        return self._said.get((self._role, place_in(prompts)), otherwise)
 
 
 def _said(transcript: Transcript) -> Iterator[tuple[tuple[str, Position], str]]:

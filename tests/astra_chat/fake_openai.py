@@ -25,10 +25,14 @@ from astra_chat.models.spec import Role
 class Reply:
     """What the server sends back."""
 
-    body: str
+    body: str | bytes
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     delay_s: float = 0.0
+    drip_s: float = 0.0
+    """Blanks before the body, one each 50 ms, for so long: no byte is late, the answer is."""
+    lost: int = 0
+    """Bytes that are promised and never sent: the connection breaks."""
     kind: str = "application/json"
 
 
@@ -141,15 +145,21 @@ def _handler(server: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
             server.asked.append(asked)
             reply = server.answer(asked)
             time.sleep(reply.delay_s)
-            data = reply.body.encode()
+            data = reply.body.encode() if isinstance(reply.body, str) else reply.body
+            blanks = int(reply.drip_s / 0.05)
             try:
                 self.send_response(reply.status)
                 for name, value in reply.headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Type", reply.kind)
-                self.send_header("Content-Length", str(len(data)))
+                self.send_header("Content-Length", str(blanks + len(data) + reply.lost))
                 self.end_headers()
+                for _ in range(blanks):
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+                    time.sleep(0.05)
                 self.wfile.write(data)
+                self.close_connection = self.close_connection or reply.lost > 0
             except OSError:
                 pass  # the client has given up: what a test of timeouts wants
 

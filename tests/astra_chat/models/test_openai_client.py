@@ -130,6 +130,35 @@ def test_thinking_is_set_apart() -> None:
     assert answer.thought == "aha" and answer.content == GOOD
 
 
+def test_answers_that_are_no_plain_text() -> None:
+    """Parts in a list, tool calls and no text, half a character: what can be read is kept."""
+    parts = [{"type": "text", "text": GOOD[:9]}, {"type": "image"}, GOOD[9:]]
+    answer, _ = one(said(parts))  # type: ignore[arg-type]
+    assert answer.content == GOOD
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    answer, _ = one(said(None, finish="tool_calls", tool_calls=[call]))
+    assert (answer.content, answer.finish_reason) == ("", "unknown")
+    answer, _ = one(said("a \ud83d b"))
+    assert answer.content == "a ? b", "a transcript could not hold it"
+
+
+def test_azures_older_interface() -> None:
+    with serving(in_order(said(GOOD))) as server:
+        address = server.url.replace("/v1", "/openai")
+        ask(server, base_url=address, model="my-o4", api_version="2025-01-01-preview")
+    asked = server.asked[0]
+    assert asked.path == (
+        "/openai/deployments/my-o4/chat/completions?api-version=2025-01-01-preview"
+    )
+    assert asked.headers["api-key"] == KEY and "authorization" not in asked.headers
+    assert asked.body["response_format"]["type"] == "json_schema"
+
+
+def test_azure_refuses_in_the_same_words() -> None:
+    error, times = failure(in_order(failed(404, "DeploymentNotFound")), api_version="2025-01-01")
+    assert isinstance(error, BadInput) and times == 1 and "DeploymentNotFound" in str(error)
+
+
 def test_a_key_that_the_server_says_back_goes_no_further() -> None:
     answer, _ = one(said(f"your key is {KEY}", reasoning_content=KEY))
     assert KEY not in answer.model_dump_json()
@@ -146,6 +175,13 @@ PASSING = [
     Reply('{"error": {"message": "upstream is down"}}'),
     Reply('{"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": []}'),
     Reply("{}", delay_s=0.6),
+    Reply(said(GOOD).body, drip_s=0.8),
+    Reply(said(GOOD).body, lost=40),
+    Reply(b'{"choices": [{"message": {"content": "\xff\xfe"}}]}'),
+    Reply("[]"),
+    Reply("null"),
+    Reply('{"choices": [{"index": 0, "finish_reason": "stop"}]}'),
+    Reply('{"choices": [{"index": 0, "message": null, "finish_reason": "stop"}]}'),
 ]
 
 

@@ -37,6 +37,7 @@ def test_words_become_values() -> None:
         ({"max_completion_token": "9"}, "no option 'max_completion_token'"),
         ({"api_key": "secret"}, "no option 'api_key'"),
         ({"tries": "0"}, "tries: "),
+        ({"api_version": "a b"}, "api_version: "),
         ({"reasoning_effort": "much"}, "reasoning_effort: "),
         ({"timeout_s": "soon"}, "timeout_s: "),
         ({"base_url": "localhost:8000"}, "base_url: must be http"),
