@@ -35,6 +35,9 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
         clocks = agreement(evaluation.outcome.cases)
         parts += [case_table(evaluation), *(Text(line, style="dim") for line in clocks)]
         parts.append(profile_line(evaluation.outcome.profile))
+    if evaluation.check is not None:
+        warnings = evaluation.check.warnings
+        parts += [Text(f"warning: {words}", style="yellow") for words in warnings]
     steps = "  ".join(
         f"{s.name} {s.seconds:.1f} s{f' ({s.note})' if s.note else ''}" for s in evaluation.steps
     )

@@ -29,6 +29,8 @@ HOW_IN_WORDS: dict[How, str] = {
     "same_buffers": "in buffers that held other inputs before",
     "graph": "under CUDA-graph capture, and replayed",
 }
+MOST_WARNINGS = 20
+"""A kernel that does one thing wrong everywhere need not be told everywhere."""
 LEAST_ULPS = 1e-3
 """Below this a baseline counts as exact: a ratio to it says nothing."""
 
@@ -55,6 +57,8 @@ class Seen:
     worst: float = 0.0
     worst_error: ErrorNorm | None = None
     sampled: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    """By kernel and source line."""
     _bits: dict[Path, bytes] = field(default_factory=dict)
 
     def add(self, task: Task, call: Call, run: CaseRun) -> None:
@@ -76,6 +80,11 @@ class Seen:
             self.same_bits &= before == digest.digest()
         if note := run.report.get("sampled"):
             self.sampled[run.truth.case.label] = note
+
+    def warn(self, run: CaseRun) -> None:
+        """Keep what the virtual GPU warned of, once a place."""
+        for where, words in run.report.get("warnings", {}).items():
+            self.warnings.setdefault(where, f"{words} on {run.truth.case.label}")
 
     def nearest(self, error: ErrorNorm | None) -> None:
         """Keep the error norm that came nearest to its limit."""
@@ -106,6 +115,7 @@ class Seen:
             read_bytes=self.read_bytes,
             repeats=self.repeats,
             worst_error=self.worst_error,
+            warnings=tuple(self.warnings.values())[:MOST_WARNINGS],
         )
 
 
@@ -126,6 +136,7 @@ def check(
     for call, run in zip(calls, runs, strict=False):  # a failure ends the runs early
         if not isinstance(run, CaseRun):
             return _in_context(run, call, seen)
+        seen.warn(run)
         verdict = compare(runner.task, run)
         if isinstance(verdict, Wrong):
             return _in_context(verdict, call, seen)

@@ -111,6 +111,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         " this task's cases",
     ]
     told += [f"left out: {words}" for words in record.left_out]
+    told += [f"warning: {words}" for words in record.warnings]
     if isinstance(evaluation.outcome, Correct | Timed):
         outcome = evaluation.outcome
         correct = outcome.correct if isinstance(outcome, Timed) else outcome

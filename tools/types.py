@@ -364,6 +364,8 @@ class CheckRecord(Value):
     """Calls whose bits were compared with those of an earlier call on the same inputs."""
     worst_error: ErrorNorm | None = None
     """Where the candidate came closest to the limit of its error norm."""
+    warnings: tuple[str, ...] = ()
+    """Of the virtual GPU, each place once: reads of memory that nobody wrote, buffers not freed."""
 
 
 class Evaluation(Value):

@@ -80,8 +80,10 @@ def _run(
 ) -> dict[str, Any]:
     """Run one case; write every argument's bytes and, if sampled, which of them were written."""
     start = time.monotonic()
-    names = [arg.name for arg in task.args]
-    addresses = [gpu.register(a, n) for a, n in zip(arrays, names, strict=True)]
+    addresses = [
+        gpu.register(array, arg.name, fresh=not arg.read)
+        for array, arg in zip(arrays, task.args, strict=True)
+    ]
     gpu.reset()
     before = [array.copy() for array in arrays]
     try:
@@ -106,12 +108,21 @@ def _run(
         for address in addresses:
             gpu.unregister(address)
     done: dict[str, Any] = {"status": 0, "guard_bytes": 0, "seconds": time.monotonic() - start}
+    return done | _remarks(gpu) | (_counted(gpu, request) if request["counters"] else {})
+
+
+def _remarks(gpu: VirtualGpu) -> dict[str, Any]:
+    """What there is to say besides the results."""
+    found: dict[str, Any] = {}
+    if warnings := gpu.warnings():
+        found["warnings"] = warnings
     if gpu.notes:
-        done["on_numpy"] = dict(gpu.notes)
-    if sampled:
-        ran, blocks = sampled[0].blocks_run, sampled[0].launch.grid.count
-        done["sampled"] = f"{ran} of {blocks} blocks"
-    return done | (_counted(gpu, request) if request["counters"] else {})
+        found["on_numpy"] = dict(gpu.notes)
+    for report in gpu.reports():
+        if report.sampled:
+            blocks = f"{report.blocks_run} of {report.launch.grid.count} blocks"
+            found.setdefault("sampled", blocks)
+    return found
 
 
 def _counted(gpu: VirtualGpu, request: dict[str, Any]) -> dict[str, Any]:

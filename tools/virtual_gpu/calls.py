@@ -97,7 +97,8 @@ class CallsOnGpu:
             array = device_array(nbytes)
         except MemoryError:
             return MEMORY_ALLOCATION, 0
-        address = self._memory.add(array, f"cudaMalloc {len(self._allocated)}")
+        self._count += 1
+        address = self._memory.add(array, f"cudaMalloc number {self._count}", fresh=True)
         self._allocated[address] = array
         return 0, address
 
@@ -112,6 +113,8 @@ class CallsOnGpu:
         buffer = self._memory.find(address)
         if buffer is None or address + nbytes > buffer.address + buffer.nbytes:
             return INVALID_VALUE
+        if write:
+            self._gpu.parts.touch()
         if write and buffer.written is not None:
             start = address - buffer.address
             buffer.written[start : start + nbytes] = True
@@ -159,7 +162,11 @@ class CallsOnGpu:
         )
 
     def managed(self, nbytes: int) -> tuple[int, int]:
-        return self.allocate(nbytes)
+        """Host code writes there too, and nobody sees it."""
+        error, address = self.allocate(nbytes)
+        if (buffer := self._memory.find(address)) is not None:
+            buffer.fresh = False
+        return error, address
 
     def lend(self, address: int, nbytes: int) -> int:
         bytes_there = (ctypes.c_uint8 * nbytes).from_address(address)
@@ -169,6 +176,15 @@ class CallsOnGpu:
             return ALREADY_REGISTERED
         self._lent.add(address)
         return 0
+
+    @property
+    def unfreed(self) -> dict[str, int]:
+        """Bytes of each buffer that was not freed, by name."""
+        return {
+            buffer.name: buffer.nbytes
+            for address in self._allocated
+            if (buffer := self._memory.find(address)) is not None
+        }
 
     def held(self) -> int:
         return sum(array.nbytes for array in self._allocated.values())

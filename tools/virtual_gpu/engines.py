@@ -15,6 +15,7 @@ from astra_chat.tools.virtual_gpu.c_engine.build import (
 )
 from astra_chat.tools.virtual_gpu.meanwhile import Compiling, run_meanwhile
 from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.parts import Parts
 from astra_chat.tools.virtual_gpu.ptx import Module, PtxSyntaxError, parse
 from astra_chat.tools.virtual_gpu.sampling import Run, run_sampled
 from astra_chat.tools.virtual_gpu.types import Engine, Launch, LaunchReport, PtxUnsupported
@@ -54,8 +55,12 @@ class Engines:
         addresses: Mapping[str, int],
         *,
         counters: bool,
+        parts: Parts | None = None,
     ) -> LaunchReport:
-        """Runs the launch, or a stated sample of it. Raises Fault and PtxUnsupported."""
+        """Runs the launch, or a stated sample of it. Raises Fault and PtxUnsupported.
+
+        parts: the launches before it of which only a sample ran.
+        """
         reference = numpy_engine.translate(module, launch.kernel)
 
         def on_numpy(blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
@@ -84,11 +89,16 @@ class Engines:
                 return partial(run_meanwhile, launch, on_numpy, on_c, compiling), self._c_budget
             return on_numpy, self._budget
 
-        sampled = partial(run_sampled, launch, in_order=reference.in_order)
-        if self._engine == "c" and (program := self._program(module, launch)):
-            return sampled(partial(on_c, program), self._c_budget, counters)
-        then = for_the_rest if self._engine == "auto" else None
-        return sampled(on_numpy, self._budget, counters, then)
+        def of(blocks: Sequence[int] | None) -> LaunchReport:
+            sampled = partial(run_sampled, launch, in_order=reference.in_order, only=blocks)
+            if self._engine == "c" and (program := self._program(module, launch)):
+                return sampled(partial(on_c, program), self._c_budget, counters)
+            then = for_the_rest if self._engine == "auto" else None
+            return sampled(on_numpy, self._budget, counters, then)
+
+        if parts is None:
+            return of(None)
+        return parts.after(of(parts.before(launch)), of)
 
     @property
     def _c_budget(self) -> int | None:

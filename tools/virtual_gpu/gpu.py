@@ -22,6 +22,7 @@ from astra_chat.tools.virtual_gpu.calls import (
 from astra_chat.tools.virtual_gpu.engines import Engines
 from astra_chat.tools.virtual_gpu.function_pointers import address_of
 from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.parts import Parts
 from astra_chat.tools.virtual_gpu.ptx import Module, parse
 from astra_chat.tools.virtual_gpu.runtime import Runtime, missing_call
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
@@ -32,6 +33,7 @@ from astra_chat.tools.virtual_gpu.types import (
     LaunchReport,
     PtxUnsupported,
 )
+from astra_chat.tools.virtual_gpu.unset import told
 
 SAMPLE_INSTRUCTIONS = 100_000_000
 """Of single threads: about half a second."""
@@ -73,7 +75,10 @@ class VirtualGpu:
         self._loaded: dict[int, Loaded] = {}
         self._registered: dict[int, NDArray[Any]] = {}
         self._reports: list[LaunchReport] = []
+        self.parts = Parts()
         self._fault: BaseException | None = None
+        self._held: set[str] = set()
+        """Buffers of the host code that were there at the last reset."""
         self._runtime: Runtime | None = None
         self._host: CallsOnGpu = CallsOnGpu(self)
 
@@ -108,9 +113,12 @@ class VirtualGpu:
         self.reset()
         return loaded
 
-    def register(self, array: NDArray[Any], name: str) -> int:
-        """Make a C-contiguous array device memory at its exact size; returns its address."""
-        address = self.memory.add(array, name)
+    def register(self, array: NDArray[Any], name: str, *, fresh: bool = False) -> int:
+        """Make a C-contiguous array device memory at its exact size; returns its address.
+
+        fresh: a kernel that reads it before it wrote to it is warned of.
+        """
+        address = self.memory.add(array, name, fresh=fresh)
         self._registered[address] = array
         return address
 
@@ -129,6 +137,16 @@ class VirtualGpu:
         """Of every launch since the last reset that ended well."""
         return list(self._reports)
 
+    def warnings(self) -> dict[str, str]:
+        """What is no fault and yet wrong, since the last reset, in words, by where it is: reads of
+        memory that nobody wrote, and buffers of the host code that were not freed."""
+        leaks = {
+            f"leak of {name}": f"leak: {name}, {nbytes} bytes, was not freed"
+            for name, nbytes in self._host.unfreed.items()
+            if name not in self._held
+        }
+        return told(self._reports) | leaks
+
     @property
     def fault(self) -> Fault | PtxUnsupported | None:
         """The first since the last reset. An exception of any other kind is raised: it is ours."""
@@ -142,7 +160,9 @@ class VirtualGpu:
         Memory keeps its content, variables of the kernel file too.
         """
         self._reports.clear()
+        self.parts = Parts()
         self._fault = None
+        self._held = set(self._host.unfreed)
         self.memory.track_writes(True)
         if self._runtime is not None:
             self._runtime.reset()
@@ -187,6 +207,8 @@ class VirtualGpu:
 
     def _run(self, loaded: Loaded, launch: Launch) -> None:
         report = self._engines.run(
-            loaded.module, launch, self.memory, loaded.addresses, counters=self._counters
-        )
-        self._reports.append(report)
+            loaded.module, launch, self.memory, loaded.addresses, counters=self._counters,
+            parts=self.parts,
+        )  # fmt: skip
+        whole = self.parts.completed
+        self._reports = [*(whole.get(id(r), r) for r in self._reports), report]

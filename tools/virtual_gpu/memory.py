@@ -30,6 +30,16 @@ def items_of(data: Bytes, size: int, address: int) -> tuple[Items, int]:
     return data[skip : skip + count * size].view(_ITEM[size]), address + skip
 
 
+def missing(flags: Items) -> NDArray[np.bool_] | None:
+    """Items of one-byte flags, 0 or 1: those in which any is 0; None where there is none."""
+    size = flags.dtype.itemsize
+    bits = flags.view(_ITEM[min(size, 8)])
+    gaps = bits != np.ones(min(size, 8), np.uint8).view(_ITEM[min(size, 8)])[0]
+    if not gaps.any():
+        return None
+    return np.asarray(gaps.reshape(-1, 2).any(axis=1) if size == 16 else gaps)
+
+
 @dataclass(eq=False)
 class Buffer:
     """One registered array. `data` is a view of it: uint8 [nbytes]."""
@@ -40,6 +50,8 @@ class Buffer:
     data: Bytes
     written: NDArray[np.bool_] | None = None
     """Which bytes were stored to since tracking began; None while it is off."""
+    fresh: bool = False
+    """Nobody had written to it when tracking began."""
     _views: dict[int, tuple[Items, int]] = field(default_factory=dict)
 
     def items(self, size: int) -> tuple[Items, int]:
@@ -47,6 +59,13 @@ class Buffer:
         if size not in self._views:
             self._views[size] = items_of(self.data, size, self.address)
         return self._views[size]
+
+    def unset(self, size: int, index: NDArray[Any]) -> NDArray[np.bool_] | None:
+        """Which of these items hold a byte that nobody has written; None for none of them."""
+        if not self.fresh or self.written is None:
+            return None
+        flags = items_of(self.written.view(np.uint8), size, self.address)[0].take(index)
+        return missing(flags)
 
     def mark_written(self, size: int, index: NDArray[Any]) -> None:
         """Notes a store to items of `size` bytes; nothing while tracking is off."""
@@ -68,8 +87,10 @@ class Memory:
         self._buffers: list[Buffer] = []
         self._tracking = False
 
-    def add(self, array: NDArray[Any], name: str) -> int:
+    def add(self, array: NDArray[Any], name: str, *, fresh: bool = False) -> int:
         """Registers a C-contiguous array at its exact byte size; returns its device address.
+
+        fresh: it holds nothing yet that a kernel may read.
 
         Raises ValueError if it is not contiguous or overlaps a registered buffer.
         """
@@ -84,7 +105,7 @@ class Memory:
             after and (after.address < address + data.nbytes or after.address == address)
         ):
             raise ValueError(f"buffer {name} overlaps a registered buffer")
-        buffer = Buffer(address, data.nbytes, name, data)
+        buffer = Buffer(address, data.nbytes, name, data, fresh=fresh)
         if self._tracking:
             buffer.written = np.zeros(data.nbytes, np.bool_)
         self._starts.insert(at, address)
@@ -115,7 +136,16 @@ class Memory:
         """Begins anew to note which bytes are stored to, or stops."""
         self._tracking = on
         for buffer in self._buffers:
+            if buffer.fresh and (buffer.written is None or buffer.written.any()):
+                buffer.fresh = False  # what was written before is forgotten now
             buffer.written = np.zeros(buffer.nbytes, np.bool_) if on else None
+
+    def place(self, address: int) -> str:
+        """Buffer and offset of an address that lies in a buffer."""
+        buffer = self.find(address)
+        if buffer is None:
+            return self.describe(address)
+        return f"offset {address - buffer.address} of {buffer.name} ({buffer.nbytes} bytes)"
 
     def describe(self, address: int) -> str:
         """Where an address lies, for a message: the nearest buffer and the offset in it."""

@@ -52,11 +52,6 @@ class ProgramHost(CallsOnGpu):
         self._recording: list[Callable[[], int]] | None = None
         self._graphs: dict[int, list[Callable[[], int]]] = {}
 
-    @property
-    def unfreed(self) -> list[int]:
-        """Bytes of each buffer that was not freed."""
-        return [array.nbytes for array in self._allocated.values()]
-
     def launch(
         self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
     ) -> int:
@@ -94,13 +89,14 @@ class ProgramHost(CallsOnGpu):
         self._count += 1
         with self._guard:
             array[:] = UNWRITTEN
-        address = self._memory.add(array, name)
+        address = self._memory.add(array, name, fresh=True)
         self._allocated[address] = array
         return 0, address
 
     def managed(self, nbytes: int) -> tuple[int, int]:
         error, address = super().allocate(nbytes)
-        if not error:
+        if not error and (buffer := self._memory.find(address)) is not None:
+            buffer.fresh = False  # host code writes there too, and nobody sees it
             self._open_memory[address] = self._allocated.pop(address)
         return error, address
 

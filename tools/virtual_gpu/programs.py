@@ -36,6 +36,8 @@ class ProgramRun:
     faults: tuple[str, ...]
     refused: str
     """What the virtual GPU lacks, or ""."""
+    warnings: tuple[str, ...]
+    """Reads of memory that nobody wrote, once a source line."""
     leaked: tuple[int, ...]
     """Bytes of each buffer that was not freed."""
     ended: str
@@ -100,7 +102,7 @@ def _read(report: Path, code: int, ended: str) -> ProgramRun:
     refused = by_kind["refused"][-1]["words"] if by_kind["refused"] else ""
     return ProgramRun(
         code, tuple(by_kind["launch"]), tuple(row["words"] for row in by_kind["fault"]), refused,
-        tuple(last.get("leaked", ())), ended,
+        tuple(row["words"] for row in by_kind["warning"]), tuple(last.get("leaked", ())), ended,
     )  # fmt: skip
 
 
@@ -108,6 +110,7 @@ def describe(run: ProgramRun, gpu: str, *, profile: bool) -> str:
     """The report, for people: what was wrong, and with `profile` a line for each kernel."""
     lines = [f"refused: {run.refused}"] if run.refused else []
     lines += [f"sanitizer: {fault}" for fault in run.faults]
+    lines += [f"sanitizer: warning: {words}" for words in run.warnings]
     if run.ended:
         lines.append(f"the program was {run.ended}")
     if run.leaked:

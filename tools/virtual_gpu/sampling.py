@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 from astra_chat.tools.virtual_gpu.types import Counters, Launch, LaunchReport
+from astra_chat.tools.virtual_gpu.unset import first_of_each
 
 PROBE_LANES = 16384
 """Threads of the first part: as many as an engine runs at once, so they cost little more than one
@@ -40,28 +42,33 @@ def run_sampled(
     then: Then | None = None,
     *,
     in_order: bool = False,
+    only: Sequence[int] | None = None,
 ) -> LaunchReport:
     """Run a launch whole, or blocks of it worth about `budget` instructions of single threads.
 
     A first part, spread over the grid, tells what a block costs. No block is run twice: a kernel
     may change its input. in_order: blocks wait for earlier ones, so the sample is the first ones.
+    only: run these blocks, whatever they cost.
     """
     choose = _first_blocks if in_order else choose_blocks
-    blocks = launch.grid.count
+    blocks = range(launch.grid.count) if only is None else only
     first = max(PROBE_BLOCKS, PROBE_LANES // max(launch.block.count, 1))
-    if blocks <= first or (budget is None and then is None):
-        return run(None, counters)
-    probed = choose(blocks, first)
+    if len(blocks) <= first or (budget is None and then is None):
+        return dataclasses.replace(run(only, counters), ran=only)
+    probed = [blocks[i] for i in choose(len(blocks), first)]
     probe = run(probed, True)
     cost = max(1, probe.counters.lane_instructions)
     if then is not None:
-        run, budget = then(cost * blocks // first)
-    affordable = blocks if budget is None else budget * first // cost
+        run, budget = then(cost * len(blocks) // first)
+    affordable = len(blocks)
+    if budget is not None and only is None:
+        affordable = budget * first // cost
     if affordable <= first:
-        return probe
-    others = sorted(set(range(blocks)).difference(probed))
+        return dataclasses.replace(probe, ran=probed)
+    others = sorted(set(blocks).difference(probed))
     rest = [others[i] for i in choose(len(others), affordable - first)]
-    return merged(probe, run(rest, counters))
+    report = merged(probe, run(rest, counters))
+    return dataclasses.replace(report, ran=sorted([*probed, *rest]) if report.sampled else None)
 
 
 def choose_blocks(blocks: int, wanted: int) -> list[int]:
@@ -98,8 +105,9 @@ def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
         setattr(total, field.name, value)
     total.unique_load_sectors -= min(first.counters.unique_load_sectors, _shared(second))
     return LaunchReport(
-        first.launch, first.blocks_run + second.blocks_run, total, first.prints + second.prints
-    )
+        first.launch, first.blocks_run + second.blocks_run, total, first.prints + second.prints,
+        unset=first_of_each(first.unset + second.unset),
+    )  # fmt: skip
 
 
 def _shared(report: LaunchReport) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -119,6 +120,33 @@ class Print:
 
 
 @dataclass(frozen=True)
+class Unset:
+    """The first such read of an instruction: by block, then by thread."""
+
+    line: int
+    """Of the PTX."""
+    source: str
+    """File and line, or empty."""
+    text: str
+    block: str
+    """As CUDA numbers it, like the thread."""
+    thread: str
+    order: tuple[int, int]
+    """Block and thread, linear."""
+    size: int
+    place: str
+    """Buffer and offset."""
+
+    def words(self, kernel: str) -> str:
+        source = f"{self.source}, " if self.source else ""
+        return (
+            f"uninitialised: read of {self.size} bytes that nobody wrote, at {self.place}"
+            f" (kernel {kernel}, {source}block {self.block}, thread {self.thread}, PTX line"
+            f" {self.line}: {self.text})"
+        )
+
+
+@dataclass(frozen=True)
 class LaunchReport:
     """What one launch did."""
 
@@ -127,6 +155,10 @@ class LaunchReport:
     """All of them, or the stated sample."""
     counters: Counters
     prints: tuple[Print, ...] = field(default=(), compare=False)
+    ran: Sequence[int] | None = field(default=None, compare=False)
+    """The blocks that ran of a sample, linear; None: all, or as the caller chose."""
+    unset: tuple[Unset, ...] = ()
+    """Reads of memory that nobody had written."""
 
     @property
     def sampled(self) -> bool:

@@ -21,6 +21,7 @@ from astra_chat.tools.virtual_gpu.program_host import ProgramHost
 from astra_chat.tools.virtual_gpu.ptx import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import LaunchReport
+from astra_chat.tools.virtual_gpu.unset import told
 
 
 def main(request: dict[str, Any]) -> int:
@@ -35,8 +36,14 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
     def say(**what: Any) -> None:
         print(json.dumps(what), file=report, flush=True)
 
+    warned: set[str] = set()
+
     def launched(done: LaunchReport, found: Estimate) -> None:
         launch = done.launch
+        for where, words in told([done]).items():
+            if where not in warned:
+                warned.add(where)
+                say(what="warning", words=words)
         say(
             what="launch", kernel=launch.kernel, grid=[launch.grid.x, launch.grid.y, launch.grid.z],
             block=[launch.block.x, launch.block.y, launch.block.z], estimated_us=found.us,
@@ -65,7 +72,7 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
     libc = ctypes.CDLL(None)
 
     def ended(code: int, _: Any) -> None:
-        say(what="exit", code=code, leaked=host.unfreed, notes=dict(gpu.notes))
+        say(what="exit", code=code, leaked=list(host.unfreed.values()), notes=dict(gpu.notes))
 
     # A program may call exit() too.
     at_exit = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(ended)

@@ -183,6 +183,7 @@ static void begin(struct worker *k, int64_t id) {
   const struct launch *launch = k->launch;
   memset(k->shared, 0xFF, launch->shared_limit);
   memset(k->local, 0xFF, k->local_stride * LANES * k->warp_count);
+  if (k->filled) memset(k->filled, 0, launch->shared_limit);
   k->arrived = 0;
   if (k->in_flight) memset(k->flying, 0, (launch->shared_limit / 4 + 1) * sizeof *k->flying);
   k->in_flight = 0;
@@ -259,6 +260,9 @@ static void set_up(struct worker *k, const struct launch *launch) {
   k->local = wide(k->local_stride * LANES * k->warp_count);
   k->warps = wide(k->warp_count * sizeof *k->warps);
   k->hints = wide(program.sites * sizeof *k->hints);
+  k->unset = wide(program.sites * sizeof *k->unset);
+  memset(k->unset, 0xFF, program.sites * sizeof *k->unset);
+  if (launch->shared_limit) k->filled = wide(launch->shared_limit);
   k->visits = wide(program.blocks * sizeof *k->visits);
   k->touched = wide(launch->buffer_count * sizeof *k->touched);
   k->atomics = wide(launch->buffer_count * sizeof *k->atomics);
@@ -292,7 +296,7 @@ static void tear_down(struct worker *k) {
   free(k->flying);
   for (uint32_t i = 0; i < k->warp_count; i++) free(k->warps[i].pending), free(k->warps[i].queue), free(k->warps[i].regs);
   free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->arrivals);
-  free(k->writer), free(k->reader);
+  free(k->writer), free(k->reader), free(k->filled), free(k->unset);
   for (uint64_t b = 0; b < k->launch->buffer_count; b++) free(k->touched[b]), free(k->atomics[b]);
   free(k->touched), free(k->atomics);
 }
@@ -332,6 +336,7 @@ static void *worker(void *argument) {
   pthread_mutex_lock(&team->lock);
   add_up(team->launch, k);
   hand_over_prints(k);
+  hand_over_unset(k);
   pthread_mutex_unlock(&team->lock);
   tear_down(k);
   free(k);

@@ -99,6 +99,7 @@ void bulk_to_shared(struct warp *w, const struct site *reads, const struct site 
 void land_copy(struct worker *k, const struct event *event) {
   fly(k, event->start, event->size, -FLYING_BULK);
   memcpy(k->shared + event->start, event->data, event->size);
+  if (k->filled) memset(k->filled + event->start, 1, event->size);
 }
 
 #define REDUCE(type, how) \

@@ -12,7 +12,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.copies import UNWAITED
 from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import UNSEEN, words_of
 from astra_chat.tools.virtual_gpu.numpy_engine.races import UNKNOWN_SITE, Verb, race_words
 from astra_chat.tools.virtual_gpu.syntax import Instruction
-from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch, Unset
+from astra_chat.tools.virtual_gpu.unset import unset_read
 
 _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
@@ -65,6 +66,20 @@ def fault_of(
         _message(program, launch, memory, found, instruction, budget),
         cuda_error=_ERRORS.get(found.kind, machine.LAUNCH_FAILURE),
         where=", ".join(where),
+    )
+
+
+def unset_of(program: Program, launch: Launch, memory: Memory, found: layout.Unset) -> Unset:
+    in_shared = _SPACES[found.space] == "shared"
+    return unset_read(
+        program.instructions[found.instruction],
+        (found.block, found.thread),
+        (
+            str(machine.coordinates(found.block, launch.grid)),
+            str(machine.coordinates(found.thread, launch.block)),
+        ),
+        found.size,
+        f"offset {found.address} of shared memory" if in_shared else memory.place(found.address),
     )
 
 

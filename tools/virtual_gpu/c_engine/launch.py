@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.c_engine import layout
-from astra_chat.tools.virtual_gpu.c_engine.faults import fault_of
+from astra_chat.tools.virtual_gpu.c_engine.faults import fault_of, unset_of
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
 from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, shared_limit
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import whole_rounds
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, Counters, Launch, LaunchReport, Print
+from astra_chat.tools.virtual_gpu.unset import first_of_each
 
 BUDGET_SHARE = 256
 """A batch of the NumPy engine has at least so many warps: what runs there runs here."""
@@ -56,6 +57,7 @@ def run(
     params[: given.size] = given
     visits = np.zeros(len(program.reference.blocks), np.uint64)
     tally, fault = layout.Counters(), layout.Fault()
+    unset: Any = (layout.Unset * program.sites)(*[layout.Unset(block=-1)] * program.sites)
     printed, printed_bytes = ctypes.c_void_p(), ctypes.c_uint64()
     request = layout.Launch(
         blocks=chosen.ctypes.data, block_count=chosen.size,
@@ -71,7 +73,7 @@ def run(
         workers=1 if program.serial else _workers(workers, chosen.size),
         printed=ctypes.addressof(printed) if prints else None,
         printed_bytes=ctypes.addressof(printed_bytes),
-        visits=visits.ctypes.data if counters else None,
+        unset=ctypes.addressof(unset), visits=visits.ctypes.data if counters else None,
         counters=ctypes.addressof(tally), fault=ctypes.addressof(fault),
     )  # fmt: skip
     failed = library.run_launch(ctypes.byref(request))
@@ -79,7 +81,8 @@ def run(
     if failed:
         raise fault_of(program, launch, memory, fault, request.budget)
     found = _counters(program, visits, tally, table) if counters else Counters()
-    return LaunchReport(launch, int(chosen.size), found, said)
+    met = [unset_of(program, launch, memory, each) for each in unset if each.block >= 0]
+    return LaunchReport(launch, int(chosen.size), found, said, unset=first_of_each(met))
 
 
 def _prints(library: ctypes.CDLL, at: ctypes.c_void_p, nbytes: int) -> tuple[Print, ...]:
@@ -113,6 +116,7 @@ class _Buffers:
         self.rows: Any = (layout.Buffer * len(buffers))()
         for row, buffer in zip(self.rows, buffers, strict=True):
             row.address, row.end = buffer.address, buffer.address + buffer.nbytes
+            row.fresh = buffer.fresh
             row.written = buffer.written.ctypes.data if buffer.written is not None else None
             if counters:
                 last = (buffer.address + max(buffer.nbytes, 1) - 1) // SECTOR_BYTES

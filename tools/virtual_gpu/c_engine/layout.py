@@ -11,7 +11,7 @@ from astra_chat.tools.virtual_gpu.types import PRINT_BYTES
 class Buffer(ctypes.Structure):
     _fields_ = [
         ("address", c_uint64), ("end", c_uint64),
-        ("written", c_void_p), ("loaded", c_void_p), ("stored", c_void_p),
+        ("written", c_void_p), ("loaded", c_void_p), ("stored", c_void_p), ("fresh", c_uint64),
     ]  # fmt: skip
 
 
@@ -25,6 +25,20 @@ class Print(ctypes.Structure):
     format: int
     bytes: int
     arguments: ctypes.Array[c_uint8]
+
+
+class Unset(ctypes.Structure):
+    _fields_ = [
+        ("block", c_int64), ("address", c_uint64),
+        *((name, c_uint32) for name in ("thread", "instruction", "size", "space")),
+    ]  # fmt: skip
+
+    block: int
+    address: int
+    thread: int
+    instruction: int
+    size: int
+    space: int
 
 
 class Fault(ctypes.Structure):
@@ -93,5 +107,5 @@ class Launch(ctypes.Structure):
             "workers",
         )),
         ("printed", c_void_p), ("printed_bytes", c_void_p),
-        ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
+        ("unset", c_void_p), ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
     ]  # fmt: skip

@@ -31,6 +31,8 @@ struct worker {
   int64_t reading;
   struct order *order; /* race check of kernels with mbarriers, or null */
   struct mbarriers *mbarriers;
+  uint8_t *filled; /* by byte of shared memory: has a store been there? */
+  struct unset *unset; /* by site */
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits;
   uint32_t **touched; /* by buffer and sector: the thread block that last read it, as a number from 1 */
@@ -74,6 +76,11 @@ void ordered_write(struct warp *w, const struct site *site, const uint64_t *addr
 void shared_places(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 int holds_span(const struct warp *w, uint64_t address, uint64_t size);
 void count_span(struct warp *w, const struct site *site, uint64_t address, uint64_t size);
+const struct buffer *find_buffer(const struct launch *launch, uint64_t address);
+void check_set(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
+void check_filled(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void fill(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void hand_over_unset(const struct worker *k);
 void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, uint64_t last);

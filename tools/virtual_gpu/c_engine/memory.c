@@ -28,7 +28,7 @@ static void check_aligned(struct warp *w, const struct site *site, enum space sp
   }
 }
 
-static const struct buffer *find(const struct launch *launch, uint64_t address) {
+const struct buffer *find_buffer(const struct launch *launch, uint64_t address) {
   size_t low = 0, high = launch->buffer_count;
   while (low < high) {
     const size_t middle = (low + high) / 2;
@@ -50,10 +50,10 @@ static const struct buffer *checked(struct warp *w, const struct site *site, con
   check_aligned(w, site, GLOBAL, address, m);
   const struct buffer **hint = &w->worker->hints[site->number];
   if (holds(*hint, low, high, site->size)) return *hint;
-  const struct buffer *buffer = find(w->launch, low);
+  const struct buffer *buffer = find_buffer(w->launch, low);
   if (holds(buffer, low, high, site->size)) return *hint = buffer;
   LANES_OF(m, l) {
-    const struct buffer *each = find(w->launch, address[l]);
+    const struct buffer *each = find_buffer(w->launch, address[l]);
     if (!holds(each, address[l], address[l], site->size)) bad_access(w, site, OUT_OF_BOUNDS, GLOBAL, l, address[l]);
   }
   return NULL;
@@ -73,7 +73,7 @@ static void mark(struct warp *w, const struct site *site, const struct buffer *b
 static void mark_each(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                       uint32_t m) {
   if (!w->launch->visits && !site->writes) return;
-  LANES_OF(m, l) mark(w, site, buffer ? buffer : find(w->launch, address[l]), address[l], site->size);
+  LANES_OF(m, l) mark(w, site, buffer ? buffer : find_buffer(w->launch, address[l]), address[l], site->size);
 }
 
 static int contiguous(const uint64_t *address, uint32_t size) {
@@ -102,6 +102,7 @@ static void give(const struct site *site, const uint64_t *place, uint32_t m, con
 static void load_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, void *data) {
   count_global(w, site, address, m);
   const struct buffer *buffer = checked(w, site, address, m);
+  if (!buffer || buffer->fresh) check_set(w, site, buffer, address, m);
   if (m == ~0u && buffer && contiguous(address, site->size)) {
     mark(w, site, buffer, address[0], LANES * site->size);
     COPY(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
@@ -151,13 +152,13 @@ void shared_places(struct warp *w, const struct site *site, const uint64_t *addr
 }
 
 int holds_span(const struct warp *w, uint64_t address, uint64_t size) {
-  const struct buffer *buffer = find(w->launch, address);
+  const struct buffer *buffer = find_buffer(w->launch, address);
   return buffer && buffer->end - address >= size;
 }
 
 /* Counts a bulk copy of bytes in a row, which is one request. */
 void count_span(struct warp *w, const struct site *site, uint64_t address, uint64_t size) {
-  mark(w, site, find(w->launch, address), address, size ? size : 1);
+  mark(w, site, find_buffer(w->launch, address), address, size ? size : 1);
   if (!w->launch->visits) return;
   struct counters *c = &w->worker->counters;
   const uint64_t last = address + (size ? size : 1) - 1;
@@ -175,6 +176,7 @@ static void load_on_chip(struct warp *w, const struct site *site, enum space spa
     if (w->worker->in_flight) check_arrived(w, site, address, m);
     if (w->worker->order && !site->ordered) ordered_read(w, site, address, m);
     if (w->worker->writer && !site->ordered) race_read(w, site, address, m);
+    if (w->worker->filled) check_filled(w, site, address, m);
   }
   if (space == PARAM) { /* not aligned as the host wants it */
     LANES_OF(m, l) memcpy((uint8_t *)data + l * site->size, (const void *)place[l], site->size);
@@ -195,6 +197,7 @@ static void store_on_chip(struct warp *w, const struct site *site, enum space sp
       take(site, place, m, before);
       ordered_write(w, site, address, m, before, data);
     }
+    fill(w, site, address, m);
     if (w->worker->writer && !site->ordered) {
       uint8_t before[LANES * 16] ALIGNED, after[LANES * 16] ALIGNED;
       take(site, place, m, before);
@@ -249,16 +252,21 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
   if (space == GLOBAL) {
     count_global(w, site, address, m);
     const struct buffer *buffer = checked(w, site, address, m);
+    if ((!buffer || buffer->fresh) && !site->blind) check_set(w, site, buffer, address, m);
     mark_each(w, site, buffer, address, m);
     if (w->launch->visits) {
       const struct buffer *buffers[LANES];
-      EACH buffers[l] = buffer ? buffer : find(w->launch, address[l]);
+      EACH buffers[l] = buffer ? buffer : find_buffer(w->launch, address[l]);
       count_atomics(w, site, buffers, address, m);
     }
     memcpy(found, address, sizeof found);
   } else {
     on_chip(w, site, space, address, m, found);
-    if (space == SHARED) count_shared(w, site, address, m);
+    if (space == SHARED) {
+      count_shared(w, site, address, m);
+      if (w->worker->filled && !site->blind) check_filled(w, site, address, m);
+      fill(w, site, address, m);
+    }
   }
   LANES_OF(m, l) place[l] = found[l];
 }

@@ -87,10 +87,11 @@ def _form(code: Code, operand: Operand) -> _Form:
     return form
 
 
-def site_of(code: Code, size: int, *, writes: bool, ordered: int) -> str:
+def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = False) -> str:
+    """blind: an atomic operation that does not look at what it replaces."""
     number = len(code.unit.sites)
     code.unit.sites.append(
-        f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}}}"
+        f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
 
@@ -247,7 +248,7 @@ def atomic(code: Code) -> None:
     active = code.active()
     places, old = code.results("uint64_t"), code.results(raw)
     kind = FLOAT_ATOMIC if "f" in type_name else 1
-    site = site_of(code, bits // 8, writes=True, ordered=kind)
+    site = site_of(code, bits // 8, writes=True, ordered=kind, blind=how == "exch")
     code.warp(
         f"{{ const uint32_t who = {active}; atomic_places(w, {site}, {c_space(space)}, {where}, "
         f"who, (uint8_t **)X{places}); for (uint32_t l = 0; l < LANES; l++) if (who >> l & 1) {{ "

@@ -29,6 +29,8 @@ class Program:
     instructions: tuple[Instruction, ...]
     """By the number under which C knows them."""
     symbols: tuple[str, ...]
+    sites: int
+    """Memory instructions, as C counts them."""
     serial: bool
     """Blocks run one after the other: they talk to each other through memory."""
     _library: Path | None = None
@@ -68,7 +70,7 @@ def _translate(module: Module, kernel: str) -> Program:
     firsts = [_first(unit, block) for block in found.blocks]
     return Program(
         reference, _source(unit, blocks, firsts, reference), tuple(unit.instructions),
-        tuple(unit.symbols), unit.serial,
+        tuple(unit.symbols), len(unit.sites) + 1, unit.serial,
     )  # fmt: skip
 
 

@@ -22,6 +22,13 @@ struct buffer {
   uint64_t address, end;
   uint8_t *written;         /* one byte for each byte, or null */
   uint8_t *loaded, *stored; /* one byte for each sector, or null */
+  uint64_t fresh;           /* what is not `written` nobody has written */
+};
+/* A read of what nobody wrote; block: linear, or -1 for none. */
+struct unset {
+  int64_t block;
+  uint64_t address;
+  uint32_t thread, instruction, size, space;
 };
 struct fault {
   uint32_t kind, instruction, warp, lane;
@@ -35,7 +42,7 @@ struct counters {
       longest_cycles, longest_loads, longest_rounds, fresh_rounds, atomic_turns, hottest_turns, float_turns;
 };
 struct mix { uint32_t instructions, cycles, loads, rounds, head, only_leaves, instruction; };
-struct site { uint32_t instruction, number; uint8_t size, writes, ordered; };
+struct site { uint32_t instruction, number; uint8_t size, writes, ordered, blind; };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
 struct poll { uint32_t instruction, target; uint8_t relaxed, parity; };
 
@@ -56,6 +63,7 @@ struct launch {
   uint32_t param_bytes, shared_limit, local_bytes, dynamic_shared, race_granule, workers;
   uint8_t **printed;       /* records of struct print, one behind the other: to be freed; null: drop them */
   uint64_t *printed_bytes;
+  struct unset *unset; /* by site */
   uint64_t *visits; /* by basic block: warps that entered it; null: no counters */
   struct counters *counters;
   struct fault *fault;

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.memory import Buffer, Bytes, Items, items_of
+from astra_chat.tools.virtual_gpu.memory import Buffer, Bytes, Items, items_of, missing
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
@@ -34,6 +34,8 @@ class Site:
     writes: bool
     ordered: bool = False
     """Volatile, relaxed or atomic: it may meet other warps' accesses without being a race."""
+    blind: bool = False
+    """An atomic operation that does not look at what it replaces."""
     floats: bool = False
     """An atomic operation on floats."""
 
@@ -52,9 +54,24 @@ class Arena:
     """First byte of a lane's piece in `data`: int64, broadcastable to lanes."""
     limit: int
     """Bytes of a piece that may be touched."""
+    filled: Bytes | None = None
+    """By byte, 1 where a store has been; None: nobody asks."""
 
     def items(self, size: int) -> Items:
         return items_of(self.data, size, 0)[0]
+
+    def fill(self, size: int, index: Index) -> None:
+        """Notes a store to items of `size` bytes."""
+        if self.filled is not None:
+            ones = np.ones(size, np.uint8)
+            flags = items_of(self.filled, size, 0)[0]
+            flags[index] = ones.view(flags.dtype)[0]
+
+    def unset(self, size: int, index: Index) -> NDArray[np.bool_] | None:
+        """Which of these items hold a byte that nobody has written; None for none of them."""
+        if self.filled is None:
+            return None
+        return missing(items_of(self.filled, size, 0)[0].take(index))
 
     def locate(self, f: Frame, site: Site, address: Array, active: Active) -> Index:
         """Index into `items(site.size)` for each active lane, in order. Raises Fault."""

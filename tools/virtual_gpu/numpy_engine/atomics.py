@@ -12,6 +12,7 @@ from astra_chat.tools.virtual_gpu.memory import Items
 from astra_chat.tools.virtual_gpu.numpy_engine import halves
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
     Index,
+    Region,
     Site,
     global_regions,
     select,
@@ -24,6 +25,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.kinds import HALVES, Array, dtype
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     address_reader,
     arena_of,
+    note_unset_global,
+    note_unset_shared,
     resolved_space,
     space_of,
 )
@@ -71,7 +74,14 @@ def _atomic(code: Code, *, returns: bool) -> Step:
     write = code.write(0, type_name) if returns else None
     active_lanes = code.active
     dtype = dtype_of(type_name)
-    site = Site(code.instruction, dtype.itemsize, writes=True, ordered=True, floats="f" in type_name)
+    site = Site(
+        code.instruction,
+        dtype.itemsize,
+        writes=True,
+        ordered=True,
+        floats="f" in type_name,
+        blind=how == "exch",
+    )  # fmt: skip
 
     def step(f: Frame) -> None:
         active = active_lanes(f)
@@ -116,18 +126,32 @@ def _targets(
             if f.tally is not None:
                 f.tally.global_access(site, np.broadcast_to(inner, f.shape), lanes)
             for region in global_regions(f, site, addresses, lanes):
-                region.buffer.mark_written(site.size, region.index)
-                if f.tally is not None:
-                    f.tally.touch(site, region, addresses)
-                    f.tally.atomic(region, addresses, lanes, site.floats)
+                _touch(f, site, region, addresses, lanes)
                 chosen = positions if region.chosen is None else positions[region.chosen]
                 yield region.items, region.index, chosen
         else:
             arena = arena_of(f, where)
             index = arena.locate(f, site, inner, lanes)
-            if where == "shared" and f.tally is not None:
-                f.tally.shared_access(site, inner, lanes)
+            if where == "shared":
+                _touch_shared(f, site, inner, index, lanes)
             yield arena.items(site.size), index, positions
+
+
+def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active) -> None:
+    if not site.blind:
+        note_unset_global(f, site, region, addresses, lanes)
+    region.buffer.mark_written(site.size, region.index)
+    if f.tally is not None:
+        f.tally.touch(site, region, addresses)
+        f.tally.atomic(region, addresses, lanes, site.floats)
+
+
+def _touch_shared(f: Frame, site: Site, address: Array, index: Index, lanes: Active) -> None:
+    if not site.blind:
+        note_unset_shared(f, site, index, lanes)
+    f.shared.fill(site.size, index)
+    if f.tally is not None:
+        f.tally.shared_access(site, address, lanes)
 
 
 def _in_turn(items: Items, index: Index, update: Update, values: list[Array]) -> Array:

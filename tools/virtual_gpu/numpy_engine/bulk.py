@@ -236,6 +236,8 @@ def _land(f: Frame, record: Record, span: _Span, data: NDArray[np.uint8]) -> Non
     queue.bulk -= 1
     queue.flying[span.words] -= BULK
     f.shared.data[span.place] = data
+    if f.shared.filled is not None:
+        f.shared.filled[span.place] = 1
     order = ordering(f)
     if order is not None:
         clock = np.zeros(COPIES + 1, np.int64)

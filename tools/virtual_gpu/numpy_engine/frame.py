@@ -6,7 +6,7 @@ along an axis has length 1 there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.syntax import Instruction
-from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch, Print
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch, Print, Unset
+from astra_chat.tools.virtual_gpu.unset import unset_read
 
 if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena
@@ -74,6 +75,8 @@ class Frame:
     """Instructions issued so far: what the budget counts."""
     prints: list[Print] | None = None
     """What the kernel printed; None: nobody wants to know."""
+    unset: dict[int, Unset] = field(default_factory=dict)
+    """Reads of memory that nobody wrote, by PTX line."""
     copies: CopyQueue | None = None
     """cp.async on their way; made by the first."""
     bulk: BulkGroups | None = None
@@ -104,6 +107,22 @@ class Frame:
         if name not in self.specials:
             self.specials[name] = special_register(self, name)
         return self.specials[name]
+
+    def note_unset(
+        self,
+        instruction: Instruction,
+        size: int,
+        lane: int,
+        place: Callable[[], str],
+    ) -> None:
+        """The `lane`-th lane of the batch read what nobody wrote. The first of all is kept."""
+        row, thread = divmod(lane, self.shape[1])
+        order = int(self.blocks[row]), thread
+        known = self.unset.get(instruction.line)
+        if known is None or order < known.order:
+            launch = self.launch
+            names = str(coordinates(order[0], launch.grid)), str(coordinates(thread, launch.block))
+            self.unset[instruction.line] = unset_read(instruction, order, names, size, place())
 
     def fault(
         self,

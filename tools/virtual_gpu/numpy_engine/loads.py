@@ -9,8 +9,11 @@ import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
     Arena,
+    Index,
+    Region,
     Site,
     global_regions,
+    lane_number,
     select,
     spaces_of,
     spread,
@@ -154,6 +157,7 @@ def fetch_global(
     addresses = address.reshape(-1) if uniform else select(address, active, f.shape)
     values = None
     for region in global_regions(f, site, addresses, active):
+        note_unset_global(f, site, region, addresses, active)
         part = region.items.take(region.index)
         if tally is not None:
             tally.touch(site, region, addresses)
@@ -164,6 +168,31 @@ def fetch_global(
             values[region.chosen] = part
     assert values is not None
     return values.reshape(1, 1) if uniform else spread(values, active, f.shape)
+
+
+def note_unset_global(
+    f: Frame, site: Site, region: Region, addresses: Array, active: Active
+) -> None:
+    """Warns where bytes are read that nobody wrote."""
+    unset = region.buffer.unset(site.size, region.index)
+    if unset is not None:
+        lane = int(np.argmax(unset))
+        chosen = lane if region.chosen is None else int(region.chosen[lane])
+        f.note_unset(
+            site.instruction, site.size, lane_number(active, chosen),
+            lambda: f.memory.place(int(addresses[chosen])),
+        )  # fmt: skip
+
+
+def note_unset_shared(f: Frame, site: Site, index: Index, active: Active) -> None:
+    unset = f.shared.unset(site.size, index)
+    if unset is not None:
+        lane = int(np.argmax(unset))
+        offset = int(index[lane]) * site.size - int(select(f.shared.origin, active, f.shape)[lane])
+        f.note_unset(
+            site.instruction, site.size, lane_number(active, lane),
+            lambda: f"offset {offset} of shared memory",
+        )  # fmt: skip
 
 
 def arena_of(f: Frame, space: str) -> Arena:
@@ -184,6 +213,7 @@ def fetch_arena(f: Frame, site: Site, space: str, address: Array, active: Active
             f.copies.check_arrived(f, site, index, active)
         if f.races is not None:
             f.races.read(f, site, index, active)
+        note_unset_shared(f, site, index, active)
     return spread(arena.items(site.size).take(index), active, f.shape)
 
 
@@ -257,6 +287,7 @@ def put_arena(
     index = arena.locate(f, site, address, active)
     items = arena.items(site.size)
     if space == "shared":
+        arena.fill(site.size, index)
         if f.tally is not None:
             f.tally.shared_access(site, address, active)
         if f.bulk is not None:

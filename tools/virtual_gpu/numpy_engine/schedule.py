@@ -28,7 +28,14 @@ from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, Polls
 from astra_chat.tools.virtual_gpu.numpy_engine.program import Block, Fork, Program, Table
 from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import LaunchTally, Tally
-from astra_chat.tools.virtual_gpu.types import Counters, Launch, LaunchReport, Print
+from astra_chat.tools.virtual_gpu.types import (
+    Counters,
+    Launch,
+    LaunchReport,
+    Print,
+    Unset,
+)
+from astra_chat.tools.virtual_gpu.unset import first_of_each
 
 BATCH_LANES = 32768
 """Lanes that run together: enough to hide the cost of a NumPy call, few enough for the cache."""
@@ -64,6 +71,7 @@ def run(
     tally = LaunchTally() if counters else None
     room = shared_limit(program, launch)
     printed: list[Print] = []
+    unset: list[Unset] = []
     for start in range(0, chosen.size, step):
         frame = _frame(
             program, launch, memory, module_globals or {}, chosen[start : start + step], tally, room
@@ -73,8 +81,9 @@ def run(
             _Batch(program, frame, instruction_budget).run()
         if frame.tally is not None:
             frame.tally.finish()
+        unset += frame.unset.values()
     found = tally.finish() if tally else Counters()
-    return LaunchReport(launch, int(chosen.size), found, tuple(printed))
+    return LaunchReport(launch, int(chosen.size), found, tuple(printed), unset=first_of_each(unset))
 
 
 @functools.cache
@@ -120,6 +129,8 @@ def _frame(
     shape = (ids.size, padded_threads(launch.block))
     exists = np.broadcast_to(np.arange(shape[1]) < launch.block.count, shape).copy()
     shared = make_arena("shared", shape[0], shared_limit, (shape[0], 1))
+    if shared_limit:
+        shared.filled = np.zeros(shared.data.size, np.uint8)
     local = make_arena("local", shape[0] * shape[1], program.local_bytes, shape)
     races = None
     if program.shared_granule and shared_limit:

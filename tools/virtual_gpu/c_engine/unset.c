@@ -1,0 +1,46 @@
+/* Reads of memory that nobody wrote: the first of each site, by thread block and thread. */
+#include <string.h>
+#include "machine.h"
+
+static int earlier(const struct unset *a, const struct unset *b) {
+  return b->block < 0 || a->block < b->block || (a->block == b->block && a->thread < b->thread);
+}
+
+static void note(struct warp *w, const struct site *site, enum space space, uint32_t lane, uint64_t address) {
+  const struct unset found = {.block = w->block_id, .thread = w->index * LANES + lane, .instruction = site->instruction,
+                              .address = address, .size = site->size, .space = space};
+  struct unset *known = &w->worker->unset[site->number];
+  if (earlier(&found, known)) *known = found;
+}
+
+/* flags: of the lane's first byte, one each. */
+static int gap(const uint8_t *flags, uint32_t size) { return memchr(flags, 0, size) != NULL; }
+
+/* buffer: of all lanes, or null where they are spread over several. */
+void check_set(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m) {
+  LANES_OF(m, l) {
+    const struct buffer *mine = buffer ? buffer : find_buffer(w->launch, address[l]);
+    if (!mine->fresh || !mine->written || !gap(mine->written + (address[l] - mine->address), site->size)) continue;
+    note(w, site, GLOBAL, l, address[l]);
+    return;
+  }
+}
+
+void check_filled(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  const uint8_t *filled = w->worker->filled;
+  LANES_OF(m, l) if (gap(filled + address[l], site->size)) {
+    note(w, site, SHARED, l, address[l]);
+    return;
+  }
+}
+
+void fill(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  uint8_t *filled = w->worker->filled;
+  if (filled) LANES_OF(m, l) memset(filled + address[l], 1, site->size);
+}
+
+/* One worker at a time. */
+void hand_over_unset(const struct worker *k) {
+  for (uint32_t i = 0; i < program.sites; i++)
+    if (k->unset[i].block >= 0 && earlier(&k->unset[i], &k->launch->unset[i])) k->launch->unset[i] = k->unset[i];
+}
