@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
+from astra_chat.measure import STREAM_CASE
 from astra_chat.tools.devices import pick_device
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.tasks import find_task
@@ -48,3 +52,17 @@ def test_overlapping_launches_gain_nothing_here() -> None:
     (time,) = outcome.cases
     assert isinstance(time, MeasuredTime) and "another kernel" in time.note
     assert 0.75 < time.ratio < 1.15
+
+
+def test_a_small_call_takes_no_longer_here_than_in_a_process_of_its_own() -> None:
+    """Where several streams of a process have run kernels, a launch costs 0.35 us more."""
+    command = [sys.executable, "-m", "astra_chat.measure", "streams", "--device", "cuda"]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    alone_us, *_, beside_us = (float(line.split()[-2]) for line in told.splitlines())
+    assert beside_us > alone_us + 0.2, "or the cause is another one by now"
+    case = Case(dims=STREAM_CASE, dtype="float16")
+    small = TASK.model_copy(update={"check": TASK.check[:3], "bench": ((case, 1.0),) * 2})
+    with Judge(small, pick_device("cuda")) as judge:
+        outcome = judge.evaluate(judge.baseline).outcome
+    assert isinstance(outcome, Timed), outcome
+    assert all(abs(time.baseline_us - alone_us) < 0.15 for time in outcome.cases)
