@@ -17,6 +17,7 @@ from astra_chat.tools.children.arguments import (
     task_of,
 )
 from astra_chat.tools.children.cuda_dirt import Dirt
+from astra_chat.tools.children.cuda_read_only import ReadOnly
 from astra_chat.tools.children.cuda_timing import TimedCall
 from astra_chat.tools.layout import poisoned
 from astra_chat.tools.process import Reporter
@@ -51,7 +52,7 @@ def main() -> None:
             if baseline:
                 done = TimedCall(task, call, (baseline, library), request).run()
             else:
-                done = _check(task, call, library, held, dirt)
+                done = _check(task, call, library, held, dirt, request["index"])
         except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
             done = {"status": getattr(error, "error_code", LAUNCH_FAILURE)}
         reporter.send("case", index=index, **done)
@@ -60,17 +61,20 @@ def main() -> None:
 
 
 def _check(
-    task: Task, call: Call, library: ctypes.CDLL, held: list[torch.Tensor], dirt: Dirt
+    task: Task, call: Call, library: ctypes.CDLL, held: list[torch.Tensor], dirt: Dirt, index: int
 ) -> dict[str, Any]:
     """Run once; write every argument's bytes with the guards on both sides."""
     contents = [_guarded(task, call, i) for i in range(len(task.args))]
     if call.how != "same_buffers":
         held[:] = [_poisoned(c, call.pattern) for c in contents]  # old ones go after new are made
+    closable = _closable(task, held, index) if call.how == "graph" else []
     shifts = [arg.shift_of(call.case) for arg in task.args]
     addresses = [t.data_ptr() + GUARD_BYTES + shift for t, shift in zip(held, shifts, strict=True)]
     torch.cuda.synchronize()
-    run = _replayed if call.how == "graph" else _streamed
-    status, after = run(task, call, library, addresses, contents, held, dirt)
+    if call.how == "graph":
+        status, after = _replayed(task, call, library, addresses, contents, held, dirt, closable)
+    else:
+        status, after = _streamed(task, call, library, addresses, contents, held, dirt)
     if status:
         return {"status": status}
     for arg, tensor, shift in zip(task.args, after, shifts, strict=True):
@@ -115,9 +119,13 @@ def _replayed(
     contents: list[torch.Tensor],
     buffers: list[torch.Tensor],
     dirt: Dirt,
+    closable: list[ReadOnly],
 ) -> tuple[int, list[torch.Tensor]]:
     """Captured while the buffers hold nothing but poison, and replayed once the inputs are there:
-    what runs during the capture is lost, as it is in a server that replays graphs."""
+    what runs during the capture is lost, as it is in a server that replays graphs.
+
+    What may only be read is `closable`: during the replay a write there fails.
+    """
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         stream = torch.cuda.current_stream().cuda_stream
@@ -127,10 +135,25 @@ def _replayed(
     for buffer, content in zip(buffers, contents, strict=True):
         buffer.copy_(content)
     torch.cuda.synchronize()
+    for memory in closable:
+        memory.close()
     dirt.spread(call.pattern, int(torch.cuda.current_stream().cuda_stream))
     graph.replay()
     torch.cuda.synchronize()
     return 0, buffers
+
+
+def _closable(task: Task, held: list[torch.Tensor], index: int) -> list[ReadOnly]:
+    """Move what may only be read to memory that can be closed, where this driver has such."""
+    found: list[ReadOnly] = []
+    for number, arg in enumerate(task.args):
+        if not arg.written:
+            try:
+                found.append(ReadOnly(held[number], index))
+            except RuntimeError:
+                return found
+            held[number] = found[-1].tensor
+    return found
 
 
 def _guarded(task: Task, call: Call, index: int) -> torch.Tensor:
