@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from astra_chat.agents.payloads import AnyReply, Source, TestSuite
+from astra_chat.agents.payloads import AnyReply, Plan, Source, TestSuite
 from astra_chat.tools.tasks import Task
 
 MOST_CASES = 8
 """Cases of one tester's turn: each is run with every later candidate."""
 MOST_PROBLEMS = 4
+LEAST_RATIO = 0.01
+"""Of a plan over its parent, and at most its inverse: others are slips, infinity among them."""
+MOST_SOURCE = 200_000
+"""Characters of a kernel: some 5,000 lines. Each later prompt may hold it."""
 
 
 class UnusableReply(Exception):
@@ -38,10 +42,23 @@ def objection(answer: AnyReply, task: Task) -> str | None:
     match answer.reply:
         case TestSuite() as suite:
             return _illegal_cases(suite, task)
-        case Source(source=source) if not source.strip():
-            return "the source is empty"
+        case Plan(predicted_ratio=ratio) if not LEAST_RATIO <= ratio <= 1 / LEAST_RATIO:
+            return f"predicted_ratio {ratio:g} is none: say one from 0.01 to 100"
+        case Source(source=source):
+            return unusable_source(source)
         case _:
             return None
+
+
+def unusable_source(source: str) -> str | None:
+    """Why a text cannot be a kernel's source; None if it can."""
+    if not source.strip():
+        return "the source is empty"
+    if "\0" in source:
+        return "the source holds a NUL character"
+    if len(source) > MOST_SOURCE:
+        return f"the source has {len(source):,} characters: give at most {MOST_SOURCE:,}"
+    return None
 
 
 def ask_again(reason: str) -> str:

@@ -40,7 +40,13 @@ from astra_chat.agents.payloads import (
     Source,
 )
 from astra_chat.agents.policy import acts_as
-from astra_chat.agents.replies import UnusableReply, ask_again, malformed, objection
+from astra_chat.agents.replies import (
+    UnusableReply,
+    ask_again,
+    malformed,
+    objection,
+    unusable_source,
+)
 from astra_chat.agents.roles import instructions
 
 REPAIRS = 2
@@ -165,9 +171,12 @@ class RoleAgent(AssistantAgent):
         if reason is not None:
             return None, reason
         try:
-            return _Answer(self._payload(answer), usage), ""
+            payload = self._payload(answer)
         except ValueError as error:
             return None, str(error)
+        if isinstance(payload, Kernel) and (reason := unusable_source(payload.source)):
+            return None, reason
+        return _Answer(payload, usage), ""
 
     def _payload(self, answer: AnyReply) -> Payload:
         """Raises ValueError for edits that cannot be made."""

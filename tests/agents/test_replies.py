@@ -15,7 +15,7 @@ from astra_chat.agents.payloads import (
     TesterReply,
     TestSuite,
 )
-from astra_chat.agents.replies import MOST_CASES, ask_again, malformed, objection
+from astra_chat.agents.replies import MOST_CASES, MOST_SOURCE, ask_again, malformed, objection
 from astra_chat.tools.tasks import Task
 from tests.chat_samples import plan, suite
 
@@ -89,5 +89,18 @@ def test_usable_replies_pass(task: Task, reply: TesterReply | PlannerReply | Ker
     assert objection(reply, task) is None
 
 
-def test_an_empty_source_goes_back(task: Task) -> None:
-    assert objection(KernelReply(reply=Source(words="", source=" \n")), task) is not None
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [(" \n", "empty"), ("int x;\0", "NUL"), ("x" * (MOST_SOURCE + 1), "200,001 characters")],
+)
+def test_a_source_that_is_none_goes_back(task: Task, source: str, said: str) -> None:
+    reason = objection(KernelReply(reply=Source(words="", source=source)), task)
+    assert reason is not None and said in reason
+
+
+@pytest.mark.parametrize("ratio", ["1e999", "1e-320", "0.001", "1000"])
+def test_a_ratio_that_is_none_goes_back(task: Task, ratio: str) -> None:
+    """JSON knows numbers that are infinite once they are read."""
+    text = PlannerReply(reply=plan(predicted_ratio=7.5)).model_dump_json().replace("7.5", ratio)
+    reason = objection(PlannerReply.model_validate_json(text), task)
+    assert reason is not None and "from 0.01 to 100" in reason

@@ -204,6 +204,14 @@ def test_edits_become_a_whole_kernel(task: Task) -> None:
     assert said.content.source == task.baseline.replace(line, f"{line}\n// new", 1)
 
 
+def test_edits_that_leave_no_usable_source_go_back(task: Task) -> None:
+    line = task.baseline.splitlines()[0]
+    answers = [edited((line, "// \0")), edited((line, "x" * 200_000)), edited((line, "// new"))]
+    reasons, said = Talk(task, "coder", answers).speak([*baseline_turns(), Turn("planner", plan())])
+    assert "NUL" in reasons[0] and "at most 200,000" in reasons[1]
+    assert isinstance(said, KernelMessage) and "// new" in said.content.source
+
+
 def test_the_fixers_edits_are_made_in_the_failing_candidate(task: Task) -> None:
     turns = [
         *baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=BROKEN)),
