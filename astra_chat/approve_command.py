@@ -17,7 +17,9 @@ def register(app: typer.Typer) -> None:
 
 
 def approve(
-    file: Annotated[Path, typer.Argument(help="Transcript, or folder, of a run that waits.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Transcript, or folder, of a run that waits.")
+    ],
     yes: Annotated[bool, typer.Option("--approve", help="Run it, or accept it.")] = False,
     all_of_them: Annotated[
         bool, typer.Option("--all", help="Approve it and whatever follows.")

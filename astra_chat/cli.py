@@ -7,7 +7,6 @@ import os
 import sys
 from enum import Enum
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +14,7 @@ import typer
 
 from astra_chat.notes import note
 from astra_chat.tools.errors import AstraError
+from astra_chat.version import __version__
 
 INTERRUPTED = 130
 KERNEL_FAILED = 1
@@ -27,6 +27,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    epilog="Exit codes: 0 done (also when nothing got faster), 1 the kernel failed, 2 bad input,"
+    " 3 the machine lacks something, 4 waiting for a decision, 130 interrupted.",
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -39,11 +41,20 @@ class LogLevel(Enum):
     ERROR = "error"
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"astra-chat {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def log(
     log_level: Annotated[
-        LogLevel, typer.Option(help="What is said on stderr besides: debug to error.")
+        LogLevel, typer.Option(help="The least that is worth a line on stderr.")
     ] = LogLevel.WARNING,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print it.")
+    ] = False,
 ) -> None:
     """A group chat of agents that makes CUDA kernels faster, with a judge that checks it."""
     logger = logging.getLogger("astra_chat")
@@ -62,7 +73,8 @@ class _Notes(logging.Handler):
 @app.command()
 def run(
     task: Annotated[
-        str | None, typer.Argument(help="A shipped task's name, or a task folder.")
+        str | None,
+        typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder."),
     ] = None,
     models: Annotated[
         str | None,
@@ -81,7 +93,10 @@ def run(
         str | None, typer.Option(help="Whose time the virtual GPU estimates: h200, h100, ...")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Folder of the run's files.")
+        Path | None,
+        typer.Option(
+            "-o", "--out", help="Folder of the run; by default one of its own in transcripts/."
+        ),
     ] = None,
     rounds: Annotated[int | None, typer.Option(help="Plans to try at most; 5 by default.")] = None,
     cases: Annotated[str | None, typer.Option(help="Cases to time: demo or bench.")] = None,
@@ -191,16 +206,14 @@ def _register_others() -> None:
     """Commands that live with what they command; each module offers register(app)."""
     for name in (
         "replay_command",
+        "report.command",
+        "approve_command",
         "judge_commands",
         "new_command",
-        "approve_command",
         "models_command",
         "doctor",
-        "report.command",
     ):
-        name = f"astra_chat.{name}"
-        if find_spec(name) is not None:
-            import_module(name).register(app)
+        import_module(f"astra_chat.{name}").register(app)
 
 
 _register_others()

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 SCHEMA = "astra-chat/evaluation/1"
 PIPED_WIDTH = 120
 
-TaskArgument = Annotated[str, typer.Argument(help="A shipped task's name, or a task folder.")]
-KernelArgument = Annotated[Path, typer.Argument(help="The kernel: one .cu file.")]
+TaskArgument = Annotated[
+    str, typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder.")
+]
+KernelArgument = Annotated[Path, typer.Argument(metavar="KERNEL", help="The kernel: one .cu file.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")]
 GpuOption = Annotated[str | None, typer.Option(help="Whose time to estimate: h200, h100, ...")]
 CasesOption = Annotated[str | None, typer.Option(help="Which cases to time: demo or bench.")]
@@ -46,10 +48,10 @@ QuietOption = Annotated[bool, typer.Option("--quiet", help="The verdict only, in
 
 
 def register(app: typer.Typer) -> None:
-    app.add_typer(tasks_app, name="tasks")
-    app.command()(check)
-    app.command()(time)
-    app.command()(profile)
+    app.add_typer(tasks_app, name="tasks", short_help="List the shipped tasks; check one.")
+    app.command(short_help="Is a kernel right?")(check)
+    app.command(short_help="Is a kernel faster than the baseline?")(time)
+    app.command(short_help="Why does a kernel take that long?")(profile)
 
 
 def check(

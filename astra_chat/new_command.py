@@ -18,7 +18,10 @@ def register(app: typer.Typer) -> None:
 
 
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the task, and of the folder it gets here.")],
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="Name of the task, and of the folder it gets here."),
+    ],
     sources: Annotated[
         list[Path],
         typer.Option(

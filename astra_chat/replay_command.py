@@ -20,7 +20,9 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A transcript, or the folder of a run.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A transcript, or the folder of a run.")
+    ],
     prompts: Annotated[
         bool, typer.Option("--prompts", help="What each model was told, turn by turn.")
     ] = False,

@@ -10,23 +10,18 @@ app = typer.Typer()
 
 DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")]
 GpuOption = Annotated[str | None, typer.Option(help="Whose time to estimate: h200, h100, ...")]
-NameArgument = Annotated[str, typer.Argument(help="A shipped task's name, or a task folder.")]
+NameArgument = Annotated[
+    str, typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder.")
+]
 MutantsOption = Annotated[
     int, typer.Option(min=0, help="Seeded bugs of the baseline to try the check cases on.")
 ]
 
 
 @app.callback(invoke_without_command=True)
-def tasks(
-    context: typer.Context,
-    old: Annotated[str | None, typer.Option("--check", hidden=True)] = None,
-    device: Annotated[str, typer.Option(hidden=True)] = "auto",
-) -> None:
+def tasks(context: typer.Context) -> None:
     """List the tasks that ship with Astra; `tasks check` says whether one is fit to judge by."""
     if context.invoked_subcommand is not None:
-        return
-    if old is not None:
-        check(old, device)
         return
     from astra_chat.tools.tasks import find_task, task_names
 

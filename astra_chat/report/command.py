@@ -16,11 +16,13 @@ OWN = b'<meta name="generator" content="astra-chat report">'
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(report)
+    app.command(short_help="Write recorded runs as one HTML file.")(report)
 
 
 def report(
-    files: Annotated[list[Path], typer.Argument(help="Transcripts, or folders of runs.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="Transcripts, or folders of runs.")
+    ],
     out: Annotated[
         Path, typer.Option("-o", "--out", help="The HTML file; an earlier report is replaced.")
     ] = Path("report.html"),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.cli import main
+from astra_chat.version import __version__
 from tests.chat_samples import write_transcript
 
 ROOT = Path(__file__).parents[2]
@@ -41,8 +42,19 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def test_help_names_every_command(command) -> None:  # type: ignore[no-untyped-def]
     said = command("--help")
     assert said.code == 0
-    for name in ("run", "replay", "check", "time", "profile", "tasks", "doctor"):
-        assert f"  {name} " in said.out, name
+    lines = said.out.splitlines()
+    for name in (
+        *("run", "replay", "report", "approve", "check", "time", "profile", "tasks", "new"),
+        *("models", "doctor"),
+    ):
+        (line,) = [line for line in lines if line.startswith(f"  {name} ")]
+        assert not line.endswith("..."), "a whole sentence"
+    assert "Exit codes: 0 done" in said.out
+
+
+def test_the_version(command) -> None:  # type: ignore[no-untyped-def]
+    said = command("--version")
+    assert (said.code, said.out, said.lines) == (0, f"astra-chat {__version__}\n", [])
 
 
 def test_replay_prints_the_run_and_where_it_lies(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
