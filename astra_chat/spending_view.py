@@ -17,8 +17,9 @@ def tokens_words(tokens: Tokens) -> str:
     """ "3,100 tokens in (2,048 cached), 800 out (512 thought), $0.0042"."""
     cached = f" ({tokens.cached:,} cached)" if tokens.cached else ""
     thought = f" ({tokens.reasoning:,} thought)" if tokens.reasoning else ""
+    guess = f" ({tokens.estimated:,} estimated: not counted there)" if tokens.estimated else ""
     return (
-        f"{tokens.prompt:,} tokens in{cached}, {tokens.completion:,} out{thought},"
+        f"{tokens.prompt:,} tokens in{cached}, {tokens.completion:,} out{thought}{guess},"
         f" {_usd(tokens.usd)}"
     )
 

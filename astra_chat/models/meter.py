@@ -53,6 +53,11 @@ class Meter:
                 f"--budget usd: the price of the {lacking[0]}'s model is not known: say usd_in=,"
                 " usd_cached= and usd_out=, per million tokens, in --models"
             )
+        if self._budget.usd is not None and self._tokens.usd is None:
+            raise BadInput(
+                "--budget usd: of answers in earlier sittings the price is not known, so nobody can"
+                " say what is left: limit tokens= instead"
+            )
 
     def before_asking(self, characters: int, price: Price | None) -> None:
         """Raise BudgetSpent unless a prompt of so many characters may be sent."""
@@ -130,7 +135,7 @@ class MeteredClient(Layer):
         logger.debug("%s asks %s: %d characters", self._role, self._model, characters)
         began = time.monotonic()
         result = await super().create(messages, **rest)
-        tokens = tokens_of(result, self._price)
+        tokens = tokens_of(result, characters, self._price)
         self._meter.asked(self._role, self._model, tokens)
         logger.info(
             "%s asked %s: %d tokens in, %d out, %.1f s",
@@ -139,11 +144,20 @@ class MeteredClient(Layer):
         return result
 
 
-def tokens_of(result: CreateResult, price: Price | None) -> Tokens:
-    """What one answer took and cost."""
+def tokens_of(result: CreateResult, characters: int, price: Price | None) -> Tokens:
+    """What one answer to a prompt of so many characters took and cost.
+
+    Where a server counts nothing it is estimated: a budget has to hold there, too.
+    """
     prompt, completion = result.usage.prompt_tokens, result.usage.completion_tokens
     cached = result.cached_tokens if isinstance(result, Answer) else 0
+    estimated = 0
+    if result.content and not prompt and not completion:
+        prompt = -(-characters // CHARACTERS_PER_TOKEN)
+        completion = -(-len(str(result.content)) // CHARACTERS_PER_TOKEN)
+        estimated = prompt + completion
     return Tokens(
+        estimated=estimated,
         prompt=prompt,
         cached=cached,
         completion=completion,

@@ -24,6 +24,7 @@ class Price(Value):
 
     def usd(self, prompt: int, cached: int, completion: int) -> float:
         """Of one answer; `cached` are those of the prompt's tokens that were found in a cache."""
+        cached = min(cached, prompt)  # some servers count more than there are
         fresh = prompt - cached
         cost = fresh * self.usd_in + cached * self.usd_cached + completion * self.usd_out
         return cost / MILLION

@@ -16,6 +16,8 @@ class Tokens(Value):
     completion: int = 0
     reasoning: int = 0
     """Of the completion's, those that were thought and not said."""
+    estimated: int = 0
+    """Of all, those that no server counted: by the characters of prompt and answer."""
     usd: float | None = 0.0
     """None: of some answers the price is not known."""
 
@@ -30,6 +32,7 @@ class Tokens(Value):
             cached=self.cached + other.cached,
             completion=self.completion + other.completion,
             reasoning=self.reasoning + other.reasoning,
+            estimated=self.estimated + other.estimated,
             usd=(self.usd or 0.0) + (other.usd or 0.0) if known else None,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ from astra_chat.transcript.events import Chosen, Repaired
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import Asked, Spent, Tokens
 from astra_chat.transcript.turns import thread
-from tests.astra_chat.fake_openai import FakeOpenAI, by_script, in_order, said, serving
+from tests.astra_chat.fake_openai import Asked as Question
+from tests.astra_chat.fake_openai import FakeOpenAI, Reply, by_script, in_order, said, serving
 from tests.chat_samples import DEVICE, KERNELS, FixedJudge, timed
 
 PRICED = "usd_in=100,usd_cached=10,usd_out=1000"
@@ -80,6 +82,20 @@ def test_tokens_stop_a_run_before_the_next_prompt(task: Task, tmp_path: Path) ->
         assert spent is not None and 0 < spent.tokens.total < 2000
         assert spent.tokens.total == 120 * len(server.asked)
         assert spent.tokens.total > 500, "not at the first prompt"
+
+
+def test_tokens_stop_a_run_with_a_server_that_counts_none(task: Task, tmp_path: Path) -> None:
+    script = by_script(load_script(task))
+
+    def uncounted(asked: Question) -> Reply:
+        body = json.loads(script(asked).body)
+        return Reply(json.dumps({**body, "usage": None}))
+
+    with serving(uncounted) as server:
+        result = run(task, tmp_path / "out", "tokens=9000", server)
+    assert ended(result)[0] == "budget"
+    spent = result.summary.spent
+    assert spent is not None and 0 < spent.tokens.total == spent.tokens.estimated < 9000
 
 
 def test_money_stops_a_run_by_the_price_of_cached_tokens(task: Task, tmp_path: Path) -> None:

@@ -83,8 +83,11 @@ def test_what_unusable_answers_cost() -> None:
 
 
 def test_gpu_seconds_leave_out_the_build() -> None:
-    steps = (Step(name="build", seconds=9.0), Step(name="check", seconds=1.5))
+    steps = (
+        Step(name="build", seconds=9.0), Step(name="check", seconds=1.5),
+        Step(name="sanitize", seconds=4.0),
+    )  # fmt: skip
     found = evaluation(SCALAR, timed(1.0)).model_copy(update={"steps": steps})
     assert gpu_seconds(found) == 0.0
     cuda = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
-    assert gpu_seconds(found.model_copy(update={"device": cuda})) == 1.5
+    assert gpu_seconds(found.model_copy(update={"device": cuda})) == 5.5

@@ -29,6 +29,7 @@ def test_cached_tokens_cost_less() -> None:
         (600 * price.usd_in + 400 * price.usd_cached + 100 * price.usd_out) / 1e6
     )
     assert FREE.usd(10**6, 0, 10**6) == 0
+    assert price.usd(10, 900, 0) == price.usd(10, 10, 0), "a server that counts more than there are"
 
 
 def test_the_users_own_price_comes_first() -> None:
