@@ -1,13 +1,16 @@
 """Hidden cases: drawn from the legal domain after a candidate is built, so it cannot know them.
 
 Per dtype: the least extents, odd ones that are no powers of two, heavy tails, zeros and ones, and a
-family by chance; per dim that may exceed it, one case beyond a grid's second extent.
+family by chance; per dim that may exceed it, one case beyond a grid's second extent; and one where
+two dims exceed it only together, as the blocks of a kernel with a block a row and head do.
 """
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
+from itertools import pairwise
 
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Case, DeviceKind, DTypeName, ValueFamily
@@ -36,9 +39,13 @@ def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]
             (_odd, rng.choice(CHANCE)),
         ):
             cases.append(_case(task, dtype, extents(task, dtype, rng, budget), family, rng))
-    for name in task.dims:
+    pairs = list(pairwise(task.dims))
+    long: list[tuple[str, ...]] = [(name,) for name in task.dims]
+    long += [rng.choice(pairs)] if pairs else []
+    for names in long:
         dtype = rng.choice(task.dtypes)
-        dims = _beyond_grid(task, dtype, name, rng)
+        beyond = _beyond_grid if len(names) == 1 else _beyond_together
+        dims = beyond(task, dtype, names, rng)
         if dims and task.least_bytes(Case(dims=dims, dtype=dtype)) <= LONG_BUDGET_BYTES[device]:
             cases.append(_case(task, dtype, dims, "normal", rng))
     return tuple(cases)
@@ -93,14 +100,35 @@ def _odd(task: Task, dtype: DTypeName, rng: random.Random, budget: int) -> dict[
 
 
 def _beyond_grid(
-    task: Task, dtype: DTypeName, name: str, rng: random.Random
+    task: Task, dtype: DTypeName, names: Sequence[str], rng: random.Random
 ) -> dict[str, int] | None:
-    """This dim beyond a grid's limit, the others least; None where the contract stops before."""
+    """A dim beyond a grid's limit, the others least; None where the contract stops before."""
+    (name,) = names
     step = task.dims[name].step(dtype)
     low, high = GRID_LIMIT // step + 1, min(task.dims[name].max, BEYOND_GRID) // step
     if high < low:
         return None
     return {**_smallest(task, dtype), name: step * rng.randint(low, high)}
+
+
+def _beyond_together(
+    task: Task, dtype: DTypeName, names: Sequence[str], rng: random.Random
+) -> dict[str, int] | None:
+    """Two dims whose product is just beyond a grid's limit, neither of them by itself, the others
+    least; None where the contract leaves no room for that."""
+    first, second = names
+    dims, steps = _smallest(task, dtype), {n: task.dims[n].step(dtype) for n in (first, second)}
+    most = {n: min(task.dims[n].max, GRID_LIMIT) for n in steps}
+    low = max(dims[first], -(-(GRID_LIMIT + 1) // most[second]))
+    high = min(most[first], GRID_LIMIT // max(dims[second], 2))
+    if low > high:
+        return None
+    drawn = math.exp(rng.uniform(math.log(low), math.log(high)))
+    dims[first] = -(-round(drawn) // steps[first]) * steps[first]
+    least = -(-(GRID_LIMIT + 1) // dims[first])
+    dims[second] = max(dims[second], -(-least // steps[second]) * steps[second])
+    legal = all(dims[n] <= most[n] for n in steps)
+    return dims if legal else None
 
 
 def _smallest(task: Task, dtype: DTypeName) -> dict[str, int]:
