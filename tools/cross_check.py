@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from astra_chat.tools.agreement import doubt, in_short
 from astra_chat.tools.build import Build
@@ -20,12 +21,11 @@ from astra_chat.tools.compare import compare
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.metrics import TIME
 from astra_chat.tools.oracle import Truth
-from astra_chat.tools.profile import HOW_TO_PERMIT, NOT_PERMITTED, ncu_rows
+from astra_chat.tools.profile import HOW_TO_PERMIT, NOT_PERMITTED, ncu_command, ncu_rows
 from astra_chat.tools.runner import Runner
 from astra_chat.tools.time import TimedCase
-from astra_chat.tools.toolkit import find_tool
 from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, TimedOut, Wrong
-from astra_chat.tools.watched import Watched, watched
+from astra_chat.tools.watched import Watched, prepare_watched, watched
 
 CHILD = "astra_chat.tools.children.cuda_profiled"
 TIMEOUT_S = 120.0
@@ -88,6 +88,13 @@ def cross_check(
     return together, in_short(case.time for case in together)
 
 
+def prepare_cross_check(runner: Runner, candidate: Build, baseline: Build, inputs: Path) -> None:
+    """Start what `cross_check` will ask, where it can be; see `prepare_watched`."""
+    with suppress(EnvironmentLack):
+        for build in (baseline, candidate):
+            prepare_watched(runner, build, ncu_command([TIME]), inputs, CHILD)
+
+
 def ends(sizes: Sequence[int]) -> list[int]:
     """Where the smallest and the largest are; one place where all are equal."""
     places = range(len(sizes))
@@ -140,13 +147,8 @@ def _profiled(
 def _under_ncu(
     runner: Runner, build: Build, truths: Sequence[Truth], marker: str, times: Sequence[int]
 ) -> Iterator[Watched | TimedOut]:
-    command = [
-        str(find_tool("ncu")), "--clock-control", "none", "--cache-control", "all",
-        "--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base",
-        "--metrics", TIME,
-    ]  # fmt: skip
     with watched(
-        runner, build, truths, command, step="time", timeout_s=TIMEOUT_S, alone=True,
+        runner, build, truths, ncu_command([TIME]), step="time", timeout_s=TIMEOUT_S, alone=True,
         child=CHILD, more={"marker": marker, "times": list(times)},
     ) as seen:  # fmt: skip
         yield seen

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from astra_chat.tools.audit import audit
 from astra_chat.tools.build import Build, build_all
 from astra_chat.tools.checker import Checker
-from astra_chat.tools.cross_check import cross_check
+from astra_chat.tools.cross_check import cross_check, prepare_cross_check
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.guard import guard
 from astra_chat.tools.mutation.scores import CaseScores
@@ -20,6 +18,7 @@ from astra_chat.tools.process import Stop
 from astra_chat.tools.profile import (
     counted,
     counted_report,
+    prepare_profile,
     profile_cuda,
     profile_virtual,
     unprofiled,
@@ -28,6 +27,7 @@ from astra_chat.tools.progress import Progress
 from astra_chat.tools.runner import Failure, Runner
 from astra_chat.tools.sandbox.level import require_isolation
 from astra_chat.tools.sanitize import TOOLS, sanitize_cuda
+from astra_chat.tools.steps import Steps
 from astra_chat.tools.tasks import Task, is_shipped
 from astra_chat.tools.time import TimedCase, judge_times, time_cases
 from astra_chat.tools.types import (
@@ -35,7 +35,6 @@ from astra_chat.tools.types import (
     BuildReport,
     Built,
     Case,
-    CheckRecord,
     Correct,
     Device,
     Evaluation,
@@ -43,7 +42,6 @@ from astra_chat.tools.types import (
     Outcome,
     Profile,
     Refused,
-    Step,
     StepName,
     Timed,
     TimedOut,
@@ -123,7 +121,7 @@ class Judge:
 
         `also`: sources that will be asked for next; they are built at the same time.
         """
-        steps = _Steps()
+        steps = Steps()
         built = self._built(source, steps, also)
         result = Built(resources=built.resources) if isinstance(built, Build) else built
         return BuildReport(candidate=candidate_id(source), result=result, steps=steps.done())
@@ -141,7 +139,7 @@ class Judge:
         return found.model_copy(update={"confirms": fresh_seeds})
 
     def _evaluated(self, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Evaluation:
-        steps = _Steps()
+        steps = Steps()
         weighted = self.weighted
         if fresh_seeds:
             weighted = tuple(
@@ -151,6 +149,8 @@ class Judge:
         built = self._built(source, steps, timed=[case for case, _ in weighted])
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
+        if fresh_seeds and self.device.kind == "cuda":
+            prepare_cross_check(self._runner, built, self._baseline_build(), self._oracle.inputs)
         correct = self._checked(built, extra_cases, steps)
         if not isinstance(correct, Correct):
             return self._evaluation(source, correct, steps, built)
@@ -171,7 +171,7 @@ class Judge:
 
     def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
         """Guard, build and check only."""
-        steps = _Steps()
+        steps = Steps()
         built = self._built(source, steps, timed=())
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
@@ -188,7 +188,7 @@ class Judge:
 
     def profile(self, source: str) -> Profile | Evaluation:
         """Guard, build and profile only; an Evaluation where the kernel did not get that far."""
-        steps = _Steps()
+        steps = Steps()
         built = self._built(source, steps)
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
@@ -204,7 +204,7 @@ class Judge:
         return self._evaluation(source, profile, steps, built)
 
     def _evaluation(
-        self, source: str, outcome: Outcome, steps: _Steps, built: Build | None = None
+        self, source: str, outcome: Outcome, steps: Steps, built: Build | None = None
     ) -> Evaluation:
         self._runner.dismiss()
         return Evaluation(
@@ -215,7 +215,7 @@ class Judge:
     def _built(
         self,
         source: str,
-        steps: _Steps,
+        steps: Steps,
         also: Sequence[str] = (),
         timed: Sequence[Case] | None = None,
     ) -> Build | Refused | BuildFailed | TimedOut:
@@ -250,14 +250,14 @@ class Judge:
             return self._audited(built, source, steps)
         return built
 
-    def _audited(self, built: Build, source: str, steps: _Steps) -> Build | Refused:
+    def _audited(self, built: Build, source: str, steps: Steps) -> Build | Refused:
         """The baseline is the task's own, not a stranger's: it may keep what it likes."""
         with steps.step("audit"):
             findings = audit(built, self.task, source) if source != self.baseline else ()
         return Refused(gate="audit", findings=findings) if findings else built
 
     def _checked(
-        self, built: Build, extra_cases: Sequence[Case], steps: _Steps
+        self, built: Build, extra_cases: Sequence[Case], steps: Steps
     ) -> Correct | Wrong | Failure:
         with steps.step("check"):
             outcome, steps.record = self._checker.check(
@@ -273,6 +273,8 @@ class Judge:
         self._runner.prepare(built, "check", inputs)
         if to_time:
             self._runner.prepare(built, "time", inputs, baseline)
+        if to_time and self.device.kind == "cuda":
+            prepare_profile(self._runner, built, inputs)
 
     def _baseline_build(self) -> Build:
         baseline = build_all(self.task, [self.baseline], self.device, self._stop)[0]
@@ -280,7 +282,7 @@ class Judge:
         return baseline
 
     def _sanitized(
-        self, built: Build, weighted: Weighted, steps: _Steps
+        self, built: Build, weighted: Weighted, steps: Steps
     ) -> Unsafe | TimedOut | None:
         """Compute Sanitizer on the smallest case of each dtype, and memcheck on the timed ones.
 
@@ -297,7 +299,7 @@ class Judge:
             )  # fmt: skip
 
     def _timed(
-        self, built: Build, weighted: Weighted, steps: _Steps, *, cross_checked: bool = False
+        self, built: Build, weighted: Weighted, steps: Steps, *, cross_checked: bool = False
     ) -> list[TimedCase] | Wrong | Implausible | Failure:
         words = ""
         with steps.step("time"):
@@ -316,7 +318,7 @@ class Judge:
         return timed
 
     def _profiled(
-        self, built: Build, weighted: Weighted, timed: list[TimedCase], steps: _Steps
+        self, built: Build, weighted: Weighted, timed: list[TimedCase], steps: Steps
     ) -> Profile | Wrong | Implausible | Failure:
         """Profile of the case of greatest weight; a poorer one where Nsight Compute cannot be used,
         and that without `timed`, too, which is empty where a profile alone is asked for."""
@@ -356,23 +358,3 @@ def baseline_source(task: Task, tier: str) -> str:
     if not path.is_file():
         raise BadInput(f"{task.name} has no {tier} baseline: {path} is missing")
     return path.read_text()
-
-
-class _Steps:
-    """What was done and how long it took."""
-
-    def __init__(self) -> None:
-        self._steps: list[Step] = []
-        self.record: CheckRecord | None = None
-
-    @contextmanager
-    def step(self, name: StepName) -> Iterator[None]:
-        start = time.monotonic()
-        yield
-        self._steps.append(Step(name=name, seconds=time.monotonic() - start))
-
-    def note(self, text: str) -> None:
-        self._steps[-1] = self._steps[-1].model_copy(update={"note": text})
-
-    def done(self) -> tuple[Step, ...]:
-        return tuple(self._steps)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from astra_chat.tools import metrics as m
@@ -17,7 +19,7 @@ from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.toolkit import find_tool
 from astra_chat.tools.types import AnyTime, Metric, Profile, TimedOut
 from astra_chat.tools.virtual_gpu.specs import spec
-from astra_chat.tools.watched import run_watched
+from astra_chat.tools.watched import prepare_watched, run_watched
 
 NCU_TIMEOUT_S = 120.0
 NOT_PERMITTED = "ERR_NVGPUCTRPERM"
@@ -33,13 +35,10 @@ def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedO
 
     Raises EnvironmentLack without ncu or its permission.
     """
-    command = [
-        str(find_tool("ncu")), "--clock-control", "none", "--profile-from-start", "off", "--csv",
-        "--page", "raw", "--print-units", "base", "--metrics", ",".join(m.ASKED),
-    ]  # fmt: skip
     seen = run_watched(
-        runner, build, [truth], command, step="profile", timeout_s=NCU_TIMEOUT_S, alone=True
-    )
+        runner, build, [truth], ncu_command(m.ASKED), step="profile", timeout_s=NCU_TIMEOUT_S,
+        alone=True,
+    )  # fmt: skip
     if isinstance(seen, TimedOut):
         return seen
     if NOT_PERMITTED in seen.log + seen.output:
@@ -49,6 +48,22 @@ def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedO
         said = (seen.log + seen.output)[-400:]
         raise EnvironmentLack(f"Nsight Compute recorded no kernel: {said}")
     return _read_ncu(runner, truth, metrics, kernels)
+
+
+def prepare_profile(runner: Runner, build: Build, inputs: Path) -> None:
+    """Start what `profile_cuda` will ask, where it can be; see `prepare_watched`."""
+    with suppress(EnvironmentLack):
+        prepare_watched(runner, build, ncu_command(m.ASKED), inputs)
+
+
+def ncu_command(metrics: Sequence[str]) -> list[str]:
+    """Nsight Compute on what stands between the profiler's start and stop: L2 cold, clocks as they
+    are, one page of CSV. Raises EnvironmentLack."""
+    return [
+        str(find_tool("ncu")), "--clock-control", "none", "--cache-control", "all",
+        "--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base",
+        "--metrics", ",".join(metrics),
+    ]  # fmt: skip
 
 
 def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:

@@ -1,0 +1,28 @@
+"""Steps in their order, each with its seconds and its note."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.steps import Steps
+
+
+def test_a_note_belongs_to_the_last_step() -> None:
+    steps = Steps()
+    with steps.step("build"):
+        pass
+    with steps.step("audit"):
+        pass
+    steps.note("from the cache")
+    build, audit = steps.done()
+    assert (build.name, build.note, audit.name, audit.note) == (
+        "build", "", "audit", "from the cache",
+    )  # fmt: skip
+    assert 0 <= build.seconds < 1
+
+
+def test_a_step_that_ended_in_an_exception_is_not_told() -> None:
+    steps = Steps()
+    with pytest.raises(KeyError), steps.step("check"):
+        raise KeyError
+    assert not steps.done()

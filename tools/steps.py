@@ -1,0 +1,29 @@
+"""The steps of one evaluation, as they go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from astra_chat.tools.types import CheckRecord, Step, StepName
+
+
+class Steps:
+    """What was done and how long it took."""
+
+    def __init__(self) -> None:
+        self._steps: list[Step] = []
+        self.record: CheckRecord | None = None
+
+    @contextmanager
+    def step(self, name: StepName) -> Iterator[None]:
+        start = time.monotonic()
+        yield
+        self._steps.append(Step(name=name, seconds=time.monotonic() - start))
+
+    def note(self, text: str) -> None:
+        self._steps[-1] = self._steps[-1].model_copy(update={"note": text})
+
+    def done(self) -> tuple[Step, ...]:
+        return tuple(self._steps)
