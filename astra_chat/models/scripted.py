@@ -3,6 +3,7 @@ else in the chat."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from autogen_core.models import ChatCompletionClient
@@ -62,7 +63,7 @@ class ScriptedClient(OfflineClient):
         payload = self._payload(place)
         if isinstance(payload, Analysis):
             # A script is written for every device: each profile has some of its metrics.
-            evidence = tuple(name for name in payload.evidence if name in "\n".join(prompts))
+            evidence = tuple(name for name in payload.evidence if _profiled(name, prompts))
             payload = payload.model_copy(update={"evidence": evidence})
         return f'{{"reply": {payload.model_dump_json(exclude={"edits"})}}}'
 
@@ -87,3 +88,9 @@ class ScriptedClient(OfflineClient):
             case _:
                 found, lacks = self._script.analysis(place.round), "analysis of this candidate"
         return found or Pass(words=f"the script holds no {lacks}")
+
+
+def _profiled(name: str, prompts: Sequence[str]) -> bool:
+    """Whether a metric stands in the profile that a prompt shows."""
+    line = re.compile(rf"^- {re.escape(name)} ", re.MULTILINE)
+    return any(line.search(prompt) for prompt in prompts)

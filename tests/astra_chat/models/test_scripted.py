@@ -72,7 +72,8 @@ def test_evidence_is_what_the_prompt_shows_of_it(models: ScriptedModels) -> None
     none = reply(models, "profiler", 1)
     assert isinstance(none, Analysis) and none.evidence == ()
     place = stamp(Position(round=1, attempt=1))
-    shown = UserMessage(content=f"- global_load_requests 100\n{place}", source="user")
+    plan = "Should move: sm__throughput, up\nno - global_store_requests 100"
+    shown = UserMessage(content=f"{plan}\n- global_load_requests 100\n{place}", source="user")
     answer = asyncio.run(models.client("profiler").create([shown]))
     said = ProfilerReply.model_validate_json(str(answer.content)).reply
     assert isinstance(said, Analysis) and said.evidence == ("global_load_requests",)

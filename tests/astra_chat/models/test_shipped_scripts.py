@@ -1,0 +1,61 @@
+"""The shipped scripts, played with a judge that finds what they expect: no reply goes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.payloads import Plan
+from astra_chat.models import open_models
+from astra_chat.models.script import load_script
+from astra_chat.request import Request
+from astra_chat.session import Session
+from astra_chat.tools.judge import baseline_source
+from astra_chat.tools.tasks import find_task
+from astra_chat.tools.types import Basis, Case, Crashed, Evaluation, Outcome
+from astra_chat.transcript.events import Doubted, Repaired
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
+from tests.chat_samples import CASE, DEVICE, FixedJudge, timed
+
+
+class AsScripted(FixedJudge):
+    """Each accepted kernel is faster than the one before it. No confirmation holds, so nothing is
+    exported, which would take a compiler seconds."""
+
+    def __init__(self, expected: dict[str, str]) -> None:
+        accepted = [source for source, word in expected.items() if word == "accepted"]
+        outcomes: dict[str, Outcome] = {
+            source: Crashed(case=CASE, message=word) for source, word in expected.items()
+        }
+        outcomes |= {s: timed(1.1 + 0.1 * i) for i, s in enumerate(accepted)}
+        outcomes |= {s: timed(1.0, word) for s, word in expected.items() if word in SLOW}
+        super().__init__(outcomes)
+
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
+        found = super().evaluate(source, extra_cases, fresh_seeds=fresh_seeds)
+        return found.model_copy(update={"outcome": timed(1.0, "tie")}) if fresh_seeds else found
+
+
+SLOW = ("tie", "slower")
+
+
+@pytest.mark.parametrize("basis", ["measured", "estimated"])
+@pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "merge_state_v2"])
+def test_nothing_of_a_shipped_script_is_doubted(name: str, basis: Basis, tmp_path: Path) -> None:
+    task = find_task(name)
+    script = load_script(task)
+    expected = {script.sources[k.file]: k.expects.on(basis) for k in script.kernels()}
+    judge = AsScripted({baseline_source(task, "sglang"): "tie", **expected})
+    request = Request(
+        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
+    )
+    result = Session(request, judge=judge).run()
+    records = read(result.transcript).records
+    assert not [r.event for r in records if isinstance(r.event, Doubted | Repaired)]
+    plans = [turn for turn in thread(records) if isinstance(turn.payload, Plan)]
+    assert len(plans) >= 4
