@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from astra_chat.tools.virtual_gpu.c_engine import fp8
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, c_type, elementwise, family
 from astra_chat.tools.virtual_gpu.c_engine.floats import MODES
+from astra_chat.tools.virtual_gpu.numpy_engine.fp8 import NAMES
 from astra_chat.tools.virtual_gpu.syntax import type_bits
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -12,6 +14,9 @@ _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 @family("cvt")
 def cvt(code: Code) -> None:
+    if any(m in NAMES for m in code.instruction.modifiers):
+        fp8.convert(code)
+        return
     if any(m in ("f16x2", "bf16x2") for m in code.instruction.modifiers):
         _packed(code)
         return

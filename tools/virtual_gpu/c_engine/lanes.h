@@ -313,4 +313,24 @@ TO_INTEGER(s64, int64_t, INT64_MIN, INT64_MAX, 0x1p63)
 INLINE double odd_u64(uint64_t a) { return odd_sum((double)(a >> 32) * 0x1p32, (double)(uint32_t)a); }
 INLINE double odd_s64(int64_t a) { return odd_sum((double)(a >> 32) * 0x1p32, (double)(uint32_t)a); }
 
+/* 8-bit floats: to nearest even; what is larger becomes the largest, NaN 0x7F. Of f32: the bits that are cut, the step
+ * of the exponents, the least normal number, and what added to a float makes its last place the least 8-bit one. */
+#define FP8(form, cut, bias, least, adds, largest) \
+  INLINE uint8_t narrow_##form(float a, int relu) { \
+    const uint32_t raw = bits32(a), size = raw & 0x7FFFFFFFu; \
+    const uint32_t normal = ((size + ((1u << (cut - 1)) - 1) + (size >> cut & 1)) >> cut) - ((127 - bias) << (23 - cut)); \
+    const uint32_t tiny = bits32(f32(size) + adds) - bits32(adds); \
+    const uint32_t near = size < least ? tiny : normal, kept = near < largest ? near : largest; \
+    const uint32_t sign = raw >> 24 & 0x80; \
+    return size > 0x7F800000u ? 0x7F : sign && relu ? 0 : sign | kept; }
+FP8(e4m3, 20, 7, 0x3C800000u, 0x1p14f, 0x7Eu)
+FP8(e5m2, 21, 15, 0x38800000u, 0x1p7f, 0x7Bu)
+INLINE uint16_t half_of_e4m3(uint8_t a, int relu) {
+  const uint16_t size = narrow_f16(widen_f16((uint16_t)((a & 0x7F) << 7)) * 256.0f), sign = (a & 0x80) << 8;
+  return (a & 0x7F) == 0x7F ? 0x7FFF : sign && relu ? 0 : size | sign;
+}
+INLINE uint16_t half_of_e5m2(uint8_t a, int relu) {
+  return (a & 0x7F) > 0x7C ? 0x7FFF : a >> 7 && relu ? 0 : (uint16_t)(a << 8);
+}
+
 #endif

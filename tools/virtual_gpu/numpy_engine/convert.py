@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.numpy_engine import doubles, rounding
+from astra_chat.tools.virtual_gpu.numpy_engine import doubles, fp8, rounding
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
 from astra_chat.tools.virtual_gpu.numpy_engine.halves import format_of, join
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
@@ -27,6 +27,8 @@ _TO_INTEGRAL: dict[str, Function] = {
 
 @family("cvt")
 def cvt(code: Code) -> Step:
+    if any(m in fp8.NAMES for m in code.instruction.modifiers):
+        return fp8.convert(code)
     if any(m in ("f16x2", "bf16x2") for m in code.instruction.modifiers):
         return _packed(code)
     if "tf32" in code.instruction.modifiers:

@@ -210,14 +210,18 @@ class _Batch:
                 self._fork(block.end, active)
             case Table():
                 self._table(block.end, active)
-            case Barrier():
-                self._waiting.arrive(frame, block.end, active)
-                if not block.end.waits:
-                    self._send(block.end.target, active)
-            case Poll():
-                self._polls.arrive(frame, block.end, active)
             case Leave():
                 frame.leave(active)
+            case end:
+                self._wait(end, active)
+
+    def _wait(self, end: Barrier | Poll, active: Active) -> None:
+        if isinstance(end, Poll):
+            self._polls.arrive(self._frame, end, active)
+            return
+        self._waiting.arrive(self._frame, end, active)
+        if not end.waits:
+            self._send(end.target, active)
 
     def _send(self, target: int, active: Active) -> None:
         if self._blocks[target].only_leaves:
