@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from astra_chat.resume import request_on, resumed
 from astra_chat.session import RunResult, Session
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
-from astra_chat.tools.types import candidate_id
+from astra_chat.tools.types import Case, Evaluation, Unsafe, candidate_id
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from astra_chat.waiting import record, waiting
@@ -123,6 +124,43 @@ def test_an_edit_is_the_new_candidate_and_the_humans(task: Task, tmp_path: Path)
     assert (tmp_path / "out" / "best.cu").read_text() == EDITED
     attempts = result.summary.rounds[1].attempts
     assert [(a.speaker, a.verdict) for a in attempts] == [("coder", None), ("human", "accepted")]
+
+
+def test_an_edit_instead_of_an_acceptance_is_judged_and_asked_about(
+    task: Task, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.cu").write_text(EDITED)
+    judge = judge_of_edits()
+    spec = decisions(tmp_path, "approve", "approve", "approve", "edit mine.cu", "reject no")
+    result = run(task, tmp_path / "out", spec, judge)
+    found = [source for source, _ in judge.evaluated]
+    assert found[-4:] == [VECTOR, VECTOR, EDITED, EDITED], "each is confirmed before it is asked"
+    last = human(result.transcript)[-1].payload
+    assert isinstance(last, Approval) and last.candidate == candidate_id(EDITED)
+    assert result.summary.best is None and not (tmp_path / "out" / "best.cu").exists()
+
+
+class Unsteady(FixedJudge):
+    """What it finds faster is unsafe under the sanitizers."""
+
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
+        found = super().evaluate(source, extra_cases, fresh_seeds=fresh_seeds)
+        unsafe = Unsafe(case=CASE, what="racecheck: a race", where="kernel, k.cu:7")
+        return found.model_copy(update={"outcome": unsafe}) if fresh_seeds else found
+
+
+def test_what_the_sanitizers_refuse_is_never_asked_about(task: Task, tmp_path: Path) -> None:
+    spec = decisions(tmp_path, "approve", "approve", "approve", "approve")
+    result = run(task, tmp_path / "out", spec, Unsteady())
+    assert len(human(result.transcript)) == 3, "to be run, never to be accepted"
+    turns = thread(read(result.transcript).records)
+    place = next(i for i, turn in enumerate(turns) if isinstance(turn.payload, Evaluation)
+                 and turn.payload.confirms)  # fmt: skip
+    assert turns[place + 1].speaker == "fixer" and result.summary.best is None
+    attempts = [attempt for one in result.summary.rounds for attempt in one.attempts]
+    assert [a.verdict for a in attempts][-1] == "unsafe"
 
 
 def test_approve_all_asks_no_more(task: Task, tmp_path: Path) -> None:
