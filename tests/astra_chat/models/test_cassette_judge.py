@@ -18,7 +18,7 @@ from astra_chat.session import RunResult, Session
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.tasks import Task, load_task
 from astra_chat.tools.types import BuildReport, Case, Evaluation, Timed, candidate_id
-from astra_chat.transcript.events import Deviation, Judged, Repaired
+from astra_chat.transcript.events import Deviation, Doubted, Judged, Repaired
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import finished
 from tests.astra_chat.fake_openai import Asked, Reply, by_script, failed, said, serving
@@ -98,6 +98,35 @@ def test_a_scripted_run_too_with_what_its_script_foretells(
     again = run(task, open_models(f"replay:{tape}", task), tmp_path / "again", NoJudge())
     assert lines(again.transcript) == lines(live.transcript)
     assert [r for r in read(again.transcript).records if isinstance(r.event, Deviation)]
+
+
+def test_doubts_confirmations_and_a_humans_decisions_play_back(
+    task: Task, tmp_path: Path, tape: Path
+) -> None:
+    """A model that stands by a wrong anchor; a winner that is confirmed, shown and refused."""
+    script = task.folder / "script" / "script.toml"
+    script.write_text(script.read_text().replace('anchor = "out[i] = 2', 'anchor = "out[i] = 3', 1))
+    task = load_task(task.folder)
+    words = [*['answer = "approve"'] * 3, 'answer = "reject"\nreason = "no"']
+    (tmp_path / "d.toml").write_text("".join(f"[[decision]]\n{one}\n" for one in words))
+    found = []
+    with serving(by_script(load_script(task))) as server:
+        for spec, url, judge in (
+            (f"record:{tape}:openai:m", server.url, FixedJudge()),
+            (f"replay:{tape}", None, NoJudge()),
+        ):
+            asked = len(server.asked)
+            request = Request(
+                task=task, device=DEVICE, models=open_models(spec, task, url),
+                folder=tmp_path / str(asked), approver=str(tmp_path / "d.toml"),
+            )  # fmt: skip
+            found.append(Session(request, judge=judge).run())
+    assert len(server.asked) == asked, "a replay asks nobody"
+    first, again = (read(result.transcript) for result in found)
+    assert lines(first.path) == lines(again.path)
+    assert [r.event.stands for r in first.records if isinstance(r.event, Doubted)] == [False, True]
+    assert any(isinstance(r.event, Judged) and r.event.evaluation.confirms for r in first.records)
+    assert found[0].summary.best is None, "refused"
 
 
 def test_the_figures_are_those_of_the_tape(task: Task, tmp_path: Path, tape: Path) -> None:
