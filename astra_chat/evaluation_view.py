@@ -121,8 +121,10 @@ def profile_text(profile: Profile) -> RenderableType:
     """A profile alone: every metric with its words."""
     title = Text(f"{profile.basis} profile of {profile.case.label}")
     table = Table(title=title, title_justify="left", pad_edge=False, box=None)
-    for name in ("metric", "value", "", "what it says"):
-        table.add_column(name, justify="right" if name == "value" else "left")
+    table.add_column("metric", overflow="fold", min_width=max(len(m.name) for m in profile.metrics))
+    table.add_column("value", justify="right")
+    table.add_column("")
+    table.add_column("what it says")
     for metric in profile.metrics:
         value = number(metric.value)
         table.add_row(Text(metric.name), value, Text(metric.unit), Text(metric.words))
