@@ -265,6 +265,7 @@ static int pass(struct worker *k) {
       over |= (uint32_t)(s.phase != (it->parities >> l & 1)) << l;
     }
     acquire(it, over);
+    meet(it->warp, over);
     answer(it, over, 1);
     passed |= over != 0;
     if (it->lanes) all->waiting[kept++] = *it;

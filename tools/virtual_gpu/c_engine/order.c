@@ -18,8 +18,6 @@ void order_set_up(struct worker *k) {
   struct order *o = k->order = zeros(1, sizeof *o);
   o->written = zeros(granules(k), sizeof *o->written), o->since = zeros(granules(k), sizeof *o->since);
   o->by = zeros(granules(k), sizeof *o->by), o->readers = zeros(granules(k), sizeof *o->readers);
-  free(k->writer), free(k->reader);
-  k->writer = k->reader = NULL;
 }
 
 void order_tear_down(struct worker *k) {

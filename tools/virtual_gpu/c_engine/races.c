@@ -19,7 +19,7 @@ static int within(uint64_t apart) { return apart - BIT(LANE) < BIT(SYNC) - BIT(L
 void next_epoch(struct worker *k) {
   if (!k->writer) return;
   for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].syncs = 0;
-  if (++k->epoch < BIT(64 - EPOCH)) return;
+  if (++k->epoch < BIT(64 - EPOCH) / LANES) return;
   const size_t bytes = (k->launch->shared_limit / k->launch->race_granule + 1) * sizeof *k->writer;
   memset(k->writer, 0, bytes);
   memset(k->reader, 0, bytes);
@@ -33,7 +33,9 @@ void meet(struct warp *w, uint32_t m) {
 
 static uint64_t stamp_of(const struct warp *w, const struct site *site) {
   const uint64_t known = site->instruction < UNKNOWN_SITE ? site->instruction : UNKNOWN_SITE;
-  return (uint64_t)w->worker->epoch << EPOCH | (uint64_t)w->index << WARP | w->syncs << SYNC | known;
+  /* Between warps order.c looks where mbarriers order them: here no two are ever in the same epoch then. */
+  const uint64_t epoch = w->worker->epoch * (uint64_t)LANES + (w->worker->order ? w->index : 0);
+  return epoch << EPOCH | (uint64_t)w->index << WARP | w->syncs << SYNC | known;
 }
 
 static void race(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t stamp, enum verb verb) {

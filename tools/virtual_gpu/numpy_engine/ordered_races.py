@@ -2,8 +2,8 @@
 
 A vector clock for each warp: a block has a time, which each release moves on; a warp's accesses
 carry the time of its last release, and it knows up to which time it has seen each other warp. Bulk
-copies count as one more warp. Barriers of the block order everything. Lanes of a warp are not told
-apart here.
+copies count as one more warp. Barriers of the block order everything. Lanes of a warp are told
+apart as in every kernel: for that check no two warps are ever in the same epoch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Index, Site, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
+from astra_chat.tools.virtual_gpu.numpy_engine.races import EPOCH_BIT, RaceCheck
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 COPIES = 32
@@ -35,6 +35,8 @@ class OrderedRaces(RaceCheck):
 
     def __init__(self, shape: tuple[int, int], shared_bytes: int, granule: int) -> None:
         super().__init__(shape, shared_bytes, granule)
+        warp = np.arange(shape[1], dtype=np.uint64) // np.uint64(WARP_LANES)
+        self._stamps += warp << np.uint64(EPOCH_BIT)
         granules = shared_bytes // granule
         warps = shape[1] // WARP_LANES
         self._threads = shape[1]
@@ -50,12 +52,11 @@ class OrderedRaces(RaceCheck):
         """A bit for each warp that read since the last write or barrier."""
 
     def advance(self, rows: NDArray[np.bool_]) -> None:
+        super().advance(rows)
+        self._stamps[rows] += np.uint64((WARP_LANES - 1) << EPOCH_BIT)
         self._time[rows] += 1
         self._base[rows] = self._time[rows]
         self._own[rows] = self._time[rows, None]
-
-    def synced(self, active: Active) -> None:
-        return None
 
     def release(self, row: int, warp: int) -> Clock:
         """What comes before an arrival of the warp now."""
@@ -113,6 +114,7 @@ class OrderedRaces(RaceCheck):
     def read(self, f: Frame, site: Site, index: Index, active: Active) -> None:
         if site.ordered:
             return
+        super().read(f, site, index, active)
         rows, threads = self._who(active)
         warps = threads // WARP_LANES
         for granules in self._granules(site, index):
@@ -141,6 +143,7 @@ class OrderedRaces(RaceCheck):
     ) -> None:
         if site.ordered:
             return
+        super().write(f, site, index, active, before, values, after)
         rows, threads = self._who(active)
         warps = threads // WARP_LANES
         changed, overwritten = differ(before, values), differ(after, values)

@@ -138,6 +138,8 @@ class Polls:
             if over.any():
                 self._acquire(f, waiting, over)
                 passed.append(self._answer(f, waiting, over, True))
+                if f.races is not None:
+                    f.races.synced(f.active)
                 self.in_vain = None
         self._waiting = [w for w in self._waiting if w.lanes.size]
         return passed

@@ -26,6 +26,7 @@ _SITE, _LANE, _SYNC, _WARP, _EPOCH = (np.uint64(shift) for shift in (0, 16, 22, 
 """First bit of each part of a stamp: which instruction (16 bits), lane (5), how often the warp's
 lanes had met (16), warp (5), how many barriers of the block had opened (20)."""
 _ONE = np.uint64(1)
+EPOCH_BIT = int(_EPOCH)
 _SEVERAL = _ONE << np.uint64(21)
 """Several lanes of the warp; of a writer: they wrote the same value."""
 _MANY = _ONE << np.uint64(43)

@@ -3,6 +3,7 @@ every boundary."""
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 from typing import Any
 
@@ -30,7 +31,7 @@ def narrowed(form: str, values: Any, relu: bool) -> Any:
     """Codes of float32 values: the nearer neighbour, of two the even one."""
     largest = LARGEST[form]
     exact = [value(form, code) for code in range(largest + 1)]
-    middles = np.array([float((a + b) / 2) for a, b in zip(exact, exact[1:], strict=False)])
+    middles = np.array([float((a + b) / 2) for a, b in itertools.pairwise(exact)])
     with np.errstate(invalid="ignore"):
         size = np.abs(values.astype(np.float64))
     codes = np.searchsorted(middles, size, side="left")

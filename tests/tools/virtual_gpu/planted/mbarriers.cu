@@ -150,3 +150,14 @@ KERNEL(store_before_barrier) {
   tile[0][threadIdx.x] = in[threadIdx.x];
   LAST put(out, tile[0], 512);  // BUG store_before_barrier
 }
+KERNEL(no_syncwarp_before_arrival) {
+  SHARED;
+  FIRST init(&empty, 4);
+  __syncthreads();
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  if (threadIdx.x % 32 == 0) {
+    out[threadIdx.x] = tile[0][threadIdx.x + 1];  // BUG no_syncwarp_before_arrival
+    arrive(&empty);
+  }
+  wait(&empty, 0);
+}
