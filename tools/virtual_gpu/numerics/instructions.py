@@ -239,7 +239,7 @@ def _bytes() -> Iterator[Instruction]:
         yield _exact(f"{how}.cc, {how}c.u32", "r:rrr", "int", text=carry.format(how))
 
 
-_SUMS = "to nearest even, any order, any precision (not stated for sums)"
+_SUMS = "not stated"
 
 
 def _matrices() -> Iterator[Instruction]:

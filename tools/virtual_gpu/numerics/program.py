@@ -19,7 +19,7 @@ from astra_chat.tools.virtual_gpu.programs import run_program
 from astra_chat.tools.virtual_gpu.types import Engine
 
 RUN_TIMEOUT_S = 900.0
-_THREADS = 256
+_THREADS = 128
 _ROWS = 64
 """Instructions of one program."""
 _HEAD = """// Made by program.py: every instruction on its inputs; both as files of raw bits.

@@ -17,7 +17,13 @@ from astra_chat.tools.virtual_gpu.numerics.inputs import Bits
 from astra_chat.tools.virtual_gpu.numerics.instructions import Instruction, instructions
 from astra_chat.tools.virtual_gpu.numerics.program import answers
 from astra_chat.tools.virtual_gpu.numerics.reference import checksum, keep, read
-from astra_chat.tools.virtual_gpu.numerics.ulps import LOST, canonical, checksums, distance
+from astra_chat.tools.virtual_gpu.numerics.ulps import (
+    LOST,
+    canonical,
+    checksums,
+    distance,
+    worst_difference,
+)
 from astra_chat.tools.virtual_gpu.types import Engine
 
 CHUNK = 1024
@@ -36,6 +42,8 @@ class Row:
     """-1: one is a NaN where the other is a number."""
     ulps_99: int = 0
     """99 % of the results are at most so far apart."""
+    worst_difference: float = 0.0
+    """Of finite floats."""
     bound: str = ""
 
     @property
@@ -54,7 +62,8 @@ def compare(instruction: Instruction, ours: Bits, theirs: Bits) -> Row:
     worst = int(apart.max())
     return Row(
         instruction.name, a.size, equal, -1 if worst == LOST else worst,
-        int(np.quantile(apart, 0.99, method="higher")), instruction.bound,
+        int(np.quantile(apart, 0.99, method="higher")),
+        worst_difference(ours, theirs, kind), instruction.bound,
     )  # fmt: skip
 
 
@@ -138,9 +147,13 @@ def _write_details(
 
 def table(rows: Sequence[Row]) -> str:
     """Approximate instructions one by one; exact ones counted, those that differ named."""
-    lines = [f"{'approximate':56}{'bit-equal':>10}{'99 % ulps':>10}{'worst':>10}  bound"]
+    lines = [
+        f"{'approximate':56}{'bit-equal':>10}{'99 % ulps':>12}{'worst':>12}{'absolute':>10}"
+        "  NVIDIA's bound"
+    ]
     lines += [
-        f"{r.name:56}{r.share:10.2%}{r.ulps_99:10d}{r.worst_ulps:10d}  {r.bound}"
+        f"{r.name:56}{r.share:10.2%}{r.ulps_99:12d}{r.worst_ulps:12d}"
+        f"{f'{r.worst_difference:.2g}' if 'absolute' in r.bound else '':>10}  {r.bound}"
         for r in rows
         if r.bound
     ]

@@ -47,6 +47,21 @@ def distance(ours: Bits, theirs: Bits, kind: str) -> NDArray[np.int64]:
     return np.where(both, 0, np.where(lost, LOST, apart))
 
 
+def worst_difference(ours: Bits, theirs: Bits, kind: str) -> float:
+    """The largest difference of two numbers, neither infinite nor NaN."""
+    a, b = (_values(elements(bits, kind), kind) for bits in (ours, theirs))
+    finite = np.isfinite(a) & np.isfinite(b)
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0))
+
+
+def _values(each: Bits, kind: str) -> NDArray[np.float64]:
+    if kind == "bf16":
+        wide = each.astype(np.uint32) << np.uint32(16)
+        return wide.view(np.float32).astype(np.float64)
+    form = {"f16": np.float16, "f32": np.float32, "f64": np.float64}[kind]
+    return np.asarray(each.view(form), np.float64)
+
+
 def _is_nan(each: Bits, kind: str) -> NDArray[np.bool_]:
     width, infinity = _FLOATS[kind]
     size = each & each.dtype.type((1 << (width - 1)) - 1)

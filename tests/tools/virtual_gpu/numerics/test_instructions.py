@@ -1,0 +1,31 @@
+"""The list of instructions: each once, with registers that fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.virtual_gpu.numerics.instructions import instructions, mma_shape
+
+
+def test_every_name_is_there_once() -> None:
+    names = [i.name for i in instructions()]
+    assert len(names) == len(set(names)) > 800
+    for name in ("fma.rm.ftz.f32", "cvt.rzi.s64.f64", "tanh.approx.bf16x2", "dp2a.hi.u32.s32"):
+        assert name in names
+
+
+def test_approximate_ones_have_a_bound() -> None:
+    approximate = {i.name for i in instructions() if i.approximate}
+    assert {i.name for i in instructions() if ".approx" in i.name or ".full" in i.name} <= (
+        approximate
+    )
+    assert all(name.startswith("mma") or "." in name for name in approximate)
+
+
+@pytest.mark.parametrize(
+    ("size", "total", "form", "shape"),
+    [("m16n8k16", "f32", "f16", "rrrr:rrrr|rr|rrrr"), ("m16n8k8", "f16", "f16", "rr:rr|r|rr"),
+     ("m16n8k4", "f32", "tf32", "rrrr:rr|r|rrrr"), ("m16n8k32", "s32", "u8", "rrrr:rrrr|rr|rrrr")],
+)  # fmt: skip
+def test_registers_of_a_product(size: str, total: str, form: str, shape: str) -> None:
+    assert mma_shape(size, total, form) == shape
