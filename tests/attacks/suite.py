@@ -1,8 +1,7 @@
 """Runs attacks and honest kernels through the judge's gates, each gate by itself.
 
-`python tests/attacks/suite.py` writes docs/attacks.md from attacks.toml and from what is in
-recorded.json; `--record virtual` (or cuda) runs everything first, or what `--only` names, and
-records what was seen.
+`python tests/attacks/suite.py` writes docs/attacks.md from attacks.toml, found.md, limits.md and
+what was recorded; `--record virtual` (or cuda) runs everything first, or what `--only` names.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ from astra_chat.tools.types import (
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parents[1] / "docs" / "attacks.md"
-RECORD = HERE / "recorded.json"
+FOUND, LIMITS, RECORD = (HERE / name for name in ("found.md", "limits.md", "recorded.json"))
 WRITING = threading.Lock()
 SANITIZED_BYTES = 2**16
 """Larger check cases take a sanitizer seconds; the timed ones go through memcheck."""
@@ -241,16 +240,13 @@ def outcome_words(outcome: Outcome) -> str:
 
 
 def record(kind: str, workers: int, only: str = "") -> None:
-    """Run every attack and honest kernel on one kind of device; keep what was seen.
-
-    `only`: a pattern that the id of an attack, or the file of an honest kernel, must match.
+    """Run attacks and honest kernels, those whose id or file matches `only`; keep what was seen.
 
     Several at once: nothing here depends on time but the timed ones, which come last and alone.
     """
     device = pick_device(kind)
-    seen: dict[str, Any] = {"kind": kind, "device": device.name, "attacks": {}, "honest": {}}
-    if only and RECORD.is_file():
-        seen = json.loads(RECORD.read_text()).get(kind, seen)
+    known = json.loads(RECORD.read_text()) if only else {}
+    seen = known.get(kind, {"kind": kind, "device": device.name, "attacks": {}, "honest": {}})
     wanted = [a for a in attacks() if re.fullmatch(only or ".*", a.id)]
     right = [pair for pair in honest() if re.fullmatch(only or ".*", pair[1])]
     with ExitStack() as stack:
@@ -326,31 +322,10 @@ def document() -> str:
         f"|---|---|---|{'---|' * len(kinds)}---|",
         *(_row(attack, kinds, known) for attack in attacks()),
         "",
-        "## What none of this rules out",
-        "",
-        *LIMITS,
-        "",
+        FOUND.read_text(),
+        LIMITS.read_text(),
     ]
     return "\n".join(lines)
-
-
-LIMITS = (
-    "- A candidate runs in the process that reports on it. It could look for the private pipe and"
-    " its nonce in memory and write a report of its own. For correctness that gains nothing: the"
-    " judge compares bytes with values that the process never holds. For time it would; against"
-    " that stand the guard and the audit (no system calls, no C library to write with, no"
-    " assembly), physical limits below which a time is refused, and the judge's own clock.",
-    "- Landlock does not hide names, sizes and dates of files, only their content.",
-    "- On the virtual GPU, device memory lies in the process: host code that reads it is not seen"
-    " (it crashes on a GPU), host code that writes it is.",
-    "- A kernel may be right on every case drawn and wrong on another.",
-    "- Where its arguments lie tells a kernel something of who calls it: in timing they lie beside"
-    " those of other launches, under compute-sanitizer alone. Places are drawn at random and what"
-    " lies beside is of no use (X11), clocks are refused (X12, X13), but a kernel that is unsafe in"
-    " one layout only is seen by the sanitizers in that layout only.",
-    "- The timed cases' seeds stand in a task's file, so a search's figure may rest on results"
-    " known by heart (X15): the figure to report is the confirmation's, on inputs drawn anew.",
-)
 
 
 def _summary(kind: str, seen: dict[str, Any]) -> str:

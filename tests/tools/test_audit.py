@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.audit import audit
+from astra_chat.tools.audit import audit, plain
 from astra_chat.tools.build import Build, build, build_all
 from astra_chat.tools.devices import virtual_device
 from astra_chat.tools.tasks import find_task, task_names
@@ -113,6 +113,36 @@ HIDDEN = {
         ),
         "evict_last",
     ),
+    "bytes of a system call in a constant": (
+        kernel(
+            "__attribute__((noinline)) static unsigned hidden(int x) { return x * 0xc3050fe8u; }",
+            "if (hidden(int(size_t(stream))) == 1) return cudaErrorUnknown;",
+        ),
+        "0f 05",
+    ),
+    "an indirect function": (
+        kernel(
+            'extern "C" { static int yes() { return 1; } static int (*which())() { return yes; }\n'
+            'static int hidden() __attribute__((ifunc("which"))); }',
+            "if (hidden() == 2) return cudaErrorUnknown;",
+        ),
+        "hidden",
+    ),
+    "a name of single letters": (
+        kernel(
+            "#define J(a, b, c, d, e, f) a##b##c##d##e##f\n",
+            "volatile long n = sizeof(*J(s, t, d, o, u, t)); (void)n;",
+        ),
+        "stdout",
+    ),
+    "constant memory that a kernel writes": (
+        kernel(
+            "__constant__ int kept[4];\n__global__ void k() {"
+            ' asm volatile("red.global.add.u32 [%0], 1;" ::"l"(&kept[1])); }',
+            "k<<<1, 1, 0, stream>>>();",
+        ),
+        "kept",
+    ),
     "a driver call": (
         kernel("#include <cuda.h>\n", "CUcontext c; cuCtxGetCurrent(&c);"),
         "cuCtxGetCurrent",
@@ -167,6 +197,22 @@ HONEST = {
         "__global__ void k(float* o) { o[threadIdx.x] = table[threadIdx.x] + more[threadIdx.x]; }",
         "k<<<1, 4, 0, stream>>>(nullptr);",
     ),
+    "a table in a namespace without a name": kernel(
+        "namespace { __constant__ float table[2] = {1, 2}; }\n"
+        "__global__ void k(float* o) { o[threadIdx.x] = table[threadIdx.x]; }",
+        "k<<<1, 2, 0, stream>>>(nullptr);",
+    ),
+    "an error told on stderr": kernel(
+        "#define CHECKED(x) do { if (cudaError_t e = (x))"
+        ' { fprintf(stderr, "%s\\n", cudaGetErrorString(e)); return e; } } while (0)\n',
+        "CHECKED(cudaPeekAtLastError());",
+    ),
+    "PTX in a function for both sides": kernel(
+        "__host__ __device__ inline float up(float x) {\n#ifdef __CUDA_ARCH__\n"
+        'asm("ex2.approx.f32 %0, %0;" : "+f"(x));\n#endif\nreturn x; }\n'
+        "__global__ void k(float* o) { o[0] = up(o[0]); }",
+        "k<<<1, 1, 0, stream>>>(nullptr);",
+    ),
     "assert and printf on the device": kernel(
         '#include <cassert>\n__global__ void k(float* o) { assert(o); printf("%f\\n", o[0]); }',
         "k<<<1, 4, 0, stream>>>(nullptr);",
@@ -206,3 +252,19 @@ def test_all_shipped_kernels_pass_but_the_papers(name: str) -> None:
     sources = [p.read_text() for p in sorted(task.folder.rglob("*.cu")) if p.name != "paper.cu"]
     for built, source in zip(build_all(task, sources, DEVICE), sources, strict=True):
         assert not isinstance(built, Build) or audit(built, task, source) == ()
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("_ZZ12silu_and_mulE5calls", "calls"),
+        ("_ZN39_INTERNAL_2d71fa48_9_kernel_cu_2626ddf841_GLOBAL__N__2d71fa48_9_kernel_cu_2626ddf8"
+         "5tableE", "table"),
+        ("_ZN41_GLOBAL__N__2d71fa48_9_kernel_cu_2626ddf8L5tableE", "table"),
+        ("_ZZ5countILi300EEvPfE4last", "last"),
+        ("_ZSt4cout", "_ZSt4cout"),
+        ("kept", "kept"),
+    ],
+)  # fmt: skip
+def test_mangled_names_are_read(mangled: str, name: str) -> None:
+    assert plain(mangled) == name

@@ -7,6 +7,7 @@ import pytest
 from astra_chat.tools.device_code import (
     clock,
     kept_in_l2,
+    launch_number,
     tensor_or_low_precision,
     tf32,
     written_globals,
@@ -36,6 +37,15 @@ NAMES = frozenset({"table", "$str"})
         "st.global.u64 [%rd8], %rd2;",
         "{ .param .b64 a; st.param.b64 [a], %rd2; call.uni helper, (a); }",
         "bra L; L: mov.u64 %rd5, %rd2; st.u8 [%rd5], 1;",
+        "%L: st.global.u32 [%rd1], 5;",
+        "@!%p$1 st.global.u32 [%rd1], 5;",
+        "@ %p1 st.global.u32 [%rd1], 5;",
+        '.pragma "/*"; st.global.u32 [%rd1], 5; .pragma "*/";',
+        '.pragma "//"; st.global.u32 [%rd1], 5;',
+        "atom.shared.exch.b64 %rd5, [%r1], %rd2; ld.shared.b64 %rd6, [%r1];",
+        "setp.ne.u64 %p1, %rd2, 0; @%p1 or.b64 %rd5, %rd5, 8; st.u8 [%rd5], 1;",
+        "setp.ne.u64 %p1, %rd2, 0; @%p1 bra L; L: st.u8 [%rd5], 1;",
+        "tensormap.replace.tile.global_address.global.b1024.b64 [%rd1], %rd5;",
     ],
 )
 def test_a_write_is_followed_to_its_variable(body: str) -> None:
@@ -48,6 +58,9 @@ def test_a_write_is_followed_to_its_variable(body: str) -> None:
         "ld.global.f32 %f1, [%rd1]; st.global.f32 [%rd8], %f1;",
         "ld.f32 %f1, [%rd2+4]; st.shared.f32 [%r9], %f1;",
         "// st.global.u32 [%rd1], 5;\n",
+        '/* " */ ld.global.f32 %f1, [%rd1]; // " st.global.u32 [%rd1], 5;\n',
+        "cp.async.ca.shared.global [%r1], [%rd1], 16;",
+        "setp.lt.u32 %p1, %r1, %r2; @%p1 ld.global.f32 %f1, [%rd1]; @%p1 bra L; L:",
         "{ .param .b64 a; st.param.b64 [a], %rd2; call.uni (retval0), vprintf, (a, b); }",
         "st.global.u32 [%rd8], 5; atom.global.add.u32 %r1, [%rd7], 1;",
     ],
@@ -95,3 +108,24 @@ def test_clocks_are_found_and_the_librarys_timer_may_be_let_pass() -> None:
     waiting = "mov.u64 %rd1, %globaltimer;"
     assert clock(waiting, timer=True) == "%globaltimer" and clock(waiting, timer=False) is None
     assert clock("// %clock64\nmov.u64 %clocked, 1;", timer=True) is None
+
+
+@pytest.mark.parametrize("register", ["%gridid", "%current_graph_exec", "%pm3", "%pm0_64"])
+def test_what_tells_launches_apart_is_found(register: str) -> None:
+    assert launch_number(f"mov.u64 %rd1, {register};") == register
+
+
+@pytest.mark.parametrize("register", ["%envreg2", "%smid", "%ctaid.x", "%laneid"])
+def test_what_kernels_ask_for_is_left(register: str) -> None:
+    assert launch_number(f"mov.u32 %r1, {register};") is None
+
+
+def test_whose_line_reads_the_timer() -> None:
+    """Headers that wait read it; the candidate's own lines may not."""
+    files = '.file 1 "/build/kernel.cu"\n.file 2 "/usr/include/cuda/barrier"\n'
+    read = "mov.u64 %rd1, %globaltimer;\n"
+    theirs = ".loc 1 3 1\nadd.s32 %r1, %r1, 1;\n.loc 2 9 1, function_name $L, inlined_at 1 4 1\n"
+    theirs += read
+    assert clock(theirs + files, timer=False) is None
+    assert clock(theirs + files, timer=True) == "%globaltimer"
+    assert clock(f"{theirs}.loc 1 5 1\n{read}{files}", timer=False) == "%globaltimer"

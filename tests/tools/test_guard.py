@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.guard import guard
+from astra_chat.tools.guard import guard, guard_expanded
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCHER = """
@@ -73,6 +73,18 @@ REFUSED = {
     "x86 in a macro": '#define CALL asm volatile("mov %%rax, %0")',
     "pasted": "#define CAT(a, b) a##b\nint i = CAT(sys, tem)(0);",
     "pasted family": "#define CAT(a, b) a %:%: b\nCAT(cudaGra, phLaunch)(g, s);",
+    "a clock in two strings": '__device__ void f() { asm("mov.u64 %0, %" "clock64;" : ""(x)); }',
+    "a clock behind an escape": '__device__ void f() { asm("mov.u64 %0, \\x25globaltimer;"); }',
+    "a variable of PTX": '__device__ void f() { asm(".global .u32 hidden;"); }',
+    "whose line PTX is": '__device__ void f() { asm(".loc 2 1 1; mov.u32 %0, 1;"); }',
+    "an attribute in a macro": "#define A __attribute__\nstatic void f() A((constructor));",
+    "a vendor in a macro": "#define G gnu\n[[G::constructor]] void f();",
+    "a marker in a string": 'const char* s = R"(\n# 1 "x.h" 1 3\n)";',
+    "no directive": "#unassert x",
+    "hour of building": "const char* when = __TIME__;",
+    "the processor's clock": "auto t = __builtin_ia32_rdtsc();",
+    "a stream of C": "setvbuf(stdout, nullptr, 0, 0);",
+    "fields of a stream of C": "stderr->_fileno = 3;",
     "time": "auto now = std::chrono::steady_clock::now();",
     "trigraph": "// ??/\nint x;",
     "open literal": 'auto s = "abc\n;',
@@ -103,6 +115,13 @@ ACCEPTED = {
     "zeroes its output": "void f() { cudaMemsetAsync(out, 0, 4, stream); }",
     "harmless paste": "#define NAME(a) kernel_##a\nint NAME(x); int m, a, p, f, o, r, k;",
     "error check": '#define CHECK(x) if (auto e = (x)) printf("%s", cudaGetErrorString(e))',
+    "paste beside the usual words": "#define K(a) k_##a\nvoid K(x)(int stream) { if (stream) {} }",
+    "error on stderr": '#define CHECK(x) if (auto e = (x)) fprintf(stderr, "%d", e)',
+    "a lambda with a word's name": "void f() { auto free = [](int s) { return s; }; free(1); }",
+    "more headers": "#include <cuda_pipeline_primitives.h>\n#include <cuda_fp16.hpp>\n"
+    "#include <span>",
+    "state space in PTX": '__device__ void f() { asm("{ .reg .b32 r;'
+    ' .shared .b64 s; ld.global.b32 r, [%0]; }"); }',
     "digits with quotes": "constexpr int n = 1'000'000; const char c = '\"';",
     "apostrophe in an untaken branch": "#if 0\n#error can't happen\n#endif",
     "constant table": "__constant__ float table[2] = {1.0f, 2.0f};",
@@ -168,3 +187,43 @@ def test_a_tasks_own_headers_may_be_included_in_quotes() -> None:
     (finding,) = guard(source.replace("rows", "../rows"), "entry", ["rows.cuh"])
     assert finding.what.startswith('#include "../rows.cuh": in quotes stand rows.cuh')
     assert guard(f'#include_next "rows.cuh"\n{LAUNCHER}', "entry", ["rows.cuh"])
+
+
+EXPANDED_REFUSED = {
+    "a pasted name": "void f() { system(0); }",
+    "an attribute": '__attribute__((ifunc("f"))) void g();',
+    "assembly of the host": '__host__ __device__ void f() { asm("nop"); }',
+    "a stream's field": "void f() { (*stderr)._fileno = 3; }",
+    "a stream to another function": "void f() { keep(stderr); }",
+    "a stream's state": "void f() { int* p = (int*)stderr; }",
+    "another file": 'void f(FILE* file) { fprintf(file, "x"); }',
+    "a variable named fprintf": "struct S { template <class F> S(F*, int); };\n"
+    "void f() { S fprintf(stderr, 1); }",
+    "one declared with its class": "struct S { template <class F> S(F*, int); }"
+    " fprintf(stderr, 1);",
+    "one of a type that is asked for": "void f() { decltype(s) fprintf(stderr, 1); }",
+    "one in a list": "void f() { S a(0), fprintf(stderr, 1); }",
+}
+EXPANDED_ACCEPTED = {
+    "an error told": 'void f() { if (e) { std::fprintf(stderr, "%d", e); return; } }',
+    "after a cast, an if, a block": "void f() {"
+    ' (void)fprintf(stderr, "a"); if (e) fprintf(stderr, "b");'
+    ' { } ::fprintf(stderr, "c"); do { fprintf(stderr, "d"); } while (0); }',
+    "CUDA's own attributes": "__global__ void __attribute__((launch_bounds(128))) k()"
+    ' { static __attribute__((shared)) int s[4]; asm volatile("bar.sync 0;"); }',
+}
+
+
+@pytest.mark.parametrize("name", EXPANDED_REFUSED)
+def test_it_refuses_what_macros_made(name: str) -> None:
+    assert guard_expanded(EXPANDED_REFUSED[name], host=True)
+
+
+@pytest.mark.parametrize("name", EXPANDED_ACCEPTED)
+def test_it_accepts_what_macros_made(name: str) -> None:
+    assert guard_expanded(EXPANDED_ACCEPTED[name], host=True) == ()
+
+
+def test_the_devices_text_may_hold_assembly_for_both() -> None:
+    text = '__host__ __device__ float f() { asm("mov.b32 %0, 1;"); }'
+    assert guard_expanded(text, host=False) == ()
