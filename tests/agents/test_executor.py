@@ -24,6 +24,7 @@ from tests.chat_samples import (
     analysis,
     asking_turns,
     baseline_turns,
+    build,
     evaluation,
     plan,
     suite,
@@ -140,3 +141,18 @@ def test_the_winner_is_evaluated_once_more_before_the_end(
     found = speak(executor, [*turns, Turn("profiler", analysis("stop"))])
     assert isinstance(found, Evaluation) and found.confirms
     assert fixed_judge.evaluated[-1][0] == VECTOR
+
+
+def test_what_a_human_is_to_accept_is_confirmed_before_other_kernels_are_run(
+    executor: Executor, fixed_judge: FixedJudge
+) -> None:
+    other = VECTOR + "// another\n"
+    turns = [
+        *asking_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR)),
+        Turn("coder", Kernel(words="", source=other)), Turn("executor", build(VECTOR)),
+        Turn("human", Approval(candidate=candidate_id(VECTOR), decision="approve")),
+        Turn("executor", evaluation(VECTOR, timed(1.9))),
+    ]  # fmt: skip
+    found = speak(executor, turns)
+    assert isinstance(found, Evaluation) and found.confirms
+    assert found.candidate == candidate_id(VECTOR)

@@ -71,14 +71,6 @@ def test_replay_as_json(command, tmp_path: Path) -> None:  # type: ignore[no-unt
     assert document["best"]["ratio"] == 1.9
 
 
-def test_replay_quietly(command, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
-    path = write_transcript(tmp_path / "t.jsonl")
-    said = command("replay", path, "--quiet")
-    assert said.code == 0 and not said.lines and said.out.endswith(f"transcript: {path}\n")
-    assert "all cases, weighted" in said.out and "Four at a time." not in said.out
-    assert json.loads(command("replay", path, "--quiet", "--json").out)["best"]["ratio"] == 1.9
-
-
 @pytest.mark.parametrize(("level", "has"), [("info", True), ("warning", False)])
 def test_the_log_level_says_how_much_is_told_on_stderr(  # type: ignore[no-untyped-def]
     command, task_folder: Path, tmp_path: Path, level: str, has: bool

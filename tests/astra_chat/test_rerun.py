@@ -27,7 +27,6 @@ from tests.chat_samples import (
     FixedJudge,
     story,
     timed,
-    write_transcript,
 )
 
 DECISIONS = """
@@ -129,18 +128,3 @@ def test_the_command_and_the_real_judge(task: Task, tmp_path: Path) -> None:
     agrees = not document["not_reached"] and all(one["agrees"] for one in document["rejudged"])
     assert done.exit_code == (0 if agrees else 1)
     assert first.path.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--rerun", "--rejudge"], "--rejudge and --rerun do not go together"),
-        (["--prompts", "--quiet"], "--quiet and --prompts"),
-        (["-o", "x"], "--out goes with --rerun"),
-        (["--turn", "3"], "--turn N goes with --prompts"),
-    ],
-)
-def test_what_does_not_go_together(tmp_path: Path, words: list[str], said: str) -> None:
-    path = write_transcript(tmp_path / "t.jsonl")
-    done = CliRunner().invoke(app, ["replay", str(path), *words])
-    assert isinstance(done.exception, BadInput) and said in str(done.exception)
