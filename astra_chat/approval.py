@@ -9,17 +9,19 @@ import sys
 import tempfile
 import tomllib
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, Protocol, TextIO, TypeAlias
 
 from pydantic import Field, ValidationError
 
 from astra_chat.agents.approval import Question, Word, decision
+from astra_chat.agents.gates import Gate
 from astra_chat.agents.thread import Turn
 from astra_chat.approval_view import show_question
 from astra_chat.console import console
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.types import Value
+from astra_chat.tools.types import BuildReport, Evaluation, Value
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 
@@ -141,13 +143,30 @@ class Scripted:
 
 
 class Recorded:
-    """Decides as the human did in a recorded run."""
+    """Decides as the human did in a recorded run; where they were not asked, the run waits."""
 
     def __init__(self, path: Path) -> None:
-        self._turns = [t for t in thread(read(path).records) if t.speaker == "human"]
+        turns = thread(read(path).records)
+        self._said = [
+            (_about(before), said) for before, said in pairwise(turns) if said.speaker == "human"
+        ]
 
     def decide(self, asked: Question) -> Answer:
-        return self._turns[asked.number] if asked.number < len(self._turns) else "wait"
+        """Of the same candidate at the same gate; of several, that of the same place."""
+        same = {
+            number: said
+            for number, (about, said) in enumerate(self._said)
+            if about == (asked.gate, asked.kernel.candidate)
+        }
+        number = asked.number if asked.number in same else next(iter(same), None)
+        return "wait" if number is None else same[number]
+
+
+def _about(asked: Turn) -> tuple[Gate, str]:
+    """At which gate the human was asked, and about what."""
+    last = asked.payload
+    assert isinstance(last, BuildReport | Evaluation)
+    return "run" if isinstance(last, BuildReport) else "accept", last.candidate
 
 
 class Detached:

@@ -17,7 +17,7 @@ from astra_chat.request import Request, Wishes
 from astra_chat.resume import request_on, resumed
 from astra_chat.session import RunResult, Session
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.tasks import Task, load_task
 from astra_chat.tools.types import Case, Evaluation, Unsafe, candidate_id
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
@@ -207,6 +207,20 @@ def test_the_decisions_of_a_recorded_run_need_no_human(task: Task, tmp_path: Pat
     again = run(task, tmp_path / "again", str(first.transcript))
     assert story(again.transcript) == story(first.transcript)
     assert isinstance(approver_for(str(first.transcript)), Recorded)
+
+
+def test_a_recorded_decision_is_about_its_candidate(task: Task, tmp_path: Path) -> None:
+    """In the second run the winner does not hold, so one question fewer is asked."""
+    spec = decisions(tmp_path, "approve", "approve", "approve", "reject not this week")
+    first = run(task, tmp_path / "first", spec)
+    again = run(task, tmp_path / "again", str(first.transcript), Unsteady())
+    assert [t.payload.decision for t in human(again.transcript)] == ["approve"] * 3  # type: ignore[union-attr]
+    script = task.folder / "script" / "vector.cu"
+    script.write_text(script.read_text() + "// another\n")
+    other = load_task(task.folder)
+    judge = FixedJudge({VECTOR + "// another\n": timed(1.9)})
+    waits = run(other, tmp_path / "other", str(first.transcript), judge)
+    assert waits.summary.ended is not None and waits.summary.ended.reason == "waiting"
 
 
 def test_without_a_terminal_it_is_rejected_and_never_hangs(
