@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -141,13 +141,13 @@ class _Span:
     def warp(self) -> int:
         return self.lane % self.f.shape[1] // WARP_LANES
 
-    @property
+    @cached_property
     def place(self) -> slice:
         """In the batch's shared memory, bytes."""
-        start = int(np.broadcast_to(self.f.shared.origin, self.f.shape)[self.row, 0]) + self.shared
+        start = int(self.f.shared.origin[self.row, 0]) + self.shared
         return slice(start, start + self.size)
 
-    @property
+    @cached_property
     def words(self) -> slice:
         return slice(self.place.start // WORD, self.place.stop // WORD)
 

@@ -133,11 +133,15 @@ class Target:
         record = barriers_of(f).records.get(word)
         if state is None or record is None:
             raise self.misused(f, lane, shared.NONE)
+        self.check_known(f, record, lane)
+        return record, state
+
+    def check_known(self, f: Frame, record: Record, lane: int) -> None:
+        """Raises Fault where the lane can not know that the mbarrier is initialised."""
         row, warp = _warp_of(f, lane)
         order = ordering(f)
         if order is not None and not order.is_seen(row, warp, record.by, record.time):
             raise self.misused(f, lane, shared.UNORDERED, "race")
-        return record, state
 
 
 def target_of(code: Code, operand: Operand, generic: bool) -> Target:
@@ -276,29 +280,24 @@ class _Arrivals:
 
     def of(self, lanes: Lanes, numbers: NDArray[np.int64]) -> Any:
         """The states before: uint64 [lanes]. numbers: of arrivals, or of bytes with expect_tx."""
-        warps = lanes // WARP_LANES
-        if self._simple(int(lanes[0]), numbers):
-            record, state = self.target.record(self.f, self.word, int(lanes[0]))
-            tokens = np.uint64(state.token(record.phases)) - (np.cumsum(numbers) - numbers).astype(
-                np.uint64
-            )
-            for first in np.flatnonzero(np.diff(warps, prepend=-1)):
-                self.target.record(self.f, self.word, int(lanes[first]))
-                self._release(record, int(lanes[first]))
-            total = int(numbers.sum())
-            state.pending -= total
-            state.expected -= total if self.form.action == "arrive_drop" else 0
-            record.turn(state)
-            self.f.shared.items(SIZE)[self.word] = state.word
-            return tokens
-        return np.array(
-            [self._one(int(lane), int(n)) for lane, n in zip(lanes, numbers, strict=True)],
-            np.uint64,
-        )
+        record, state = self.target.record(self.f, self.word, int(lanes[0]))
+        if not self._simple(state, numbers):
+            each = [self._one(int(lane), int(n)) for lane, n in zip(lanes, numbers, strict=True)]
+            return np.array(each, np.uint64)
+        before = (np.cumsum(numbers) - numbers).astype(np.uint64)
+        tokens = np.uint64(state.token(record.phases)) - before
+        for first in np.flatnonzero(np.diff(lanes // WARP_LANES, prepend=-1)):
+            self.target.check_known(self.f, record, int(lanes[first]))
+            self._release(record, int(lanes[first]))
+        total = int(numbers.sum())
+        state.pending -= total
+        state.expected -= total if self.form.action == "arrive_drop" else 0
+        record.turn(state)
+        self.f.shared.items(SIZE)[self.word] = state.word
+        return tokens
 
-    def _simple(self, lane: int, numbers: NDArray[np.int64]) -> bool:
+    def _simple(self, state: State, numbers: NDArray[np.int64]) -> bool:
         """Plain arrivals, of which the last may end the phase."""
-        _, state = self.target.record(self.f, self.word, lane)
         plain = not (self.form.expects or self.form.no_complete)
         return plain and bool((numbers > 0).all()) and int(numbers.sum()) <= state.pending
 

@@ -101,7 +101,7 @@ class OrderedRaces(RaceCheck):
         return np.full(count, row), np.full(count, thread // WARP_LANES)
 
     def _origin(self, f: Frame, lane: int) -> int:
-        return int(np.broadcast_to(f.shared.origin, f.shape).reshape(-1)[lane])
+        return int(f.shared.origin[lane // self._threads, 0])
 
     def granules(self, start: int, end: int) -> slice:
         """Of bytes `start` to `end` of the batch's shared memory."""
@@ -187,7 +187,8 @@ class OrderedRaces(RaceCheck):
         found = np.full(granules.size, -1, np.int64)
         since, masks = self._since[granules], self._readers[granules]
         fresh = (since >= self._base[rows]) & (masks != 0)
-        for other in range(self._seen.shape[1]):
+        readers = int(np.bitwise_or.reduce(masks))
+        for other in [bit for bit in range(self._seen.shape[1]) if readers >> bit & 1]:
             there = (masks >> np.uint32(other) & np.uint32(1)).astype(np.bool_)
             late = there & fresh & (warps != other) & (self._seen[rows, warps, other] < since)
             found[late] = other * WARP_LANES

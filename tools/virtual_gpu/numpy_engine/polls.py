@@ -160,9 +160,11 @@ class Polls:
         order = ordering(f)
         if order is None or waiting.poll.relaxed:
             return
-        warps = waiting.lanes // WARP_LANES
-        keys = np.stack([warps, waiting.words, waiting.parities], axis=1)[over]
-        for warp, word, parity in np.unique(keys, axis=0).tolist():
+        words = f.shared.data.size // SIZE
+        keys = ((waiting.lanes // WARP_LANES * words + waiting.words) * 2 + waiting.parities)[over]
+        for key in np.unique(keys[np.flatnonzero(np.diff(keys, prepend=-1))]).tolist():
+            place, parity = divmod(key, 2)
+            warp, word = divmod(place, words)
             row = warp * WARP_LANES // f.shape[1]
             clock = barriers_of(f).records[word].over[parity]
             if clock is not None:
