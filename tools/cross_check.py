@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from astra_chat.tools.agreement import doubt, in_short
 from astra_chat.tools.build import Build
@@ -25,7 +24,7 @@ from astra_chat.tools.profile import HOW_TO_PERMIT, NOT_PERMITTED, ncu_command, 
 from astra_chat.tools.runner import Runner
 from astra_chat.tools.time import TimedCase
 from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, TimedOut, Wrong
-from astra_chat.tools.watched import Watched, prepare_watched, watched
+from astra_chat.tools.watched import Watched, watched
 
 CHILD = "astra_chat.tools.children.cuda_profiled"
 TIMEOUT_S = 120.0
@@ -86,13 +85,6 @@ def cross_check(
             return Implausible(case=time.case, median_us=time.median_us, why=why), ""
         together[index] = replace(timed[index], time=time)
     return together, in_short(case.time for case in together)
-
-
-def prepare_cross_check(runner: Runner, candidate: Build, baseline: Build, inputs: Path) -> None:
-    """Start what `cross_check` will ask, where it can be; see `prepare_watched`."""
-    with suppress(EnvironmentLack):
-        for build in (baseline, candidate):
-            prepare_watched(runner, build, ncu_command([TIME]), inputs, CHILD)
 
 
 def ends(sizes: Sequence[int]) -> list[int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from astra_chat.tools.audit import audit
 from astra_chat.tools.build import Build, build_all
 from astra_chat.tools.checker import Checker
-from astra_chat.tools.cross_check import cross_check, prepare_cross_check
+from astra_chat.tools.cross_check import cross_check
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.guard import guard
 from astra_chat.tools.mutation.scores import CaseScores
@@ -18,7 +18,6 @@ from astra_chat.tools.process import Stop
 from astra_chat.tools.profile import (
     counted,
     counted_report,
-    prepare_profile,
     profile_cuda,
     profile_virtual,
     unprofiled,
@@ -149,8 +148,6 @@ class Judge:
         built = self._built(source, steps, timed=[case for case, _ in weighted])
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
-        if fresh_seeds and self.device.kind == "cuda":
-            prepare_cross_check(self._runner, built, self._baseline_build(), self._oracle.inputs)
         correct = self._checked(built, extra_cases, steps)
         if not isinstance(correct, Correct):
             return self._evaluation(source, correct, steps, built)
@@ -273,8 +270,6 @@ class Judge:
         self._runner.prepare(built, "check", inputs)
         if to_time:
             self._runner.prepare(built, "time", inputs, baseline)
-        if to_time and self.device.kind == "cuda":
-            prepare_profile(self._runner, built, inputs)
 
     def _baseline_build(self) -> Build:
         baseline = build_all(self.task, [self.baseline], self.device, self._stop)[0]

@@ -192,7 +192,7 @@ class Reporter:
     """The child's end of the private pipe."""
 
     def __init__(self) -> None:
-        envelope = json.loads(sys.stdin.buffer.readline())
+        envelope = json.loads(sys.stdin.buffer.read())
         self.request: dict[str, Any] = envelope["request"]
         self._nonce, self.pipe = envelope["nonce"], int(envelope["fd"])
         sys.excepthook = self._broken

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from astra_chat.tools import metrics as m
@@ -19,7 +17,7 @@ from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.toolkit import find_tool
 from astra_chat.tools.types import AnyTime, Metric, Profile, TimedOut
 from astra_chat.tools.virtual_gpu.specs import spec
-from astra_chat.tools.watched import prepare_watched, run_watched
+from astra_chat.tools.watched import run_watched
 
 NCU_TIMEOUT_S = 120.0
 NOT_PERMITTED = "ERR_NVGPUCTRPERM"
@@ -48,12 +46,6 @@ def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedO
         said = (seen.log + seen.output)[-400:]
         raise EnvironmentLack(f"Nsight Compute recorded no kernel: {said}")
     return _read_ncu(runner, truth, metrics, kernels)
-
-
-def prepare_profile(runner: Runner, build: Build, inputs: Path) -> None:
-    """Start what `profile_cuda` will ask, where it can be; see `prepare_watched`."""
-    with suppress(EnvironmentLack):
-        prepare_watched(runner, build, ncu_command(m.ASKED), inputs)
 
 
 def ncu_command(metrics: Sequence[str]) -> list[str]:

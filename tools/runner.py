@@ -25,7 +25,6 @@ from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import Crashed, Device, How, StepName, TimedOut, Unsafe, Unsupported
 from astra_chat.tools.virtual_gpu.types import Engine
-from astra_chat.tools.waiting import Waiting
 
 Mode = Literal["check", "time", "profile"]
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
@@ -109,8 +108,6 @@ class Runner:
     """Of timing on a GPU, for measurements of the judge itself; None: as few as suffice."""
     on_wait: Callable[[StepName, str], None] = lambda *_: None
     """Called with a step and who holds the GPU, while that step waits for it."""
-    tools: dict[tuple[Path, tuple[str, ...]], Waiting] = field(default_factory=dict)
-    """Started for calls that are to come: by the library, and what is called (tools/watched.py)."""
     _early: dict[tuple[Path, Mode], _Process] = field(default_factory=dict)
     _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
     """Of the C engine, by PTX file."""
@@ -125,15 +122,13 @@ class Runner:
         """
         if self.device.kind == "cuda" and (build.library, mode) not in self._early:
             scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
-            walls = self.early_walls(build, inputs, scratch, baseline)
+            walls = self._walls(build, baseline, (inputs,), scratch)
             self._early[build.library, mode] = _Process(self._worker(walls), scratch)
 
     def dismiss(self) -> None:
         """End the processes that were prepared and not used."""
         while self._early:
             self._early.popitem()[1].close()
-        while self.tools:
-            self.tools.popitem()[1].close()
 
     @contextmanager
     def leased(self, step: StepName, *, alone: bool) -> Iterator[None]:
@@ -219,11 +214,13 @@ class Runner:
     def _worker(self, walls: Walls) -> Worker:
         return Worker(f"astra_chat.tools.children.{self.device.kind}", walls=walls)
 
+    @contextmanager
     def request(
-        self, build: Build, truths: Sequence[Truth], mode: Mode, scratch: Path
-    ) -> tuple[dict[str, Any], list[Path]]:
-        """The request of a run, and a folder for each case's results."""
-        return self._asked(build, truths, mode, None, None, scratch)
+        self, build: Build, truths: Sequence[Truth], mode: Mode
+    ) -> Iterator[tuple[dict[str, Any], list[Path]]]:
+        """The request of a run, and a scratch folder for each case's results."""
+        with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
+            yield self._asked(build, truths, mode, None, None, Path(scratch))
 
     def _asked(
         self,
@@ -294,12 +291,6 @@ class Runner:
         """What a runner may reach: inputs but no expected outputs, builds, a scratch folder."""
         inputs = tuple(t.input_path(arg) for t in truths for arg in self.task.args if arg.read)
         return self._walls(build, baseline, inputs, folders[0].parent)
-
-    def early_walls(
-        self, build: Build, inputs: Path, scratch: Path, baseline: Build | None = None
-    ) -> Walls:
-        """The same before it is known which inputs: they will lie in this folder."""
-        return self._walls(build, baseline, (inputs,), scratch)
 
     def _walls(
         self, build: Build, baseline: Build | None, inputs: Sequence[Path], scratch: Path

@@ -1,16 +1,17 @@
 """Calls of a candidate under a tool of NVIDIA's: Nsight Compute or Compute Sanitizer.
 
-The tool stands between us and the runner, so there is no private pipe: the request is a line on a
-pipe with a name, and what the tool saw lies in its log. What a candidate prints is neither. The
-walls are a runner's, but for the socket through which the tool talks to the process that it
-watches, and root's privileges, which performance counters need.
+The tool stands between us and the runner, so there is no private pipe: the request lies in a file,
+what the tool saw in its log. What a candidate prints is neither. The walls are a runner's, but for
+the socket through which the tool talks to the process that it watches, and root's privileges, which
+performance counters need.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,14 +19,11 @@ from typing import Any, Literal
 
 from astra_chat.tools.build import Build
 from astra_chat.tools.oracle import Truth
-from astra_chat.tools.process import StepMemory, StepTimeout
+from astra_chat.tools.process import StepMemory, StepTimeout, run_limited
 from astra_chat.tools.runner import CaseRun, Runner
-from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.types import TimedOut
-from astra_chat.tools.waiting import Waiting
 
 CHILD = "astra_chat.tools.children.cuda_once"
-LOG = "log"
 
 
 @dataclass(frozen=True)
@@ -77,65 +75,33 @@ def watched(
 
     Raises Cancelled.
     """
-    tool = runner.tools.pop((build.library, (*command, child)), None) or _started(
-        runner, build, command, child,
-        lambda scratch: runner.walls(build, truths, [scratch / "0"]),
-    )  # fmt: skip
-    try:
-        request, folders = runner.request(build, truths, "profile", tool.folder)
+    program = Path(command[0])
+    with (
+        tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
+        runner.request(build, truths, "profile") as (request, folders),
+    ):
+        scratch = Path(folder)
+        log, asked = scratch / "log", scratch / "request.json"
         envelope = {"fd": -1, "nonce": "", "request": request | dict(more or {})}
+        asked.write_text(json.dumps(envelope))
+        started = [*command, "--log-file", str(log), sys.executable, "-m", child]
+        walls = runner.walls(build, truths, folders)
+        walls = replace(
+            walls, network=True, privileges=True, write=(scratch, *walls.write),
+            read=(*walls.read, program.resolve().parent.parent),
+        )  # fmt: skip
         try:
             with runner.leased(step, alone=alone):
-                end = tool.ask(json.dumps(envelope), timeout_s, runner.stop)
+                end = run_limited(
+                    ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *started],
+                    timeout_s=timeout_s, walls=walls, cwd=scratch, stop=runner.stop,
+                )  # fmt: skip
         except (StepMemory, StepTimeout):
             yield TimedOut(step=step, limit_s=timeout_s)
             return
-        log = tool.folder / LOG
         text = log.read_text(errors="replace") if log.is_file() else end.output
         runs = (
             CaseRun(truth, left, {}, call["pattern"])
             for truth, left, call in zip(truths, folders, request["calls"], strict=True)
         )
         yield Watched(text, end.output, tuple(runs))
-    finally:
-        tool.close()
-
-
-def prepare_watched(
-    runner: Runner, build: Build, command: Sequence[str], inputs: Path, child: str = CHILD
-) -> None:
-    """Start a tool and its child, so that they load meanwhile; `Runner.dismiss` ends it if unused.
-
-    The child touches no GPU and no candidate before it is asked. `inputs` is the folder in which
-    the inputs will lie.
-    """
-    key = (build.library, (*command, child))
-    if key not in runner.tools:
-        runner.tools[key] = _started(
-            runner, build, command, child,
-            lambda scratch: runner.early_walls(build, inputs, scratch),
-        )  # fmt: skip
-
-
-def _started(
-    runner: Runner,
-    build: Build,
-    command: Sequence[str],
-    child: str,
-    walls_of: Callable[[Path], Walls],
-) -> Waiting:
-    program = Path(command[0])
-
-    def walls(scratch: Path) -> Walls:
-        found = walls_of(scratch)
-        return replace(
-            found, network=True, privileges=True,
-            read=(*found.read, program.resolve().parent.parent),
-        )  # fmt: skip
-
-    return Waiting(
-        lambda scratch: [
-            *command, "--log-file", str(scratch / LOG), sys.executable, "-m", child
-        ],
-        walls,
-    )  # fmt: skip

@@ -124,18 +124,17 @@ def test_profile_and_time_run_the_same_file() -> None:
 
 def test_a_runner_cannot_change_what_was_built(
     request_of_a_run: tuple[str, list[str]],
-    tmp_path: Path,
 ) -> None:
     built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
     assert isinstance(built, Build)
     oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
     truths = oracle.truths([ROW_SUM.check[0]], Stop())
-    request, folders = runner.request(built, truths, "check", tmp_path)
-    walls = runner.walls(built, truths, folders)
-    order = json.loads(walls.order())
-    assert request["library"].startswith(str(built.folder))
-    assert str(built.folder) in order["read"]
-    assert not any(str(built.folder).startswith(path) for path in order["write"])
+    with runner.request(built, truths, "check") as (request, folders):
+        walls = runner.walls(built, truths, folders)
+        order = json.loads(walls.order())
+        assert request["library"].startswith(str(built.folder))
+        assert str(built.folder) in order["read"]
+        assert not any(str(built.folder).startswith(path) for path in order["write"])
     oracle.close()
 
 

@@ -19,7 +19,7 @@ from astra_chat.tools.watched import Watched, run_watched
 TASK = load_task(Path(__file__).parents[1] / "attacks" / "tasks" / "row_sum")
 TOOL = """
 import sys
-request, log = sys.stdin.readline(), sys.argv[sys.argv.index("--log-file") + 1]
+request, log = sys.stdin.read(), sys.argv[sys.argv.index("--log-file") + 1]
 print("said by", sys.argv[-1])
 {body}
 """
