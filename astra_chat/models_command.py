@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
+
+SCHEMA = "astra-chat/models/1"
 
 models_app = typer.Typer(help="The models that play the roles.", no_args_is_help=True)
 
@@ -27,12 +31,16 @@ def check(
     base_url: Annotated[
         str | None, typer.Option(help="A server that speaks OpenAI's protocol: http://...")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """Ask every role's model one small question, and say what came."""
     from astra_chat.models.trial import open_live, try_all
 
     found = asyncio.run(try_all(open_live(models, base_url)))
-    for trial in found:
+    if as_json:
+        trials = [{**asdict(trial), "ok": trial.exit_code == 0} for trial in found]
+        print(json.dumps({"schema": SCHEMA, "trials": trials}, indent=2))
+    for trial in () if as_json else found:
         mark = "ok" if trial.exit_code == 0 else "failed"
         print(f"{trial.role:<9} {trial.model}: {mark}: {trial.words}")
     if worst := max(trial.exit_code for trial in found):

@@ -94,6 +94,17 @@ def test_waiting_for_a_busy_server_is_said(level: str, lines: int) -> None:
     assert done.stderr.startswith(busy if lines else "")
 
 
+def test_trials_as_one_document() -> None:
+    models = "openai:o4-mini,selector=openai:chooser,coder=openai:gone"
+    answers = ANSWERS | {"gone": failed(404, "no model called gone")}
+    with serving(lambda asked: answers[asked.body["model"]]) as server:
+        done = command("models", "check", "--models", models, "--base-url", server.url, "--json")
+    document = json.loads(done.stdout)
+    assert done.returncode == 2 and document["schema"] == "astra-chat/models/1"
+    ok = {trial["role"]: trial["ok"] for trial in document["trials"]}
+    assert ok == dict.fromkeys(ok, True) | {"coder": False} and len(ok) == 6
+
+
 def test_only_live_models_can_be_tried() -> None:
     done = command("models", "check", "--models", "scripted")
     assert done.returncode == 2 and "only live models can be tried" in done.stderr
