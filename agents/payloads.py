@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from pydantic import Field
@@ -112,7 +113,11 @@ class Kernel(Value):
 
     @property
     def candidate(self) -> str:
-        return candidate_id(self.source)
+        return _name(self.source)
+
+
+_name = lru_cache(maxsize=1024)(candidate_id)
+"""Every turn asks for the names of all kernels before it, and a hash takes a while."""
 
 
 class Edit(Value):
