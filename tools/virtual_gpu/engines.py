@@ -13,6 +13,7 @@ from astra_chat.tools.virtual_gpu.c_engine.build import (
     ensure_library,
     start_plainly,
 )
+from astra_chat.tools.virtual_gpu.crossings import crossings_of
 from astra_chat.tools.virtual_gpu.meanwhile import Compiling, run_meanwhile
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.parts import Parts
@@ -62,11 +63,12 @@ class Engines:
         parts: the launches before it of which only a sample ran.
         """
         reference = numpy_engine.translate(module, launch.kernel)
+        crossings = crossings_of(reference.reach, launch, memory, addresses)
 
         def on_numpy(blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
             return numpy_engine.run(
                 reference, launch, memory, blocks=blocks, module_globals=addresses,
-                counters=counting, prints=self._prints,
+                counters=counting, prints=self._prints, crossings=crossings,
             )  # fmt: skip
 
         def on_c(
@@ -74,7 +76,7 @@ class Engines:
         ) -> LaunchReport:
             return c_engine.run(
                 program, launch, memory, blocks=blocks, module_globals=addresses,
-                counters=counting, prints=self._prints,
+                counters=counting, prints=self._prints, crossings=crossings,
             )  # fmt: skip
 
         small = numpy_engine.count(reference) <= C_LARGEST_KERNEL

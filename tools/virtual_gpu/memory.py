@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from astra_chat.tools.virtual_gpu.crossings import Cells
 
 Bytes = NDArray[np.uint8]
 Items = NDArray[Any]
@@ -50,6 +53,8 @@ class Buffer:
     data: Bytes
     written: NDArray[np.bool_] | None = None
     """Which bytes were stored to since tracking began; None while it is off."""
+    cells: Cells | None = None
+    """Of the check for races between blocks, while a launch runs that may store here."""
     fresh: bool = False
     """Nobody had written to it when tracking began."""
     _views: dict[int, tuple[Items, int]] = field(default_factory=dict)

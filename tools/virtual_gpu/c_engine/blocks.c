@@ -242,6 +242,8 @@ struct team {
   const struct launch *launch;
   atomic_uint_fast64_t next, stop_at; /* positions among the launch's blocks */
   pthread_mutex_t lock;
+  uint64_t claims;
+  uint32_t crossed;
 };
 
 static void *wide(size_t bytes) {
@@ -337,15 +339,18 @@ static void *worker(void *argument) {
   add_up(team->launch, k);
   hand_over_prints(k);
   hand_over_unset(k);
+  team->claims += k->claims, team->crossed |= k->crossed;
   pthread_mutex_unlock(&team->lock);
   tear_down(k);
   free(k);
   return NULL;
 }
 
-/* Runs the blocks; returns whether a fault was noted. */
+/* Runs the blocks; returns 1 where a fault was noted, 2 where blocks met and one worker has to see who. */
 int run_launch(const struct launch *launch) {
   struct team team = {.launch = launch, .lock = PTHREAD_MUTEX_INITIALIZER};
+  int pairs = 0;
+  const uint64_t taken = launch->again ? crossing_taken(launch, &pairs) : 0;
   atomic_init(&team.next, 0);
   atomic_init(&team.stop_at, UINT64_MAX);
   uint32_t others = launch->workers > 1 ? launch->workers - 1 : 0, started = 0;
@@ -353,5 +358,7 @@ int run_launch(const struct launch *launch) {
   while (started < others && !pthread_create(&threads[started], NULL, worker, &team)) started++;
   worker(&team);
   for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
-  return launch->fault->kind != NONE;
+  if (launch->fault->kind != NONE) return 1;
+  const int coarse = launch->watched && !launch->precise;
+  return coarse && (team.crossed || crossing_taken(launch, &pairs) != taken + team.claims || pairs) ? 2 : 0;
 }

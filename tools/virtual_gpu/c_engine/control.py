@@ -92,7 +92,7 @@ def _barrier(code: Code, target: int) -> Sequence[Step]:
 
 @family("membar")
 def membar(code: Code) -> None:
-    code.option("cta", "gl", "gpu", "sys")
+    _fence(code, code.option("cta", "gl", "gpu", "sys"))
 
 
 @family("fence")
@@ -106,7 +106,12 @@ def fence(code: Code) -> None:
         code.option("cluster")
         return
     code.ignore("sc", "acq_rel", "acquire", "release")
-    code.option("cta", "cluster", "gpu", "sys")
+    _fence(code, code.option("cta", "cluster", "gpu", "sys"))
+
+
+def _fence(code: Code, scope: str) -> None:
+    if scope not in ("cta", "cluster"):
+        code.warp(f"block_fence(w, {code.active()});")
 
 
 @family("griddepcontrol")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from astra_chat.tools.virtual_gpu.bulk_copies import BAD_SIZE, FLYING, STILL_READ
 from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
+from astra_chat.tools.virtual_gpu.crossings import Crossings
 from astra_chat.tools.virtual_gpu.mbarriers import MISUSES, UNORDERED, in_vain
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
@@ -19,7 +20,7 @@ _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
     "missing_wait", "mbarrier", "race", "race", "missing_wait", "missing_wait", "missing_wait",
-    "misaligned", "timeout",
+    "misaligned", "timeout", "race",
 )  # fmt: skip
 """By enum fault_kind."""
 (
@@ -40,6 +41,7 @@ _KINDS = (
 _MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNSEEN, _BULK, _STILL_READ, _SIZE, _IN_VAIN = range(
     13, 21
 )
+_CROSSING = 21
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
@@ -51,7 +53,12 @@ _RACE_VERBS: tuple[Verb, ...] = ("read", "wrote", "at once")
 
 
 def fault_of(
-    program: Program, launch: Launch, memory: Memory, found: layout.Fault, budget: int
+    program: Program,
+    launch: Launch,
+    memory: Memory,
+    found: layout.Fault,
+    budget: int,
+    crossings: Crossings | None = None,
 ) -> Fault:
     instruction = program.instructions[found.instruction]
     thread = found.warp * WARP_LANES + found.lane
@@ -63,7 +70,11 @@ def fault_of(
     where.append(f"PTX line {instruction.line}: {instruction.text}")
     return Fault(
         _KINDS[found.kind],
-        _message(program, launch, memory, found, instruction, budget),
+        crossings.words(
+            _verb(found), found.detail[3], found.address, found.other, bool(found.detail[0])
+        )
+        if found.kind == _CROSSING and crossings is not None
+        else _message(program, launch, memory, found, instruction, budget),
         cuda_error=_ERRORS.get(found.kind, machine.LAUNCH_FAILURE),
         where=", ".join(where),
     )

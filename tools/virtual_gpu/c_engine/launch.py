@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.faults import fault_of, unset_of
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
+from astra_chat.tools.virtual_gpu.crossings import Crossings, crossings_of
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
 from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, shared_limit
@@ -23,6 +24,8 @@ from astra_chat.tools.virtual_gpu.unset import first_of_each
 
 BUDGET_SHARE = 256
 """A batch of the NumPy engine has at least so many warps: what runs there runs here."""
+_MET = 2
+"""Of run_launch: blocks met, of which several workers can not tell which was first."""
 _libraries: dict[str, ctypes.CDLL] = {}
 
 
@@ -38,17 +41,21 @@ def run(
     prints: bool = False,
     races: bool = True,
     workers: int | None = None,
+    crossings: Crossings | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     instruction_budget: of single threads, as for a batch of the NumPy engine; here a warp may issue
     a BUDGET_SHARE-th of it before it counts as an endless loop. Without
-    `races` the race check of shared memory is left out; bounds and alignment are always checked.
+    `races` the race checks are left out; bounds and alignment are always checked.
+    crossings: of the launch, where other parts of it run elsewhere.
     workers: threads of the host; None means one for each core that this process may use.
     Raises Fault where a GPU or its sanitizer would stop, KeyError for a variable of the module
     without an address, EnvironmentLack where the kernel can not be compiled.
     """
     library = _load(program)
+    if races and crossings is None:
+        crossings = crossings_of(program.reference.reach, launch, memory, module_globals or {})
     chosen = np.ascontiguousarray(blocks_of(launch, blocks))
     table = _Buffers(memory, counters)
     symbols = np.array([(module_globals or {})[name] for name in program.symbols], np.uint64)
@@ -76,13 +83,43 @@ def run(
         unset=ctypes.addressof(unset), visits=visits.ctypes.data if counters else None,
         counters=ctypes.addressof(tally), fault=ctypes.addressof(fault),
     )  # fmt: skip
-    failed = library.run_launch(ctypes.byref(request))
+    failed = _watching(library, program, request, crossings, table)
     said = _prints(library, printed, printed_bytes.value)
     if failed:
-        raise fault_of(program, launch, memory, fault, request.budget)
+        raise fault_of(program, launch, memory, fault, request.budget, crossings)
     found = _counters(program, visits, tally, table) if counters else Counters()
     met = [unset_of(program, launch, memory, each) for each in unset if each.block >= 0]
     return LaunchReport(launch, int(chosen.size), found, said, unset=first_of_each(met))
+
+
+def _watching(
+    library: ctypes.CDLL,
+    program: Program,
+    request: layout.Launch,
+    crossings: Crossings | None,
+    table: _Buffers,
+) -> bool:
+    """Runs the launch; by one worker again where blocks seem to have met. Whether it failed."""
+    if crossings is None:
+        return bool(library.run_launch(ctypes.byref(request)))
+    numbers = np.array([crossings.number(i) for i in program.instructions] or [0], np.uint32)
+    request.site_numbers = numbers.ctypes.data
+    request.states = crossings.states.ctypes.data if crossings.states.size else None
+    request.watched, request.again = 1, crossings.used
+    request.site_bits = crossings.site_bits
+    # What atomic operations did can not be undone: such kernels run precisely at once.
+    request.precise = program.serial
+    table.watch(crossings, precise=program.serial)
+    undo = crossings.snapshot() if not program.serial else None
+    end = library.run_launch(ctypes.byref(request))
+    if end == _MET and undo is not None:
+        undo()
+        request.workers = request.precise = 1
+        request.visits = request.printed = None
+        table.watch(crossings, precise=True)
+        end = library.run_launch(ctypes.byref(request))
+    crossings.used = True
+    return bool(end)
 
 
 def _prints(library: ctypes.CDLL, at: ctypes.c_void_p, nbytes: int) -> tuple[Print, ...]:
@@ -125,6 +162,15 @@ class _Buffers:
                 self.stored.append(np.zeros(sectors, np.bool_))
                 row.loaded = self.loaded[-1].ctypes.data
                 row.stored = self.stored[-1].ctypes.data
+
+    def watch(self, crossings: Crossings, *, precise: bool) -> None:
+        """Gives buffers the cells of the check for races between blocks."""
+        cells = crossings.fine() if precise else crossings.coarse()
+        for row in self.rows:
+            if row.address in cells:
+                mine = cells[row.address]
+                row.writers, row.cell_bits = mine.writers.ctypes.data, mine.bits
+                row.readers = None if mine.readers is None else mine.readers.ctypes.data
 
 
 def _counters(

@@ -11,7 +11,8 @@ from astra_chat.tools.virtual_gpu.types import PRINT_BYTES
 class Buffer(ctypes.Structure):
     _fields_ = [
         ("address", c_uint64), ("end", c_uint64),
-        ("written", c_void_p), ("loaded", c_void_p), ("stored", c_void_p), ("fresh", c_uint64),
+        ("written", c_void_p), ("loaded", c_void_p), ("stored", c_void_p),
+        ("writers", c_void_p), ("readers", c_void_p), ("cell_bits", c_uint64), ("fresh", c_uint64),
     ]  # fmt: skip
 
 
@@ -107,5 +108,8 @@ class Launch(ctypes.Structure):
             "workers",
         )),
         ("printed", c_void_p), ("printed_bytes", c_void_p),
-        ("unset", c_void_p), ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
+        ("unset", c_void_p), ("states", c_void_p), ("site_numbers", c_void_p),
+        ("watched", c_uint64),
+        *((name, c_uint32) for name in ("site_bits", "precise", "again")),
+        ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
     ]  # fmt: skip

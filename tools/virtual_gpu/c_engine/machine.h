@@ -33,6 +33,8 @@ struct worker {
   struct mbarriers *mbarriers;
   uint8_t *filled; /* by byte of shared memory: has a store been there? */
   struct unset *unset; /* by site */
+  uint64_t claims;     /* cells of crossings.c that it took */
+  uint32_t crossed;    /* blocks met */
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits;
   uint32_t **touched; /* by buffer and sector: the thread block that last read it, as a number from 1 */
@@ -77,6 +79,18 @@ void shared_places(struct warp *w, const struct site *site, const uint64_t *addr
 int holds_span(const struct warp *w, uint64_t address, uint64_t size);
 void count_span(struct warp *w, const struct site *site, uint64_t address, uint64_t size);
 const struct buffer *find_buffer(const struct launch *launch, uint64_t address);
+void block_synchronise(struct warp *w, const struct site *site, uint32_t m);
+void crossing_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+                   uint32_t m);
+void crossing_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+                    uint32_t m, const uint8_t *values);
+void crossing_span_read(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
+                        uint64_t bytes);
+void crossing_span_write(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
+                         uint64_t bytes);
+void crossing_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+                     uint32_t m);
+uint64_t crossing_taken(const struct launch *launch, int *pairs);
 void check_set(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
 void check_filled(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void fill(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);

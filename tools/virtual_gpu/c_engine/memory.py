@@ -90,8 +90,10 @@ def _form(code: Code, operand: Operand) -> _Form:
 def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = False) -> str:
     """blind: an atomic operation that does not look at what it replaces."""
     number = len(code.unit.sites)
+    releases = bool({"release", "acq_rel"}.intersection(code.instruction.modifiers))
     code.unit.sites.append(
-        f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}}}"
+        f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}, "
+        f"{int(releases)}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
 

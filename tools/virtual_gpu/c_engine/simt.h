@@ -16,12 +16,14 @@ enum space { GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONSTANT };
 enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
-                  UNSEEN_COPY, UNARRIVED_BULK, STILL_READ, BAD_SIZE, IN_VAIN };
+                  UNSEEN_COPY, UNARRIVED_BULK, STILL_READ, BAD_SIZE, IN_VAIN, CROSSING };
 
 struct buffer {
   uint64_t address, end;
   uint8_t *written;         /* one byte for each byte, or null */
   uint8_t *loaded, *stored; /* one byte for each sector, or null */
+  uint32_t *writers, *readers; /* cells of crossings.c, or null */
+  uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
   uint64_t fresh;           /* what is not `written` nobody has written */
 };
 /* A read of what nobody wrote; block: linear, or -1 for none. */
@@ -42,7 +44,7 @@ struct counters {
       longest_cycles, longest_loads, longest_rounds, fresh_rounds, atomic_turns, hottest_turns, float_turns;
 };
 struct mix { uint32_t instructions, cycles, loads, rounds, head, only_leaves, instruction; };
-struct site { uint32_t instruction, number; uint8_t size, writes, ordered, blind; };
+struct site { uint32_t instruction, number; uint8_t size, writes, ordered, blind, releases; };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
 struct poll { uint32_t instruction, target; uint8_t relaxed, parity; };
 
@@ -64,6 +66,12 @@ struct launch {
   uint8_t **printed;       /* records of struct print, one behind the other: to be freed; null: drop them */
   uint64_t *printed_bytes;
   struct unset *unset; /* by site */
+  uint8_t *states;     /* by block: fences and atomic operations, for the check between blocks; or null */
+  const uint32_t *site_numbers; /* of that check, by instruction */
+  uint64_t watched;    /* some buffers have cells */
+  uint32_t site_bits;
+  uint32_t precise; /* one worker: faults where blocks meet */
+  uint32_t again;   /* an earlier part of the launch may have taken cells */
   uint64_t *visits; /* by basic block: warps that entered it; null: no counters */
   struct counters *counters;
   struct fault *fault;
@@ -180,6 +188,7 @@ double sqrt_directed(double a, int mode);
 double s64_directed(int64_t a, int mode);
 double u64_directed(uint64_t a, int mode);
 double fma_directed(double a, double b, double c, int mode);
+void block_fence(struct warp *w, uint32_t m);
 void together(struct warp *w, uint32_t instruction, uint32_t m);
 void meet(struct warp *w, uint32_t m);
 void take_matrix(const void *lines, int matrix, int transposed, uint32_t *out);

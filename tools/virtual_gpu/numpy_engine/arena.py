@@ -40,6 +40,11 @@ class Site:
     """An atomic operation on floats."""
 
     @property
+    def releases(self) -> bool:
+        """What came before is visible to whoever sees it."""
+        return bool({"release", "acq_rel"}.intersection(self.instruction.modifiers))
+
+    @property
     def verb(self) -> str:
         return "write" if self.writes else "read"
 

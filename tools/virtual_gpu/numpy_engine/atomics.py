@@ -20,6 +20,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
     spread,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
+from astra_chat.tools.virtual_gpu.numpy_engine.crossing import synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import HALVES, Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
@@ -140,6 +141,9 @@ def _targets(
 def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active) -> None:
     if not site.blind:
         note_unset_global(f, site, region, addresses, lanes)
+    synchronise(f, site, lanes)
+    if touched := touch(f, site, region, addresses, lanes):
+        touched.update()
     region.buffer.mark_written(site.size, region.index)
     if f.tally is not None:
         f.tally.touch(site, region, addresses)

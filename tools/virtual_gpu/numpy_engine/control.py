@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from astra_chat.tools.virtual_gpu.numpy_engine import crossing
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import WINDOWS, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
@@ -18,8 +19,7 @@ def _nothing(f: Frame) -> None:
 
 @family("membar")
 def membar(code: Code) -> Step:
-    code.option("cta", "gl", "gpu", "sys")
-    return _nothing
+    return _fence(code, code.option("cta", "gl", "gpu", "sys"))
 
 
 @family("fence")
@@ -34,8 +34,15 @@ def fence(code: Code) -> Step:
         code.option("cluster")
         return _nothing
     code.ignore("sc", "acq_rel", "acquire", "release")
-    code.option("cta", "cluster", "gpu", "sys")
-    return _nothing
+    return _fence(code, code.option("cta", "cluster", "gpu", "sys"))
+
+
+def _fence(code: Code, scope: str) -> Step:
+    """Accesses are in order here; who sees what lies before one the race check wants to know."""
+    if scope in ("cta", "cluster"):
+        return _nothing
+    active_lanes = code.active
+    return lambda f: crossing.fence(f, active_lanes(f))
 
 
 @family("griddepcontrol")

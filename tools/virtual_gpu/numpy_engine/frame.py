@@ -20,6 +20,7 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch, 
 from astra_chat.tools.virtual_gpu.unset import unset_read
 
 if TYPE_CHECKING:
+    from astra_chat.tools.virtual_gpu.crossings import Crossings
     from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena
     from astra_chat.tools.virtual_gpu.numpy_engine.bulk import BulkGroups
     from astra_chat.tools.virtual_gpu.numpy_engine.copies import CopyQueue
@@ -75,6 +76,8 @@ class Frame:
     """Instructions issued so far: what the budget counts."""
     prints: list[Print] | None = None
     """What the kernel printed; None: nobody wants to know."""
+    crossings: Crossings | None = None
+    """The check for races between blocks."""
     unset: dict[int, Unset] = field(default_factory=dict)
     """Reads of memory that nobody wrote, by PTX line."""
     copies: CopyQueue | None = None

@@ -19,6 +19,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
     spread,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, Write, family
+from astra_chat.tools.virtual_gpu.numpy_engine.crossing import claim_rows, synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.syntax import Address, Operand, Register, Symbol, Vector
@@ -153,11 +154,15 @@ def fetch_global(
     tally = f.tally if counted else None
     if tally is not None:
         tally.global_access(site, address, active)
+    if site.ordered:
+        synchronise(f, site, active)
     uniform = address.size == 1
     addresses = address.reshape(-1) if uniform else select(address, active, f.shape)
     values = None
     for region in global_regions(f, site, addresses, active):
         note_unset_global(f, site, region, addresses, active)
+        if not site.ordered and (touched := touch(f, site, region, addresses, active)):
+            touched.read()
         part = region.items.take(region.index)
         if tally is not None:
             tally.touch(site, region, addresses)
@@ -271,10 +276,17 @@ def putter(space: str, site: Site) -> Put:
 def put_global(f: Frame, site: Site, address: Array, values: Array, active: Active) -> None:
     if f.tally is not None:
         f.tally.global_access(site, address, active)
+    if site.ordered:
+        synchronise(f, site, active)
     addresses = select(address, active, f.shape)
     for region in global_regions(f, site, addresses, active):
         chosen = values if region.chosen is None else values[region.chosen]
+        plain = site.ordered or claim_rows(f, site, region, active, chosen)
+        touched = None if plain else touch(f, site, region, addresses, active)
+        before = None if touched is None else region.items.take(region.index)
         region.items[region.index] = chosen
+        if touched is not None and before is not None:
+            touched.write(before, chosen, region.items.take(region.index))
         region.buffer.mark_written(site.size, region.index)
         if f.tally is not None:
             f.tally.touch(site, region, addresses)

@@ -26,6 +26,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_
 from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, translate_poll
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.ptx import shared_layout
+from astra_chat.tools.virtual_gpu.reach import Reach, reach_of
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Kernel, Module, type_bits
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
@@ -77,6 +78,8 @@ class Program:
     """Of one thread."""
     shared_granule: int
     """Bytes of the narrowest access to shared memory: what the race check tells apart; 0: none."""
+    reach: Reach
+    """What it may do to global memory."""
     in_order: bool
     """A block may wait for those before it: they run one after the other, from the first."""
     has_mbarriers: bool
@@ -139,7 +142,8 @@ def _translate(module: Module, kernel: Kernel) -> Program:
     translated = tuple(_block(unit, block, mix) for block, mix in pairs)
     return Program(
         kernel, translated, tuple(unit.widths), found.shared_bytes, found.local_bytes,
-        _granule(found.blocks), any(_reads_news(i) for b in found.blocks for i in b.body),
+        _granule(found.blocks), reach_of(found.blocks, {p.name: p.offset for p in kernel.params}),
+        any(_reads_news(i) for b in found.blocks for i in b.body),
         _has_mbarriers(found.blocks),
     )  # fmt: skip
 

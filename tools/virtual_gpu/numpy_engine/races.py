@@ -106,7 +106,7 @@ class RaceCheck:
         if site.ordered:
             return
         mine = self._mine(f, site, active)
-        changed, overwritten = _differ(before, values), _differ(after, values)
+        changed, overwritten = differ(before, values), differ(after, values)
         for granules in self._granules(site, index):
             earlier, readers = self._writer[granules], self._reader[granules]
             self._writer[granules] = mine
@@ -229,7 +229,7 @@ def _joined(mine: Stamps, known: Stamps) -> Stamps:
     return mine
 
 
-def _differ(left: Array, right: Array) -> NDArray[Any]:
+def differ(left: Array, right: Array) -> NDArray[Any]:
     if left.dtype.itemsize < 16:
         return np.asarray(left.view(right.dtype) != right)
     a, b = (x.view(np.uint64).reshape(-1, 2) for x in (left, right))

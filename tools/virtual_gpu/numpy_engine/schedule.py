@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.crossings import Crossings, crossings_of, watched
 from astra_chat.tools.virtual_gpu.flow import Jump, Leave
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
@@ -57,11 +58,13 @@ def run(
     module_globals: Mapping[str, int] | None = None,
     counters: bool = True,
     prints: bool = False,
+    crossings: Crossings | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     module_globals: address of each variable of the module. Without `counters` those of the report
-    stay zero, without `prints` what the kernel prints is dropped. Raises Fault where a GPU or its
+    stay zero, without `prints` what the kernel prints is dropped. crossings: of the launch, where
+    other parts of it run elsewhere. Raises Fault where a GPU or its
     sanitizer would stop, KeyError for a variable of the module without an address.
     """
     _keep_freed_memory()
@@ -70,6 +73,8 @@ def run(
     step = 1 if program.in_order else _batch_blocks(program, threads)
     tally = LaunchTally() if counters else None
     room = shared_limit(program, launch)
+    if crossings is None:
+        crossings = crossings_of(program.reach, launch, memory, module_globals or {})
     printed: list[Print] = []
     unset: list[Unset] = []
     for start in range(0, chosen.size, step):
@@ -77,7 +82,8 @@ def run(
             program, launch, memory, module_globals or {}, chosen[start : start + step], tally, room
         )
         frame.prints = printed if prints else None
-        with np.errstate(all="ignore"):
+        frame.crossings = crossings
+        with np.errstate(all="ignore"), watched(crossings):
             _Batch(program, frame, instruction_budget).run()
         if frame.tally is not None:
             frame.tally.finish()

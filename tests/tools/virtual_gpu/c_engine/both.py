@@ -55,6 +55,7 @@ class Both:
         self, programs: tuple[Any, Any], launch: Launch, memory: Memory, **options: Any
     ) -> LaunchReport:
         before = [buffer.data.copy() for buffer in memory.buffers]
+        written = [None if b.written is None else b.written.copy() for b in memory.buffers]
         try:
             report, fault = numpy_engine.run(programs[0], launch, memory, **options), None
         except Fault as caught:
@@ -64,6 +65,8 @@ class Both:
             for buffer, old in zip(memory.buffers, before, strict=True):
                 if buffer.data.flags.writeable:
                     buffer.data[:] = old
+            for buffer, flags in zip(memory.buffers, written, strict=True):
+                buffer.written = flags
             self._second(programs[1], launch, memory, report, fault, options)
             if fault is None and not programs[1].serial:
                 for buffer, expected in zip(memory.buffers, after, strict=True):

@@ -1,0 +1,89 @@
+// What looks like a planted bug and is none: nothing may be said of these kernels.
+#define KERNEL(name) extern "C" __global__ void name(float* out, const float* in, int n)
+#define INDEX (int)(blockIdx.x * blockDim.x + threadIdx.x)
+#define LANE (threadIdx.x % 32)
+
+__device__ unsigned counter;
+KERNEL(last_block) {
+  __shared__ bool last;
+  if (threadIdx.x == 0) {
+    out[blockIdx.x] = in[INDEX] + 1;
+    __threadfence();
+    last = atomicInc(&counter, gridDim.x - 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (last && threadIdx.x == 0) {
+    float sum = 0;
+    for (int i = 0; i < gridDim.x; i++) sum += out[i];
+    out[100] = sum;
+    for (int i = 0; i < gridDim.x; i++) out[i] = 0;
+  }
+}
+KERNEL(warp_sum_with_syncs) {
+  __shared__ float t[128];
+  float x = in[INDEX];
+  t[threadIdx.x] = x;
+  __syncwarp();
+  for (int half = 16; half > 0; half /= 2) {
+    if (LANE < half) t[threadIdx.x] = x += t[threadIdx.x + half];
+    __syncwarp();
+  }
+  out[INDEX] = t[threadIdx.x - LANE];
+}
+KERNEL(warp_sum_with_volatile) {
+  __shared__ float t[128];
+  volatile float* v = t;
+  v[threadIdx.x] = in[INDEX];
+  for (int half = 16; half > 0; half /= 2)
+    if (LANE < half) v[threadIdx.x] = v[threadIdx.x] + v[threadIdx.x + half];
+  out[INDEX] = v[threadIdx.x];
+}
+KERNEL(shuffle_between) {
+  __shared__ float t[128];
+  t[threadIdx.x] = in[INDEX];
+  float x = __shfl_xor_sync(~0u, in[INDEX], 1);
+  out[INDEX] = t[threadIdx.x ^ 1] - x;
+}
+KERNEL(same_value_by_all) {
+  __shared__ int flag;
+  flag = 5;
+  out[0] = 5;
+  __syncthreads();
+  out[INDEX + 1] = flag;
+}
+KERNEL(own_elements_in_place) {
+  for (int i = INDEX; i < n; i += gridDim.x * blockDim.x) out[i] = 2 * out[i];
+}
+KERNEL(bytes_of_one_word) {
+  reinterpret_cast<unsigned char*>(out)[threadIdx.x * gridDim.x + blockIdx.x] = threadIdx.x + blockIdx.x;
+}
+KERNEL(interleaved_blocks) {
+  out[threadIdx.x * gridDim.x + blockIdx.x] = in[INDEX];
+}
+KERNEL(sums_by_atomics) {
+  __shared__ float sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads();
+  atomicAdd(&sum, in[INDEX]);
+  __syncthreads();
+  if (threadIdx.x == 0) atomicAdd(out, sum);
+}
+KERNEL(all_read_one_writes_later) {
+  __shared__ float t[128];
+  t[threadIdx.x] = in[INDEX];
+  __syncthreads();
+  float x = t[0];
+  __syncthreads();
+  if (threadIdx.x == 0) t[0] = 1;
+  __syncthreads();
+  out[INDEX] = x + t[0];
+}
+KERNEL(waits_for_the_block_before) {
+  volatile float* flags = out + 512;
+  if (threadIdx.x == 0) {
+    if (blockIdx.x > 0) while (flags[blockIdx.x - 1] != 5) {}
+    out[blockIdx.x] = 1 + (blockIdx.x > 0 ? out[blockIdx.x - 1] : 0);
+    __threadfence();
+    flags[blockIdx.x] = 5;
+  }
+}
