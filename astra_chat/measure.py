@@ -212,34 +212,6 @@ def width(device: str) -> None:
     oracle.close()
 
 
-STREAM_CASE = {"tokens": 16, "d": 4096}
-"""Of silu_and_mul in float16: a small call."""
-STREAM_TURNS = 6
-
-
-def streams(device: str) -> None:
-    """What a kernel takes in a CUDA graph, before and after another stream has run some kernels.
-
-    Reads on a GPU, in a process without torch: one line a turn. Each turn runs three kernels on
-    stream 0 (two of them memsets), then graphs on a stream of its own.
-    """
-    from astra_chat.paper_method import cold_us, looped, opened
-    from astra_chat.tools.build import Build, build
-    from astra_chat.tools.devices import pick_device
-    from astra_chat.tools.errors import BadInput
-    from astra_chat.tools.tasks import find_task
-
-    task, chosen = find_task("silu_and_mul"), pick_device(device)
-    if chosen.kind != "cuda":
-        raise BadInput("streams are measured on a GPU: --device cuda")
-    built = build(task, looped(task, task.baseline), chosen)
-    assert isinstance(built, Build)
-    library, case = opened(built), Case(dims=STREAM_CASE, dtype="float16")
-    for turn in range(1, STREAM_TURNS + 1):
-        us = cold_us(library, task, case, chosen)
-        print(f"after {3 * turn} kernels on stream 0: {us:.2f} us")
-
-
 def _seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
@@ -259,14 +231,11 @@ def _chat(folder: Path) -> tuple[float, int, Path]:
     return records[-1].t, records[-1].turn, result.transcript
 
 
-WHAT = ("startup", "turns", "judge", "mutation", "noise", "width", "streams")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.measure", description=__doc__)
-    parser.add_argument("what", choices=WHAT)
+    parser.add_argument("what", choices=["startup", "turns", "judge", "mutation", "noise", "width"])
     parser.add_argument(
-        "--device", default="virtual", help="of judge, noise, width, streams: virtual, cuda, cuda:N"
+        "--device", default="virtual", help="of judge, noise and width: virtual, cuda, cuda:N"
     )
     parser.add_argument("--repeats", type=int, default=15, help="of noise: runs over all cases")
     parser.add_argument("--mutants", type=int, default=48, help="of mutation: a task's seeded bugs")
@@ -279,8 +248,6 @@ def main() -> None:
         noise(asked.device, asked.repeats)
     elif asked.what == "width":
         width(asked.device)
-    elif asked.what == "streams":
-        streams(asked.device)
     else:
         {"startup": startup, "turns": turns}[asked.what]()
 

@@ -91,24 +91,18 @@ def measure(task: Task, device: Device, kernels: Sequence[tuple[str, str]]) -> l
         if not isinstance(build, Build):
             why = build.log if isinstance(build, BuildFailed) else "it took too long"
             raise BadInput(f"{name} of {task.name} does not build: {why}")
-        library = opened(build)
+        library = ctypes.CDLL(str(build.library))
+        library.astra_buffer.restype = ctypes.c_void_p
         for case in paper_cases(task):
             us = _events(library, task, case)
             found.append(
                 EventTime(
                     task=task.name, case=case, kernel=name, content=candidate_id(source),
                     mean_us=statistics.mean(us), median_us=statistics.median(us),
-                    cold_us=cold_us(library, task, case, device),
+                    cold_us=_cold(library, task, case, device),
                 )
             )  # fmt: skip
     return found
-
-
-def opened(build: Build) -> ctypes.CDLL:
-    """What was built of a `looped` source."""
-    library = ctypes.CDLL(str(build.library))
-    library.astra_buffer.restype = ctypes.c_void_p
-    return library
 
 
 def _events(library: ctypes.CDLL, task: Task, case: Case) -> list[float]:
@@ -124,11 +118,8 @@ def _events(library: ctypes.CDLL, task: Task, case: Case) -> list[float]:
     return list(us)
 
 
-def cold_us(library: ctypes.CDLL, task: Task, case: Case, device: Device) -> float:
-    """us of one launch in a graph over rotated buffers. Raises AstraError where it fails.
-
-    Runs a kernel and a memset for each argument on stream 0, and the graph on a stream of its own.
-    """
+def _cold(library: ctypes.CDLL, task: Task, case: Case, device: Device) -> float:
+    """us of one launch in a graph over rotated buffers. Raises AstraError where it fails."""
     sizes = [-(-arg.bytes_of(case) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES for arg in task.args]
     sets = max(20, 2 * spec(device.spec).l2_bytes // sum(sizes) + 2)
     addresses = [library.astra_buffer(ctypes.c_int64(sets * size)) for size in sizes]

@@ -8,9 +8,10 @@ until the interval of the log-ratio is narrow or the time is up.
 What the judge verifies is what a timed replay wrote: one of the candidate's, each as likely as any
 other, so there is no other recording and no later call for which it could keep its right results.
 
-All kernels of the process run on one stream. From the eighth kernel that a second one runs, every
-kernel of a CUDA graph begins 0.18 us later for as long as the process lives, 0.35 us where the L2
-was evicted (found by experiment on an H200: docs/measurements.md); no kernel is to blame for that.
+Once several streams of a process have run kernels, each kernel of its CUDA graphs begins 0.18 us
+later than before, 0.35 us where the L2 was evicted, whatever the kernel (docs/measurements.md). A
+server with several streams is in that state, and in between one graph may be in it and another not:
+so the process is brought there before anything is timed, and all graphs pay the same.
 
 A kernel that is launched with attributes (programmatic dependent launch) may begin while the launch
 before it still runs. Replayed back to back it would overlap with itself, which no serving engine
@@ -41,6 +42,8 @@ HALF_WIDTH = 0.005
 """Stop when the log-ratio is known this well, or as well as the A/A noise allows."""
 WARM_BLOCKS = 5
 EVENT_WARMUPS, EVENT_LAUNCHES = 20, 100
+SETTLING_ELEMENTS, SETTLING_KERNELS, SETTLING_TURNS = 2**17, 100, 3
+"""Ten kernels of 64 blocks on a second stream were enough."""
 
 Replay = Callable[[], float]
 """Replays a graph; microseconds of one launch."""
@@ -52,14 +55,14 @@ class TimedCall:
     def __init__(
         self, task: Task, call: Call, kernels: tuple[ctypes.CDLL, ctypes.CDLL], request: Any
     ) -> None:
+        _settle()
         self._task, self._call, self._kernels = task, call, kernels
         self._random = random.Random()
-        with torch.cuda.stream(_the_stream()):
-            self._sets = BufferSets(task, call, request["pattern"], self._random)
-            self._spacer = torch.zeros(1, device="cuda").add_(1) if request["spaced"] else None
+        self._sets = BufferSets(task, call, request["pattern"], self._random)
         self._least_blocks = request["least_blocks"] or MIN_BLOCKS
         self._clock = Clock(request["index"])
         self._timed = 0
+        self._spacer = torch.zeros(1, device="cuda").add_(1) if request["spaced"] else None
         self._event_us, self._host_us = 0.0, 0.0
 
     def run(self) -> dict[str, Any]:
@@ -67,7 +70,7 @@ class TimedCall:
 
         Never on stream 0, by which a candidate could tell who calls it.
         """
-        with torch.cuda.stream(_the_stream()):
+        with torch.cuda.stream(torch.cuda.Stream()):
             return self._run()
 
     def _run(self) -> dict[str, Any]:
@@ -218,9 +221,16 @@ def _known(blocks: list[dict[str, Any]]) -> bool:
 
 
 @cache
-def _the_stream() -> torch.cuda.Stream:
-    """The only one of this process that runs kernels, its own ones included."""
-    return torch.cuda.Stream()
+def _settle() -> None:
+    """Let three streams of the process run kernels by turns, once and for all."""
+    streams = (torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream())
+    values = torch.zeros(SETTLING_ELEMENTS, device="cuda")
+    torch.cuda.synchronize()
+    for stream in streams * SETTLING_TURNS:
+        with torch.cuda.stream(stream):
+            for _ in range(SETTLING_KERNELS):
+                values.add_(1)
+        torch.cuda.synchronize()
 
 
 def _event() -> torch.cuda.Event:

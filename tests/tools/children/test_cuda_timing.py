@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from astra_chat.measure import STREAM_CASE
 from astra_chat.tools.devices import pick_device
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.tasks import find_task
@@ -54,15 +50,12 @@ def test_overlapping_launches_gain_nothing_here() -> None:
     assert 0.75 < time.ratio < 1.15
 
 
-def test_a_small_call_takes_no_longer_here_than_in_a_process_of_its_own() -> None:
-    """Where several streams of a process have run kernels, a launch costs 0.35 us more."""
-    command = [sys.executable, "-m", "astra_chat.measure", "streams", "--device", "cuda"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    alone_us, *_, beside_us = (float(line.split()[-2]) for line in told.splitlines())
-    assert beside_us > alone_us + 0.2, "or the cause is another one by now"
-    case = Case(dims=STREAM_CASE, dtype="float16")
-    small = TASK.model_copy(update={"check": TASK.check[:3], "bench": ((case, 1.0),) * 2})
+def test_equal_calls_take_equal_times_in_one_process() -> None:
+    """No graph is in a faster state than another (docs/measurements.md tells of two)."""
+    case = Case(dims={"tokens": 16, "d": 4096}, dtype="float16")
+    small = TASK.model_copy(update={"check": TASK.check[:3], "bench": ((case, 1.0),) * 4})
     with Judge(small, pick_device("cuda")) as judge:
         outcome = judge.evaluate(judge.baseline).outcome
     assert isinstance(outcome, Timed), outcome
-    assert all(abs(time.baseline_us - alone_us) < 0.15 for time in outcome.cases)
+    times = [us for time in outcome.cases for us in (time.baseline_us, time.median_us)]
+    assert len(times) == 8 and max(times) < 1.06 * min(times)
