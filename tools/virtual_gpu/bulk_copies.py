@@ -62,7 +62,9 @@ def bulk_of(code: Modifiers) -> Bulk:
         return Bulk(plain.removesuffix("_group"))
     spaces = [m for m in code.instruction.modifiers if m.startswith(("shared", "global"))]
     code.ignore_hints()
-    if code.flag("multicast::cluster") or not (len(spaces) == 2 and "global" in spaces):
+    if len(spaces) != 2:
+        raise code.refuse("this form")
+    if code.flag("multicast::cluster") or "global" not in spaces:
         raise code.refuse("this needs a GPU: a copy between the blocks of a cluster")
     for space in spaces:
         code.option(space)
@@ -72,6 +74,8 @@ def bulk_of(code: Modifiers) -> Bulk:
         code.option(COMPLETES)
         code.count(4)
         return Bulk("to_shared")
+    if spaces[1] != "shared::cta":
+        raise code.refuse("this space")
     code.option("bulk_group")
     code.count(3)
     if not reduces:

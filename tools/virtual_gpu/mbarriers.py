@@ -81,10 +81,11 @@ def form_of(code: Modifiers) -> Form:
         return Form(action, "")
     arrives = action in ("arrive", "arrive_drop")
     polls = action in ("test_wait", "try_wait")
+    cluster = ("shared::cluster",) if arrives or action.endswith("_tx") else ()
     form = Form(
         action,
         # Without clusters a shared::cluster address is one of the own block.
-        "shared" if code.optional("shared::cta", "shared", "shared::cluster") else "",
+        "shared" if code.optional("shared::cta", "shared", *cluster) else "",
         no_complete=arrives and code.flag("noComplete"),
         expects=arrives and code.flag("expect_tx"),
         parity=polls and code.flag("parity"),

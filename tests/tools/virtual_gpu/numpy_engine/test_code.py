@@ -36,6 +36,8 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         "mbarrier.test_wait.release.shared.b64 %p1, [%r1], %rd2;",
         "mbarrier.init.relaxed.shared.b64 [%r1], %r2;",
         "mbarrier.arrive.parity.shared.b64 %rd1, [%r1];",
+        "mbarrier.try_wait.shared::cluster.b64 %p1, [%r1], %rd2;",
+        "cp.async.bulk.global.shared.bulk_group [%rd1], [%r1], 16;",
         "mbarrier.frobnicate.shared.b64 %rd1, [%r1];",
         "cp.async.bulk.shared::cluster.global [%r1], [%rd1], 16, [%r2];",
         "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%rd1], [%r1], 16;",
