@@ -50,35 +50,35 @@ def bulk_of(code: Modifiers) -> Bulk:
     code.option("async")
     code.option("bulk")
     if not reduces and (plain := code.optional("commit_group", "wait_group", "prefetch")):
-        if plain == "prefetch":
-            code.option("L2")
-            code.option("global")
-            code.ignore_hints()
-            code.count(2)
-            return Bulk("prefetch")
-        if plain == "wait_group":
-            code.ignore("read")
-        code.count(0 if plain == "commit_group" else 1)
-        return Bulk(plain.removesuffix("_group"))
-    spaces = [m for m in code.instruction.modifiers if m.startswith(("shared", "global"))]
+        return _plain(code, plain)
+    spaces = tuple(m for m in code.instruction.modifiers if m.startswith(("shared", "global")))
     code.ignore_hints()
-    if len(spaces) != 2:
-        raise code.refuse("this form")
-    if code.flag("multicast::cluster") or "global" not in spaces:
+    if code.flag("multicast::cluster") or spaces == ("shared::cluster", "shared::cta"):
         raise code.refuse("this needs a GPU: a copy between the blocks of a cluster")
     for space in spaces:
         code.option(space)
-    if spaces[1] == "global":
-        if reduces:
-            raise code.refuse("this direction")
+    if spaces in (("shared::cluster", "global"), ("shared::cta", "global")) and not reduces:
         code.option(COMPLETES)
         code.count(4)
         return Bulk("to_shared")
-    if spaces[1] != "shared::cta":
-        raise code.refuse("this space")
+    if spaces != ("global", "shared::cta"):
+        raise code.refuse("this direction")
     code.option("bulk_group")
     code.count(3)
     if not reduces:
         return Bulk("to_global")
     how = code.option(*_REDUCTIONS)
     return Bulk("to_global", how, code.type(*_REDUCTIONS[how]))
+
+
+def _plain(code: Modifiers, what: str) -> Bulk:
+    if what == "prefetch":
+        code.option("L2")
+        code.option("global")
+        code.ignore_hints()
+        code.count(2)
+        return Bulk("prefetch")
+    if what == "wait_group":
+        code.ignore("read")
+    code.count(0 if what == "commit_group" else 1)
+    return Bulk(what.removesuffix("_group"))
