@@ -145,7 +145,9 @@ def _build_missing(
     call = " ".join(shlex.quote(word) for word in command).replace("$", "$$")
     graph = [
         "rule nvcc",
-        f"  command = cd $dir && {call} -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1",
+        # __TIME__ is the same at any hour: the same source gives the same kernel.
+        f"  command = cd $dir && SOURCE_DATE_EPOCH=0 {call}"
+        " -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1",
     ]
     for index, source in enumerate(missing.values()):
         entry = scratch / str(index)

@@ -16,6 +16,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from astra_chat.tools.floats import OVERFLOW, Array, as_float
+from astra_chat.tools.layout import Mask
 from astra_chat.tools.runner import CaseRun
 from astra_chat.tools.tasks import Arg, Task, Tolerance
 from astra_chat.tools.types import ITEM_BYTES, DTypeName, Wrong
@@ -23,6 +24,8 @@ from astra_chat.tools.types import ITEM_BYTES, DTypeName, Wrong
 PIECE = 2**17
 """Elements that a core looks at at a time."""
 MOST_CORES = 16
+LEAST_SHARE = 0.5
+"""Of the elements that as many blocks write on average."""
 T = TypeVar("T")
 
 
@@ -142,7 +145,7 @@ def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wron
     looks = _everywhere(look, len(expected), PIECE)
     bad = [where for _, where in looks if len(where)]
     if not bad:
-        return max((worst for worst, _ in looks), default=0.0)
+        return _uncovered(arg, run, covered) or max((worst for worst, _ in looks), default=0.0)
     first = int(bad[0][0])
     at = compared(first, first + 1)
     return Wrong(
@@ -152,6 +155,25 @@ def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wron
         got=float(as_float(content[first * item : (first + 1) * item], dtype)[0]),
         bad=sum(map(len, bad)), total=len(expected),
         note=f"allowed error there: {float(at.allowed[0]):.3g}",
+    )  # fmt: skip
+
+
+def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
+    """The blocks of a sample must have written about their share: what none of them wrote is not
+    compared, and a kernel must not have its work done by others, or by none."""
+    if covered is None:
+        return None
+    item = ITEM_BYTES[arg.dtype_of(run.truth.case)]
+    written: Mask = np.any(covered.reshape(-1, item), axis=1)
+    if float(written.mean()) >= LEAST_SHARE * float(run.report.get("sampled_share", 1.0)):
+        return None
+    first = int(np.argmin(written))
+    return Wrong(
+        case=run.truth.case, argument=arg.name, reason="unwritten",
+        index=_index(first, arg.shape_of(run.truth.case)),
+        expected=float(run.truth.expected(arg)[first]), got=float("nan"),
+        bad=int((~written).sum()), total=written.size,
+        note=f"{run.report.get('sampled')} wrote less than {LEAST_SHARE:.0%} of their share",
     )  # fmt: skip
 
 

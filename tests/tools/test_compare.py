@@ -31,6 +31,7 @@ class Scene:
         self.input_after = self.input.copy()
         self.out = self.expected.astype(self.storage)
         self.guard = np.full(GUARD // 2, PATTERN, dtype=np.uint16).view(np.uint8)
+        self.sampled_share = 1 / 3
 
     @property
     def storage(self) -> type:
@@ -43,7 +44,8 @@ class Scene:
             guarded = np.concatenate([self.guard, content.view(np.uint8), self.guard])
             guarded.tofile(self.folder / f"{name}.after")
         truth = Truth(self.case, self.folder, self.folder)
-        return compare(TASK, CaseRun(truth, self.folder, {"guard_bytes": GUARD}, PATTERN))
+        report = {"guard_bytes": GUARD, "sampled_share": self.sampled_share}
+        return compare(TASK, CaseRun(truth, self.folder, report, PATTERN))
 
     def wrong(self) -> Wrong:
         verdict = self.judge()
@@ -141,6 +143,20 @@ def test_only_what_a_sample_wrote_is_compared(scene: Scene) -> None:
     assert isinstance(scene.judge(), float)
     scene.out[3] = 9
     assert scene.wrong().index == (0, 3)
+
+
+@pytest.mark.parametrize(("elements", "right"), [(6, True), (4, True), (3, False), (0, False)])
+def test_a_sample_writes_about_its_share(scene: Scene, elements: int, right: bool) -> None:
+    """A third of the blocks, so a third of 24 elements, or half of that at least."""
+    written = np.zeros(24 * 4, dtype=np.bool_)
+    written[: elements * 4] = True
+    written.tofile(scene.folder / "out.written")
+    verdict = scene.judge()
+    if right:
+        assert isinstance(verdict, float)
+    else:
+        assert isinstance(verdict, Wrong) and verdict.reason == "unwritten"
+        assert verdict.bad == 24 - elements and "share" in verdict.note
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])

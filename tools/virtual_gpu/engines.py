@@ -48,6 +48,10 @@ class Engines:
         self.notes: dict[str, str] = {}
         """By kernel, why it ran on NumPy although C was asked for."""
 
+    def afford(self, budget: int | None) -> None:
+        """From now on a launch on NumPy may cost so much; None: all blocks run."""
+        self._budget = budget
+
     def run(
         self,
         module: Module,

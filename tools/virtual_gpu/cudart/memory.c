@@ -60,6 +60,13 @@ static int is_device(const void *pointer) {
     return vcudart_host.touch(number(pointer), 0, 0) == cudaSuccess;
 }
 
+void vcudart_asked_to_copy(const void *to, const void *from, enum cudaMemcpyKind kind, cudaStream_t stream) {
+    const int between = kind == cudaMemcpyDeviceToDevice || (kind == cudaMemcpyDefault && is_device(to) && is_device(from));
+    vcudart_asked(stream);
+    if (!between)
+        vcudart_stray();
+}
+
 /* May `bytes` be copied? */
 static int permitted(const void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
@@ -112,7 +119,7 @@ PER_THREAD(cudaMemcpy, _ptds)
 
 EXPORT cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
                                    enum cudaMemcpyKind kind, cudaStream_t stream) {
-    vcudart_asked(stream);
+    vcudart_asked_to_copy(to, from, kind, stream);
     return cudaMemcpy(to, from, bytes, kind);
 }
 PER_THREAD(cudaMemcpyAsync, _ptsz)

@@ -20,7 +20,7 @@ PER_THREAD(cudaMemcpy2D, _ptds)
 
 EXPORT cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
                                      size_t height, enum cudaMemcpyKind kind, cudaStream_t stream) {
-    vcudart_asked(stream);
+    vcudart_asked_to_copy(to, from, kind, stream);
     return cudaMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind);
 }
 PER_THREAD(cudaMemcpy2DAsync, _ptsz)

@@ -3,7 +3,8 @@
 #include "vcudart.h"
 #include <stdlib.h>
 
-/* A judge may say which stream all work must go to, and ask whether some went elsewhere. */
+/* A judge may say which stream all work must go to, and ask whether some went elsewhere, or copies
+ * to or from the host were asked for. */
 static cudaStream_t expected;
 static int expecting, strays;
 
@@ -14,7 +15,12 @@ EXPORT void vcudart_expect(uint64_t stream) {
 
 EXPORT int vcudart_strayed(void) { return strays; }
 
-void vcudart_asked(cudaStream_t stream) { strays += expecting && stream != expected; }
+void vcudart_stray(void) { strays += expecting; }
+
+void vcudart_asked(cudaStream_t stream) {
+    if (stream != expected)
+        vcudart_stray();
+}
 
 struct stream {
     unsigned flags;

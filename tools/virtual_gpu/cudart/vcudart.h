@@ -86,8 +86,10 @@ cudaError_t vcudart_blocked(void);
 #define UNKNOWN_FUNCTION cudaErrorInvalidDeviceFunction
 #endif
 
-/* Work was asked for on this stream. */
+/* Work was asked for on this stream; a copy; what a judge does not want. */
 void vcudart_asked(cudaStream_t stream);
+void vcudart_asked_to_copy(const void *to, const void *from, enum cudaMemcpyKind kind, cudaStream_t stream);
+void vcudart_stray(void);
 /* Whether a stream is being captured: copies are noted instead of done. */
 int vcudart_capturing(void);
 /* Copies rows whose first bytes lie a pitch apart; noted instead while capturing. */
