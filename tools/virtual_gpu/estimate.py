@@ -4,9 +4,9 @@ Each term is the time of one unit if nothing else cost anything. On an SM, waiti
 computing, which takes as long as its slowest unit; SMs, DRAM, L2 and the start of blocks overlap (a
 p-norm); the launch, and the first blocks' first round, which nothing hides, are added.
 
-The constants are fitted to kernels of one mechanism each, to silu_and_mul and to rows; see
-tests/tools/virtual_gpu/calibration. How good that is was measured over other kernels, listed before
-(validation/, docs/virtual-gpu.md). Checked on an H200 only.
+The constants are fitted to kernels of one mechanism each and to 140 others; see
+tests/tools/virtual_gpu/calibration. How good that is was measured over kernels of further kinds,
+listed before (validation/, docs/virtual-gpu.md). Checked on an H200 only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from astra_chat.tools.virtual_gpu.limits import blocks_per_sm
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.traffic import Traffic, traffic
-from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, LaunchReport
+from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, WARP_LANES, LaunchReport
 
 ERROR = 0.30
 """Half width of the error bar. Of the validation's points, 79 % lie within it."""
@@ -35,35 +35,42 @@ L1_LATENCY_CYCLES = 43.0
 class Constants:
     """What no counter tells."""
 
-    overlap: float = 4.5
+    overlap: float = 3.94
     """Exponent of the p-norm: 1 adds the terms, infinity takes the largest."""
     chain: float = 0.68
     """Time of a warp's chain of results, over critical_path_cycles."""
-    load: float = 1.155
+    load: float = 1.386
     """Wait for a load, over the latency that a pointer chase shows."""
-    first_round: float = 1.24
+    hiding: float = 1.2
+    """Exponent of the p-norm of waiting and computing on an SM."""
+    first_round: float = 1.178
     """What nothing hides at a launch's start and end, in rounds of loads and what follows them."""
-    phases: float = 0.56
+    phases: float = 0.585
     """Share of the first blocks' time after their first round that nothing hides either: all are at
     the same point then."""
-    slots: float = 1.05
+    slots: float = 1.26
     """Machine instructions over issue_tenths."""
-    scattered_load: float = 0.78
+    alu: float = 0.84
+    """The same over alu_tenths."""
+    scattered_load: float = 0.246
     """Further time of a sector from L2 that is not used in full, over one that is."""
-    scattered_store: float = 2.56
-    pace: float = 3.68
+    store_line: float = 3.63
+    """Time of a store's line in L2, at least, over that of a sector."""
+    scattered_write: float = 0.915
+    """Further time of a sector written to DRAM alone, over one with the rest of its line."""
+    pace: float = 3.4
     """Cycles between a lone warp's machine instructions, whatever they wait for."""
-    atomic_ns: float = 0.65
+    atomic_ns: float = 0.68
     """For each turn of atomics on one region of L2."""
-    float_atomic_ns: float = 1.77
+    float_atomic_ns: float = 1.68
     """For each turn of floats on one sector: the sum before must be there."""
-    spread_atomic_ns: float = 0.0115
+    spread_atomic_ns: float = 0.01035
     """For each turn anywhere."""
-    ramp_us: float = 0.355
+    ramp_us: float = 0.373
     """Of a launch that touches memory at all, beyond that of an empty one."""
-    shuffle_turns: float = 1.8
+    shuffle_turns: float = 1.62
     """Of the shared-memory unit, for a shuffle."""
-    barrier_turns: float = 1.17
+    barrier_turns: float = 1.92
 
 
 FITTED = Constants()
@@ -80,7 +87,7 @@ class Estimate:
     low_us: float
     high_us: float
     terms: dict[str, float]
-    """us by unit: dram, l2, issue, special_functions, lsu, shared, atomics, latency,
+    """us by unit: dram, l2, issue, special_functions, lsu, shared, tensor, atomics, latency,
     launch."""
     limiter: str
     """The largest term."""
@@ -180,7 +187,9 @@ def _launch(
     rounds = max(1, report.counters.dependent_load_rounds)
     turn = (wait + chain) * (1 - 1 / rounds)
     first = constants.first_round * (wait + chain) / rounds + constants.phases * turn
-    sm = max(wait * _turns(shape, report, "loads") + computing - first, 0.0)
+    waiting = wait * _turns(shape, report, "loads")
+    hiding = constants.hiding
+    sm = max((waiting**hiding + computing**hiding) ** (1 / hiding) - first, 0.0)
     power = constants.overlap
     overlapping = (sm, terms["dram"], terms["l2"], terms["atomics"], dispatch)
     ramp = constants.ramp_us if moved.loads or moved.stores else 0.0
@@ -195,7 +204,7 @@ def _launch(
     return _with_bar(us, terms, limiter, occupancy, waves, why, sampled)
 
 
-_SM_UNITS = ("issue", "special_functions", "lsu", "shared")
+_SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor")
 
 
 def _turns(shape: _Shape, report: LaunchReport, what: str) -> float:
@@ -219,6 +228,7 @@ def _throughputs(
     classes = counters.warp_instructions
     issue_cycles = max(
         constants.slots * counters.issue_tenths / 10 / spec.schedulers_per_sm,
+        constants.alu * counters.alu_tenths / 10 * WARP_LANES / spec.int_lanes,
         classes["float"] * WARP_LANES / spec.fp32_lanes,
         classes["half"] * WARP_LANES / spec.half_lanes,
         classes["convert"] * WARP_LANES / spec.convert_lanes,
@@ -226,16 +236,19 @@ def _throughputs(
     lines = counters.global_load_lines + counters.global_store_lines
     l1_turns = max(lines, counters.global_load_sectors / L1_SECTORS_PER_TURN)
     fetched = moved.l1_misses * (1 + constants.scattered_load * (1 - moved.load_density))
-    stored = moved.stores * (1 + constants.scattered_store * (1 - moved.store_use))
+    stored = max(moved.stores, constants.store_line * moved.store_lines)
+    alone = (1 - moved.store_density) / (1 - SECTOR_BYTES / LINE_BYTES)
+    written = moved.dram_stores * (1 + constants.scattered_write * alone)
     through_l2 = (fetched + stored) * SECTOR_BYTES
     per_sm = through_l2 / max(shape.blocks, 1) * shape.share
     dram_bytes_per_us = spec.dram_bytes_per_s * spec.dram_reachable * 1e-6
     return {
-        "dram": (moved.l2_misses + moved.dram_stores) * SECTOR_BYTES / dram_bytes_per_us,
+        "dram": (moved.l2_misses + written) * SECTOR_BYTES / dram_bytes_per_us,
         "l2": through_l2 / (spec.l2_bytes_per_s * 1e-6),
         "issue": issue_cycles * sm_us,
         "special_functions": classes["special"] * WARP_LANES / spec.special_lanes * sm_us,
         "lsu": max(l1_turns * sm_us, per_sm / spec.l2_bytes_per_clock / spec.clocks_per_us),
+        "tensor": counters.tensor_tenths / 10 * spec.tensor_cycles * sm_us,
         "shared": sm_us
         * (
             counters.shared_wavefronts
@@ -296,6 +309,8 @@ def _why(
         f" {c.global_load_bytes / loads:.0f} bytes a load take {us} of the load/store units",
         "shared": f"{c.shared_wavefronts / max(1, c.shared_requests):.1f} wavefronts a"
         f" shared-memory request (1 is free of conflicts) take {us}",
+        "tensor": f"{c.tensor_tenths / 10 * shape.scale:.3g} products m16n8k16 on tensor cores take"
+        f" {us}",
         "latency": f"a warp waits for {c.dependent_load_rounds} loads one after the other and runs"
         f" {c.critical_path_instructions} instructions{turns}: {us}",
         "atomics": f"{c.atomic_hottest_turns * shape.scale:.3g} turns of atomic operations on one region"

@@ -20,12 +20,14 @@ from astra_chat.tools.virtual_gpu.flow import (
 from astra_chat.tools.virtual_gpu.syntax import Immediate, Instruction
 
 PREDICATED_MOST = 14
-"""Instructions behind a branch, moves not counted, of which ptxas makes predicated ones."""
+"""Machine instructions, about, behind a branch, of which ptxas makes predicated ones."""
 UNROLLED_MOST = 45
-"""Instructions of a loop, moves not counted, that it unrolls."""
+"""Machine instructions, about, of a loop that it unrolls."""
 UNROLLED = 4
 UNROLLED_LOADS = 8
 """More loads of global memory than these in a loop are enough as they are."""
+_EXPANDED = dict.fromkeys("ex2 lg2 sin cos tanh rcp rsqrt sqrt".split(), 4) | {"div": 9, "rem": 18}
+"""Instructions that become several."""
 _NO_WORK = frozenset({"mov", "cvta"})
 _NOT_PREDICATED = BARRIERS | frozenset("atom call shfl vote redux match mma wmma ldmatrix".split())
 
@@ -114,7 +116,7 @@ def _is_short(block: BasicBlock) -> bool:
 
 
 def _size(block: BasicBlock) -> int:
-    return sum(i.family not in _NO_WORK for i in block.body)
+    return sum(_EXPANDED.get(i.family, 1) for i in block.body if i.family not in _NO_WORK)
 
 
 def _unrolled(region: Region, blocks: Sequence[BasicBlock]) -> int:
@@ -140,6 +142,18 @@ def _counts_by_constant(block: BasicBlock, end: Branch) -> bool:
             compared = sources(instruction)
     steps = [i for i in block.body if destinations(i) & compared]
     return len(steps) == 1 and is_step(steps[0])
+
+
+def adds_one(instruction: Instruction) -> bool:
+    """An atomic addition of one: shared memory has an instruction of its own for it, which serves
+    all lanes at an address at once."""
+    by = instruction.operands[-1]
+    return (
+        isinstance(by, Immediate)
+        and by.kind == "int"
+        and by.value == 1
+        and ("add" in instruction.modifiers)
+    )
 
 
 def is_step(instruction: Instruction) -> bool:

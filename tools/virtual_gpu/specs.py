@@ -51,24 +51,26 @@ class GpuSpec:
     dram_latency_cycles: float
     """Load to use, from DRAM."""
     l2_latency_cycles: float
-    threads_per_sm: int = 2048
-    blocks_per_sm: int = 32
-    shared_per_sm: int = 228 * KIB
-    shared_per_block_optin: int = 227 * KIB
-    shared_per_block: int = 48 * KIB
+    tensor_cycles: float
+    """Of an SM, for mma.sync m16n8k16 of 16-bit floats with sums in fp32."""
+    threads_per_sm: int = 2048  # [CUDA] 8.0, 9.0
+    blocks_per_sm: int = 32  # [CUDA] 8.0, 9.0
+    shared_per_sm: int = 228 * KIB  # [CUDA] 9.0
+    shared_per_block_optin: int = 227 * KIB  # [CUDA] 9.0
+    shared_per_block: int = 48 * KIB  # [CUDA] all
     """Without opt-in."""
-    shared_reserved_per_block: int = 1 * KIB
-    """The driver's own, from compute capability 8.0 on."""
-    registers_per_sm: int = 65536
-    schedulers_per_sm: int = 4
+    shared_reserved_per_block: int = 1 * KIB  # [CUDA] 8.0 to 9.0
+    """The driver's own."""
+    registers_per_sm: int = 65536  # [CUDA] all
+    schedulers_per_sm: int = 4  # [H100], [A100], [Ada]
     """Warp instructions issued a clock."""
-    int_lanes: int = 64
-    half_lanes: int = 256
-    special_lanes: int = 16
-    convert_lanes: int = 64
-    l1_bytes_per_clock: int = 128
+    int_lanes: int = 64  # [CUDA] 8.0 to 9.0: logic, comparisons, shifts
+    half_lanes: int = 256  # [CUDA] 8.0, 9.0
+    special_lanes: int = 16  # [CUDA] 8.0 to 9.0
+    convert_lanes: int = 64  # [CUDA] 9.0; measured: 45 to 90 by kind
+    l1_bytes_per_clock: int = 128  # [CUDA] all: a bank is 4 bytes wide
     """What an SM's load/store unit moves a clock; shared memory too."""
-    l2_bytes_per_clock: int = 64
+    l2_bytes_per_clock: int = 64  # measured; [A100] gives 64 too
     """What an SM takes from L2 a clock."""
 
     @property
@@ -95,17 +97,19 @@ _H200 = GpuSpec(
     block_dispatch_ns=0.604,  # measured: empty kernels of 1024 to 131072 blocks
     dram_latency_cycles=665,  # measured: pointer chase over 1 GB, L2 flushed
     l2_latency_cycles=287,  # measured: the same again, within L2
+    tensor_cycles=1.73,  # measured: 64 warps an SM; 1,184 multiply-adds a clock
 )
 
-# What no whitepaper gives (latency, launch floor, share of DRAM's rate) is H200's below: unchecked.
+# What no vendor's document gives is the H200's for the others, and unchecked: dram_reachable,
+# launch_floor_us, block_dispatch_ns, both latencies; for the consumer's chips l2_bytes_per_s too.
 _H100 = replace(
     _H200,
     key="h100",
     name="NVIDIA H100 80GB HBM3",
     memory_bytes=80 * GIB,  # [H100] SXM5
-    memory_bus_bits=5120,
-    dram_bytes_per_s=3.35e12,
-    l2_bytes=50 * MIB,
+    memory_bus_bits=5120,  # [H100]
+    dram_bytes_per_s=3.35e12,  # [H100] SXM5
+    l2_bytes=50 * MIB,  # [H100]
 )
 
 _A100 = replace(
@@ -114,17 +118,18 @@ _A100 = replace(
     name="NVIDIA A100-SXM4-80GB",
     compute=(8, 0),
     sms=108,  # [A100]
-    sm_clock_hz=1.41e9,
-    memory_bytes=80 * GIB,
-    memory_bus_bits=5120,
+    sm_clock_hz=1.41e9,  # [A100]
+    memory_bytes=80 * GIB,  # [A100] 80 GB SXM
+    memory_bus_bits=5120,  # [A100]
     dram_bytes_per_s=2.039e12,  # [A100] 80 GB SXM
     l1_bytes=192 * KIB,  # [A100]
-    l2_bytes=40 * MIB,
+    l2_bytes=40 * MIB,  # [A100]
     l2_bytes_per_s=5120 * 1.41e9,  # [A100] 5120 bytes a clock
-    fp32_flops=19.5e12,
+    fp32_flops=19.5e12,  # [A100]
     fp32_lanes=64,  # [CUDA] 8.0
+    tensor_cycles=2.0,  # [A100] 312 Tflop/s: 1,024 multiply-adds a clock and SM
     shared_per_sm=164 * KIB,  # [CUDA] 8.0
-    shared_per_block_optin=163 * KIB,
+    shared_per_block_optin=163 * KIB,  # [CUDA] 8.0
 )
 
 _RTX4090 = replace(
@@ -132,30 +137,32 @@ _RTX4090 = replace(
     key="rtx4090",
     name="NVIDIA GeForce RTX 4090",
     compute=(8, 9),
-    sms=128,  # [Ada] table of the GeForce RTX 4090, as the lines below
-    sm_clock_hz=2.52e9,
-    memory_bytes=24 * GIB,
-    memory_bus_bits=384,
-    dram_bytes_per_s=1.008e12,
-    l1_bytes=128 * KIB,
-    l2_bytes=72 * MIB,
-    fp32_flops=82.6e12,
+    sms=128,  # [Ada] table of the GeForce RTX 4090
+    sm_clock_hz=2.52e9,  # [Ada]
+    memory_bytes=24 * GIB,  # [Ada]
+    memory_bus_bits=384,  # [Ada]
+    dram_bytes_per_s=1.008e12,  # [Ada]
+    l1_bytes=128 * KIB,  # [Ada]
+    l2_bytes=72 * MIB,  # [Ada]
+    fp32_flops=82.6e12,  # [Ada]
     half_lanes=128,  # [CUDA] 8.9
-    threads_per_sm=1536,  # [CUDA] 8.9, as the lines below
-    blocks_per_sm=24,
-    shared_per_sm=100 * KIB,
-    shared_per_block_optin=99 * KIB,
+    tensor_cycles=8.0,  # [Ada] 165.2 Tflop/s with sums in fp32: 256 multiply-adds a clock and SM
+    threads_per_sm=1536,  # [CUDA] 8.9
+    blocks_per_sm=24,  # [CUDA] 8.9
+    shared_per_sm=100 * KIB,  # [CUDA] 8.9
+    shared_per_block_optin=99 * KIB,  # [CUDA] 8.9
 )
 
 _L40S = replace(
     _RTX4090,
     key="l40s",
     name="NVIDIA L40S",
-    sms=142,  # [L40S], as the lines below
-    memory_bytes=48 * GIB,
-    dram_bytes_per_s=864e9,
+    sms=142,  # [L40S] 18,176 cores
+    memory_bytes=48 * GIB,  # [L40S]
+    dram_bytes_per_s=864e9,  # [L40S]
     l2_bytes=96 * MIB,  # [Ada] AD102
-    fp32_flops=91.6e12,
+    fp32_flops=91.6e12,  # [L40S]
+    tensor_cycles=4.0,  # [L40S] 362 Tflop/s: 506 multiply-adds a clock and SM
 )
 
 SPECS = {s.key: s for s in (_H200, _H100, _A100, _L40S, _RTX4090)}

@@ -29,13 +29,13 @@ class Traffic:
     l2_misses: float
     """Loads that DRAM serves."""
     stores: float
+    store_lines: float
+    """Of 128 bytes, over all requests."""
     dram_stores: float
     """Written to DRAM, a sector that is not filled counted twice: it is read first."""
     load_density: float
     """Sectors of each line that a request touches, of the four: low where lanes are far apart."""
     store_density: float
-    store_use: float
-    """Bytes that lanes stored, of those in their sectors, at most 1."""
 
     @property
     def dram_share(self) -> float:
@@ -52,7 +52,8 @@ def traffic(
     loads, stores = c.global_load_sectors * scale, c.global_store_sectors * scale
     fresh = min(c.block_load_sectors or c.unique_load_sectors, c.global_load_sectors)
     kept = _kept_by_l1(report, spec, resident, shared_bytes)
-    l1_misses = fresh * scale + (loads - fresh * scale) * (1 - kept)
+    own_again = (loads - fresh * scale) * (1 - kept)
+    l1_misses = fresh * scale + own_again
     unique = _unique(c.unique_load_sectors, fresh, ran, blocks, c.load_buffer_sectors)
     # What blocks share, those of one SM find in L1 where it holds enough of it.
     room = max(spec.l1_bytes - shared_bytes * resident, L1_LEAST_BYTES)
@@ -63,13 +64,17 @@ def traffic(
         c.unique_store_sectors, c.unique_store_sectors, ran, blocks, c.store_buffer_sectors
     )
     footprint = (unique + stored) * SECTOR_BYTES
-    lost = max(0.0, 1 - L2_STAYS * spec.l2_bytes / max(footprint, 1.0))
-    again = max(0.0, l1_misses - unique)
     load_density = _density(c.global_load_sectors, c.global_load_lines)
+    again = max(0.0, l1_misses - unique)
+    own_again = min(own_again, again)
+    # Of what a block reads again, L2 must hold only what blocks that run at once have read.
+    at_once = fresh / max(ran, 1) * SECTOR_BYTES * resident * min(spec.sms, blocks)
+    lost_own = _lost(min(footprint, at_once * (1 + stored / max(unique, 1.0))), spec)
+    lost_shared = _lost(footprint, spec)
     store_density = _density(c.global_store_sectors, c.global_store_lines)
     # What is read again from far apart arrives in pieces of two sectors.
     pieces = 1 + max(0.0, 1 - 2 * (load_density - 0.25))
-    l2_misses = unique + again * lost * pieces
+    l2_misses = unique + (own_again * lost_own + (again - own_again) * lost_shared) * pieces
     filled = min(1.0, c.global_store_bytes * scale / max(stored * SECTOR_BYTES, 1.0))
     cold = 1.0
     if warm:
@@ -77,9 +82,13 @@ def traffic(
         cold = min(1.0, max(0.0, (share - WARM_LEAST) / (WARM_MOST - WARM_LEAST)))
     return Traffic(
         loads, l1_misses, min(l2_misses, l1_misses * pieces) * cold, stores,
-        stored * (2 - filled) * cold, load_density, store_density,
-        _use(c.global_store_bytes, c.global_store_sectors),
+        c.global_store_lines * scale, stored * (2 - filled) * cold, load_density, store_density,
     )  # fmt: skip
+
+
+def _lost(live: float, spec: GpuSpec) -> float:
+    """Share of these bytes that L2 no longer holds when they are read again."""
+    return max(0.0, 1 - L2_STAYS * spec.l2_bytes / max(live, 1.0))
 
 
 def _unique(unique: int, by_block: int, ran: int, blocks: int, most: int) -> float:

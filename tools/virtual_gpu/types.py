@@ -12,6 +12,9 @@ SECTOR_BYTES = 32
 LINE_BYTES = 128
 ATOMIC_REGION_BYTES = 512
 """One slice of L2 serves so much: atomics there wait for each other."""
+FLOAT_TRIES = 3
+"""Turns of shared memory for an atomic sum of floats, which machine code tries until it succeeds;
+measured on an H200, as that integers take one."""
 PRINT_BYTES = 512
 """Most bytes of the arguments of one printf."""
 MOST_PRINTS = 16384
@@ -85,7 +88,7 @@ class Counters:
     """Those of floats on the busiest sector: each waits for the sum before."""
     shared_requests: int = 0
     shared_wavefronts: int = 0
-    """One a request without bank conflicts."""
+    """One a request without bank conflicts; of atomics, one for each lane at the busiest bank."""
     barriers: int = 0
     """Block barriers, counted once a warp."""
     divergent_branches: int = 0
@@ -96,6 +99,10 @@ class Counters:
     any one warp ran; without the wait for global memory (numpy_engine/costs.py)."""
     issue_tenths: int = 0
     """Machine instructions that the warp instructions come to, about, times ten."""
+    alu_tenths: int = 0
+    """Of these, what only the unit for logic and comparisons serves."""
+    tensor_tenths: int = 0
+    """Work of tensor cores: a product m16n8k16 of 16-bit floats counts ten."""
     critical_path_loads: int = 0
     """Most global load instructions that any one warp ran."""
     dependent_load_rounds: int = 0

@@ -177,11 +177,13 @@ def _counters(
     program: Program, visits: NDArray[np.uint64], tally: layout.Counters, table: _Buffers
 ) -> Counters:
     classes: Counter[str] = Counter()
-    slots = 0
+    slots = alu = tensor = 0
     for count, mix in zip(visits.tolist(), program.reference.mixes, strict=True):
         if count:
             classes.update({name: count * each for name, each in mix.classes.items()})
             slots += count * mix.slots
+            alu += count * mix.alu
+            tensor += count * mix.tensor
     return Counters(
         warp_instructions=classes,
         lane_instructions=tally.lane_instructions,
@@ -209,6 +211,8 @@ def _counters(
         critical_path_instructions=tally.longest_instructions,
         critical_path_cycles=tally.longest_cycles,
         issue_tenths=slots,
+        alu_tenths=alu,
+        tensor_tenths=tensor,
         critical_path_loads=tally.longest_loads,
         dependent_load_rounds=whole_rounds(tally.longest_rounds),
         fresh_load_rounds=whole_rounds(tally.fresh_rounds),

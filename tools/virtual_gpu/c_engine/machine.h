@@ -6,7 +6,8 @@
 #include "simt.h"
 
 #define REGION_BYTES 512
-#define FLOAT_ATOMIC 2 /* site.ordered */
+enum { FLOAT_ATOMIC = 2, COUNT_ATOMIC }; /* site.ordered */
+#define FLOAT_TRIES 3
 #define FLYING_BULK (1 << 16) /* what a bulk copy adds to the copies on their way to a word */
 
 struct arrival {
@@ -97,6 +98,7 @@ void fill(struct warp *w, const struct site *site, const uint64_t *address, uint
 void hand_over_unset(const struct worker *k);
 void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+void count_shared_atomics(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, uint64_t last);
 void count_atomics(struct warp *w, const struct site *site, const struct buffer *const *buffers, const uint64_t *address,
                    uint32_t m);

@@ -12,6 +12,7 @@ from astra_chat.tools.virtual_gpu.c_engine.code import (
     raw_type,
     typed,
 )
+from astra_chat.tools.virtual_gpu.regions import adds_one
 from astra_chat.tools.virtual_gpu.syntax import (
     Address,
     Group,
@@ -98,7 +99,7 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
     return f"&sites[{number}]"
 
 
-FLOAT_ATOMIC = 2
+FLOAT_ATOMIC, COUNT_ATOMIC = 2, 3
 """Of `ordered`: machine.h."""
 
 
@@ -249,7 +250,7 @@ def atomic(code: Code) -> None:
     ]
     active = code.active()
     places, old = code.results("uint64_t"), code.results(raw)
-    kind = FLOAT_ATOMIC if "f" in type_name else 1
+    kind = COUNT_ATOMIC if adds_one(code.instruction) else FLOAT_ATOMIC if "f" in type_name else 1
     site = site_of(code, bits // 8, writes=True, ordered=kind, blind=how == "exch")
     code.warp(
         f"{{ const uint32_t who = {active}; atomic_places(w, {site}, {c_space(space)}, {where}, "

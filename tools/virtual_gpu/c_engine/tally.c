@@ -111,6 +111,18 @@ static uint32_t conflicts(const int64_t *first, int lanes, int parts) {
   return most;
 }
 
+/* Atomics: a turn for each lane that wants a bank, whatever its word; more for floats, which try until they succeed. */
+void count_shared_atomics(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  if (!w->launch->visits) return;
+  uint32_t lanes[LANES] = {0}, most = 0;
+  LANES_OF(m, l) {
+    const uint32_t wanted = ++lanes[address[l] / 4 % LANES];
+    most = wanted > most ? wanted : most;
+  }
+  w->worker->counters.shared_requests++;
+  w->worker->counters.shared_wavefronts += site->ordered == FLOAT_ATOMIC ? FLOAT_TRIES * most : most;
+}
+
 /* A warp's access is cut into parts of 128 bytes. */
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   if (!w->launch->visits) return;

@@ -38,6 +38,8 @@ class Site:
     """An atomic operation that does not look at what it replaces."""
     floats: bool = False
     """An atomic operation on floats."""
+    counts: bool = False
+    """An atomic addition of one."""
 
     @property
     def releases(self) -> bool:

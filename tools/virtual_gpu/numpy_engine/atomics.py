@@ -31,6 +31,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     resolved_space,
     space_of,
 )
+from astra_chat.tools.virtual_gpu.regions import adds_one
 
 Update = Callable[[Array, Array, Array], Array]
 """(old, operand, second operand) -> new"""
@@ -76,12 +77,8 @@ def _atomic(code: Code, *, returns: bool) -> Step:
     active_lanes = code.active
     dtype = dtype_of(type_name)
     site = Site(
-        code.instruction,
-        dtype.itemsize,
-        writes=True,
-        ordered=True,
-        floats="f" in type_name,
-        blind=how == "exch",
+        code.instruction, dtype.itemsize, writes=True, ordered=True, floats="f" in type_name,
+        blind=how == "exch", counts=adds_one(code.instruction),
     )  # fmt: skip
 
     def step(f: Frame) -> None:
@@ -155,7 +152,8 @@ def _touch_shared(f: Frame, site: Site, address: Array, index: Index, lanes: Act
         note_unset_shared(f, site, index, lanes)
     f.shared.fill(site.size, index)
     if f.tally is not None:
-        f.tally.shared_access(site, address, lanes)
+        count = f.tally.shared_access if site.counts else f.tally.shared_atomic
+        count(site, address, lanes)
 
 
 def _in_turn(items: Items, index: Index, update: Update, values: list[Array]) -> Array:

@@ -1,13 +1,13 @@
 """What PTX instructions become: slots of the machine code, and cycles until a result is there.
 
 ptxas fuses, folds and expands, so slots are an average and not exact: logic and additions of whole
-numbers often share an instruction, quotients become many. Cycles are measured on an H200 (fused
-multiply-add, shared load, shuffle, exponential, barrier) or those of the instructions that an
-operation expands to.
+numbers often share an instruction, quotients become many. Cycles are measured on an H200
+(chains.cu of the calibration) or those of the instructions that an operation expands to.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,18 +21,30 @@ from astra_chat.tools.virtual_gpu.flow import (
     sources,
 )
 from astra_chat.tools.virtual_gpu.regions import is_step
-from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.syntax import Instruction, registers_of
 
 TENTHS = 10
 """Slots are counted in tenths of an instruction."""
+_SHORT_STEP = 7
+"""Tenths of a tensor core's step that a product of rows of 16 bytes takes."""
+_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_ROW_BITS = {
+    "f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "f32": 32, "s32": 32,
+    "e4m3": 8, "e5m2": 8, "f64": 64,
+}  # fmt: skip
 
 CYCLES = {
-    "int": 4, "float": 4, "half": 5, "global": 2, "move": 0, "control": 5, "convert": 8,
-    "special": 20, "shuffle": 24, "shared": 29, "barrier": 20, "atomic": 20,
-    "tensor": 33,
+    "int": 5, "float": 4, "half": 6, "global": 2, "move": 0, "control": 7, "convert": 5,
+    "special": 17, "shuffle": 24, "shared": 24, "barrier": 20, "atomic": 20, "tensor": 25,
 }  # fmt: skip
 """By class of Counters.warp_instructions, until the result can be used; the wait for global memory
 is not in here."""
+_LOGIC = dict.fromkeys(
+    "setp set selp min max and or xor not shr shf prmt bfe bfi lop3 popc brev clz bfind".split(),
+    TENTHS,
+) | dict.fromkeys("add sub shl cvt".split(), TENTHS // 2)
+_REUSED = 100
+"""Tenths that a quotient of whole numbers saves where the divisor's reciprocal is known."""
 _FREE = frozenset({"mov", "cvta"})
 _FUSED = frozenset("and or xor not shl shr add sub lop3 shf".split())
 
@@ -47,15 +59,43 @@ class Stretch:
 
     body: tuple[tuple[Instruction, str], ...]
     conditional: bool
-    """Its instructions are predicated: what they write keeps its old value where the guard fails."""
+    """Its instructions are predicated: what they write keeps its old value where a guard fails."""
 
 
-def slots(body: Classed, block: BasicBlock, *, ends: bool = True) -> int:
-    """Machine instructions of a basic block, in tenths. `ends`: the block's end is one too."""
+def slots(body: Classed, block: BasicBlock, *, ends: bool = True, loops: bool = False) -> int:
+    """Machine instructions of a basic block, in tenths. `ends`: the block's end is one too;
+    `loops`: it comes back to itself."""
     total = sum(_one(instruction, kind)[0] for instruction, kind in body)
+    total -= _REUSED * _divided_again([i for i, kind in body if kind == "int"], loops)
     if ends and isinstance(block.end, Branch | Switch | Leave | Suspend):
         total += TENTHS
     return total
+
+
+def alu_tenths(body: Classed) -> int:
+    """Of the slots, those that only the unit for logic and comparisons serves. Additions and shifts
+    to the left are multiplications where that unit is busy: half of them are counted."""
+    total = 0
+    for instruction, kind in body:
+        if kind in ("int", "float"):
+            share = _LOGIC.get(instruction.family, 0)
+            whole = kind == "int" or share == TENTHS
+            total += share * _one(instruction, kind)[0] // TENTHS if whole else 0
+    return total
+
+
+def _divided_again(whole: Sequence[Instruction], loops: bool) -> int:
+    """Quotients by what was divided by before, or by what a loop does not change: the reciprocal
+    is known."""
+    written = {name for i in whole for name in destinations(i)}
+    known: set[str] = set()
+    again = 0
+    for instruction in whole:
+        if instruction.family in ("div", "rem") and instruction.modifiers[-1][1:] == "32":
+            by = {r.name for r in registers_of(instruction.operands[-1])}
+            again += bool(by) and (by <= known or (loops and not by & written))
+            known |= by
+    return again
 
 
 def overhead(block: BasicBlock) -> int:
@@ -86,6 +126,29 @@ def chain(stretches: Sequence[Stretch], last: BasicBlock) -> int:
     return max(longest, issued // TENTHS)
 
 
+def tensor_tenths(instruction: Instruction) -> int:
+    """Time of the tensor cores, in tenths of m16n8k16 of 16-bit floats; 0 for what is no product.
+
+    A step works on 32 bytes of each row, whatever they hold, and is hardly faster on 16: measured
+    on an H200.
+    """
+    shape = next((s for m in instruction.modifiers if (s := _SHAPE.fullmatch(m))), None)
+    if shape is None or instruction.family not in ("mma", "wmma"):
+        return 0
+    if instruction.family == "wmma" and "mma" not in instruction.modifiers:
+        return 0
+    m, n, k = map(int, shape.groups())
+    types = [t for t in instruction.modifiers if t in _ROW_BITS]
+    row_bytes = k * _ROW_BITS[types[1] if len(types) > 2 else "f16"] // 8
+    step = _SHORT_STEP if row_bytes <= 16 else TENTHS * row_bytes // 32
+    return step * m * n // 128
+
+
+def _tensor(instruction: Instruction) -> tuple[int, int]:
+    short = 0 < tensor_tenths(instruction) <= _SHORT_STEP
+    return TENTHS, 17 if short else CYCLES["tensor"]
+
+
 def _one(instruction: Instruction, kind: str) -> tuple[int, int]:
     family, modifiers = instruction.family, instruction.modifiers
     if family in _FREE or kind == "move":
@@ -96,7 +159,14 @@ def _one(instruction: Instruction, kind: str) -> tuple[int, int]:
     if kind == "int":
         return _whole(family, wide)
     if kind == "special":
-        return (TENTHS if "ftz" in modifiers else 2 * TENTHS), CYCLES[kind]
+        once = "ftz" in modifiers or family == "cvt"
+        return (TENTHS if once else 2 * TENTHS), CYCLES[kind]
+    if kind == "tensor":
+        return _tensor(instruction)
+    if family == "ldmatrix":
+        return TENTHS, 33
+    if wide and kind == "float":
+        return 2 * TENTHS, 10
     if family == "st":
         return TENTHS, 0
     return TENTHS, CYCLES[kind]

@@ -16,7 +16,14 @@ from astra_chat.tools.virtual_gpu.flow import (
     sources,
 )
 from astra_chat.tools.virtual_gpu.modifiers import is_type
-from astra_chat.tools.virtual_gpu.numpy_engine.costs import Stretch, chain, overhead, slots
+from astra_chat.tools.virtual_gpu.numpy_engine.costs import (
+    Stretch,
+    alu_tenths,
+    chain,
+    overhead,
+    slots,
+    tensor_tenths,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import INTEGERS
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import ROUND_PARTS, Mix
 from astra_chat.tools.virtual_gpu.regions import (
@@ -58,13 +65,21 @@ def class_of(instruction: Instruction) -> str:
         return next((space for space in spaces if space), "global")
     types = [m for m in modifiers if is_type(m)]
     if family == "cvt" and not all(t in INTEGERS for t in types):
-        return "convert"
+        return _conversion_class(modifiers, types)
     last = types[-1] if types else "b32"
     if family == "div" and last == "f32":
         return "special"
     if "f16" in last:
         return "half"
     return "float" if last in ("f32", "f64") else "int"
+
+
+def _conversion_class(modifiers: Sequence[str], types: Sequence[str]) -> str:
+    """From floats to whole numbers by the special-function unit; wider halves cost an addition."""
+    to_whole = types[0] in INTEGERS and types[-1] not in INTEGERS
+    if to_whole or {"rni", "rzi", "rmi", "rpi"}.intersection(modifiers):
+        return "special"
+    return "half" if types[0] == "f32" and types[-1] in ("f16", "bf16") else "convert"
 
 
 def _transfer_class(instruction: Instruction) -> str:
@@ -79,7 +94,8 @@ def instruction_mixes(blocks: Sequence[BasicBlock]) -> list[Mix]:
     mixes: dict[int, Mix] = {}
     for region in find_regions(blocks):
         for index in region.blocks:
-            mixes[index] = _own(blocks[index], region, index == region.blocks[-1])
+            last = index == region.blocks[-1]
+            mixes[index] = _own(blocks[index], region, last, index in blocks[index].successors)
         head = region.blocks[0]
         stretches = [
             Stretch(tuple((i, class_of(i)) for i in blocks[n].body), n in region.conditional)
@@ -94,7 +110,7 @@ def instruction_mixes(blocks: Sequence[BasicBlock]) -> list[Mix]:
     return [mixes[index] for index in range(len(blocks))]
 
 
-def _own(block: BasicBlock, region: Region, last: bool) -> Mix:
+def _own(block: BasicBlock, region: Region, last: bool, loops: bool) -> Mix:
     """What a visit of the block counts for itself."""
     classes = Counter(class_of(instruction) for instruction in block.body)
     match block.end:
@@ -103,10 +119,14 @@ def _own(block: BasicBlock, region: Region, last: bool) -> Mix:
         case Suspend():
             classes["barrier"] += 1
     loads = sum(map(is_global_load, block.body))
-    used = slots([(i, class_of(i)) for i in block.body], block, ends=last)
+    used = slots([(i, class_of(i)) for i in block.body], block, ends=last, loops=loops)
     if region.unrolled > 1:
         used -= overhead(block) * (region.unrolled - 1) // region.unrolled
-    return Mix(dict(classes), sum(classes.values()), loads, slots=used)
+    tensor = sum(map(tensor_tenths, block.body))
+    alu = alu_tenths([(i, class_of(i)) for i in block.body])
+    return Mix(
+        dict(classes), sum(classes.values()), loads, slots=used, alu=min(alu, used), tensor=tensor
+    )
 
 
 def _load_rounds(stretches: Sequence[Stretch]) -> int:

@@ -16,6 +16,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.fresh import FreshRounds
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.turns import AtomicTurns
 from astra_chat.tools.virtual_gpu.types import (
+    FLOAT_TRIES,
     LINE_BYTES,
     SECTOR_BYTES,
     WARP_LANES,
@@ -40,6 +41,10 @@ class Mix:
     """Global load instructions."""
     slots: int = 0
     """Tenths of a machine instruction."""
+    alu: int = 0
+    """Of the slots, those of the unit for logic and comparisons."""
+    tensor: int = 0
+    """Tenths of a step of the tensor cores."""
     head: bool = False
     """First of a region, whose cycles and rounds stand here."""
     cycles: int = 0
@@ -123,6 +128,8 @@ class Tally:
                 scaled = {name: count * visits for name, count in mix.classes.items()}
                 counters.warp_instructions.update(Counter(scaled))
                 counters.issue_tenths += visits * mix.slots
+                counters.alu_tenths += visits * mix.alu
+                counters.tensor_tenths += visits * mix.tensor
         counters.critical_path_instructions = max(
             counters.critical_path_instructions, int(self._instructions.max())
         )
@@ -227,6 +234,17 @@ class Tally:
         counters.shared_wavefronts += int(np.count_nonzero(easy))
         if not easy.all():
             counters.shared_wavefronts += _conflicts(rows[~easy], parts)
+
+    def shared_atomic(self, site: Site, address: Array, active: Active) -> None:
+        """Turns: one for each lane that wants a bank, whatever its word; more for floats."""
+        banks = np.broadcast_to(address, self._shape).reshape(-1).view(np.int64) // 4 % _BANKS
+        lanes = np.flatnonzero(active.mask.reshape(-1))
+        warps = lanes // WARP_LANES
+        counts = np.zeros((int(warps.max()) + 1, _BANKS), np.int64)
+        np.add.at(counts, (warps, banks[lanes]), 1)
+        most = counts.max(axis=1)
+        self._counters.shared_requests += int(np.count_nonzero(most))
+        self._counters.shared_wavefronts += int(most.sum()) * (FLOAT_TRIES if site.floats else 1)
 
 
 def _warps(active: Active) -> NDArray[np.bool_]:

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.toolkit import find_toolkit
-from astra_chat.tools.virtual_gpu.estimate import FITTED, Constants, estimate
 from astra_chat.tools.virtual_gpu.calls import device_array
+from astra_chat.tools.virtual_gpu.estimate import FITTED, Constants, estimate
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.runtime import ensure_runtime
 from astra_chat.tools.virtual_gpu.specs import spec
@@ -46,7 +46,7 @@ from astra_chat.tools.virtual_gpu.validation.score import Scored, score
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
 SAMPLE_INSTRUCTIONS = 20_000_000
-MECHANISMS = HERE / "mechanisms"
+SETS = (HERE / "mechanisms", HERE / "general")
 SQUARE_MOST = 0.5
 """No single point weighs more: what the model does not know must not bend the rest."""
 
@@ -105,17 +105,21 @@ def points() -> list[Point]:
     ]
 
 
-def mechanisms() -> list[Point]:
-    """Every point of the other set."""
-    times = read_times(MECHANISMS / "h200.jsonl")
-    counts = read_counts(MECHANISMS / "counters.jsonl")
+def of_set(folder: Path) -> list[Point]:
+    """Every point of a set in the form of the validation set."""
+    times = read_times(folder / "h200.jsonl")
+    counts = read_counts(folder / "counters.jsonl")
     return [
         Point(
             {}, f"{point.variant} {point.a}x{point.b}", point.shape, times[point.key].cold_us,
             times[point.key].warm_us, found.reports, found.resources,
         )
-        for point, found in pick(read_points(MECHANISMS), counts)
+        for point, found in pick(read_points(folder), counts)
     ]  # fmt: skip
+
+
+def every_point() -> list[Point]:
+    return [*points(), *(point for folder in SETS for point in of_set(folder))]
 
 
 def count(wanted: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -217,10 +221,10 @@ def main(what: str) -> None:
         with (HERE / "counters.jsonl").open("w") as out:
             for row in count(measured()):
                 print(json.dumps(row), file=out, flush=True)
-        counted = count_set(read_points(MECHANISMS), spec("h200"))
-        write_counts(counted, MECHANISMS / "counters.jsonl")
+        for folder in SETS:
+            write_counts(count_set(read_points(folder), spec("h200")), folder / "counters.jsonl")
         return
-    every = [*points(), *mechanisms()]
+    every = every_point()
     constants = fit(every)
     print(constants)
     for point in every:
