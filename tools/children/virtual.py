@@ -124,10 +124,10 @@ def _remarks(gpu: VirtualGpu) -> dict[str, Any]:
         found["warnings"] = warnings
     if gpu.notes:
         found["on_numpy"] = dict(gpu.notes)
-    for report in gpu.reports():
-        if report.sampled:
-            blocks = f"{report.blocks_run} of {report.launch.grid.count} blocks"
-            found.setdefault("sampled", blocks)
+    parts = [(r.blocks_run, r.launch.grid.count) for r in gpu.reports() if r.sampled]
+    if parts:
+        found["sampled"] = "{} of {} blocks".format(*parts[0])
+        found["sampled_share"] = min(ran / blocks for ran, blocks in parts)
     return found
 
 
