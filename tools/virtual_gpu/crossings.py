@@ -33,6 +33,7 @@ COARSE_CELLS = 1 << 16
 """Coarse cells are at most 32 bytes wide, and as fine as fewer of them allow."""
 SWITCH = "ASTRA_BLOCK_RACES"
 """This variable of the environment, set to "off", leaves the check out."""
+NDThreads = NDArray[np.uint16]
 NDWords = NDArray[np.uint32]
 
 
@@ -42,6 +43,9 @@ class Cells:
 
     writers: NDWords
     readers: NDWords | None
+    writer_threads: NDThreads | None
+    """Of fine cells: which thread of the block."""
+    reader_threads: NDThreads | None
     bits: int
     """A cell is for so many bytes, as a power of 2."""
 
@@ -92,7 +96,11 @@ class Crossings:
         """By address of a buffer: cells as fine as the narrowest access."""
         for buffer in self._watched():
             if buffer.address not in self._fine:
-                self._fine[buffer.address] = self._cells(buffer, self.granule_bits)
+                cells = self._cells(buffer, self.granule_bits)
+                cells.writer_threads = np.zeros(cells.writers.size, np.uint16)
+                if cells.readers is not None:
+                    cells.reader_threads = np.zeros(cells.readers.size, np.uint16)
+                self._fine[buffer.address] = cells
         return self._fine
 
     def coarse(self) -> Mapping[int, Cells]:
@@ -116,14 +124,15 @@ class Crossings:
         count = (last >> bits) - (buffer.address >> bits) + 1
         loads = buffer.address in self._loaded
         readers = np.zeros(count, np.uint32) if loads else None
-        return Cells(np.zeros(count, np.uint32), readers, bits)
+        return Cells(np.zeros(count, np.uint32), readers, None, None, bits)
 
     def snapshot(self) -> Callable[[], None]:
-        """What gives the kernel back the input that it stores over."""
+        """What gives the kernel back the input that it stores over, and what earlier parts of the
+        launch stored."""
         kept = [
             (buffer.data, buffer.data.copy())
             for buffer in self._watched()
-            if buffer.address in self._loaded
+            if self.used or buffer.address in self._loaded
         ]
 
         def undo() -> None:
@@ -132,13 +141,15 @@ class Crossings:
 
         return undo
 
-    def words(self, does: str, size: int, address: int, cell: int, wrote: bool) -> str:
-        """cell: of the earlier access."""
+    def words(self, does: str, size: int, address: int, cell: int, thread: int, wrote: bool) -> str:
+        """cell, thread: of the earlier access."""
         did = "wrote" if wrote else "read"
         many = bool(cell & MANY) and not wrote
         block = _coordinates(((cell & ~MANY) >> self.site_bits) - 1, self._launch.grid)
         number = cell & ((1 << self.site_bits) - 1)
-        where = f"block {block} of the same kernel"
+        where = (
+            f"block {block}, thread {_coordinates(thread, self._launch.block)} of the same kernel"
+        )
         if number:
             site = self.reach.sites[number - 1]
             where = f"{site.source or f'PTX line {site.line}'}, {where}"

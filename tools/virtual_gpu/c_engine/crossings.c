@@ -28,12 +28,13 @@ static int ordered(const struct warp *w, uint32_t cell) {
   return states && states[block_of(w->launch, cell) - 1] & PUBLISHED && states[w->block_id] & ACQUIRED;
 }
 
-static void met(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint32_t cell, int wrote) {
+static void met(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint32_t cell,
+                uint32_t thread, int wrote) {
   struct worker *k = w->worker;
   if (ordered(w, cell)) return;
   struct fault *fault = &k->fault;
   fault->address = address, fault->other = cell;
-  fault->detail[0] = wrote, fault->detail[3] = site->size, fault->detail[4] = site->writes;
+  fault->detail[0] = wrote, fault->detail[1] = thread, fault->detail[3] = site->size, fault->detail[4] = site->writes;
   fault_at(w, CROSSING, site->instruction, lane);
 }
 
@@ -49,10 +50,10 @@ static void read_cell(struct warp *w, const struct site *site, const struct buff
                       uint64_t address, uint64_t at, uint32_t mine) {
   const struct launch *launch = w->launch;
   const uint32_t wrote = buffer->writers[at], me = block_of(launch, mine);
-  if (wrote && block_of(launch, wrote) != me) met(w, site, lane, address, wrote, 1);
+  if (wrote && block_of(launch, wrote) != me) met(w, site, lane, address, wrote, buffer->writer_threads[at], 1);
   if (!buffer->readers) return;
   uint32_t *reader = &buffer->readers[at];
-  if (!*reader) *reader = mine;
+  if (!*reader) *reader = mine, buffer->reader_threads[at] = w->index * LANES + lane;
   else if (block_of(launch, *reader) != me) *reader |= MANY;
 }
 
@@ -71,15 +72,18 @@ void crossing_read(struct warp *w, const struct site *site, const struct buffer 
   }
 }
 
-/* Before the store: what it changes. */
+/* Before the store. Of what is never read only other values matter, and what was there before the launch is lost where
+ * it runs again: such cells are always taken. */
 static void write_cell(struct warp *w, const struct site *site, const struct buffer *buffer, uint32_t lane,
-                       uint64_t address, uint64_t at, uint32_t mine) {
+                       uint64_t address, uint64_t at, uint32_t mine, int changes) {
   const struct launch *launch = w->launch;
   const uint32_t wrote = buffer->writers[at], me = block_of(launch, mine);
-  if (wrote && block_of(launch, wrote) != me) met(w, site, lane, address, wrote, 1);
+  const int others = wrote && block_of(launch, wrote) != me;
+  if (changes && others) met(w, site, lane, address, wrote, buffer->writer_threads[at], 1);
   const uint32_t read = buffer->readers ? buffer->readers[at] : 0;
-  if (read && (read & MANY || block_of(launch, read) != me)) met(w, site, lane, address, read, 0);
-  buffer->writers[at] = mine;
+  if (changes && read && (read & MANY || block_of(launch, read) != me)) met(w, site, lane, address, read, buffer->reader_threads[at], 0);
+  if (changes || !(buffer->readers || others))
+    buffer->writers[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
 }
 
 void crossing_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
@@ -92,9 +96,9 @@ void crossing_write(struct warp *w, const struct site *site, const struct buffer
       crossing_span_write(w, site, b, address[l], site->size);
       continue;
     }
-    if (!memcmp((const void *)address[l], values + l * site->size, site->size)) continue;
+    const int changes = memcmp((const void *)address[l], values + l * site->size, site->size) != 0;
     const uint64_t first = index_of(b, address[l]), last = index_of(b, address[l] + site->size - 1);
-    for (uint64_t at = first; at <= last; at++) write_cell(w, site, b, l, address[l], at, mine);
+    for (uint64_t at = first; at <= last; at++) write_cell(w, site, b, l, address[l], at, mine, changes);
   }
 }
 
@@ -135,7 +139,7 @@ void crossing_update(struct warp *w, const struct site *site, const struct buffe
     const uint64_t first = index_of(b, address[l]), last = index_of(b, address[l] + site->size - 1);
     for (uint64_t at = first; at <= last; at++) {
       const uint32_t wrote = b->writers[at];
-      if (wrote && block_of(w->launch, wrote) != (uint32_t)(w->block_id + 1)) met(w, site, l, address[l], wrote, 1);
+      if (wrote && block_of(w->launch, wrote) != (uint32_t)(w->block_id + 1)) met(w, site, l, address[l], wrote, b->writer_threads[at], 1);
     }
   }
 }

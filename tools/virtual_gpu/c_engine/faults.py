@@ -71,7 +71,12 @@ def fault_of(
     return Fault(
         _KINDS[found.kind],
         crossings.words(
-            _verb(found), found.detail[3], found.address, found.other, bool(found.detail[0])
+            _verb(found),
+            found.detail[3],
+            found.address,
+            found.other,
+            found.detail[1],
+            bool(found.detail[0]),
         )
         if found.kind == _CROSSING and crossings is not None
         else _message(program, launch, memory, found, instruction, budget),

@@ -170,7 +170,10 @@ class _Buffers:
             if row.address in cells:
                 mine = cells[row.address]
                 row.writers, row.cell_bits = mine.writers.ctypes.data, mine.bits
-                row.readers = None if mine.readers is None else mine.readers.ctypes.data
+                row.readers, row.writer_threads, row.reader_threads = (
+                    None if array is None else array.ctypes.data
+                    for array in (mine.readers, mine.writer_threads, mine.reader_threads)
+                )
 
 
 def _counters(

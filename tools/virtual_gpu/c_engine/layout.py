@@ -11,8 +11,10 @@ from astra_chat.tools.virtual_gpu.types import PRINT_BYTES
 class Buffer(ctypes.Structure):
     _fields_ = [
         ("address", c_uint64), ("end", c_uint64),
-        ("written", c_void_p), ("loaded", c_void_p), ("stored", c_void_p),
-        ("writers", c_void_p), ("readers", c_void_p), ("cell_bits", c_uint64), ("fresh", c_uint64),
+        *((name, c_void_p) for name in (
+            "written", "loaded", "stored", "writers", "readers", "writer_threads", "reader_threads",
+        )),
+        ("cell_bits", c_uint64), ("fresh", c_uint64),
     ]  # fmt: skip
 
 

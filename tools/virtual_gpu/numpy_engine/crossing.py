@@ -50,11 +50,15 @@ class Touch:
         mine = addresses if region.chosen is None else addresses[region.chosen]
         self._uniform, self._chosen = addresses.size != active.count, region.chosen
         if self._uniform:  # one address for all
-            blocks = f.blocks[active.mask.any(axis=1)]
+            rows = active.mask.any(axis=1)
+            blocks, threads = f.blocks[rows], np.argmax(active.mask[rows], axis=1)
             mine = np.broadcast_to(mine, blocks.shape)
         else:
             blocks = select(np.broadcast_to(f.blocks[:, None], f.shape), active, f.shape)
-            blocks = blocks if region.chosen is None else blocks[region.chosen]
+            threads = select(np.arange(f.shape[1])[None, :], active, f.shape)
+            if region.chosen is not None:
+                blocks, threads = blocks[region.chosen], threads[region.chosen]
+        self._threads = threads.astype(np.uint16)
         self._addresses = mine
         self._shift = np.uint32(crossings.site_bits)
         self._block = (blocks + 1).astype(np.uint32)
@@ -86,12 +90,15 @@ class Touch:
             writers = self._cells.writers[granules]
             clash = self._unordered(writers, self._others(writers))
             if clash.any():
-                raise self._fault(int(np.argmax(clash)), writers, wrote=True)
+                raise self._fault(int(np.argmax(clash)), granules, writers, wrote=True)
             if self._cells.readers is not None:
                 self._note_readers(self._cells.readers, granules)
 
     def _note_readers(self, readers: Words, granules: NDArray[np.int64]) -> None:
         known = readers[granules]
+        threads = self._cells.reader_threads
+        if threads is not None:
+            threads[granules[known == 0]] = self._threads[known == 0]
         readers[granules] = np.where(
             known == 0, self._mine, np.where(self._others(known), known | _MANY, known)
         )
@@ -108,27 +115,38 @@ class Touch:
             earlier = writers[granules]
             writers[granules] = self._mine
             last = writers[granules]
-            self._stop(earlier, self._others(earlier) & changed, wrote=True)
-            self._stop(last, self._others(last) & overwritten, wrote=True)
+            self._stop(granules, earlier, self._others(earlier) & changed, wrote=True)
+            at_once = self._others(last) & overwritten
+            if at_once.any() and self._cells.writer_threads is not None:
+                self._cells.writer_threads[granules] = self._threads
+            self._stop(granules, last, at_once, wrote=True)
             if self._cells.readers is not None:
                 readers = self._cells.readers[granules]
                 many = (readers & _MANY) != 0
-                self._stop(readers, (self._others(readers) | many) & changed, wrote=False)
+                self._stop(granules, readers, (self._others(readers) | many) & changed, wrote=False)
+            # Of what is never read only other values matter: such cells are always taken.
+            taken = changed if self._cells.readers is not None else changed | (earlier == 0)
             writers[granules] = earlier
-            writers[granules[changed]] = self._mine[changed]
+            writers[granules[taken]] = self._mine[taken]
+            if self._cells.writer_threads is not None:
+                self._cells.writer_threads[granules[taken]] = self._threads[taken]
 
     def update(self) -> None:
         """An atomic operation."""
         for granules in self._granules():
             writers = self._cells.writers[granules]
-            self._stop(writers, self._others(writers), wrote=True)
+            self._stop(granules, writers, self._others(writers), wrote=True)
 
-    def _stop(self, cells: Words, clash: Mask, *, wrote: bool) -> None:
+    def _stop(self, granules: NDArray[np.int64], cells: Words, clash: Mask, *, wrote: bool) -> None:
         clash = self._unordered(cells, clash)
         if clash.any():
-            raise self._fault(int(np.argmax(clash)), cells, wrote=wrote)
+            raise self._fault(int(np.argmax(clash)), granules, cells, wrote=wrote)
 
-    def _fault(self, at: int, cells: Words, *, wrote: bool) -> Exception:
+    def _fault(
+        self, at: int, granules: NDArray[np.int64], cells: Words, *, wrote: bool
+    ) -> Exception:
+        threads = self._cells.writer_threads if wrote else self._cells.reader_threads
+        assert threads is not None
         if self._uniform:
             row = int(np.flatnonzero(self._active.mask.any(axis=1))[at])
             lane = row * self._f.shape[1] + int(np.argmax(self._active.mask[row]))
@@ -136,7 +154,12 @@ class Touch:
             chosen = at if self._chosen is None else int(self._chosen[at])
             lane = lane_number(self._active, chosen)
         words = self._crossings.words(
-            self._site.verb, self._site.size, int(self._addresses[at]), int(cells[at]), wrote
+            self._site.verb,
+            self._site.size,
+            int(self._addresses[at]),
+            int(cells[at]),
+            int(threads[granules[at]]),
+            wrote,
         )
         return self._f.fault(self._site.instruction, "race", words, machine.LAUNCH_FAILURE, lane)
 
@@ -148,7 +171,7 @@ def touch(f: Frame, site: Site, region: Region, addresses: Array, active: Active
     return Touch(f, f.crossings, site, region, addresses, active)
 
 
-def claim_rows(f: Frame, site: Site, region: Region, active: Active, values: Array) -> bool:
+def claim_rows(f: Frame, site: Site, region: Region, active: Active) -> bool:
     """Before a store: notes it where each block stores to places in a row that nobody had touched,
     at even distances, which is the usual and can be done fast. False where it is not so."""
     crossings, cells = f.crossings, region.buffer.cells
@@ -168,11 +191,12 @@ def claim_rows(f: Frame, site: Site, region: Region, active: Active, values: Arr
     mine = _rows_of(cells.writers, int(firsts[0]) + skipped, step, f.shape)
     if mine.any():
         return False
-    before = _rows_of(region.items, int(firsts[0]), step, f.shape)
-    changed = differ(np.ascontiguousarray(before).reshape(-1), values).reshape(f.shape)
     number = np.int64(crossings.number(site.instruction))
     stamps = ((f.blocks + 1) << np.int64(crossings.site_bits) | number).astype(np.uint32)
-    np.copyto(mine, stamps[:, None], where=changed)
+    mine[:] = stamps[:, None]
+    if cells.writer_threads is not None:
+        threads = _rows_of(cells.writer_threads, int(firsts[0]) + skipped, step, f.shape)
+        threads[:] = np.arange(f.shape[1], dtype=np.uint16)
     return True
 
 

@@ -281,7 +281,7 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
     addresses = select(address, active, f.shape)
     for region in global_regions(f, site, addresses, active):
         chosen = values if region.chosen is None else values[region.chosen]
-        plain = site.ordered or claim_rows(f, site, region, active, chosen)
+        plain = site.ordered or claim_rows(f, site, region, active)
         touched = None if plain else touch(f, site, region, addresses, active)
         before = None if touched is None else region.items.take(region.index)
         region.items[region.index] = chosen
