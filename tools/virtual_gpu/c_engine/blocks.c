@@ -23,9 +23,13 @@ void failed_assertion(struct warp *w, uint32_t instruction, uint32_t m, const ui
   fault_at(w, ASSERTION, instruction, lane);
 }
 
+/* Beyond the point where waiting lanes will come back the others do not go: they would miss them there. */
 int next_block(struct warp *w) {
   for (uint32_t word = 0; word < QUEUE_WORDS; word++)
-    if (w->queue[word]) return 64 * word + __builtin_ctzll(w->queue[word]);
+    if (w->queue[word]) {
+      const uint32_t next = 64 * word + __builtin_ctzll(w->queue[word]);
+      return next < w->back ? (int)next : -1;
+    }
   return -1;
 }
 
@@ -202,6 +206,7 @@ static void begin(struct worker *k, int64_t id) {
     w->live = w->exists;
     copies_forget(w);
     bulk_forget(w);
+    w->back = UINT32_MAX;
     w->idle = w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->rounds_here = w->fresh = 0;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);

@@ -4,6 +4,7 @@
 #include "mbarriers.h"
 
 #define MOST ((1 << 20) - 1)
+#define PATIENCE 32 /* tests in vain of all who wait before lanes go on without the others of their warp */
 #define FAILED_NS 1000 /* what a test in vain takes, by the clock of the kernel and out of its budget */
 enum misuse { NO_MBARRIER, BAD_COUNT, TOO_MANY, COMPLETES, TOO_MANY_BYTES, STALE };
 
@@ -34,7 +35,7 @@ void mbarriers_forget(struct worker *k) {
   struct mbarriers *all = k->mbarriers;
   if (!all) return;
   for (size_t i = 0; i < all->count; i++) drop(all->records[i]);
-  all->count = all->waits = 0;
+  all->count = all->waits = all->vain = 0;
   all->in_vain.warp = NULL;
 }
 
@@ -231,6 +232,7 @@ void mbarrier_wait(struct warp *w, const struct poll *poll, const struct site *s
   all->waiting = grown(all->waiting, all->waits, &all->places, sizeof *all->waiting);
   struct waiting *it = &all->waiting[all->waits++];
   *it = (struct waiting){.warp = w, .poll = poll, .lanes = m, .result = result};
+  if (all->vain < PATIENCE && poll->target < w->back) w->back = poll->target;
   LANES_OF(m, l) {
     it->address[l] = address[l], it->parities |= (uint32_t)(phase[l] >> (poll->parity ? 0 : 61) & 1) << l;
     it->numbers[l] = phase[l] >> 40 & MOST;
@@ -247,6 +249,15 @@ static void acquire(struct waiting *it, uint32_t lanes) {
   if (it->poll->relaxed) return;
   LANES_OF(lanes, l)
     acquire_from(it->warp, known(it->warp->worker, it->address[l])->over[it->parities >> l & 1]);
+}
+
+static void hold(struct worker *k) {
+  const struct mbarriers *all = k->mbarriers;
+  for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].back = UINT32_MAX;
+  for (size_t i = 0; i < all->waits && all->vain < PATIENCE; i++) {
+    struct warp *w = all->waiting[i].warp;
+    w->back = all->waiting[i].poll->target < w->back ? all->waiting[i].poll->target : w->back;
+  }
 }
 
 static int pass(struct worker *k) {
@@ -271,7 +282,8 @@ static int pass(struct worker *k) {
     if (it->lanes) all->waiting[kept++] = *it;
   }
   all->waits = kept;
-  if (passed) all->in_vain.warp = NULL;
+  if (passed) all->in_vain.warp = NULL, all->vain = 0;
+  hold(k);
   return passed;
 }
 
@@ -297,6 +309,8 @@ void polls_fail(struct worker *k) {
   for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].idle += FAILED_NS;
   for (size_t i = 0; i < all->waits; i++) answer(&all->waiting[i], all->waiting[i].lanes, 0);
   all->waits = 0;
+  all->vain++;
+  hold(k);
 }
 
 /* Faults if lanes wait in vain at an mbarrier. */

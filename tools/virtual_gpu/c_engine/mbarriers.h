@@ -33,6 +33,7 @@ struct mbarriers {
   size_t count, room;
   struct waiting *waiting;
   size_t waits, places;
+  uint32_t vain; /* tests in vain since one was not */
   struct waiting in_vain; /* the last test that failed; no warp once one did not */
 };
 

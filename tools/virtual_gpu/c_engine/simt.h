@@ -95,6 +95,7 @@ struct warp {
   struct bulk *bulk;     /* bulk copies out of shared memory; null until the first */
   uint64_t syncs;        /* how often its lanes met since the last barrier of the block */
   uint64_t idle; /* spent on tests in vain */
+  uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
   uint64_t steps, cycles, loads, rounds, fresh_rounds;
   uint32_t rounds_here, fresh; /* of the basic block that it is in: load rounds; a sector new to the thread block? */
 };

@@ -3,6 +3,9 @@
 PTX lets a test take its time, so each is taken when no other thread of the block can go on; it
 fails only if the phase can not have ended by then. A loop of tests thus takes one turn, and one
 that waits in vain becomes an endless loop.
+
+Lanes of the same warp do not go on meanwhile beyond the point where the others will come back, or
+they would miss them at the next __syncwarp(); unless that is what all wait for.
 """
 
 from __future__ import annotations
@@ -61,6 +64,11 @@ def translate_poll(code: Code, target: int) -> Poll:
     return Poll(code.instruction, mbarrier, phase, form.parity, form.relaxed, write, target)
 
 
+PATIENCE = 32
+"""Tests in vain of all who wait before lanes go on without the others of their warp."""
+_NOWHERE = np.iinfo(np.int64).max
+
+
 @dataclass
 class _Waiting:
     poll: Poll
@@ -79,8 +87,11 @@ class _Waiting:
 class Polls:
     """The lanes of a batch that wait for mbarriers."""
 
-    def __init__(self) -> None:
+    def __init__(self, lanes: int) -> None:
         self._waiting: list[_Waiting] = []
+        self._back = np.full(lanes // WARP_LANES, _NOWHERE, np.int64)
+        """By warp: the basic block where its first waiting lanes will come back."""
+        self._vain = 0
         self.in_vain: tuple[Poll, int, int] | None = None
         """The last test that failed, its lane and mbarrier; None once one did not."""
 
@@ -101,6 +112,18 @@ class Polls:
             phases = phases >> np.uint64(PHASE)
         parities = phases.astype(np.int64) & 1
         self._waiting.append(_Waiting(poll, lanes, words, parities, numbers.astype(np.int64)))
+        np.minimum.at(self._back, lanes // WARP_LANES, poll.target)
+
+    def held(self, block: int) -> Mask | None:
+        """Which warps, [warps], may not enter this basic block yet; None for none of them."""
+        held = self._back <= block
+        return held if self._vain < PATIENCE and held.any() else None
+
+    def _keep_rest(self) -> None:
+        self._waiting = [w for w in self._waiting if w.lanes.size]
+        self._back[:] = _NOWHERE
+        for waiting in self._waiting:
+            np.minimum.at(self._back, waiting.lanes // WARP_LANES, waiting.poll.target)
 
     def _check_recent(self, f: Frame, waiting: _Waiting) -> None:
         """PTX: a state is of the current phase or of the one before."""
@@ -140,8 +163,8 @@ class Polls:
                 passed.append(self._answer(f, waiting, over, True))
                 if f.races is not None:
                     f.races.synced(f.active)
-                self.in_vain = None
-        self._waiting = [w for w in self._waiting if w.lanes.size]
+                self.in_vain, self._vain = None, 0
+        self._keep_rest()
         return passed
 
     def fail(self, f: Frame) -> list[tuple[int, Mask]]:
@@ -153,7 +176,8 @@ class Polls:
             self._answer(f, waiting, np.ones(waiting.lanes.size, np.bool_), False)
             for waiting in self._waiting
         ]
-        self._waiting = []
+        self._vain += 1
+        self._keep_rest()
         return failed
 
     def _acquire(self, f: Frame, waiting: _Waiting, over: Mask) -> None:

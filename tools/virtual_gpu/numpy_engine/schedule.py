@@ -30,6 +30,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.program import Block, Fork, Progr
 from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import LaunchTally, Tally
 from astra_chat.tools.virtual_gpu.types import (
+    WARP_LANES,
     Counters,
     Launch,
     LaunchReport,
@@ -174,7 +175,8 @@ class _Batch:
         self._pending: list[Active | None] = [None] * len(program.blocks)
         self._queue: list[int] = []
         self._waiting = WaitingRoom(frame.live)
-        self._polls = Polls()
+        self._polls = Polls(frame.live.size)
+        self._held: list[tuple[int, Active]] = []
 
     def run(self) -> None:
         frame = self._frame
@@ -185,11 +187,29 @@ class _Batch:
                 active = self._pending[index]
                 assert active is not None
                 self._pending[index] = None
-                self._visit(index, active)
+                if not self._polls.empty:
+                    active = self._allowed(index, active)
+                if active.count:
+                    self._visit(index, active)
             if self._waiting.empty and self._polls.empty:
                 return
             for target, mask in self._waited():
                 self._send(target, Active(mask, int(np.count_nonzero(mask))))
+            held, self._held = self._held, []
+            for target, active in held:
+                self._send(target, active)
+
+    def _allowed(self, index: int, active: Active) -> Active:
+        """Those lanes that need not wait for others of their warp; the rest is put aside."""
+        warps = self._polls.held(index)
+        if warps is None:
+            return active
+        there = np.repeat(warps, WARP_LANES).reshape(active.mask.shape)
+        parts = [active.mask & there, active.mask & ~there]
+        held, allowed = (Active(mask, int(np.count_nonzero(mask))) for mask in parts)
+        if held.count:
+            self._held.append((index, held))
+        return allowed
 
     def _waited(self) -> list[tuple[int, Mask]]:
         """Lanes that go on, where none can do so by itself: (basic block, lanes)."""

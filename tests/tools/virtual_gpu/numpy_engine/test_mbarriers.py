@@ -106,6 +106,20 @@ def test_copies_arrive_at_mbarriers(bench: Any, tiles: Any) -> None:
     assert np.array_equal(out, tiles[0, ::-1] + 2 * tiles[1, ::-1])
 
 
+def test_the_rest_of_a_warp_waits_for_its_elected_lane(bench: Any, tiles: Any) -> None:
+    out = np.zeros(128, np.float32)
+    bench.launch("elected", 1, 128, out, tiles, np.int32(6))
+    assert np.array_equal(out, tiles[:, ::-1].sum(axis=0))
+
+
+def test_lanes_of_a_warp_may_wait_for_each_other(bench: Any, tiles: Any) -> None:
+    out, ball = np.zeros(32, np.float32), float(tiles[0, 0])
+    bench.launch("split_warp", 1, 32, out, tiles, np.int32(4))
+    for throw in range(8):
+        ball = ball * 2 + (throw % 2 == 0)
+    assert (out == ball).all()
+
+
 @pytest.mark.parametrize(
     ("how", "kind", "error", "words"),
     [

@@ -218,6 +218,47 @@ KERNEL(noinc) {
                "again: mbarrier.test_wait.b64 p, [%0], t; @!p bra again; }" ::"l"(&bar[1]) : "memory");
   out[threadIdx.x] = first + 2 * tile[127 - threadIdx.x];
 }
+// One lane of each warp meets those of the others; the rest wait for it at __syncwarp().
+KERNEL(elected) {
+  __shared__ Barrier bar;
+  __shared__ float tile[128];
+  if (threadIdx.x == 0) init(&bar, 4);
+  __syncthreads();
+  float sum = 0;
+  for (int i = 0; i < n; i++) {
+    tile[threadIdx.x] = in[i * 128 + threadIdx.x];
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) bar.arrive_and_wait();
+    __syncwarp();
+    sum += tile[127 - threadIdx.x];
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) bar.arrive_and_wait();
+    __syncwarp();
+  }
+  out[threadIdx.x] = sum;
+}
+// Lanes of one warp bring each other what they wait for, and never meet.
+KERNEL(split_warp) {
+  __shared__ alignas(8) unsigned long long ping, pong;
+  __shared__ volatile float ball;
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(AT(&ping)));
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(AT(&pong)));
+    ball = in[0];
+  }
+  __syncthreads();
+  const bool first = threadIdx.x == 0;
+  if (threadIdx.x < 2)
+    for (int i = 0; i < n; i++) {
+      if (!first || i > 0)
+        asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1; @!p bra again; }"
+                     ::"r"(first ? AT(&pong) : AT(&ping)), "r"((first ? i - 1 : i) & 1) : "memory");
+      ball = ball * 2 + first;
+      asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(first ? AT(&ping) : AT(&pong)) : "memory");
+    }
+  __syncthreads();
+  out[threadIdx.x] = ball;
+}
 // One mbarrier, one way to misuse it: how = n.
 KERNEL(misuse) {
   __shared__ alignas(16) float tile[64];
