@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from astra_chat.console import console
 from astra_chat.evaluation_view import evaluation_text, evidence_lines, profile_text
-from astra_chat.tools.types import Metric
+from astra_chat.tools.types import MeasuredTime, Metric
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
 
 LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
@@ -47,3 +47,16 @@ def test_what_was_not_timed_has_no_evidence_and_no_table() -> None:
     assert evidence_lines(found) == [] and "estimated baseline us" not in shown(
         evaluation_text(found)
     )
+
+
+def test_a_second_clock_stands_under_the_table() -> None:
+    estimated = timed(1.9)
+    case = estimated.cases[0].case
+    time = MeasuredTime(
+        case=case, weight=1, baseline_us=4, median_us=2, ratio=2, ratio_low=2, ratio_high=2,
+        limit_us=1, percent_of_limit=50, baseline_event_us=8, event_us=6, sm_clock_mhz=1980,
+        profiled_us=2.5, launches=1, baseline_profiled_us=5, baseline_launches=1,
+    )  # fmt: skip
+    found = evaluation(VECTOR, estimated.model_copy(update={"cases": (time,)}))
+    text = shown(evaluation_text(found))
+    assert "judged 2.00 us, 0.80 of Nsight Compute's 2.50 us; baseline 4.00 of 5.00 us" in text
