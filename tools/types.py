@@ -159,10 +159,9 @@ class MeasuredTime(CaseTime):
     """ABBA blocks behind the ratio."""
     profiled_us: float | None = None
     baseline_profiled_us: float | None = None
-    """Nsight Compute's durations of a call's launches, added up; None: not asked of this case."""
     launches: int = 0
     baseline_launches: int = 0
-    """How many launches that were."""
+    """Nsight Compute's durations of a call's launches, added up, and how many; None: not asked."""
 
 
 class EstimatedTime(CaseTime):
