@@ -18,6 +18,8 @@ from astra_chat.tools.metrics import BOTTLENECKS, KNOWN, telling
 from astra_chat.tools.types import Evaluation, Profile
 
 MOST_NAMES = 8
+MOST_SHOWN = 120
+"""Characters of an anchor or a name."""
 NEAR = 0.5
 """Share of a text that has to be the same for it to be what was meant."""
 
@@ -48,7 +50,7 @@ def _of_plan(plan: Plan, setting: Setting, thread: Thread) -> list[str]:
     profile = facts.profile_of(parent)
     names = {metric.name for metric in profile.metrics} if profile else set()
     if plan.metric not in names | KNOWN:
-        found.append(f"no profile has a metric '{one_line(plan.metric)}': {_names(profile)}"
+        found.append(f"no profile has a metric '{_shown(plan.metric)}': {_names(profile)}"
                      f"{_nearest(plan.metric, names | KNOWN)}")  # fmt: skip
     return found
 
@@ -64,20 +66,20 @@ def _of_anchor(anchor: str, source: str) -> list[str]:
     if not missing:
         return []
     near = get_close_matches(missing[0], list(there), 1, NEAR)
-    right = f"line {there[near[0]]} is `{near[0]}`" if near else "copy a line of it exactly"
-    return [f"the anchor `{missing[0]}` is not in the source to change: {right}"]
+    right = f"line {there[near[0]]} is `{_shown(near[0])}`" if near else "copy a line of it exactly"
+    return [f"the anchor `{_shown(missing[0])}` is not in the source to change: {right}"]
 
 
 def _of_analysis(analysis: Analysis, evaluation: Evaluation | None) -> list[str]:
     profile, found = facts.profile_of(evaluation), []
     if analysis.bottleneck not in BOTTLENECKS:
         there = ", ".join(BOTTLENECKS)
-        found.append(f"'{one_line(analysis.bottleneck)}' is no bottleneck: say one of {there}")
+        found.append(f"'{_shown(analysis.bottleneck)}' is no bottleneck: say one of {there}")
     if profile is None or not profile.metrics:
         return found
     names = {metric.name for metric in profile.metrics}
     if missing := [name for name in analysis.evidence if name not in names]:
-        listed = ", ".join(f"'{one_line(name)}'" for name in missing[:MOST_NAMES])
+        listed = ", ".join(f"'{_shown(name)}'" for name in missing[:MOST_NAMES])
         found.append(f"this evaluation has no metric {listed}: {_names(profile)}"
                      f"{_nearest(missing[0], names)}")  # fmt: skip
     return found
@@ -95,6 +97,12 @@ def _names(profile: Profile | None) -> str:
 def _nearest(name: str, names: Iterable[str]) -> str:
     near = get_close_matches(name, sorted(names), 1, NEAR)
     return f"; the nearest is {near[0]}" if near else ""
+
+
+def _shown(text: str) -> str:
+    """A model's words in one line, cut."""
+    text = one_line(text)
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _squeezed(text: str) -> str:

@@ -12,8 +12,8 @@ MOST_CASES = 8
 MOST_PROBLEMS = 4
 LEAST_RATIO = 0.01
 """Of a plan over its parent, and at most its inverse: others are slips, infinity among them."""
-MOST_SOURCE = 200_000
-"""Characters of a kernel: some 5,000 lines. Each later prompt may hold it."""
+MOST_SOURCE = 400_000
+"""Characters of a kernel: some 10,000 lines. Each later prompt may hold it."""
 
 
 class UnusableReply(Exception):

@@ -72,6 +72,11 @@ def test_an_anchor_is_of_the_parent_not_of_the_baseline(setting: Setting) -> Non
     assert near is not None and near.endswith(f"line {number} is `float4 v = in[i];`")
 
 
+def test_an_endless_anchor_is_cut_and_stays_in_one_line(setting: Setting) -> None:
+    said = doubt(planned(anchor="x\u2028y " * 5000), setting, baseline_turns())
+    assert said is not None and len(said) < 400 and "\u2028" not in said and "\n" not in said
+
+
 def test_an_empty_anchor(setting: Setting) -> None:
     said = doubt(planned(anchor=" \n"), setting, baseline_turns())
     assert said == "the anchor is empty: copy a line of the source to change"

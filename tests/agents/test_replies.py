@@ -91,7 +91,7 @@ def test_usable_replies_pass(task: Task, reply: TesterReply | PlannerReply | Ker
 
 @pytest.mark.parametrize(
     ("source", "said"),
-    [(" \n", "empty"), ("int x;\0", "NUL"), ("x" * (MOST_SOURCE + 1), "200,001 characters")],
+    [(" \n", "empty"), ("int x;\0", "NUL"), ("x" * (MOST_SOURCE + 1), "400,001 characters")],
 )
 def test_a_source_that_is_none_goes_back(task: Task, source: str, said: str) -> None:
     reason = objection(KernelReply(reply=Source(words="", source=source)), task)

@@ -206,9 +206,9 @@ def test_edits_become_a_whole_kernel(task: Task) -> None:
 
 def test_edits_that_leave_no_usable_source_go_back(task: Task) -> None:
     line = task.baseline.splitlines()[0]
-    answers = [edited((line, "// \0")), edited((line, "x" * 200_000)), edited((line, "// new"))]
+    answers = [edited((line, "// \0")), edited((line, "x" * 400_000)), edited((line, "// new"))]
     reasons, said = Talk(task, "coder", answers).speak([*baseline_turns(), Turn("planner", plan())])
-    assert "NUL" in reasons[0] and "at most 200,000" in reasons[1]
+    assert "NUL" in reasons[0] and "at most 400,000" in reasons[1]
     assert isinstance(said, KernelMessage) and "// new" in said.content.source
 
 
