@@ -43,13 +43,13 @@ def point(label: str) -> Any:
 
 
 def test_calibrated_points_lie_close() -> None:
-    """The three launches that read a row twice with few threads are the known misses."""
-    every = [*POINTS, *calibrate.mechanisms()]
-    assert len(every) == 230
+    """What the constants were fitted to; it must not get worse."""
+    every = calibrate.every_point()
+    assert len(every) == 577
     for warm in (False, True):
         found = score(calibrate.scored(every, FITTED, warm=warm))
-        assert found.median_error < 0.10 and found.p90_error < 0.28 and found.worst_error < 0.9
-        assert found.right / found.pairs > 0.94
+        assert found.median_error < 0.10 and found.p90_error < 0.27
+        assert found.right / found.pairs > 0.96 and found.worst_regret < 1.45
 
 
 def test_kernels_the_fit_never_saw() -> None:
@@ -57,9 +57,10 @@ def test_kernels_the_fit_never_saw() -> None:
     times, counts = read_times(HERE / TIMES), read_counts(HERE / COUNTERS)
     cold = score(compared(HERE, times, counts, H200, warm=False))
     warm = score(compared(HERE, times, counts, H200, warm=True))
-    assert cold.points == warm.points == 295
-    assert cold.median_error < 0.15 and cold.right / cold.pairs > 0.92
-    assert warm.median_error < 0.15 and warm.right / warm.pairs > 0.94
+    assert cold.points == warm.points == 273
+    assert cold.median_error < 0.13 and cold.right / cold.pairs > 0.92
+    assert warm.median_error < 0.14 and warm.right / warm.pairs > 0.92
+    assert cold.worst_regret < 1.8 and warm.worst_regret < 1.8
 
 
 def test_counters_on_file_are_what_the_engine_counts() -> None:
@@ -161,7 +162,7 @@ def test_a_slower_gpu_takes_longer() -> None:
     times = {key: estimate(p.reports, p.resources, s).us for key, s in SPECS.items()}
     assert times["h200"] < times["h100"] < times["a100"] < times["rtx4090"] < times["l40s"]
     ratio = H200.dram_bytes_per_s / spec("h100").dram_bytes_per_s
-    assert times["h100"] / times["h200"] == pytest.approx(ratio, rel=0.1)
+    assert times["h100"] / times["h200"] == pytest.approx(ratio, rel=0.15)
 
 
 def test_the_limit_is_the_largest_of_bandwidth_peak_and_launch() -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.virtual_gpu import specs
 from astra_chat.tools.virtual_gpu.specs import SPECS, GpuSpec, spec, spec_for_device_name
 
 
@@ -12,6 +16,16 @@ def test_an_unknown_gpu_is_bad_input_and_the_known_ones_are_named() -> None:
     with pytest.raises(BadInput, match="'b300': known are h200, h100, a100, l40s, rtx4090"):
         spec("b300")
     assert spec("H200").name == "NVIDIA H200"
+
+
+def test_every_constant_names_its_source() -> None:
+    """All but a GPU's names; defaults of the class too."""
+    text = Path(specs.__file__).read_text()
+    given = re.findall(r"^    (\w+)(?:: \w+)? ?= ?[^#\n]*?(#.*)?$", text, re.MULTILINE)
+    constants = [(name, note) for name, note in given if name in GpuSpec.__annotations__]
+    named = {"key", "name", "compute"}
+    assert [name for name, note in constants if not note and name not in named] == []
+    assert len(constants) > 60
 
 
 @pytest.mark.parametrize("gpu", SPECS.values(), ids=lambda gpu: gpu.key)

@@ -24,7 +24,7 @@ def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.gpu
 def test_times_of_a_gpu(tmp_path: Path) -> None:
-    points = [p for p in read_points() if p.variant == "copy_fours"]
+    points = [p for p in read_points() if p.variant == "pool_by_pairs"]
     measure(points, tmp_path / "out.jsonl")
     times = read_times(tmp_path / "out.jsonl")
     assert times.keys() == {p.key for p in points}

@@ -8,7 +8,7 @@ import pytest
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.validation.points import read_points
 
-MECHANISMS = Path(__file__).parents[1] / "calibration" / "mechanisms"
+CALIBRATED = Path(__file__).parents[1] / "calibration"
 
 
 def test_the_set_is_large_and_has_variants_of_every_task() -> None:
@@ -23,7 +23,9 @@ def test_the_set_is_large_and_has_variants_of_every_task() -> None:
 
 def test_no_kernel_is_calibrated_on_and_validated_by() -> None:
     validated = {p.variant for p in read_points()}
-    assert not validated & {p.variant for p in read_points(MECHANISMS)}
+    for name in ("mechanisms", "general"):
+        points = read_points(CALIBRATED / name)
+        assert points and not validated & {p.variant for p in points}
 
 
 def test_a_folder_without_a_set_is_bad_input(tmp_path: Path) -> None:
