@@ -62,7 +62,7 @@ class BodyParser:
                 self._directive()
             elif cursor.peek.kind == "name" and cursor.ahead(1).text == ":":
                 self._label()
-            elif not cursor.accept(";"):
+            else:
                 self._function.body.append(self._instruction())
 
     def _close(self) -> None:
@@ -94,6 +94,8 @@ class BodyParser:
             self._location()
         elif token.text in _VARIABLES:
             for variable in cursor.variables(token.text[1:]):
+                if variable.size == 0 and token.text != ".shared":
+                    raise cursor.error(f"{variable.name} has no size", token)
                 self._variable(variable)
         elif token.text == ".pragma":
             self._pragma()
@@ -125,11 +127,13 @@ class BodyParser:
             names = [name]
             if cursor.accept("<"):
                 count = cursor.number().value
-                if count > _MOST_REGISTERS:
+                if not 0 < count <= _MOST_REGISTERS:
                     raise cursor.error(f"{count} registers")
                 names = [f"{name}{number}" for number in range(count)]
                 cursor.expect(">")
             for each in names:
+                if each in scope.registers or each in scope.variables:
+                    raise cursor.error(f"{each} is declared twice")
                 scope.registers[each] = Register(self._unique(each), type_name)
             if not cursor.accept(","):
                 break
@@ -176,8 +180,10 @@ class BodyParser:
         elif cursor.at(".callprototype") or cursor.at(".calltargets"):
             cursor.skip_past(";")
         else:
-            if len(self._scopes) > 1:
-                self._scopes[-1].labels[name] = self._unique(name)
+            scope = self._scopes[-1]
+            if name in scope.labels:
+                raise cursor.error(f"label {name} a second time")
+            scope.labels[name] = self._unique(name) if len(self._scopes) > 1 else name
             self._function.body.append(Label(name))
 
     def _instruction(self) -> Instruction:
@@ -187,15 +193,13 @@ class BodyParser:
         if cursor.accept("@"):
             negated = cursor.accept("!")
             register = self._named(cursor.name())
-            if not isinstance(register, Register):
+            if not isinstance(register, Register) or register.type != "pred":
                 raise cursor.error("a guard that is not a predicate register", start)
             guard = Guard(register, negated)
         opcode = cursor.name()
         operands: list[Operand] = []
-        while not cursor.at(";"):
+        while not cursor.at(";") if not operands else cursor.accept(","):
             operands.append(self._operand())
-            if not cursor.accept(","):
-                break
         end = cursor.peek
         cursor.expect(";")
         text = " ".join(cursor.text[start.at : end.at].split())
@@ -224,14 +228,16 @@ class BodyParser:
             return cursor.number()
         named = self._named(cursor.name())
         if isinstance(named, Symbol) and cursor.accept("+"):
-            return Symbol(named.name, cursor.number().value)
+            return Symbol(named.name, cursor.integer())
         return named
 
     def _list(self, end: str) -> tuple[Operand, ...]:
         items: list[Operand] = []
-        while not self._cursor.accept(end):
+        if self._cursor.accept(end):
+            return ()
+        while not items or self._cursor.accept(","):
             items.append(self._single())
-            self._cursor.accept(",")
+        self._cursor.expect(end)
         return tuple(items)
 
     def _address(self) -> Operand:
@@ -243,7 +249,7 @@ class BodyParser:
         if isinstance(base, Symbol):
             base, offset = Symbol(base.name), base.offset
         if cursor.accept("+"):
-            offset += cursor.number().value
+            offset += cursor.integer()
         if cursor.accept(","):
             rest: tuple[Operand, ...] = (Address(base, offset), self._single())
             while cursor.accept(","):

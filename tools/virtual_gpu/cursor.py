@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 from astra_chat.tools.virtual_gpu.lexer import PtxSyntaxError, Token
 from astra_chat.tools.virtual_gpu.syntax import Immediate, Relocation, Variable, type_bits
 
 _NONE: tuple[Relocation, ...] = ()
+_IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
+_ALIGNMENTS = frozenset(1 << power for power in range(13))
+_LARGEST_BYTES = 1 << 32
+"""Of a variable in a module: no GPU's kernel has as much."""
 _SPACES = frozenset({".global", ".const", ".shared", ".local", ".param"})
 
 
@@ -52,6 +57,14 @@ class Cursor:
             raise self.error(f"expected a name, found {token.text!r}", token)
         return token.text
 
+    def identifier(self) -> str:
+        """A name of the program's own: no opcode and no register of the machine."""
+        token = self.peek
+        name = self.name()
+        if not _IDENTIFIER.fullmatch(name):
+            raise self.error(f"{name!r} as a name", token)
+        return name
+
     def error(self, what: str, token: Token | None = None) -> PtxSyntaxError:
         return PtxSyntaxError(f"line {(token or self.peek).line}: {what}")
 
@@ -83,16 +96,24 @@ class Cursor:
             raise self.error(f"number {text!r}", token) from error
         return Immediate(-value if negative else value)
 
+    def integer(self) -> int:
+        found = self.number()
+        if found.kind != "int":
+            raise self.error("expected a whole number")
+        return found.value
+
     def params(self) -> list[Variable]:
         """(.param .u64 a, .param .align 8 .b8 b[24]): of a function."""
         found: list[Variable] = []
         self.expect("(")
-        while not self.accept(")"):
+        if self.accept(")"):
+            return found
+        while not found or self.accept(","):
             space = self.next().text
             if space not in (".param", ".reg"):
                 raise self.error(f"expected .param, found {space!r}")
             found.append(self._declarator(*self._type(), space[1:]))
-            self.accept(",")
+        self.expect(")")
         return found
 
     def variables(self, space: str, external: bool = False) -> list[Variable]:
@@ -111,22 +132,30 @@ class Cursor:
         while self.peek.kind == "directive":
             word = self.next().text
             if word == ".align":
-                number = self.number().value
+                number = self._alignment()
                 align = align if pointee else number
             elif word == ".ptr":
                 pointee = True
             elif word == ".attribute":
                 self.skip_past(")")
-            elif word not in _SPACES:
+            elif word not in _SPACES or not pointee:
+                if type_name:
+                    raise self.error(f"both .{type_name} and {word} of a variable")
                 type_name = word[1:]
         if not type_name or not type_name.lstrip("busf").removesuffix("x2").isdigit():
             raise self.error(f"type {type_name!r} of a variable")
         return align, type_name
 
+    def _alignment(self) -> int:
+        alignment = self.integer()
+        if alignment not in _ALIGNMENTS:
+            raise self.error(f"an alignment of {alignment}")
+        return alignment
+
     def _declarator(
         self, align: int, type_name: str, space: str, external: bool = False
     ) -> Variable:
-        name = self.name()
+        name = self.identifier()
         width = type_bits(type_name) // 8
         size = width
         unsized = False
@@ -134,8 +163,10 @@ class Cursor:
             if self.accept("]"):
                 unsized = True
             else:
-                size *= self.number().value
+                size *= self._extent()
                 self.expect("]")
+        if size > _LARGEST_BYTES:
+            raise self.error(f"{name} of {size} bytes")
         initial, relocations = b"", _NONE
         if self.accept("="):
             items = self._initial_items(type_name)
@@ -152,27 +183,29 @@ class Cursor:
             external=external or unsized,
         )
 
+    def _extent(self) -> int:
+        extent = self.integer()
+        if extent < 0:
+            raise self.error(f"an array of {extent} elements")
+        return extent
+
     def _initial_items(self, type_name: str) -> list[int | tuple[str, int]]:
         """Numbers, or (symbol, addend) where an address is wanted."""
+        if not self.accept("{"):
+            return [self._initial_item()]
         items: list[int | tuple[str, int]] = []
-        depth = 0
-        while True:
-            if self.accept("{"):
-                depth += 1
-            elif self.accept("}"):
-                depth -= 1
-            elif not self.accept(","):
-                items.append(self._initial_item())
-            if depth == 0 and not self.at(","):
-                return items
+        while not items or self.accept(","):
+            items += self._initial_items(type_name) if self.at("{") else [self._initial_item()]
+        self.expect("}")
+        return items
 
     def _initial_item(self) -> int | tuple[str, int]:
         if self.peek.kind == "number" or self.at("-"):
             return self.number().value
-        name = self.name()
+        name = self.identifier()
         if name == "generic":
             self.expect("(")
-            name = self.name()
+            name = self.identifier()
             self.expect(")")
         return name, self.number().value if self.accept("+") else 0
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import signal
@@ -14,6 +15,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -27,32 +29,72 @@ from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
 LIMIT_S = 10.0
 """A text that takes longer counts as a hang."""
-_WORD = re.compile(r"[\w.%$:]+|[^\w\s]")
+PTXAS_LIMIT_S = 60.0
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_WORD = re.compile(r"\s+|[\w.%$:]+|[^\w\s]")
+_FUNCTION = re.compile(r"^[ \t]*(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\b", re.MULTILINE)
 _NUMBERS = ("0", "1", "-1", "31", "32", "4294967295", "9223372036854775808", "0f7FC00000")
+Words = list[str]
 
 
 class Hang(Exception):
     """A text took longer than LIMIT_S."""
 
 
-def mutated(text: str, generator: random.Random) -> str:
+def pieces(text: str) -> list[str]:
+    """Texts of one kernel each, with what it needs of the module: they are tried faster. Comments
+    go: they are no part of PTX to mutate."""
+    plain = _COMMENT.sub("", text)
+    starts = [found.start() for found in _FUNCTION.finditer(plain)]
+    if not starts:
+        return [plain]
+    head = plain[: starts[0]]
+    parts = [plain[a:b] for a, b in zip(starts, [*starts[1:], len(plain)], strict=True)]
+    functions = {_name(part): part for part in parts if ".entry" not in part.partition("(")[0]}
+    kernels = [part for part in parts if part not in functions.values()]
+    return [head + "".join(_needed(kernel, functions)) + kernel for kernel in kernels] or [plain]
+
+
+def _name(function: str) -> str:
+    """Behind what it returns."""
+    start = function.partition(".func")[2].lstrip()
+    if start.startswith("("):
+        start = start.partition(")")[2].lstrip()
+    return (re.match(r"[\w$]+", start) or [""])[0]
+
+
+def _needed(kernel: str, functions: dict[str, str]) -> list[str]:
+    named: list[str] = []
+    texts = [kernel]
+    for text in texts:
+        for name, function in functions.items():
+            if name in text and name not in named:
+                named.append(name)
+                texts.append(function)
+    return [function for name, function in functions.items() if name in named]
+
+
+def words_of(text: str) -> Words:
+    """Words, with the blanks between them."""
+    return _WORD.findall(text)
+
+
+def mutated(text: Words, generator: random.Random) -> str:
     """The text with one to three of its words dropped, doubled, exchanged or replaced."""
-    for _ in range(generator.randint(1, 3)):
-        words = [found.span() for found in _WORD.finditer(text)]
-        if not words:
-            return text
-        start, end = generator.choice(words)
-        other = generator.choice(words)
-        new = {
+    words = list(text)
+    places = [place for place, word in enumerate(words) if not word.isspace()]
+    for _ in range(generator.randint(1, 3) if places else 0):
+        place = generator.choice(places)
+        word, other = words[place], words[generator.choice(places)]
+        words[place] = {
             0: "",
-            1: text[start:end] * 2,
-            2: text[slice(*other)],
+            1: word * 2,
+            2: other,
             3: generator.choice(_NUMBERS),
-            4: _with_other_part(text[start:end], text[slice(*other)], generator),
+            4: _with_other_part(word, other, generator),
             5: chr(generator.randint(1, 0x2FF)),
         }[generator.randint(0, 5)]
-        text = text[:start] + new + text[end:]
-    return text
+    return "".join(words)
 
 
 def _with_other_part(word: str, donor: str, generator: random.Random) -> str:
@@ -79,34 +121,47 @@ def attempt(text: str) -> str:
 def fuzz(files: Sequence[Path], count: int, seed: int, ptxas: int) -> int:
     """Tries `count` mutations, prints what became of them; the number of crashes and hangs.
 
-    Up to `ptxas` of the accepted ones are given to ptxas too. Raises BadInput without a file.
+    Up to `ptxas` of the accepted ones are given to ptxas too, and why it refuses is counted.
+    Raises BadInput without a file.
     """
-    corpus = _corpus(files)
+    corpus = [words_of(piece) for text in _read(files) for piece in pieces(text)]
+    originals = {"".join(words) for words in corpus}
     generator, found = random.Random(seed), Counter[str]()
     accepted: list[str] = []
     began = time.monotonic()
     for _ in range(count):
         text = mutated(generator.choice(corpus), generator)
-        try:
-            with _limited():
-                outcome = attempt(text)
-        except Hang:
-            outcome = "hang"
-        except Exception as error:
-            outcome = f"crash: {_place(error)}"
+        outcome = _outcome(text)
         found[outcome] += 1
-        if outcome == "accepted" and len(accepted) < ptxas:
+        if outcome == "accepted" and len(accepted) < ptxas and text not in originals:
             accepted.append(text)
     for outcome, number in found.most_common():
         print(f"{number:8d} {outcome}")
     print(f"{count} texts, seed {seed}, {time.monotonic() - began:.0f} s")
     if accepted:
-        agreed = sum(_ptxas_takes(text) for text in accepted)
-        print(f"ptxas takes {agreed} of {len(accepted)} accepted texts")
+        _ask_ptxas(accepted)
     return sum(n for outcome, n in found.items() if outcome.startswith(("crash", "hang")))
 
 
-def _corpus(files: Sequence[Path]) -> list[str]:
+def _outcome(text: str) -> str:
+    try:
+        with _limited():
+            return attempt(text)
+    except Hang:
+        return "hang"
+    except Exception as error:
+        return f"crash: {_place(error)}"
+
+
+def _ask_ptxas(accepted: list[str]) -> None:
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        said = Counter(pool.map(_ptxas_says, accepted))
+    print(f"ptxas takes {said.pop('', 0)} of {len(accepted)} accepted texts")
+    for why, number in said.most_common():
+        print(f"{number:8d} {why}")
+
+
+def _read(files: Sequence[Path]) -> list[str]:
     try:
         return [path.read_text() for path in files]
     except (OSError, UnicodeDecodeError) as error:
@@ -131,10 +186,23 @@ def _limited() -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _ptxas_takes(text: str) -> bool:
+def _ptxas_says(text: str) -> str:
+    """Its first complaint; empty where it takes the text."""
     tool = find_toolkit().nvcc.parent / "ptxas"
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text.ptx"
         path.write_text(text)
         command = [str(tool), "-arch=sm_90", "-O0", "-o", str(path.with_suffix(".o")), str(path)]
-        return not subprocess.run(command, capture_output=True, check=False).returncode
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, timeout=PTXAS_LIMIT_S
+            )
+        except subprocess.TimeoutExpired:
+            return "no end"
+    if not done.returncode:
+        return ""
+    lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    return _NAMED.sub("'...'", lines[0].partition(";")[2].strip() or lines[0]) if lines else "died"
+
+
+_NAMED = re.compile(r"'[^']*'")

@@ -16,7 +16,7 @@ _TOKEN = re.compile(
   | (?P<name>[%$_A-Za-z][\w$%]*(?:(?:\.|::)[\w$]+)*)
   | (?P<punct>[][{}(),;:=+\-@!|<>*~])
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
 

@@ -6,6 +6,7 @@ engine that translates a kernel refuses them.
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePosixPath
 
 from astra_chat.tools.virtual_gpu.body import BodyParser
@@ -24,7 +25,7 @@ from astra_chat.tools.virtual_gpu.syntax import (
 __all__ = ["Kernel", "Module", "PtxSyntaxError", "parse"]
 
 _LINKING = frozenset({".visible", ".weak", ".extern", ".common"})
-_ONE_LINE = frozenset({".version", ".address_size"})
+_TARGET = re.compile(r"sm_\d+[af]?|texmode_(unified|independent)|debug|map_f64_to_f32")
 
 
 def parse(text: str) -> Module:
@@ -40,14 +41,42 @@ class _ModuleParser:
 
     def parse(self) -> Module:
         cursor = self._cursor
-        if not cursor.at(".version"):
-            raise cursor.error("a PTX text begins with .version")
+        self._head()
         self._scan_files()
         while not cursor.ended:
             self._declaration()
+        self._check_initial_values()
         for kernel in self._module.kernels.values():
             kernel.shared = _shared_bytes(self._module, kernel)
         return self._module
+
+    def _check_initial_values(self) -> None:
+        module = self._module
+        known = {*module.globals, *module.shared, *module.functions, *module.kernels}
+        for variable in module.globals.values():
+            for relocation in variable.relocations:
+                if relocation.symbol not in known:
+                    raise PtxSyntaxError(f"{variable.name}: no variable {relocation.symbol}")
+
+    def _head(self) -> None:
+        """.version 9.0, .target sm_90, .address_size 64, of which nvcc writes no other."""
+        cursor = self._cursor
+        if not cursor.accept(".version"):
+            raise cursor.error("a PTX text begins with .version")
+        version = cursor.next().text
+        if not re.fullmatch(r"\d+\.\d+", version):
+            raise cursor.error(f"{version!r} as a version")
+        cursor.expect(".target")
+        self._module.target = cursor.peek.text
+        while _TARGET.fullmatch(cursor.peek.text):
+            cursor.next()
+            if not cursor.accept(","):
+                break
+        else:
+            raise cursor.error(f"{cursor.peek.text!r} as a target")
+        cursor.expect(".address_size")
+        if cursor.next().text != "64":
+            raise cursor.error("only addresses of 64 bits are known")
 
     def _scan_files(self) -> None:
         """`.file` stands at the end of the text; the lines of instructions need it before."""
@@ -59,32 +88,28 @@ class _ModuleParser:
 
     def _declaration(self) -> None:
         cursor = self._cursor
-        external = False
-        while cursor.peek.text in _LINKING:
-            external = cursor.next().text == ".extern" or external
+        linking = cursor.next().text if cursor.peek.text in _LINKING else ""
+        external = linking == ".extern"
         token = cursor.next()
         match token.text:
             case ".entry" | ".func":
                 self._function(entry=token.text == ".entry")
             case ".global" | ".const" | ".shared":
                 self._module_variable(token.text[1:], external)
-            case ".target":
-                self._module.target = cursor.peek.text
-                cursor.skip_line(token.line)
             case ".file":
                 cursor.skip_line(token.line)
             case ".section":
                 cursor.skip_past("}")
             case ".pragma" | ".alias":
                 cursor.skip_past(";")
-            case directive if directive in _ONE_LINE:
-                cursor.skip_line(token.line)
             case _:
                 raise cursor.error(f"{token.text!r} at module scope", token)
 
     def _module_variable(self, space: str, external: bool) -> None:
         table = self._module.shared if space == "shared" else self._module.globals
         for variable in self._cursor.variables(space, external):
+            if variable.size == 0 and not external:
+                raise self._cursor.error(f"{variable.name} has no size")
             table[variable.name] = variable
 
     def _function(self, *, entry: bool) -> None:
@@ -94,7 +119,7 @@ class _ModuleParser:
             cursor.skip_past(")")
         if cursor.at("("):
             returns = _layout(cursor.params())
-        name = cursor.name()
+        name = cursor.identifier()
         params = _layout(cursor.params()) if cursor.at("(") else ()
         directives = self._directives()
         function = (Kernel if entry else Function)(name, params, returns, directives=directives)

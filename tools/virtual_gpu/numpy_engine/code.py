@@ -21,6 +21,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
     resize,
     unsigned,
 )
+from astra_chat.tools.virtual_gpu.operands import mistake
 from astra_chat.tools.virtual_gpu.syntax import (
     Immediate,
     Instruction,
@@ -108,6 +109,12 @@ class Code(Modifiers):
         if needs_gpu(self.instruction):
             raise self.refuse("this needs a GPU: it")
 
+    def done(self) -> None:
+        """Refuses what is left of the modifiers, and operands that ptxas would not take."""
+        super().done()
+        if wrong := mistake(self.instruction):
+            raise self.refuse(wrong)
+
     def read(self, index: int, type_name: str) -> Read:
         return self.reader(self.operand(index), dtype_of(type_name))
 
@@ -170,6 +177,13 @@ class Code(Modifiers):
             return lambda f: np.full((1, 1), f.symbols[name] + offset, dtype)
         value = np.full((1, 1), offset, dtype)
         return lambda f: value
+
+    def offset_of(self, name: str) -> int:
+        """Where a variable lies in its space. Raises PtxUnsupported for one that is not there."""
+        place = self.unit.places.get(name)
+        if place is None:
+            raise self.refuse(f"the symbol {name}")
+        return place.offset
 
     def write(self, index: int, type_name: str) -> Write:
         return self.writer(self.operand(index), dtype_of(type_name))

@@ -85,7 +85,7 @@ def assertion(code: Code) -> Step:
     """Parameters: message, file, line, function, character size."""
     arguments = code.operand(1)
     places = [
-        code.unit.places[item.name].offset
+        code.offset_of(item.name)
         for item in (arguments.items if isinstance(arguments, Group) else ())
         if isinstance(item, Symbol)
     ]
@@ -109,7 +109,7 @@ def printf(code: Code) -> Step:
     """Noted where somebody wants to know; the call returns 0 as for an empty format."""
     results, given = code.operand(0), code.operand(1)
     offsets, places = (
-        [code.unit.places[item.name].offset for item in group.items if isinstance(item, Symbol)]
+        [code.offset_of(item.name) for item in group.items if isinstance(item, Symbol)]
         if isinstance(group, Group)
         else []
         for group in (results, given)
