@@ -114,7 +114,9 @@ OWN = (
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
 KNOWN = frozenset((*ASKED, *OWN))
 """Every name that a profile may hold."""
-BOTTLENECKS = ("dram", "l2", "issue", "special_functions", "lsu", "shared", "latency", "launch")
+BOTTLENECKS = tuple(
+    "dram l2 issue special_functions lsu shared tensor atomics latency launch".split()
+)
 
 BUSY_PERCENT = 60.0
 """A unit above this share of its peak is what limits the kernel; below, latency does."""

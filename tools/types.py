@@ -115,7 +115,7 @@ class Profile(Value):
     case: Case
     metrics: tuple[Metric, ...]
     bottleneck: str
-    """One of: dram, l2, issue, special_functions, lsu, shared, latency, launch."""
+    """One of metrics.BOTTLENECKS."""
     why: str
     limit_us: float
     """Physical limit: least bytes over bandwidth, flops over peak, launch floor; the largest."""

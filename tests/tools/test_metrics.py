@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from astra_chat.tools import metrics as m
 from astra_chat.tools.types import Metric
+from astra_chat.tools.virtual_gpu.estimate import estimate
 from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
 
 H200 = spec("h200")
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
@@ -85,3 +89,9 @@ def test_every_derived_name_and_every_bottleneck_is_known() -> None:
     assert {metric.name for metric in found.derived} - set(m.WORDS) <= m.KNOWN
     assert {f"roofline_{part}" for part in ("intensity", "ridge")} <= m.KNOWN
     assert found.bottleneck in m.BOTTLENECKS
+
+
+def test_a_bottleneck_is_whatever_limits_an_estimate() -> None:
+    counters = Counters(Counter({"control": 1}), critical_path_instructions=1)
+    report = LaunchReport(Launch("k", Dim3(1), Dim3(32), 0, b""), 1, counters)
+    assert set(estimate([report], {"k": (8, 0)}, spec("h200")).terms) <= set(m.BOTTLENECKS)
