@@ -76,8 +76,8 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
     if evaluation.device.kind == "virtual":
         told += [
             "anything that only real hardware shows: blocks ran in one order, one after the other,"
-            " so races between blocks and a wrong memory order between them do not show",
-            "reads of memory that nobody wrote, where they do not reach a result",
+            " so a wrong memory order between blocks that use fences and atomics does not show",
+            "reads of local memory that nobody wrote, where they do not reach a result",
         ]
     else:
         told.append("a race that did not show: it may need another moment, or another GPU")

@@ -140,7 +140,7 @@ class Bench(AbstractContextManager["Bench"]):
         assert isinstance(built, Build), built
         return audit(built, self.task, source)
 
-    def checked(self, source: str, all_cases: bool = False) -> Outcome:
+    def checked(self, source: str, all_cases: bool = False, seen: Seen | None = None) -> Outcome:
         """Run on the task's own cases, whatever guard and audit say."""
         built = self.build(source)
         assert isinstance(built, Build), built
@@ -150,7 +150,7 @@ class Bench(AbstractContextManager["Bench"]):
         calls = [Call(truth) for truth in truths]
         if self.device.kind == "cuda":
             calls.append(Call(truths[1], "graph"))
-        return check(self.runner, built, calls, self.yardstick, Seen())
+        return check(self.runner, built, calls, self.yardstick, seen or Seen())
 
     def sanitized(self, source: str) -> Outcome:
         """Compute Sanitizer, whatever the other gates say."""
@@ -292,7 +292,7 @@ def _keep(seen: dict[str, Any]) -> None:
 
 
 def honest_words(bench: Bench, source: str) -> str:
-    """ "correct", or what a gate has against an honest kernel."""
+    """ "correct", or what a gate, or a warning, has against an honest kernel."""
     if findings := bench.guarded(source):
         return outcome_words(Refused(gate="guard", findings=findings))
     built = bench.build(source)
@@ -300,7 +300,9 @@ def honest_words(bench: Bench, source: str) -> str:
         return f"{built.kind}: {getattr(built, 'log', '')}"[:400]
     if findings := bench.audited(source):
         return f"refused: {findings[0].what}"
-    return outcome_words(bench.checked(source))
+    seen = Seen()
+    words = outcome_words(bench.checked(source, seen=seen))
+    return "; ".join([words, *seen.warnings.values()])[:400]
 
 
 def document() -> str:

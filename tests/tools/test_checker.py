@@ -181,6 +181,27 @@ def test_other_bits_every_time_are_reported(bench: Bench, scalar: str) -> None:
     assert isinstance(outcome, Correct) and outcome.deterministic is False
 
 
+def test_what_the_virtual_gpu_warns_of_is_in_the_record(
+    bench: Bench, scalar: str, device: Device
+) -> None:
+    """A read of an output before it is written, without effect; a buffer that is not freed."""
+    if device.kind != "virtual":
+        pytest.skip("the virtual GPU's warnings")
+    source = edited(scalar, RESULT, f"if (float(out[i]) == 7.0f) return;  // reads\n  {RESULT}")
+    leaking = "  void* room = nullptr;\n  cudaMalloc(&room, 64);\n"
+    outcome, record = bench.check(edited(source, SWITCH, leaking + SWITCH))
+    assert isinstance(outcome, Correct), outcome
+    reads = [words for words in record.warnings if words.startswith("uninitialised: read of")]
+    line = next(n for n, t in enumerate(source.splitlines(), 1) if t.endswith("// reads"))
+    assert len(reads) == len(TASK.dtypes) and all(
+        f".cu:{line}, block (0, 0, 0)" in w for w in reads
+    )
+    assert all(" of out (" in words for words in reads)
+    (leak,) = (words for words in record.warnings if words not in reads)
+    assert leak.startswith("leak: a buffer was allocated and not freed, 64 bytes on ")
+    assert bench.check(scalar)[1].warnings == ()
+
+
 def test_a_case_that_the_baseline_fails_is_not_held_against_anybody(
     bench: Bench, scalar: str
 ) -> None:

@@ -71,6 +71,12 @@ def test_a_right_kernel_with_all_that_was_seen() -> None:
         assert words in told, words
 
 
+def test_what_the_sanitizer_warned_of_is_told() -> None:
+    seen = record(warnings=("leak: cudaMalloc number 1, 64 bytes, was not freed on 3x24 float16",))
+    found = explain(evaluation(RIGHT, "check", check=seen), TASK)
+    assert f"warning: {seen.warnings[0]}" in story(found, "check").saw
+
+
 def test_a_refused_source_reached_no_further_gate() -> None:
     found = explain(evaluation(Refused(gate="guard", findings=()), "guard"), TASK)
     assert story(found, "guard").state == "failed"

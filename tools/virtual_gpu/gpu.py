@@ -144,12 +144,12 @@ class VirtualGpu:
     def warnings(self) -> dict[str, str]:
         """What is no fault and yet wrong, since the last reset, in words, by where it is: reads of
         memory that nobody wrote, and buffers of the host code that were not freed."""
-        leaks = {
-            f"leak of {name}": f"leak: {name}, {nbytes} bytes, was not freed"
-            for name, nbytes in self._host.unfreed.items()
-            if name not in self._held
-        }
-        return told(self._reports) | leaks
+        warnings = told(self._reports)
+        unfreed = self._host.unfreed
+        if leaked := [unfreed[name] for name in unfreed if name not in self._held]:
+            what = "a buffer was" if len(leaked) == 1 else f"{len(leaked)} buffers were"
+            warnings["leak"] = f"leak: {what} allocated and not freed, {sum(leaked)} bytes"
+        return warnings
 
     @property
     def fault(self) -> Fault | PtxUnsupported | None:

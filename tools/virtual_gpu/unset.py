@@ -27,7 +27,7 @@ def told(reports: Iterable[LaunchReport]) -> dict[str, str]:
     for report in reports:
         kernel = report.launch.kernel
         for one in sorted(report.unset, key=lambda one: one.order):
-            buffer = one.place.partition(" of ")[2]
+            buffer = one.place.partition(" of ")[2].partition(" (")[0]
             where = f"{kernel}, {one.source or f'PTX line {one.line}'}, {buffer}"
             lines.setdefault(where, one.words(kernel))
     return lines

@@ -73,7 +73,7 @@ def test_a_part_that_it_left_out_is_told_once(built: Any) -> None:
 def test_what_was_not_freed_is_told_of_this_call_alone(built: Any) -> None:
     words = list(called(built, "l").values())
     assert len(words) == 2 and words[0].startswith("uninitialised")
-    assert words[1] == "leak: cudaMalloc number 2, 160 bytes, was not freed"
+    assert words[1] == "leak: a buffer was allocated and not freed, 160 bytes"
 
 
 def read(line: int, order: tuple[int, int], place: str = "offset 0 of x") -> Unset:

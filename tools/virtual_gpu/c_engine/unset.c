@@ -26,8 +26,21 @@ void check_set(struct warp *w, const struct site *site, const struct buffer *buf
   }
 }
 
+/* Flags of an access as one number; its address is a multiple of its size. */
+#define BY_SIZE(body) \
+  switch (site->size) { \
+    case 1: { typedef uint8_t item; body; } break; \
+    case 2: { typedef uint16_t item; body; } break; \
+    case 4: { typedef uint32_t item; body; } break; \
+    case 8: { typedef uint64_t item; body; } break; \
+    default: { typedef unsigned __int128 item; body; } }
+#define SET ((item)0x0101010101010101ull | (sizeof(item) > 8 ? (item)0x0101010101010101ull << (sizeof(item) * 4) : 0))
+
 void check_filled(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   const uint8_t *filled = w->worker->filled;
+  uint32_t missing = 0; /* other lanes have the address of one that is there */
+  BY_SIZE(EACH missing |= *(const item *)(filled + address[l]) != SET)
+  if (!missing) return;
   LANES_OF(m, l) if (gap(filled + address[l], site->size)) {
     note(w, site, SHARED, l, address[l]);
     return;
@@ -36,7 +49,7 @@ void check_filled(struct warp *w, const struct site *site, const uint64_t *addre
 
 void fill(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   uint8_t *filled = w->worker->filled;
-  if (filled) LANES_OF(m, l) memset(filled + address[l], 1, site->size);
+  if (filled) BY_SIZE(EACH *(item *)(filled + address[l]) = SET)
 }
 
 /* One worker at a time. */

@@ -207,6 +207,8 @@ def _within(apart: Stamps) -> NDArray[np.bool_]:
 
 def _clash(stamps: Stamps, mine: Stamps) -> NDArray[np.bool_]:
     apart = stamps ^ mine
+    if apart.min() >= _ONE << _EPOCH:  # a barrier lies between, as mostly
+        return np.zeros(apart.shape, np.bool_)
     return _between(apart) | _within(apart)
 
 
@@ -221,6 +223,8 @@ def _writers_clash(writers: Stamps, mine: Stamps) -> NDArray[np.bool_]:
 def _joined(mine: Stamps, known: Stamps) -> Stamps:
     """Stamps of new readers, with what they have to keep of those before."""
     apart = known ^ mine
+    if apart.min() >= _ONE << _EPOCH:
+        return mine
     inside, outside = _within(apart), _between(apart)
     if inside.any():
         mine = np.where(inside, mine | _SEVERAL, mine)
