@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.toolkit import find_toolkit
+from astra_chat.tools.virtual_gpu import numpy_engine
 from astra_chat.tools.virtual_gpu.ptx import PtxSyntaxError, parse
+from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
 PROGRAMS = Path(__file__).parent / "programs"
 
@@ -66,3 +70,65 @@ def test_two_processes_that_build_the_same_at_once(tmp_path: Path) -> None:
         assert (each.returncode, out) == (0, b"added 4096 elements\n"), err
     for kind in ("cudart", "kernel", "simt"):
         assert len(list(tmp_path.rglob(f"{kind}-*"))) == 1, kind
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_extremes(tmp_path: Path, engine: str) -> None:
+    """1,024 threads, 100 KB of shared memory (after opting in), indexes over 2^31, no blocks."""
+    done = run(str(PROGRAMS / "extremes.cu"), "--engine", engine, cache=tmp_path)
+    total = sum(2**31 + 5 + i for i in range(256))
+    assert done.stdout == f"1 {100 * 1024 // 4 - 1024} {total} {3 * 256} 0 1 1\n", done.stderr
+
+
+def test_a_kernel_for_more_registers_than_there_are(tmp_path: Path) -> None:
+    """255 registers in each of 1,024 threads: four times what an SM has."""
+    source = tmp_path / "many.cu"
+    sums = "\n".join(f"  float a{i} = in[{i} * n + threadIdx.x];" for i in range(240))
+    uses = "\n".join(
+        f"  out[{i} * n + threadIdx.x] = a{i} * a{(i * 7 + 3) % 240};" for i in range(240)
+    )
+    source.write_text(
+        "#include <cstdio>\n__global__ void k(const float* in, float* out, int n) {\n"
+        f"{sums}\n  __syncthreads();\n{uses}\n}}\n"
+        "int main() {\n  k<<<1, 1024>>>(nullptr, nullptr, 1024);\n"
+        '  std::printf("%d\\n", cudaGetLastError());\n}\n'
+    )
+    assert run(str(source), cache=tmp_path).stdout == "701\n"
+
+
+def test_ptx_of_a_newer_version() -> None:
+    """What it has that is known runs; what it has anew is named."""
+    text = (
+        ".version 9.9\n.target sm_90\n.address_size 64\n.visible .entry k()\n"
+        "{ .reg .b32 %r<3>; newer.u32 %r1, %r2; ret; }"
+    )
+    with pytest.raises(PtxUnsupported, match=r"PTX line 5: .*newer\.u32") as caught:
+        numpy_engine.translate(parse(text), "k")
+    assert "\n" not in str(caught.value)
+
+
+def test_no_host_compiler(tmp_path: Path) -> None:
+    """PATH leads to nvcc alone."""
+    only = tmp_path / "bin"
+    only.mkdir()
+    (only / "nvcc").symlink_to(find_toolkit().nvcc)
+    done = run(str(PROGRAMS / "vector_add.cu"), cache=tmp_path, PATH=str(only), CXX="")
+    assert done.returncode == 3 and "Traceback" not in done.stderr
+    assert "g++" in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("most", [1 << 10, 1 << 17])
+def test_a_full_disk(tmp_path: Path, most: int) -> None:
+    """No file may grow beyond `most` bytes: a clear end, and the cache serves the next run."""
+    command = [
+        sys.executable, "-m", "astra_chat.tools.virtual_gpu", "run", "--engine", "c",
+        str(PROGRAMS / "vector_add.cu"), "--", "4096",
+    ]  # fmt: skip
+    environment = {**os.environ, "ASTRA_CACHE": str(tmp_path)}
+    full = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+    )  # fmt: skip
+    assert full.returncode != 0 and "Traceback" not in full.stderr, full.stderr
+    again = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stdout) == (0, "added 4096 elements\n"), again.stderr
