@@ -3,10 +3,11 @@
     python tests/tools/virtual_gpu/calibration/calibrate.py count   # counters of every point, anew
     python tests/tools/virtual_gpu/calibration/calibrate.py fit     # constants and residuals
 
-Two sets, neither of which is the validation set: kernels.cu with the two files of silu_and_mul
+Three sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul
 (h200.jsonl is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3, the
-task's files with --use_fast_math), and mechanisms/, a set in the form of the validation set,
-measured and counted by `validate --set`. counters.jsonl holds what the virtual GPU counts.
+task's files with --use_fast_math); mechanisms/ and general/, in the form of the validation set,
+measured and counted by `validate --set`. general/ was the validation set until its results had been
+looked at. counters.jsonl holds what the virtual GPU counts.
 """
 
 from __future__ import annotations

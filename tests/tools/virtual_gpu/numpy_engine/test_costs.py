@@ -3,16 +3,56 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.virtual_gpu.flow import BasicBlock
-from astra_chat.tools.virtual_gpu.numpy_engine.costs import CYCLES, Stretch, chain, slots
+from astra_chat.tools.virtual_gpu.numpy_engine.costs import (
+    CYCLES,
+    Stretch,
+    alu_tenths,
+    chain,
+    slots,
+    tensor_tenths,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of
 from tests.tools.virtual_gpu.numpy_engine.test_mix import instructions
 
 
-def cost(text: str) -> tuple[int, int]:
+def cost(text: str, *, loops: bool = False) -> tuple[int, int]:
     """(slots in tenths, cycles of the longest chain)."""
     block = BasicBlock(body=list(instructions(text)))
     body = [(i, class_of(i)) for i in block.body]
-    return slots(body, block), chain([Stretch(tuple(body), conditional=False)], block)
+    return slots(body, block, loops=loops), chain([Stretch(tuple(body), conditional=False)], block)
+
+
+def test_tensor_cores_work_on_rows_of_32_bytes() -> None:
+    """Measured: m16n8k16 f16, k8 tf32 and k32 int8 take the same time, k8 f16 seven tenths."""
+    forms = {
+        "m16n8k16.row.col.f32.f16.f16.f32": 10, "m16n8k8.row.col.f32.f16.f16.f32": 7,
+        "m16n8k8.row.col.f32.tf32.tf32.f32": 10, "m16n8k32.row.col.s32.s8.s8.s32": 10,
+    }  # fmt: skip
+    for form, tenths in forms.items():
+        (mma,) = instructions(f"mma.sync.aligned.{form} {{%r0}}, {{%r1}}, {{%r2}}, {{%r3}};")
+        assert tensor_tenths(mma) == tenths
+    wmma = "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%r0}, {%r1}, {%r2}, {%r3};"
+    assert tensor_tenths(instructions(wmma)[0]) == 20
+    assert tensor_tenths(instructions("add.u32 %r1, %r0, %r0;")[0]) == 0
+
+
+def test_a_quotient_by_a_known_divisor_is_cheaper() -> None:
+    twice = "div.u32 %r1, %r0, %r3; div.u32 %r2, %r0, %r3;"
+    apart = "div.u32 %r1, %r0, %r3; div.u32 %r2, %r0, %r4;"
+    once = "rem.u32 %r1, %r1, %r3;"
+    assert cost(twice)[0] < cost(apart)[0]
+    assert cost(once, loops=True)[0] < cost(once)[0]
+    changed = once + "add.u32 %r3, %r3, 1;"
+    assert cost(changed, loops=True)[0] == cost(changed)[0]
+
+
+def test_logic_has_a_unit_of_its_own() -> None:
+    def alu(text: str) -> int:
+        return alu_tenths([(i, class_of(i)) for i in instructions(text)])
+
+    assert alu("fma.rn.f32 %r1, %r0, %r0, %r0; mul.lo.u32 %r1, %r0, %r0;") == 0
+    assert alu("xor.b32 %r1, %r0, %r0;") > alu("add.u32 %r1, %r0, %r0;") > 0
+    assert alu("setp.lt.f32 %r1, %r0, %r0;") == 10
 
 
 def test_a_chain_takes_longer_than_the_same_work_side_by_side() -> None:

@@ -28,6 +28,8 @@ def instructions(body: str) -> list[Instruction]:
         ("fma.rn.bf16x2 %r0, %r1, %r2, %r3", "half"), ("ex2.approx.ftz.f32 %r0, %r1", "special"),
         ("div.full.f32 %r0, %r1, %r2", "special"), ("div.s32 %r0, %r1, %r2", "int"),
         ("cvt.rn.bf16.f32 %h0, %r1", "convert"), ("cvt.s64.s32 %rd0, %r1", "int"),
+        ("cvt.f32.bf16 %r0, %h0", "half"), ("cvt.rni.s32.f32 %r0, %r1", "special"),
+        ("cvt.rn.f32.s32 %r0, %r1", "convert"), ("cvt.rni.f32.f32 %r0, %r1", "special"),
         ("mov.b32 %r0, {%h0, %h1}", "move"), ("shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1", "shuffle"),
         ("atom.shared.add.u32 %r0, [%r1], 1", "shared"),
         ("atom.global.add.u32 %r0, [%rd1], 1", "atomic"), ("bar.warp.sync -1", "barrier"),
