@@ -154,10 +154,10 @@ class Memory:
 
     def describe(self, address: int) -> str:
         """Where an address lies, for a message: the nearest buffer and the offset in it."""
-        if not self._buffers:
-            return f"address {address:#x}; no buffer is registered"
         if address < 4096:
             return f"address {address:#x} (a null pointer)"
+        if not self._buffers:
+            return f"address {address:#x}; no buffer is registered"
         nearest = min(self._buffers, key=lambda b: _distance(b, address))
         offset = address - nearest.address
         return (
