@@ -13,6 +13,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*", re.ASCII)
 _ALIGNMENTS = frozenset(1 << power for power in range(13))
 _LARGEST_BYTES = 1 << 32
 """Of a variable in a module: no GPU's kernel has as much."""
+_LARGEST_INITIAL_BYTES = 1 << 26
 _SPACES = frozenset({".global", ".const", ".shared", ".local", ".param"})
 
 
@@ -172,6 +173,8 @@ class Cursor:
             items = self._initial_items(type_name)
             if unsized:
                 size, unsized = width * len(items), False
+            if size > _LARGEST_INITIAL_BYTES:
+                raise self.error(f"initial values of {size} bytes")
             initial, relocations = _packed(items, width, size)
         return Variable(
             name,
