@@ -14,8 +14,8 @@ HEAD = (
     ".visible .entry kernel(.param .u64 out, .param .u64 in)\n{ .reg .pred %p<4>;"
     " .reg .b16 %h<4>; .reg .b32 %r<9>; .reg .b64 %d<9>; mov.u32 %r0, %tid.x;"
     " mov.u32 %r1, %ctaid.x; mad.lo.u32 %r2, %r1, 64, %r0; ld.param.u64 %d0, [out];"
-    " ld.param.u64 %d1, [in]; mul.wide.u32 %d2, %r2, 4; add.u64 %d3, %d0, %d2; setp.eq.u32 %p0, %r1, 0;"
-    " setp.eq.u32 %p1, %r1, 1; add.u32 %r3, %r2, 7;\n"
+    " ld.param.u64 %d1, [in]; mul.wide.u32 %d2, %r2, 4; add.u64 %d3, %d0, %d2;"
+    " setp.eq.u32 %p0, %r1, 0; setp.eq.u32 %p1, %r1, 1; add.u32 %r3, %r2, 7;\n"
 )
 """%d0: out; %d3: the thread's own word of it; %p0, %p1: blocks 0 and 1; %r3: 7 and more."""
 CASES = [
