@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.virtual_gpu.compile import compile_file
 from astra_chat.tools.virtual_gpu.calls import device_array
+from astra_chat.tools.virtual_gpu.compile import compile_file
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Engine, Launch, LaunchReport
