@@ -145,6 +145,8 @@ class _ModuleParser:
             while cursor.peek.kind in ("number", "string") or cursor.at(","):
                 token = cursor.next()
                 if token.kind == "number":
+                    if not token.text.isdigit():
+                        raise cursor.error(f"{token.text!r} after .{name}", token)
                     numbers.append(int(token.text))
             found[name] = tuple(numbers)
         return found

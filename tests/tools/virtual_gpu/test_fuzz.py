@@ -47,6 +47,7 @@ def test_mutations_do_not_crash(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("add.s64 %rd2, %rd0, %rd1", "add.s64 %rd2, %rd0, %tid.x", "unsupported"),
         ("@%p0 bra", "@%r0 bra", "not_ptx"),
         ("ret;", "ret;;", "not_ptx"),
+        (".param .u32 n) {", ".param .u32 n) .maxntid 0f3F800000 {", "not_ptx"),
         ("$done:", "$done: $done:", "not_ptx"),
         (".reg .b32 %r<6>", ".reg .b32 %r<6>, %r1", "not_ptx"),
         (".shared .b8 tile[64]", ".shared .b8 tile[-1]", "not_ptx"),

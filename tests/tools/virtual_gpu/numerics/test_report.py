@@ -14,7 +14,8 @@ from astra_chat.tools.virtual_gpu.numerics.report import Row, against_kept, comp
 
 STATED_ULPS = {
     "mma": 0, "ex2.approx": 2, "rcp.approx.f32": 1, "rcp.approx.ftz.f32": 1,
-    "rsqrt.approx.f32": 1, "rsqrt.approx.f64": 1, "rsqrt.approx.ftz.f32": 1, "sqrt": 1, "tanh.approx.f32": 129, "tanh.approx.f16": 1,
+    "rsqrt.approx.f32": 1, "rsqrt.approx.f64": 1, "rsqrt.approx.ftz.f32": 1,
+    "sqrt": 1, "tanh.approx.f32": 129, "tanh.approx.f16": 1,
     "tanh.approx.bf16": 1, "div": 2, "rcp.approx.ftz.f64": 2**32, "rsqrt.approx.ftz.f64": 2**32,
 }  # fmt: skip
 """docs/virtual-gpu.md; doubles of which only the high word counts: one of its units."""
