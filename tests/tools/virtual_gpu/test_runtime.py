@@ -13,12 +13,8 @@ import pytest
 
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.toolkit import Toolkit
-from astra_chat.tools.virtual_gpu.runtime import (
-    FunctionAttributes,
-    Runtime,
-    ensure_runtime,
-    missing_call,
-)
+from astra_chat.tools.virtual_gpu.host import FunctionAttributes
+from astra_chat.tools.virtual_gpu.runtime import Runtime, ensure_runtime, missing_call
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import Dim3
 
