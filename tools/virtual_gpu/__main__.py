@@ -28,7 +28,7 @@ def main(words: Sequence[str] | None = None) -> int:
             case "fuzz":
                 return int(fuzz(asked.ptx, asked.count, asked.seed, asked.ptxas) > 0)
             case "numerics":
-                return int(numerics(asked.device, asked.engine, asked.only, asked.out) > 0)
+                return int(_numerics(asked) > 0)
             case "validate":
                 validate(asked.device, asked.set, asked.out, again=asked.again)
             case _:
@@ -37,6 +37,10 @@ def main(words: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def _numerics(asked: argparse.Namespace) -> int:
+    return numerics(asked.device, asked.engine, asked.only, asked.out, every_input=asked.all_inputs)
 
 
 def _run(asked: argparse.Namespace, arguments: list[str]) -> int:
@@ -68,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     bits.add_argument("--device", choices=["virtual", "cuda"], default="virtual")
     bits.add_argument("--engine", choices=["numpy", "c"], default="numpy")
     bits.add_argument("--only", default="", metavar="PREFIX", help="of instructions' names")
+    bits.add_argument("--all-inputs", action="store_true", help="what is bit-equal, by checksum")
     bits.add_argument("-o", "--out", type=Path, help="folder for table, kept answers and details")
     check = commands.add_parser("validate", help="the estimate against times of a real GPU")
     check.add_argument("--device", choices=["virtual", "cuda"], default="virtual")

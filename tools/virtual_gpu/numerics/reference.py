@@ -1,15 +1,18 @@
-"""What an H200 answered to a few inputs of each instruction, kept with the code.
+"""What an H200 answered, kept with the code.
 
-Of approximate instructions the answers themselves, of exact ones a checksum.
+To a few inputs of each instruction: of approximate ones the answers themselves, of exact ones a
+checksum. To all inputs: a checksum of each.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.numerics.inputs import Bits, sample
@@ -17,6 +20,8 @@ from astra_chat.tools.virtual_gpu.numerics.instructions import Instruction
 from astra_chat.tools.virtual_gpu.numerics.ulps import checksums
 
 KEPT = Path(__file__).parent / "h200.npz"
+CHUNK = 1024
+"""Elements of a checksum in a run's details."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,16 @@ class Reference:
     device: str
     date: str
     answers: Mapping[str, Bits]
+    """To few inputs, of approximate instructions."""
     checksums: Mapping[str, int]
+    """Of the answers to few inputs, of exact instructions."""
+    whole: Mapping[str, int]
+    """Of the answers to all inputs, of all instructions."""
+
+
+def whole_checksum(chunks: NDArray[np.uint32]) -> int:
+    """Of all answers, from those of every CHUNK elements."""
+    return zlib.crc32(chunks.astype("<u4").tobytes())
 
 
 def checksum(bits: Bits, kind: str) -> int:
@@ -45,8 +59,14 @@ def keep(
         _about=np.array([device, date]),
         _exact=np.array([i.name for i in exact]),
         _checksums=np.array([checksum(few[i.name], i.result) for i in exact], np.uint32),
+        _all=np.array([i.name for i in chosen]),
+        _whole=np.array([_whole(found[i.name], i.result) for i in chosen], np.uint32),
         **{i.name: few[i.name] for i in chosen if i.approximate},  # type: ignore[arg-type]
     )
+
+
+def _whole(bits: Bits, kind: str) -> int:
+    return whole_checksum(checksums(bits, kind, CHUNK))
 
 
 def read(path: Path = KEPT) -> Reference:
@@ -56,5 +76,6 @@ def read(path: Path = KEPT) -> Reference:
     with np.load(path, allow_pickle=False) as held:
         device, date = map(str, held["_about"])
         exact = dict(zip(map(str, held["_exact"]), map(int, held["_checksums"]), strict=True))
+        whole = dict(zip(map(str, held["_all"]), map(int, held["_whole"]), strict=True))
         answers = {name: held[name] for name in held.files if not name.startswith("_")}
-    return Reference(device, date, answers, exact)
+    return Reference(device, date, answers, exact, whole)

@@ -16,7 +16,13 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.numerics.inputs import Bits
 from astra_chat.tools.virtual_gpu.numerics.instructions import Instruction, instructions
 from astra_chat.tools.virtual_gpu.numerics.program import answers
-from astra_chat.tools.virtual_gpu.numerics.reference import checksum, keep, read
+from astra_chat.tools.virtual_gpu.numerics.reference import (
+    CHUNK,
+    checksum,
+    keep,
+    read,
+    whole_checksum,
+)
 from astra_chat.tools.virtual_gpu.numerics.ulps import (
     LOST,
     canonical,
@@ -26,8 +32,8 @@ from astra_chat.tools.virtual_gpu.numerics.ulps import (
 )
 from astra_chat.tools.virtual_gpu.types import Engine
 
-CHUNK = 1024
-"""Elements of a checksum in `details`."""
+_AT_ONCE = 128
+"""Instructions whose answers to all inputs are held in memory together, up to 4 MiB each."""
 
 
 @dataclass(frozen=True)
@@ -67,19 +73,22 @@ def compare(instruction: Instruction, ours: Bits, theirs: Bits) -> Row:
     )  # fmt: skip
 
 
-def numerics(device: str, engine: Engine, only: str, out: Path | None) -> int:
+def numerics(
+    device: str, engine: Engine, only: str, out: Path | None, *, every_input: bool = False
+) -> int:
     """Prints the table; how many exact instructions differ.
 
     On `virtual` an engine's answers to few inputs are compared with those that are kept of an
-    H200. On `cuda` all inputs are tried on the GPU of this machine and on the engine; with `out`,
-    a folder, the table, the kept answers and details are written there. Raises BadInput for an
-    unknown instruction, EnvironmentLack without toolkit or GPU.
+    H200; with `every_input` its answers to all of them, of what is bit-equal, with checksums. On
+    `cuda` all inputs are tried on the GPU of this machine and on the engine; with `out`, a folder,
+    the table, the kept answers and details are written there. Raises BadInput for an unknown
+    instruction, EnvironmentLack without toolkit or GPU.
     """
     chosen = [i for i in instructions() if i.name.startswith(only)]
     if not chosen:
         raise BadInput(f"no instruction begins with {only!r}")
     if device == "virtual":
-        rows, about = against_kept(chosen, engine)
+        rows, about = (against_checksums if every_input else against_kept)(chosen, engine)
     else:
         rows, about = _on_gpu(chosen, engine, out)
     print(f"{engine} engine against {about}\n{table(rows)}")
@@ -99,6 +108,21 @@ def against_kept(chosen: Sequence[Instruction], engine: Engine) -> tuple[list[Ro
             same = checksum(found, instruction.result) == held.checksums[name]
             rows.append(Row(name, found.size, found.size * same))
     return rows, f"{held.device}, {held.date}, few inputs"
+
+
+def against_checksums(chosen: Sequence[Instruction], engine: Engine) -> tuple[list[Row], str]:
+    """Of all inputs; instructions whose answers are bit-equal: exact ones and matrix products."""
+    held = read()
+    rows = []
+    known = [i for i in chosen if i.name in held.whole and (i.is_matrix or not i.approximate)]
+    for at in range(0, len(known), _AT_ONCE):
+        part = known[at : at + _AT_ONCE]
+        ours = answers(part, engine=engine)
+        for i in part:
+            chunks = checksums(ours[i.name], i.result, CHUNK)
+            size = canonical(ours[i.name], i.result).size
+            rows.append(Row(i.name, size, size * (whole_checksum(chunks) == held.whole[i.name])))
+    return rows, f"checksums of {held.device}, {held.date}, all inputs"
 
 
 def _on_gpu(

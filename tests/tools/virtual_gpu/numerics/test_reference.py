@@ -23,12 +23,18 @@ def test_what_is_kept_is_read(tmp_path: Path) -> None:
     assert (held.device, held.date) == ("a GPU", "today")
     assert held.checksums == {exact.name: checksum(few, "f32")}
     assert np.array_equal(held.answers[near.name], sample(count(near)))
+    assert held.whole.keys() == answers.keys()
+    other = {**answers, exact.name: answers[exact.name] + np.uint32(1)}
+    keep(tmp_path / "other.npz", "a GPU", "today", other, [exact, near])
+    whole = read(tmp_path / "other.npz").whole
+    assert whole[exact.name] != held.whole[exact.name] and whole[near.name] == held.whole[near.name]
 
 
 def test_what_is_kept_of_the_h200_is_small_and_whole() -> None:
     held = read()
     assert KEPT.stat().st_size < 300_000
-    assert {*held.answers, *held.checksums} == {i.name for i in instructions()}
+    assert held.whole.keys() == {*held.answers, *held.checksums}
+    assert held.whole.keys() == {i.name for i in instructions()}
 
 
 def test_nothing_kept_is_bad_input(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The NumPy engine against what an H200 answered: approximations stay as close as docs say."""
+"""Both engines against what an H200 answered: approximations stay as close as docs say."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.numerics import report
 from astra_chat.tools.virtual_gpu.numerics.instructions import instructions
 from astra_chat.tools.virtual_gpu.numerics.report import Row, against_kept, compare, table
+from astra_chat.tools.virtual_gpu.types import Engine
 
 STATED_ULPS = {
     "mma": 0, "ex2.approx": 2, "rcp.approx.f32": 1, "rcp.approx.ftz.f32": 1,
@@ -22,10 +23,13 @@ STATED_ULPS = {
 STATED_DIFFERENCE = {"sin": 3.5e-7, "cos": 3.5e-7, "lg2": 1.6e-5}
 
 
-def test_an_engine_answers_as_an_h200_does() -> None:
-    approximate = [i for i in instructions() if i.approximate]
-    exact = [i for i in instructions() if not i.approximate][::16]
-    rows, about = against_kept([*approximate, *exact], "numpy")
+@pytest.mark.parametrize(("engine", "every"), [("numpy", 1), ("c", 3)])
+def test_an_engine_answers_as_an_h200_does(engine: Engine, every: int) -> None:
+    """Approximate instructions and a sixteenth of the exact ones; of these a third on C, for which
+    each is compiled."""
+    approximate = [i for i in instructions() if i.approximate][::every]
+    exact = [i for i in instructions() if not i.approximate][every :: 16 * every]
+    rows, about = against_kept([*approximate, *exact], engine)
     assert about.startswith("NVIDIA H200, 2026-11-21")
     assert len(rows) == len(approximate) + len(exact)
     for row in rows:
@@ -37,6 +41,24 @@ def test_an_engine_answers_as_an_h200_does() -> None:
             assert row.worst_ulps >= 0 and row.worst_difference <= difference, row
         else:
             assert ulps is not None and 0 <= row.worst_ulps <= ulps, row
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_all_answers_have_the_checksum_of_an_h200(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("neg.f16", "cvt.rna.tf32.f32", "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32")
+    chosen = [i for i in instructions() if i.name in names]
+    rows, about = report.against_checksums(chosen, engine)
+    assert "all inputs" in about and [r.equal for r in rows] == [r.elements for r in rows]
+    assert sorted(r.elements for r in rows) == [1 << 16, 1 << 20, 1 << 20]
+    real = report.answers
+    monkeypatch.setattr(
+        report,
+        "answers",
+        lambda part, engine: {n: a ^ 1 for n, a in real(part, engine=engine).items()},
+    )
+    assert report.against_checksums(chosen[:1], engine)[0][0].equal == 0
 
 
 def test_a_row_counts_what_differs() -> None:
