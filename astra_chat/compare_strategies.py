@@ -18,6 +18,7 @@ from astra_chat.agents.thread import Limits
 from astra_chat.budget import Budget
 from astra_chat.models import RunModels
 from astra_chat.models.drawn import DrawnModels
+from astra_chat.models.script import load_script
 from astra_chat.models.spec import ROLES
 from astra_chat.request import Request
 from astra_chat.session import Session
@@ -59,8 +60,8 @@ class OnceEach:
 def pool_of(task: Task) -> dict[str, str]:
     """Every kernel of a task: its baselines and its script's, the wrong ones too."""
     files = [task.folder / name for name in TIER_FILES.values()]
-    files += sorted((task.folder / "script").glob("*.cu"))
-    return {path.name: path.read_text() for path in files if path.is_file()}
+    tiers = {path.name: path.read_text() for path in files if path.is_file()}
+    return tiers | dict(sorted(load_script(task).sources.items()))
 
 
 def course(task: Task, judge: OnceEach, words: str, seed: int, evaluations: int) -> list[float]:

@@ -50,7 +50,7 @@ def shared_cases(task: Task) -> list[tuple[Case, float]]:
 def estimates(task: Task, device: Device) -> Iterator[Estimate]:
     """Of the scripted kernels that build and are right on the shared cases."""
     script, rows = load_script(task), shared_cases(task)
-    sources = {kernel.file: script.sources[kernel.file] for kernel in script.kernels()}
+    sources = {kernel.name: script.sources[kernel.name] for kernel in script.kernels()}
     built = build_all(task, [task.baseline, *sources.values()], device)
     baseline, oracle, runner = built[0], Oracle(task), Runner(task, device)
     if not isinstance(baseline, Build):

@@ -120,7 +120,7 @@ def best_side(task: Task) -> Side:
     """The kernel that the task's scripted run ends with."""
     script = load_script(task)
     last = script.rounds[-1]
-    file = (last.coder, *last.fixer)[-1].file
+    file = (last.coder, *last.fixer)[-1].name
     source = script.sources[file]
     kernel = Kernel(
         name="best", tier="best", what=f"script/{file} of the task", content=candidate_id(source)

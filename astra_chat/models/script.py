@@ -1,4 +1,5 @@
-"""A task's scripted run, script/script.toml, read into values. Its kernels lie beside it."""
+"""A task's scripted run, script/script.toml, read into values. Its kernels lie beside it, or are
+edits of one that does."""
 
 from __future__ import annotations
 
@@ -8,7 +9,17 @@ from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from astra_chat.agents.payloads import Analysis, Direction, Kernel, Plan, TestCase, TestSuite
+from astra_chat.agents.edits import kernel_of
+from astra_chat.agents.payloads import (
+    Analysis,
+    Direction,
+    Edit,
+    Edits,
+    Plan,
+    Source,
+    TestCase,
+    TestSuite,
+)
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Basis, Value
@@ -45,11 +56,16 @@ class Expects(Value):
 
 
 class ScriptedKernel(Value):
-    """A turn of the coder or the fixer."""
+    """A turn of the coder or the fixer: a file, or a file with edits."""
 
     file: str
+    edits: tuple[Edit, ...] = ()
     words: str
     expects: Expects
+
+    @property
+    def name(self) -> str:
+        return f"{self.file}, edited" if self.edits else self.file
 
 
 class ScriptedPlan(Value):
@@ -99,6 +115,9 @@ class ScriptFile(Value):
         for kernel in self.kernels():
             if Path(kernel.file).name != kernel.file:
                 raise ValueError(f"file '{kernel.file}' is not a name in the script's folder")
+        edited = [kernel.name for kernel in self.kernels() if kernel.edits]
+        if twice := {name for name in edited if edited.count(name) > 1}:
+            raise ValueError(f"edits of '{min(twice)}' twice: write one of them as a file")
         return self
 
     def kernels(self) -> list[ScriptedKernel]:
@@ -112,7 +131,7 @@ class Script(Value):
     rounds: tuple[ScriptedRound, ...]
     choices: tuple[str, ...]
     sources: dict[str, str]
-    """Text of every kernel file, by name."""
+    """Text of every turn's kernel, by the turn's name."""
 
     def plan(self, number: int) -> Plan | None:
         """Plan of a round, counted from 1; None where the script holds none."""
@@ -131,11 +150,14 @@ class Script(Value):
         turns = (one.coder, *one.fixer)
         return turns[repair] if repair < len(turns) else None
 
-    def kernel(self, number: int, repair: int) -> Kernel | None:
+    def kernel(self, number: int, repair: int, seen: str = "") -> Source | Edits | None:
+        """As edits where the file to edit stands in `seen`, what the role was shown; else whole."""
         scripted = self.scripted_kernel(number, repair)
         if scripted is None:
             return None
-        return Kernel(words=scripted.words, source=self.sources[scripted.file])
+        if scripted.edits and self.sources[scripted.file] in seen:
+            return Edits(words=scripted.words, edits=scripted.edits)
+        return Source(words=scripted.words, source=self.sources[scripted.name])
 
     def analysis(self, number: int) -> Analysis | None:
         one = self._round(number)
@@ -165,6 +187,7 @@ def load_script(task: Task) -> Script:
     try:
         script = ScriptFile.model_validate(tomllib.loads(path.read_text()))
         testers = tuple(_suite(turn, task) for turn in script.tester)
+        sources = _sources(folder, script)
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{path}: {error}") from None
     except ValidationError as error:
@@ -177,15 +200,21 @@ def load_script(task: Task) -> Script:
         testers=testers,
         rounds=script.round,
         choices=tuple(choice.choose for choice in script.selector),
-        sources=_sources(folder, script),
+        sources=sources,
     )
 
 
 def _sources(folder: Path, script: ScriptFile) -> dict[str, str]:
+    """Raises BadInput for a file that is not there, ValueError for edits that cannot be made."""
+    sources: dict[str, str] = {}
     for kernel in script.kernels():
         if not (folder / kernel.file).is_file():
             raise BadInput(f"{folder / 'script.toml'} names {kernel.file}, which is not there")
-    return {kernel.file: (folder / kernel.file).read_text() for kernel in script.kernels()}
+        sources[kernel.file] = source = (folder / kernel.file).read_text()
+        if kernel.edits:
+            edits = Edits(words=kernel.words, edits=kernel.edits)
+            sources[kernel.name] = kernel_of(edits, source).source
+    return sources
 
 
 def _suite(turn: ScriptedTester, task: Task) -> TestSuite:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents.payloads import Analysis, Kernel, NextSpeaker, Pass, Payload
+from astra_chat.agents.payloads import Analysis, Edits, Kernel, NextSpeaker, Pass, Payload, Source
 from astra_chat.agents.thread import Position
 from astra_chat.models.offline import OfflineClient, place_in
 from astra_chat.models.prices import FREE, Price
@@ -40,7 +40,7 @@ class ScriptedModels:
     def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
         """What the script expects of a kernel: attempt 0 is the coder's, n the fixer's n-th."""
         scripted = self._script.scripted_kernel(place.round, place.attempt)
-        if scripted is None or self._script.sources[scripted.file] != kernel.source:
+        if scripted is None or self._script.sources[scripted.name] != kernel.source:
             return None
         return scripted.expects.on(basis)
 
@@ -60,30 +60,30 @@ class ScriptedClient(OfflineClient):
             return NextSpeaker(
                 choose=choice or "nobody: the script is at its end"
             ).model_dump_json()
-        payload = self._payload(place)
+        payload = self._payload(place, "\n".join(prompts))
         if isinstance(payload, Analysis):
             # A script is written for every device: each profile has some of its metrics.
             evidence = tuple(name for name in payload.evidence if _profiled(name, prompts))
             payload = payload.model_copy(update={"evidence": evidence})
-        return f'{{"reply": {payload.model_dump_json(exclude={"edits"})}}}'
+        return f'{{"reply": {payload.model_dump_json()}}}'
 
-    def _payload(self, place: Position) -> Payload:
-        found: Payload | None
+    def _payload(self, place: Position, seen: str) -> Payload | Source | Edits:
+        found: Payload | Source | Edits | None
         match self._role:
             case "tester":
                 found, lacks = self._script.tests(place.attempt), "further tests"
             case "planner":
                 found, lacks = self._script.plan(place.round), "further plan"
             case "coder":
-                found = self._script.kernel(place.round, 0) if place.attempt == 1 else None
+                found = self._script.kernel(place.round, 0, seen) if place.attempt == 1 else None
                 lacks = "further kernel for this plan"
             case "fixer":
-                found = self._script.kernel(place.round, place.attempt)
+                found = self._script.kernel(place.round, place.attempt, seen)
                 lacks = "further repair for this candidate"
             case "single" if place.attempt == 0:
                 found, lacks = self._script.plan(place.round), "further plan"
             case "single":
-                found = self._script.kernel(place.round, place.attempt - 1)
+                found = self._script.kernel(place.round, place.attempt - 1, seen)
                 lacks = "further kernel for this plan"
             case _:
                 found, lacks = self._script.analysis(place.round), "analysis of this candidate"

@@ -28,7 +28,7 @@ def test_cases_are_of_both_lists_with_the_weights_of_bench(name: str) -> None:
 @pytest.mark.parametrize("name", task_names())
 def test_recorded_estimates_are_of_todays_scripts(name: str) -> None:
     script = load_script(find_task(name))
-    sources = {kernel.file: script.sources[kernel.file] for kernel in script.kernels()}
+    sources = {kernel.name: script.sources[kernel.name] for kernel in script.kernels()}
     mine = [one for one in read(RECORDED).estimates if one.task == name]
     assert len(mine) >= 4
     for one in mine:

@@ -81,7 +81,7 @@ def unwarned(found: Evaluation) -> Evaluation:
 
 def require_verdict(judge: Judge, script: Script, turn: ScriptedKernel) -> None:
     """A real GPU gives the verdict of the script; the virtual one says whether it is right."""
-    source = script.sources[turn.file]
+    source = script.sources[turn.name]
     if judge.device.kind == "cuda":
         assert verdict(unwarned(judge.evaluate(source)).outcome) == turn.expects.measured
         return
@@ -115,7 +115,7 @@ def require_story(task: Task, script: Script) -> None:
     assert all(one.fixer[-1].expects.measured == "accepted" for one in script.rounds if one.fixer)
     used = {f"script/{turn.file}" for turn in turns}
     assert used == {name for name in kernels(task) if name.startswith("script/")}
-    assert len({script.sources[turn.file] for turn in turns}) == len(turns)
+    assert len({script.sources[turn.name] for turn in turns}) == len(turns)
 
 
 def require_anchors(task: Task, script: Script) -> None:
@@ -123,7 +123,7 @@ def require_anchors(task: Task, script: Script) -> None:
     seen = [task.baseline]
     for one in script.rounds:
         assert any(one.plan.anchor in source for source in seen), one.plan.anchor
-        seen += [script.sources[turn.file] for turn in (one.coder, *one.fixer)]
+        seen += [script.sources[turn.name] for turn in (one.coder, *one.fixer)]
 
 
 def require_new_cases(task: Task, script: Script) -> None:

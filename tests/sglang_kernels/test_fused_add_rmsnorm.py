@@ -72,7 +72,7 @@ def test_broken_kernel_fails_where_the_fixer_repairs_it(tmp_path: Path) -> None:
     assert built.returncode != 0
     assert 'overloaded function "__stcs"' in built.stderr and "Numbers" in built.stderr
     repaired = SCRIPT.sources["streaming.cu"].replace("threads, b);", "threads, b.bits());")
-    assert repaired == SCRIPT.sources["streaming_fixed.cu"]
+    assert repaired == SCRIPT.sources["streaming.cu, edited"]
 
 
 @pytest.mark.parametrize("dtype", TASK.dtypes)
@@ -116,7 +116,7 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
         yield made
 
 
-@pytest.mark.parametrize("turn", shipped.scripted_turns(SCRIPT), ids=lambda turn: turn.file)
+@pytest.mark.parametrize("turn", shipped.scripted_turns(SCRIPT), ids=lambda turn: turn.name)
 def test_scripted_kernel_comes_to_what_the_script_expects(
     turn: ScriptedKernel, judge: Judge
 ) -> None:

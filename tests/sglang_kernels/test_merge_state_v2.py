@@ -64,7 +64,7 @@ def test_broken_kernel_fails_at_the_operand_that_the_fixer_names_word_by_word(
     assert built.returncode != 0
     assert "an asm operand must have scalar type" in built.stderr
     (line,) = set(SCRIPT.sources["past_l1.cu"].splitlines()) - set(
-        SCRIPT.sources["past_l1_fixed.cu"].splitlines()
+        SCRIPT.sources["past_l1.cu, edited"].splitlines()
     )
     assert '"=r"(bits)' in line
 
@@ -119,7 +119,7 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
         yield made
 
 
-@pytest.mark.parametrize("turn", shipped.scripted_turns(SCRIPT), ids=lambda turn: turn.file)
+@pytest.mark.parametrize("turn", shipped.scripted_turns(SCRIPT), ids=lambda turn: turn.name)
 def test_scripted_kernel_comes_to_what_the_script_expects(
     turn: ScriptedKernel, judge: Judge
 ) -> None:

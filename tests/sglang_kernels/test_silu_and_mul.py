@@ -72,10 +72,10 @@ def test_broken_kernel_fails_at_one_name_that_the_fixer_repairs(name: str, tmp_p
     assert built.returncode != 0
     (missing,) = set(re.findall(r'identifier "(\w+)" is undefined', built.stderr))
     turns = shipped.scripted_turns(SCRIPT)
-    at = next(i for i, t in enumerate(turns) if f"script/{t.file}" == name)
-    repaired = SCRIPT.sources[turns[at + 1].file]
+    at = next(i for i, t in enumerate(turns) if f"script/{t.name}" == name)
+    repaired = SCRIPT.sources[turns[at + 1].name]
     assert missing not in repaired
-    assert repaired == SCRIPT.sources[turns[at].file].replace(missing, "__bfloat1622float2")
+    assert repaired == SCRIPT.sources[turns[at].name].replace(missing, "__bfloat1622float2")
 
 
 @pytest.mark.parametrize("dtype", TASK.dtypes)
@@ -117,13 +117,13 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
         yield made
 
 
-@pytest.mark.parametrize("turn", shipped.scripted_turns(SCRIPT), ids=lambda turn: turn.file)
+@pytest.mark.parametrize("turn", shipped.scripted_turns(SCRIPT), ids=lambda turn: turn.name)
 def test_scripted_kernel_comes_to_what_the_script_expects(
     turn: ScriptedKernel, judge: Judge
 ) -> None:
     basis: Basis = "measured" if judge.device.kind == "cuda" else "estimated"
     assert verdict(
-        shipped.unwarned(judge.evaluate(SCRIPT.sources[turn.file])).outcome
+        shipped.unwarned(judge.evaluate(SCRIPT.sources[turn.name])).outcome
     ) == turn.expects.on(basis)
 
 

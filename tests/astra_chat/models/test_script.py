@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.payloads import TesterReply
+from astra_chat.agents.edits import kernel_of
+from astra_chat.agents.payloads import Edits, Source, TesterReply
 from astra_chat.agents.replies import objection
 from astra_chat.models.script import ScriptedKernel, ScriptFile, load_script
 from astra_chat.tools.errors import BadInput
@@ -86,8 +87,37 @@ def test_answers_are_found_by_their_place(task: Task) -> None:
     assert first is not None and first.title == "Leave the scalar loop"
     assert second is not None and second.predicted_ratio == 2.0
     repair = script.kernel(1, 2)
-    assert repair is not None and repair.source == KERNELS["scalar.cu"]
+    assert isinstance(repair, Source) and repair.source == KERNELS["scalar.cu"]
     assert script.choice(1) == "tester"
+
+
+def edited(folder: Path, old: str, find: str) -> None:
+    """A kernel file of the script, `old`, becomes an edit of wrong.cu."""
+    path = folder / "script" / "script.toml"
+    edits = f'file = "wrong.cu"\nedits = [{{ find = "{find}", replace = "i < total" }}]'
+    path.write_text(path.read_text().replace(f'file = "{old}"', edits, 1))
+
+
+def test_edits_are_said_as_edits_to_a_role_that_was_shown_the_file(task_folder: Path) -> None:
+    edited(task_folder, "scalar.cu", "i + 1 < total")
+    script = load_script(load_task(task_folder))
+    whole = script.sources["wrong.cu, edited"]
+    assert whole == KERNELS["wrong.cu"].replace("i + 1 <", "i <")
+    shown = script.kernel(1, 2, f"to repair:\n{KERNELS['wrong.cu']}\nfound: ...")
+    assert isinstance(shown, Edits) and kernel_of(shown, KERNELS["wrong.cu"]).source == whole
+    unseen = script.kernel(1, 2, "to repair: a kernel by a human")
+    assert isinstance(unseen, Source) and unseen.source == whole
+
+
+def test_edits_that_cannot_be_made_are_named(task_folder: Path) -> None:
+    edited(task_folder, "scalar.cu", "no such text")
+    assert "'no such text', occurs 0 times" in refusal(task_folder)
+
+
+def test_a_file_is_edited_once(task_folder: Path) -> None:
+    for old in ("scalar.cu", "vector.cu"):
+        edited(task_folder, old, "return")
+    assert "edits of 'wrong.cu, edited' twice" in refusal(task_folder)
 
 
 def test_beyond_the_script_there_is_nothing(task: Task) -> None:

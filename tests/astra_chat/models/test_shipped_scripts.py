@@ -49,7 +49,7 @@ SLOW = ("tie", "slower")
 def test_nothing_of_a_shipped_script_is_doubted(name: str, basis: Basis, tmp_path: Path) -> None:
     task = find_task(name)
     script = load_script(task)
-    expected = {script.sources[k.file]: k.expects.on(basis) for k in script.kernels()}
+    expected = {script.sources[k.name]: k.expects.on(basis) for k in script.kernels()}
     judge = AsScripted({baseline_source(task, "sglang"): "tie", **expected})
     request = Request(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
