@@ -25,8 +25,9 @@ def validate(device: str, folder: Path | None, out: Path | None, *, again: bool)
     points = read_points(place)
     if device == "cuda":
         kept = out or Path(TIMES)
-        name = measured.measure(points, kept)
-        print(f"{len(points)} points on {name}: {kept}")
+        name, complaints = measured.measure(points, kept)
+        print(f"{len(measured.read_times(kept))} of {len(points)} points on {name}: {kept}")
+        print(*complaints, sep="\n", end="\n" if complaints else "")
         return
     gpu = spec("h200")
     counters = place / COUNTERS

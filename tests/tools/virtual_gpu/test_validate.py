@@ -1,13 +1,26 @@
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.validate import validate
+from astra_chat.tools.virtual_gpu.validation.points import HERE
+
+VARIED = Path(__file__).parent / "calibration" / "varied"
 
 
 def test_the_table_has_every_point_and_the_scores(capsys: pytest.CaptureFixture[str]) -> None:
-    validate("virtual", None, None, again=False)
+    validate("virtual", VARIED, None, again=False)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 273 + 2
     assert lines[-2].startswith("cold: 273 points: median error")
     assert lines[-1].startswith("warm: 273 points: median error")
+
+
+def test_a_set_that_nobody_measured_has_no_table(tmp_path: Path) -> None:
+    shutil.copy(HERE / "set.toml", tmp_path)
+    with pytest.raises(BadInput, match=r"no .*h200\.jsonl: run validate --device cuda"):
+        validate("virtual", tmp_path, None, again=False)

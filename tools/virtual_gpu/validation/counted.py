@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.calls import device_array
@@ -21,7 +20,8 @@ from astra_chat.tools.virtual_gpu.compile import compile_file
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Engine, Launch, LaunchReport
-from astra_chat.tools.virtual_gpu.validation.points import Point
+from astra_chat.tools.virtual_gpu.validation.points import Point, input_of
+from astra_chat.tools.virtual_gpu.validation.references import wrong
 
 SAMPLE_INSTRUCTIONS = 20_000_000
 """Of single threads: a launch that is worth more runs a sample of its blocks."""
@@ -42,8 +42,8 @@ Counts = dict[tuple[str, int, int], Counted]
 def count(
     points: Iterable[Point], spec: GpuSpec, engine: Engine = "auto"
 ) -> Iterator[tuple[Point, Counted]]:
-    """Runs every point once. Raises BadInput for a kernel that fails, and for one that the virtual
-    GPU lacks something for."""
+    """Runs every point once. Raises BadInput for a kernel that fails, for one that the virtual GPU
+    lacks something for, and for one whose blocks all ran and did not compute its reference."""
     with tempfile.TemporaryDirectory(prefix="astra-count-") as name:
         for source, of_source in itertools.groupby(points, key=lambda p: p.source):
             gpu = VirtualGpu(spec, sample_instructions=SAMPLE_INSTRUCTIONS, engine=engine)
@@ -58,7 +58,7 @@ def count(
 def _run(gpu: VirtualGpu, library: Any, point: Point) -> tuple[LaunchReport, ...]:
     arrays = {"out": device_array(point.out_bytes), "in": device_array(point.in_bytes)}
     arrays["out"][:] = 0
-    arrays["in"].view(np.uint32)[:] = words(point.in_bytes // 4)
+    arrays["in"].view(np.uint32)[:] = input_of(point)
     addresses = {name: gpu.register(array, name) for name, array in arrays.items()}
     gpu.reset()
     try:
@@ -68,17 +68,13 @@ def _run(gpu: VirtualGpu, library: Any, point: Point) -> tuple[LaunchReport, ...
         )  # fmt: skip
         if status or gpu.fault:
             raise BadInput(f"{point.variant}: CUDA error {status}: {gpu.fault}")
-        return tuple(gpu.reports())
+        reports = tuple(gpu.reports())
+        if not any(r.sampled for r in reports) and (said := wrong(point, arrays["out"])):
+            raise BadInput(said)
+        return reports
     finally:
         for address in addresses.values():
             gpu.unregister(address)
-
-
-def words(number: int) -> NDArray[np.uint32]:
-    """The first words of a buffer as measure.cu fills it: halves of 0 to 2. uint32 [number]."""
-    x = np.arange(number, dtype=np.uint32) * np.uint32(2654435761)
-    x = (x ^ x >> np.uint32(15)) * np.uint32(2246822519)
-    return np.uint32(0x38000000) | ((x ^ x >> np.uint32(13)) & np.uint32(0x07FF3FFF))
 
 
 def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:

@@ -3,11 +3,11 @@
     python tests/tools/virtual_gpu/calibration/calibrate.py count   # counters of every point, anew
     python tests/tools/virtual_gpu/calibration/calibrate.py fit     # constants and residuals
 
-Three sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul
+Four sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul
 (h200.jsonl is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3, the
-task's files with --use_fast_math); mechanisms/ and general/, in the form of the validation set,
-measured and counted by `validate --set`. general/ was the validation set until its results had been
-looked at. counters.jsonl holds what the virtual GPU counts.
+task's files with --use_fast_math); mechanisms/, general/ and varied/, in the form of the validation
+set, measured and counted by `validate --set`. general/ and then varied/ were the validation set
+until their results had been looked at. counters.jsonl holds what the virtual GPU counts.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from astra_chat.tools.virtual_gpu.validation.score import Scored, score
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
 SAMPLE_INSTRUCTIONS = 20_000_000
-SETS = (HERE / "mechanisms", HERE / "general")
+SETS = (HERE / "mechanisms", HERE / "general", HERE / "varied")
 SQUARE_MOST = 0.5
 """No single point weighs more: what the model does not know must not bend the rest."""
 

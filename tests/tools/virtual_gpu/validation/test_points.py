@@ -3,32 +3,61 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.virtual_gpu.validation.points import read_points
+from astra_chat.tools.virtual_gpu.validation.points import input_of, read_points, words
 
 CALIBRATED = Path(__file__).parents[1] / "calibration"
 
 
-def test_the_set_is_large_and_has_variants_of_every_task() -> None:
+def test_the_set_is_large_and_has_variants_and_shapes_of_every_task() -> None:
     points = read_points()
-    tasks: dict[str, set[str]] = {}
+    variants: dict[str, set[str]] = {}
+    shapes: dict[str, set[int]] = {}
     for point in points:
-        tasks.setdefault(point.task, set()).add(point.variant)
-    assert len(tasks) >= 30 and all(len(variants) >= 2 for variants in tasks.values())
+        variants.setdefault(point.task, set()).add(point.variant)
+        shapes.setdefault(point.task, set()).add(point.in_bytes + point.out_bytes)
+    assert len(variants) >= 16 and len({p.variant for p in points}) >= 40
+    assert all(len(each) >= 2 for each in variants.values())
+    assert all(len(each) == 3 and min(each) < 2 * 2**20 for each in shapes.values())
+    assert sum(max(each) > 64 * 2**20 for each in shapes.values()) >= len(shapes) - 1
     assert max(Counter(p.key for p in points).values()) == 1
-    assert all(p.variant in p.source.read_text() for p in points)
+    assert all(f"LAUNCHER({p.variant})" in p.source.read_text() for p in points)
 
 
-def test_no_kernel_is_calibrated_on_and_validated_by() -> None:
-    validated = {p.variant for p in read_points()}
-    for name in ("mechanisms", "general"):
-        points = read_points(CALIBRATED / name)
-        assert points and not validated & {p.variant for p in points}
+@pytest.mark.parametrize("name", ["mechanisms", "general", "varied"])
+def test_no_kernel_is_calibrated_on_and_validated_by(name: str) -> None:
+    calibrated = {p.variant for p in read_points(CALIBRATED / name)}
+    assert calibrated and not calibrated & {p.variant for p in read_points()}
+
+
+def test_sizes_are_numbers_for_each_element_or_formulas() -> None:
+    plain = next(p for p in read_points(CALIBRATED / "varied") if p.variant == "pool_by_pairs")
+    assert (plain.in_bytes, plain.out_bytes) == (16 * 256 * 256, 4 * 256 * 256)
+    ragged = next(p for p in read_points() if p.task == "sums of ragged rows")
+    assert (ragged.in_bytes, ragged.out_bytes) == (4 * 1024 + 4 * 1024 * 64, 4 * 1024)
+    assert (ragged.ids, ragged.below) == (1024, 64)
+
+
+def test_words_are_pairs_of_halves_from_0_to_2() -> None:
+    found = words(1 << 16).view(np.float16).astype(np.float32)
+    assert found.min() >= 0 and found.max() < 2 and found.std() > 0.1
+    assert words(3).tolist() == words(1 << 10)[:3].tolist()
+
+
+def test_an_input_starts_with_its_ids() -> None:
+    point = next(p for p in read_points() if p.task == "sums of ragged rows")
+    found = input_of(point)
+    assert found.nbytes == point.in_bytes
+    assert found[:1024].max() < 64 and len(set(found[:1024].tolist())) == 64
+    assert found[1024:].tolist() == words(found.size)[1024:].tolist()
 
 
 def test_a_folder_without_a_set_is_bad_input(tmp_path: Path) -> None:
-    (tmp_path / "set.toml").write_text("[[task]]\nname = 3")
-    with pytest.raises(BadInput, match="holds no set of kernels"):
-        read_points(tmp_path)
+    listed = 'name = "t"\nsource = "s"\nvariants = ["v"]\nshapes = [[1, 2]]\n'
+    for task in ("name = 3", f'{listed}in = "4*c"\nout = 1'):
+        (tmp_path / "set.toml").write_text(f"[[task]]\n{task}")
+        with pytest.raises(BadInput, match="holds no set of kernels"):
+            read_points(tmp_path)
