@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from astra_chat.agents.approval import Question, Word, decision
 from astra_chat.agents.gates import Gate
 from astra_chat.agents.thread import Turn
-from astra_chat.approval_view import show_question
+from astra_chat.approval_view import MOST_LINES, show_difference, show_question
 from astra_chat.console import console
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import BuildReport, Evaluation, Value
@@ -29,14 +29,15 @@ ASK, DETACHED = "ask", "detached"
 Answer: TypeAlias = Turn | Literal["wait", "stop"]
 """A turn of the human's; or the run ends, to be gone on with: waiting for one, or stopped."""
 
-KEYS: dict[str, Word | Literal["stop"]] = {
+KEYS: dict[str, Word | Literal["stop", "difference"]] = {
     "a": "approve",
     "l": "approve_all",
     "r": "reject",
     "e": "edit",
+    "d": "difference",
     "s": "stop",
 }
-PROMPT = "[a]pprove, [r]eject, [e]dit, approve al[l], [s]top? "
+PROMPT = "[a]pprove, [r]eject, [e]dit, approve al[l], whole [d]ifference, [s]top? "
 
 
 class Approver(Protocol):
@@ -52,20 +53,26 @@ class Terminal:
         self._in, self._out = source, out
 
     def decide(self, asked: Question) -> Answer:
-        show_question(console(self._out), asked)
+        out = console(self._out)
+        show_question(out, asked, MOST_LINES)
         while (line := self._read(PROMPT)) is not None:
             word = KEYS.get(line.strip().lower()[:1])
             if word == "stop":
                 return "stop"
-            if word == "edit":
-                if (said := self._edited(asked)) is not None:
-                    return said
-            elif word == "reject":
-                if (reason := self._read("why? ")) is not None:
-                    return decision(asked, "reject", reason.strip())
-            elif word is not None:
-                return decision(asked, word)
+            if word == "difference":
+                show_difference(out, asked)
+            elif word is not None and (said := self._said(asked, word)) is not None:
+                return said
         return "stop"
+
+    def _said(self, asked: Question, word: Word) -> Turn | None:
+        """The turn that a key amounts to; None where the user has to be asked again."""
+        if word == "edit":
+            return self._edited(asked)
+        if word != "reject":
+            return decision(asked, word)
+        reason = self._read("why? ")
+        return None if reason is None else decision(asked, word, reason.strip())
 
     def _edited(self, asked: Question) -> Turn | None:
         try:
@@ -131,6 +138,9 @@ class Scripted:
             field = ".".join(str(part) for part in first["loc"])
             raise BadInput(f"{path}: {field}: {first['msg']}") from None
         self._decisions = said.decision
+        for one in said.decision:
+            if one.answer == "edit":
+                source_of(path.parent / one.file)
 
     def decide(self, asked: Question) -> Answer:
         if asked.number >= len(self._decisions):
@@ -191,6 +201,11 @@ def approver_for(spec: str) -> Approver:
     if spec == DETACHED:
         return Detached()
     path = Path(spec)
+    if not path.exists():
+        raise BadInput(
+            f"--approver {spec}: there is no such file; say {ASK}, {DETACHED}, a file of decisions"
+            " (FILE.toml), or a recorded run"
+        )
     return Scripted(path) if path.suffix == ".toml" else Recorded(path)
 
 
@@ -216,5 +231,7 @@ def source_of(path: Path) -> str:
     """Text of a kernel file. Raises BadInput."""
     try:
         return path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"cannot read {path}: it is no text") from None

@@ -8,34 +8,62 @@ from rich.console import Console
 from rich.text import Text
 
 from astra_chat.agents.approval import Question
+from astra_chat.agents.payloads import Plan
 from astra_chat.agents.words import describe_build, prediction, ratio_text, speed
 from astra_chat.evaluation_view import evaluation_text, evidence_lines
-from astra_chat.tools.types import Evaluation, Timed
+from astra_chat.tools.types import BuildReport, Evaluation, Timed
 
 MOST_LINES = 160
+"""Of a difference at a terminal, until the whole of it is asked for."""
 CONTEXT = 2
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def show_question(out: Console, asked: Question) -> None:
-    """Print everything that the decision rests on. Kernel text is data: nothing in it is markup."""
+def show_question(out: Console, asked: Question, most: int | None = None) -> None:
+    """Print everything that the decision rests on; of the difference `most` lines, None for all.
+
+    Kernel text is data: nothing in it is markup.
+    """
     out.print()
     out.print(Text(f"Your decision: {asked.words}", "bold"))
     if asked.plan is not None:
-        plan = asked.plan
-        out.print(Text(f"plan: {plan.title}", "bold"))
-        out.print(Text(f"{plan.change}\nwhy: {plan.why}"))
-        predicted = ratio_text(plan.predicted_ratio)
-        out.print(Text(f"expected: {predicted} over its parent, by {plan.metric}"))
+        for line in _plan_lines(asked.plan):
+            out.print(line)
     out.print(Text(f"{asked.author}: {asked.kernel.words}"))
-    for line in difference(asked):
-        out.print(Text(line, STYLES.get(line[:1], "")))
+    show_difference(out, asked, most)
     if asked.build is not None:
-        out.print(Text(f"guard, build and audit: {describe_build(asked.build)}"))
+        out.print(Text(_before_it_runs(asked.build)))
     if asked.evaluation is not None:
         out.print(evaluation_text(asked.evaluation))
         for line in [*evidence_lines(asked.evaluation), *_beside(asked, asked.evaluation)]:
             out.print(Text(line))
+
+
+def show_difference(out: Console, asked: Question, most: int | None = None) -> None:
+    """Print what the candidate changes in its parent; `most` lines of it, None for all."""
+    lines = difference(asked)
+    for line in lines[:most]:
+        out.print(Text(line, STYLES.get(line[:1], "")))
+    if most is not None and len(lines) > most:
+        out.print(Text(f"... {len(lines) - most:,} more lines of the difference: d shows all"))
+
+
+def _plan_lines(plan: Plan) -> list[Text]:
+    moves = "" if plan.moves == "unsaid" else f" {plan.moves}"
+    expected = f"expected: {ratio_text(plan.predicted_ratio)} over its parent"
+    lines = [
+        Text(f"plan: {plan.title}", "bold"),
+        Text(f"{plan.change}\nwhy: {plan.why}\nwhere: {plan.anchor}"),
+        Text(f"{expected}, by {plan.metric}{moves}"),
+    ]
+    return [*lines, Text(f"risk: {plan.risk}")] if plan.risk else lines
+
+
+def _before_it_runs(report: BuildReport) -> str:
+    """What the gates before a run said of a candidate that passed them."""
+    passed = [step.name for step in report.steps if step.name in ("guard", "audit")]
+    found = f"{' and '.join(passed)}: nothing that a candidate may not hold; " if passed else ""
+    return f"{found}build: {describe_build(report).removeprefix('builds: ')}"
 
 
 def _beside(asked: Question, evaluation: Evaluation) -> list[str]:
@@ -54,19 +82,13 @@ def _beside(asked: Question, evaluation: Evaluation) -> list[str]:
 
 
 def difference(asked: Question) -> list[str]:
-    """The unified difference to the parent, cut after MOST_LINES lines."""
-    lines = list(
-        difflib.unified_diff(
-            asked.parent.splitlines(),
-            asked.kernel.source.splitlines(),
-            asked.parent_name,
-            asked.kernel.candidate,
-            lineterm="",
-            n=CONTEXT,
-        )
+    """The unified difference to the parent."""
+    lines = difflib.unified_diff(
+        asked.parent.splitlines(),
+        asked.kernel.source.splitlines(),
+        asked.parent_name,
+        asked.kernel.candidate,
+        lineterm="",
+        n=CONTEXT,
     )
-    if not lines:
-        return [f"the same text as {asked.parent_name}"]
-    if len(lines) > MOST_LINES:
-        lines = [*lines[:MOST_LINES], f"... {len(lines) - MOST_LINES} more lines: edit shows all"]
-    return lines
+    return list(lines) or [f"the same text as {asked.parent_name}"]

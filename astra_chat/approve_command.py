@@ -30,6 +30,9 @@ def approve(
     edit: Annotated[
         Path | None, typer.Option(metavar="FILE.cu", help="Put this source in its place.")
     ] = None,
+    source: Annotated[
+        bool, typer.Option("--source", help="Print the candidate's source, to be edited.")
+    ] = False,
     go_on: Annotated[bool, typer.Option("--resume", help="Let the run go on at once.")] = False,
 ) -> None:
     """Show what a run waits for, and decide."""
@@ -47,7 +50,12 @@ def approve(
     answers = [word for word, given in said.items() if given]
     if len(answers) > 1:
         raise BadInput("give one of --approve, --all, --reject WHY, --edit FILE.cu")
+    if source and (answers or go_on):
+        raise BadInput("--source decides nothing: give it alone")
     run = waiting(file)
+    if source:
+        sys.stdout.write(run.question.kernel.source)
+        return
     approver: Approver
     if answers:
         approver = Given(answers[0], reject or "", edit)
@@ -55,7 +63,7 @@ def approve(
         approver = Terminal(sys.stdin, sys.stdout)
     else:
         show_question(console(), run.question)
-        print("decide by --approve, --all, --reject WHY or --edit FILE.cu")
+        print("decide by --approve, --all, --reject WHY or --edit FILE.cu (--source prints one)")
         return
     answer = approver.decide(run.question)
     if isinstance(answer, str):

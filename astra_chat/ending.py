@@ -66,6 +66,8 @@ def ended(
     if best is not None and timed is not None:
         assert found is not None
         said.append(f"best candidate {best}: {speed(timed)}{_confirmed(found[0])}")
+    elif reason in ("interrupted", "waiting", "budget"):
+        said.append("no candidate is accepted so far")
     elif reason not in ("baseline_failed", "error"):
         said.append("no candidate was faster than the baseline")
     return Ended(

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-import tempfile
+from collections.abc import Container
 from pathlib import Path
 
 from astra_chat.tools.binding import compile_cpp, ensure_binding, tvm_ffi_folder, tvm_ffi_version
+from astra_chat.tools.cache import cache_folder, new_entry
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.toolkit import Toolkit, find_toolkit
-from astra_chat.tools.types import Case, candidate_id
+from astra_chat.tools.types import Case, candidate_id, sha256_of
 
 ARCH = "sm_90"
+
+
+def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:
+    """Write best.cu, whole or not at all; without a best candidate, take away what an earlier
+    sitting left there, if it is one of `ours`, the run's candidates. Raises OSError."""
+    path = folder / "best.cu"
+    if source is None:
+        if path.is_file() and candidate_id(path.read_text(errors="replace")) in ours:
+            path.unlink()
+        return
+    scratch = folder / ".best.cu.part"
+    try:
+        scratch.write_text(source)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 def export_best(task: Task, source: str, folder: Path, *, arch: str = ARCH) -> None:
@@ -22,28 +39,33 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str = ARCH) -> N
     """
     toolkit = find_toolkit()
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="astra-export-") as name:
-        scratch = Path(name)
-        kernel = compile_kernel(task, source, scratch, toolkit, arch)
-        cudart = [f"-L{toolkit.lib_dir}", "-lcudart_static", "-ldl", "-lrt", "-lpthread"]
-        link_module([kernel, ensure_binding(task, toolkit)], folder / f"{task.entry}.so",
-                    toolkit, cudart)  # fmt: skip
+    kernel = compile_kernel(task, source, toolkit, arch)
+    cudart = [f"-L{toolkit.lib_dir}", "-lcudart_static", "-ldl", "-lrt", "-lpthread"]
+    link_module([kernel, ensure_binding(task, toolkit)], folder / f"{task.entry}.so",
+                toolkit, cudart)  # fmt: skip
     (folder / "README.md").write_text(_readme(task, source, arch, toolkit))
     (folder / "load_example.py").write_text(_example(task))
 
 
-def compile_kernel(task: Task, source: str, scratch: Path, toolkit: Toolkit, arch: str) -> Path:
-    """Object file of a candidate, with the flags it was judged by; machine code and PTX."""
-    for name, text in {**task.header_texts(), "kernel.cu": source}.items():
-        (scratch / name).write_text(text)
+def compile_kernel(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path:
+    """Object file of a candidate, with the flags it was judged by: machine code and PTX; from the
+    cache or compiled now."""
+    texts = {**task.header_texts(), "kernel.cu": source}
     virtual = arch.replace("sm_", "compute_")
     command = [
         str(toolkit.nvcc), *task.flags, f"-gencode=arch={virtual},code=[{arch},{virtual}]",
         f"-ccbin={toolkit.cxx}", "-Xcompiler=-fPIC", f"-I{toolkit.include_dir}",
         "-c", "kernel.cu", "-o", "kernel.o",
     ]  # fmt: skip
-    compile_cpp(command, scratch)
-    return scratch / "kernel.o"
+    named = [part for text in texts.items() for part in text]
+    key = sha256_of("\0".join([toolkit.version, *command, *named]))[:32]
+    final = cache_folder("objects") / key
+    if not final.is_dir():
+        with new_entry(final) as scratch:
+            for name, text in texts.items():
+                (scratch / name).write_text(text)
+            compile_cpp(command, scratch)
+    return final / "kernel.o"
 
 
 def link_module(objects: list[Path], module: Path, toolkit: Toolkit, cudart: list[str]) -> None:

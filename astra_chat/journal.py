@@ -50,8 +50,9 @@ class Journal:
 
     def take(self, said: Turn, *after: Event) -> None:
         """Write a turn of the chat, and in the same breath what is to be said about it."""
+        records = self._writer.append(*events_of(said, self._stored), *after)
         self.thread.append(said)
-        self.record(*events_of(said, self._stored), *after)
+        self._show(records)
 
     def copy(self, records: Iterable[Record]) -> None:
         """Take over another run's records; texts that are stored already stay single."""

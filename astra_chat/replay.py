@@ -41,9 +41,13 @@ def incompleteness(transcript: Transcript) -> str | None:
     """What a transcript lacks at its end, in one line; None if nothing."""
     if transcript.torn:
         return f"{transcript.path}: the last line was cut off and is left out"
+    if transcript.ended is not None:
+        return None
     turns = thread(transcript.records)
-    if transcript.ended is None and turns and turns[-1].speaker == "human":
-        return f"{transcript.path}: decided; go on with: astra-chat run --resume"
-    if transcript.ended is None:
-        return f"{transcript.path}: the run was killed before its end; this is all it recorded"
-    return None
+    way = f"go on with: astra-chat run --resume {transcript.path}"
+    if turns and turns[-1].speaker == "human":
+        return f"{transcript.path}: decided; {way}"
+    return (
+        f"{transcript.path}: the run was killed before its end, or is under way; this is all it"
+        f" recorded; {way}"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractContextManager, aclosing, nullcontext
+from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
@@ -26,13 +26,13 @@ from astra_chat.agents.executor import Judging
 from astra_chat.agents.messages import DoubtEvent, RepairEvent, message
 from astra_chat.agents.messages import turn as typed
 from astra_chat.agents.moderator import Moderator
-from astra_chat.agents.payloads import MODEL_ROLES, Commission, Speaker
+from astra_chat.agents.payloads import MODEL_ROLES, Commission, Kernel, Speaker
 from astra_chat.agents.policy import Next, next_speakers
 from astra_chat.agents.thread import Turn
 from astra_chat.approval import Answer, approver_for
 from astra_chat.budget import BudgetSpent
 from astra_chat.ending import deviation, ended
-from astra_chat.export import export_best
+from astra_chat.export import export_best, leave_source
 from astra_chat.interrupt import in_own_loop, on_signal, plain_ctrl_c
 from astra_chat.journal import begin
 from astra_chat.ledger import ledger
@@ -42,7 +42,7 @@ from astra_chat.request import Request
 from astra_chat.resume import Past
 from astra_chat.summary import Summary, summarize
 from astra_chat.team import STALLED, build_team
-from astra_chat.tools.errors import AstraError
+from astra_chat.tools.errors import AstraError, EnvironmentLack
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.progress import Progress
 from astra_chat.transcript.events import (
@@ -92,6 +92,7 @@ class Session:
         self._on_record, self._on_progress = on_record, on_progress
         self._on_notice = on_notice
         self._failures: list[Exception] = []
+        self._broke: Exception | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pause, self._token = ExternalTermination(), CancellationToken()
         self._interrupts = 0
@@ -176,8 +177,9 @@ class Session:
         except BudgetSpent as spent:
             self._finish(spent)
         except Exception as error:
-            self._end(ended(self._journal.thread, "error", error))
-            error.add_note(f"the transcript so far: {self._journal.path}")
+            error.add_note(f"go on with: astra-chat run --resume {self._journal.path}")
+            with suppress(EnvironmentLack):  # where nothing can be written, that is the error
+                self._end(ended(self._journal.thread, "error", error, self._leave_best()))
             raise
 
     async def _chat(self, judge: Judging) -> None:
@@ -235,6 +237,8 @@ class Session:
             async with aclosing(running) as stream:
                 await self._follow(stream, moderator, self._token)
         except asyncio.CancelledError:
+            if self._broke is not None:
+                raise self._broke from None
             if not self._token.is_cancelled():
                 raise
         except RuntimeError:
@@ -250,8 +254,10 @@ class Session:
         try:
             async for item in stream:
                 self._hear(item, moderator)
-        except Exception:
-            # Before the stream is closed, which waits for the team: it would go on.
+        except Exception as error:
+            # Before the stream is closed, which waits for the team: it would go on. Closing may
+            # end in a CancelledError that takes this one's place.
+            self._broke = error
             token.cancel()
             raise
 
@@ -307,12 +313,8 @@ class Session:
         stop: EndReason | None = self._following().stop if self._journal.thread else None
         if spent is not None:
             stop = "budget"
-        found = facts.best(self._journal.thread)
         notes = [str(spent)] if spent else []
-        if found is not None:
-            source = facts.source_of(self._journal.thread, found[0].candidate)
-            assert source is not None
-            notes += self._leave(source, whole=stop is not None)
+        notes += self._leave_best(whole=stop is not None)
         self._end(ended(self._journal.thread, stop or self._left or "interrupted", notes=notes))
 
     def _end(self, end: Ended) -> None:
@@ -320,16 +322,16 @@ class Session:
         self._journal.record(*self._meter.take())
         self._journal.record(ledger(self._journal.records), end)
 
-    def _leave(self, source: str, whole: bool) -> list[str]:
+    def _leave_best(self, whole: bool = False) -> list[str]:
         """Write best.cu and, of a run that reached its end, best/; say what was written."""
-        request = self._request
+        request, said = self._request, self._journal.thread
+        folder, found = self._journal.folder, facts.best(said)
+        source = facts.source_of(said, found[0].candidate) if found else None
         try:
-            (self._journal.folder / "best.cu").write_text(source)
-            if not whole:
-                return ["its source is in best.cu"]
-            export_best(
-                request.task, source, self._journal.folder / "best", arch=request.device.arch
-            )
+            leave_source(source, folder, {k.candidate for k in facts.turns_of(said, Kernel)})
+            if source is None or not whole:
+                return [] if source is None else ["its source is in best.cu"]
+            export_best(request.task, source, folder / "best", arch=request.device.arch)
         except (AstraError, OSError) as error:
             return [f"its files were not all written: {error}"]
         return ["its source is in best.cu, a tvm-ffi module of it in best/"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.thread import Turn
+from astra_chat.replay import incompleteness
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import TIER_FILES
 from astra_chat.transcript.reader import Transcript, read
@@ -36,6 +37,8 @@ def waiting(path: Path) -> Waiting:
             f"{transcript.path}: the candidate is confirmed on fresh seeds before it is decided on:"
             f" astra-chat run --resume {transcript.path}"
         )
+    if (lacking := incompleteness(transcript)) is not None:
+        raise BadInput(lacking)
     raise BadInput(f"{transcript.path}: nothing waits for a decision")
 
 

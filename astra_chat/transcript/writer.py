@@ -45,8 +45,13 @@ class Writer:
 
     def append(self, *events: Event) -> list[Record]:
         """Write the events and wait until the disk has them."""
+        before = self._seq, self._turn
         records = [self._record(event) for event in events]
-        self._write(records)
+        try:
+            self._write(records)
+        except EnvironmentLack:
+            self._seq, self._turn = before
+            raise
         return records
 
     def copy(self, records: Iterable[Record]) -> list[Record]:
@@ -66,13 +71,17 @@ class Writer:
         self._seq, self._turn = last.seq + 1, last.turn
 
     def _write(self, records: Iterable[Record]) -> None:
-        """In one piece, so that a kill hardly ever tears a line."""
+        """In one piece, so that a kill hardly ever tears a line; all of it or nothing."""
+        size = self._file.tell()
         left = memoryview("".join(r.model_dump_json() + "\n" for r in records).encode())
         try:
             while left:
                 left = left[self._file.write(left) :]
             os.fsync(self._file.fileno())
         except OSError as error:
+            # What follows, if the disk has room again, must not stand behind half a line.
+            self._file.truncate(size)
+            self._file.seek(size)
             raise EnvironmentLack(f"cannot write {self.path}: {error.strerror}") from None
 
     def _record(self, event: Event) -> Record:

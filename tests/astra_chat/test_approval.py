@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -186,7 +187,7 @@ def test_detached_decisions_come_to_the_identical_end(task: Task, tmp_path: Path
         run_now = waiting(path)
         word = "reject" if rounds == 0 else "approve"
         record(run_now, _said(run_now.question, word))
-        with pytest.raises(BadInput, match="nothing waits"):
+        with pytest.raises(BadInput, match="decided; go on with: astra-chat run --resume"):
             waiting(path)
         go_on(task, path)
         rounds += 1
@@ -262,8 +263,17 @@ def test_what_is_typed(typed: str, word: str, reason: str) -> None:
     assert isinstance(said, Turn)
     assert said.payload == Approval(candidate=candidate_id(VECTOR), decision=word, reason=reason)  # type: ignore[arg-type]
     shown = out.getvalue()
-    assert "Vectors of [four]" in shown and "+  float4 v = in[i];" in shown and "builds" in shown
+    assert "Vectors of [four]" in shown and "+  float4 v = in[i];" in shown and "build: " in shown
     assert "1.50x over its parent" in shown
+
+
+def test_the_whole_difference_is_shown_where_it_is_asked_for() -> None:
+    asked = replace(asked_now(), kernel=Kernel(words="", source=VECTOR + "// line\n" * 500))
+    out = io.StringIO()
+    assert Terminal(io.StringIO("d\ns\n"), out).decide(asked) == "stop"
+    before, after = out.getvalue().split("whole [d]ifference, ", 1)
+    assert before.count("+// line") < 200 and "d shows all" in before
+    assert after.count("+// line") == 500 and after.count("[s]top? ") == 2
 
 
 @pytest.mark.parametrize("typed", ["", "s\n", "x\n", "r\n"])
@@ -321,16 +331,14 @@ def test_a_file_of_decisions_that_is_none(tmp_path: Path, text: str, said: str) 
 
 
 def test_no_file_of_decisions(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="cannot read"):
-        approver_for(str(tmp_path / "none.toml"))
-    with pytest.raises(BadInput, match="cannot read"):
-        approver_for(str(tmp_path / "none.jsonl"))
+    for name in ("none.toml", "none.jsonl", "asks"):
+        with pytest.raises(BadInput, match="say ask, detached, a file of decisions"):
+            approver_for(str(tmp_path / name))
 
 
-def test_an_edit_whose_file_is_not_there(tmp_path: Path) -> None:
-    scripted = Scripted(Path(decisions(tmp_path, "edit none.cu")))
-    with pytest.raises(BadInput, match="cannot read"):
-        scripted.decide(asked_now())
+def test_an_edit_whose_file_is_not_there_is_said_before_the_run(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"cannot read .*none\.cu: No such file"):
+        Scripted(Path(decisions(tmp_path, "approve", "edit none.cu")))
 
 
 def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> None:

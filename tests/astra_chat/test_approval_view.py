@@ -10,6 +10,7 @@ from astra_chat.agents.payloads import Kernel
 from astra_chat.agents.thread import Limits, Turn
 from astra_chat.approval_view import MOST_LINES, difference, show_question
 from astra_chat.console import console
+from astra_chat.tools.types import Step
 from tests.chat_samples import SCALAR, VECTOR, asking_turns, build, plan
 
 
@@ -34,7 +35,17 @@ def shown(found: Question) -> str:
 def test_markup_in_kernels_is_text() -> None:
     text = shown(asked(VECTOR.replace("v = in[i]", "v = in[i]; smem[/tid]")))
     assert "smem[/tid]" in text and "[bold]tiles[/bold]" in text and "[red]words" in text
-    assert "guard, build and audit: builds" in text
+
+
+def test_what_was_found_before_it_ran_and_what_the_plan_expects() -> None:
+    found = asked(VECTOR)
+    assert found.plan is not None and found.build is not None
+    steps = tuple(Step(name=name, seconds=0.1) for name in ("guard", "build", "audit"))  # type: ignore[arg-type]
+    card = found.plan.model_copy(update={"moves": "down", "risk": "tails"})
+    text = shown(replace(found, plan=card, build=found.build.model_copy(update={"steps": steps})))
+    assert "guard and audit: nothing that a candidate may not hold; build: no kernel in it" in text
+    assert f"where: {card.anchor}" in text and "risk: tails" in text
+    assert f"expected: 1.50x over its parent, by {card.metric} down" in text
 
 
 def test_the_difference_is_to_the_parent() -> None:
@@ -44,6 +55,13 @@ def test_the_difference_is_to_the_parent() -> None:
     assert difference(replace(asked(VECTOR), parent=VECTOR)) == ["the same text as the baseline"]
 
 
-def test_a_long_difference_is_cut() -> None:
+def test_a_long_difference_is_cut_where_that_is_asked_for() -> None:
     found = asked(VECTOR + "// line\n" * 1000)
-    assert len(difference(found)) == MOST_LINES + 1 and "more lines" in difference(found)[-1]
+    lines = difference(found)
+    assert len(lines) > 1000 and lines[-1] in shown(found)
+    out = io.StringIO()
+    show_question(console(out), found, MOST_LINES)
+    cut = out.getvalue()
+    assert cut.count("// line") < MOST_LINES
+    assert f"... {len(lines) - MOST_LINES:,} more lines of the difference: d shows all" in cut
+    assert "more lines" not in shown(asked(VECTOR))

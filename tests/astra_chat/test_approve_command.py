@@ -16,6 +16,8 @@ from astra_chat.transcript.reader import read
 from tests.chat_samples import KERNELS, SCRIPT, write_transcript
 
 ROOT = Path(__file__).parents[2]
+RESUME = "astra-chat run --resume"
+QUICK = ("--device", "virtual", "--mutants", 0)
 
 
 def astra(*words: object) -> subprocess.CompletedProcess[str]:
@@ -81,16 +83,18 @@ def short(task_folder: Path) -> Path:
 
 def test_detached_hours_later(short: Path, tmp_path: Path) -> None:
     path = tmp_path / "out" / "transcript.jsonl"
-    first = astra("run", short, "--device", "virtual", "-o", path.parent, "--approver", "detached")
+    first = astra("run", short, *QUICK, "-o", path.parent, "--approver", "detached")
     assert first.returncode == 4, first.stderr
     assert first.stderr == f"astra-chat: decide with: astra-chat approve {path}\n"
     asked = astra("approve", path)
     assert asked.returncode == 0 and "waits to be run" in asked.stdout
     assert "+  float4 v = in[i];" in asked.stdout and "expected: 2.00x" in asked.stdout
     assert "decide by --approve" in asked.stdout
+    assert astra("approve", path, "--source").stdout == KERNELS["vector.cu"]
     said = astra("approve", path, "--approve")
-    assert said.stdout == f"decided; go on with: astra-chat run --resume {path}\n"
-    assert "nothing waits for a decision" in astra("approve", path, "--approve").stderr
+    assert said.stdout == f"decided; go on with: {RESUME} {path}\n"
+    again = astra("approve", path, "--approve")
+    assert again.stderr == f"astra-chat: {path}: decided; go on with: {RESUME} {path}\n"
     assert "decided; go on with" in astra("replay", path).stderr
     second = astra("run", "--resume", path)
     assert second.returncode == 4, second.stderr
@@ -108,7 +112,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path) -> None:
 def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
     """Ctrl-C while it asks; then gone on with; then all is approved."""
     path = tmp_path / "out" / "transcript.jsonl"
-    first = Terminal("run", short, "--device", "virtual", "-o", path.parent, "--approve")
+    first = Terminal("run", short, *QUICK, "-o", path.parent, "--approve")
     first.wait_for("[s]top? ")
     assert "waits to be run" in first.plain
     first.type("\x03")
@@ -132,6 +136,7 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
         (["--approve", "--all"], "give one of"),
         (["--reject", "no", "--edit", "x.cu"], "give one of"),
         (["--approve"], "nothing waits for a decision"),
+        (["--source", "--approve"], "--source decides nothing"),
     ],
 )
 def test_bad_input_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:

@@ -8,6 +8,7 @@ from astra_chat.agents.payloads import Kernel, Payload
 from astra_chat.agents.thread import Position, Turn
 from astra_chat.ending import deviation, ended
 from astra_chat.tools.types import Basis, Evaluation
+from astra_chat.transcript.events import EndReason
 from tests.chat_samples import (
     BROKEN,
     VECTOR,
@@ -82,6 +83,12 @@ def test_the_end_names_the_best_candidate() -> None:
 def test_a_run_without_gain_says_so() -> None:
     said = ended(baseline_turns(), "no_plan")
     assert said.best is None and "No candidate was faster than the baseline." in said.words
+
+
+@pytest.mark.parametrize("reason", ["interrupted", "waiting", "budget"])
+def test_of_a_run_that_goes_on_nothing_final_is_said(reason: EndReason) -> None:
+    said = ended(chat(VECTOR, build(VECTOR)), reason)
+    assert "No candidate is accepted so far." in said.words
 
 
 def test_an_error_is_kept_with_its_class() -> None:

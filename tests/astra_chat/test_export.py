@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.export import export_best
+from astra_chat.export import export_best, leave_source
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.tasks import find_task
 from astra_chat.tools.toolkit import find_tool
@@ -32,6 +32,18 @@ def best(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run") / "best"
     export_best(task, task.baseline, folder)
     return folder
+
+
+def test_best_cu_is_whole_and_goes_when_no_candidate_is_best(tmp_path: Path) -> None:
+    path = tmp_path / "best.cu"
+    leave_source("first", tmp_path, ())
+    leave_source("second", tmp_path, ())
+    assert path.read_text() == "second" and [*tmp_path.iterdir()] == [path]
+    leave_source(None, tmp_path, {candidate_id("first")})
+    assert path.exists(), "not one of ours"
+    leave_source(None, tmp_path, {candidate_id("second")})
+    leave_source(None, tmp_path, {candidate_id("second")})
+    assert not path.exists()
 
 
 def test_the_folder_is_complete(best: Path) -> None:

@@ -207,19 +207,43 @@ def test_the_machines_fault_is_recorded_then_raised(
     assert ended.error == "EnvironmentLack: the compiler went away"
 
 
+@pytest.mark.parametrize("turn", range(1, 9))
 def test_a_record_that_cannot_be_shown_stops_the_run(
-    task: Task, tmp_path: Path, fixed_judge: FixedJudge
+    task: Task, tmp_path: Path, fixed_judge: FixedJudge, turn: int
 ) -> None:
+    """Once is enough, at whichever turn: the team's own end does not hide it."""
+    left = [OSError("the terminal went away")]
+
     def show(record: Record) -> None:
-        if record.turn == 4:
-            raise OSError("the terminal went away")
+        if record.turn == turn and left:
+            raise left.pop()
 
     request = Request(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
     )
-    with pytest.raises(OSError, match="terminal"):
+    with pytest.raises(OSError, match="terminal") as caught:
         Session(request, show, judge=fixed_judge).run()
-    assert len(fixed_judge.evaluated) == 1, "nobody goes on in the background"
+    assert len(fixed_judge.evaluated) <= 2, "nobody goes on in the background"
+    path = tmp_path / "out" / "transcript.jsonl"
+    assert caught.value.__notes__ == [f"go on with: astra-chat run --resume {path}"]
+    ended = read(path).ended
+    assert ended is not None and ended.reason == "error" and "terminal" in ended.error
+
+
+def test_a_run_that_breaks_off_leaves_the_best_so_far(
+    task: Task, tmp_path: Path, fixed_judge: FixedJudge
+) -> None:
+    def lack() -> None:
+        if len(fixed_judge.evaluated) == 4:
+            raise EnvironmentLack("the compiler went away")
+
+    fixed_judge.before = lack
+    with pytest.raises(EnvironmentLack):
+        run(task, tmp_path / "out", fixed_judge)
+    ended = read(tmp_path / "out").ended
+    assert ended is not None and ended.best is not None
+    assert "Its source is in best.cu." in ended.words
+    assert (tmp_path / "out" / "best.cu").read_text() == VECTOR
 
 
 def stop_by(judge: FixedJudge, *numbers: signal.Signals) -> None:

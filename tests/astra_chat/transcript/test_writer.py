@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from astra_chat.agents.payloads import Kernel
 from astra_chat.agents.thread import Turn
-from astra_chat.tools.errors import BadInput
+from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
 from astra_chat.transcript.writer import Writer
-from tests.chat_samples import VECTOR, baseline_turns, header
+from tests.chat_samples import VECTOR, baseline_turns, header, write_transcript
 
 
 def test_lines_are_numbered_and_carry_their_turn(tmp_path: Path) -> None:
@@ -66,3 +70,31 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_hold_files() -> None:
     with pytest.raises(BadInput, match="cannot write"):
         Writer(Path("/proc/none/transcript.jsonl"), "r")
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """As on a disk that is nearly full: a write ends in the middle."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_full_disk_leaves_whole_lines_and_what_follows_stands_behind_them(tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "t.jsonl")
+    transcript = read(path)
+    writer = Writer.go_on(transcript)
+    turn = Turn("coder", Kernel(words="x" * 5000, source=VECTOR))
+    with (
+        files_of_at_most(transcript.size + 3000),
+        pytest.raises(EnvironmentLack, match="cannot write"),
+    ):
+        writer.append(*events_of(turn, set()))
+    assert path.stat().st_size == transcript.size
+    writer.append(*events_of(turn, set()))
+    writer.close()
+    again = read(path)
+    assert not again.torn and len(again.records) > len(transcript.records)
