@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from astra_chat.tools.virtual_gpu.constants import constant, decimal, starts, whole
 from astra_chat.tools.virtual_gpu.cursor import Cursor
+from astra_chat.tools.virtual_gpu.declarations import params, variables
 from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.syntax import (
     Address,
@@ -27,6 +29,9 @@ from astra_chat.tools.virtual_gpu.syntax import (
 )
 
 _VARIABLES = frozenset({".local", ".shared", ".param", ".const", ".global"})
+_REGISTER_TYPES = frozenset(
+    "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64".split()
+)
 _MOST_REGISTERS = 1 << 20
 """Of one name: nvcc comes nowhere near."""
 _Place = tuple[int, int, int]
@@ -39,16 +44,28 @@ class _Scope:
     registers: dict[str, Register] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    """All that it declares."""
+    tables: list[str] = field(default_factory=list)
+    """Labels of its .branchtargets."""
 
 
 class BodyParser:
-    """Fills a Function from the tokens after its opening brace."""
+    """Fills a Function from the tokens after its opening brace.
+
+    Raises PtxSyntaxError for what is no body; for names that a scope declares twice, too.
+    """
 
     def __init__(self, cursor: Cursor, function: Function, files: dict[int, str]) -> None:
         self._cursor, self._function, self._files = cursor, function, files
         self._scopes = [_Scope(0)]
+        self._scopes[0].names.update(p.name for p in (*function.params, *function.returns))
         self._used: dict[str, int] = {}
+        self._calls = False
         self._parents: dict[_Place, _Place] = {}
+        self._places: set[_Place] = set()
+        self.named_lines: set[str] = set()
+        """Labels of the debug section that .loc names."""
         self._source = ""
 
     def parse(self) -> None:
@@ -68,9 +85,14 @@ class BodyParser:
     def _close(self) -> None:
         """End a scope. Labels of an inner one get unique names, also where they are used."""
         scope = self._scopes.pop()
-        if not (scope.labels and self._scopes):
+        body, tables = self._function.body, self._function.targets
+        if not self._scopes:
+            self._check_tables()
             return
-        body = self._function.body
+        for table in scope.tables:
+            tables[table] = tuple(scope.labels.get(name, name) for name in tables[table])
+        if not scope.labels:
+            return
         for index in range(scope.first, len(body)):
             statement = body[index]
             if isinstance(statement, Label):
@@ -79,6 +101,19 @@ class BodyParser:
             else:
                 operands = tuple(rename(o, {}, scope.labels) for o in statement.operands)
                 body[index] = replace(statement, operands=operands)
+
+    def _check_tables(self) -> None:
+        labels = {s.name for s in self._function.body if isinstance(s, Label)}
+        for targets in self._function.targets.values():
+            for name in targets:
+                if name not in labels:
+                    raise self._cursor.error(f"no label {name}")
+
+    def _declare(self, name: str) -> None:
+        scope = self._scopes[-1]
+        if name in scope.names:
+            raise self._cursor.error(f"{name} is declared twice")
+        scope.names.add(name)
 
     def _unique(self, name: str) -> str:
         count = self._used.get(name, 0)
@@ -93,24 +128,21 @@ class BodyParser:
         elif token.text == ".loc":
             self._location()
         elif token.text in _VARIABLES:
-            for variable in cursor.variables(token.text[1:]):
-                if variable.size == 0 and token.text != ".shared":
-                    raise cursor.error(f"{variable.name} has no size", token)
+            for variable in variables(cursor, token.text[1:]):
                 self._variable(variable)
         elif token.text == ".pragma":
             self._pragma()
-        elif token.text in (".callprototype", ".calltargets"):
-            cursor.skip_past(";")
         else:
             raise cursor.error(f"{token.text!r} in a function", token)
 
     def _pragma(self) -> None:
         body = self._function.body
-        if "nounroll" in self._cursor.peek.text and body and isinstance(body[-1], Label):
+        said = self._cursor.strings()
+        if "nounroll" in said and body and isinstance(body[-1], Label):
             body[-1] = replace(body[-1], nounroll=True)
-        self._cursor.skip_past(";")
 
     def _variable(self, variable: Variable) -> None:
+        self._declare(variable.name)
         unique = self._unique(variable.name)
         self._scopes[-1].variables[variable.name] = unique
         self._function.variables[unique] = replace(variable, name=unique)
@@ -119,21 +151,20 @@ class BodyParser:
         """.reg .b32 %r<5>; or .reg .b16 low, high;"""
         cursor = self._cursor
         type_name = cursor.next().text[1:]
-        if not is_type(type_name) and type_name != "b128":
+        if type_name not in _REGISTER_TYPES:
             raise cursor.error(f"registers of type {type_name!r}")
         scope = self._scopes[-1]
         while True:
-            name = cursor.name()
+            name = cursor.identifier()
             names = [name]
             if cursor.accept("<"):
-                count = cursor.number().value
-                if not 0 < count <= _MOST_REGISTERS:
+                count = cursor.natural()
+                if count > _MOST_REGISTERS:
                     raise cursor.error(f"{count} registers")
                 names = [f"{name}{number}" for number in range(count)]
                 cursor.expect(">")
             for each in names:
-                if each in scope.registers or each in scope.variables:
-                    raise cursor.error(f"{each} is declared twice")
+                self._declare(each)
                 scope.registers[each] = Register(self._unique(each), type_name)
             if not cursor.accept(","):
                 break
@@ -144,17 +175,24 @@ class BodyParser:
         cursor = self._cursor
         place = self._place()
         while cursor.accept(","):
-            if cursor.name() == "inlined_at":
-                self._parents[place] = self._place()
-            else:
-                cursor.next()
+            token = cursor.next()
+            if token.text == "inlined_at":
+                caller = self._place()
+                if caller not in self._places:
+                    raise cursor.error("inlined_at a place that no .loc before names", token)
+                self._parents[place] = caller
+            elif token.text == "function_name":
+                self.named_lines.add(cursor.identifier())
                 if cursor.accept("+"):
-                    cursor.number()
+                    cursor.natural()
+            else:
+                raise cursor.error(f"{token.text!r} of a .loc", token)
+        self._places.add(place)
         self._source = self._describe(place)
 
     def _place(self) -> _Place:
         cursor = self._cursor
-        return cursor.number().value, cursor.number().value, cursor.number().value
+        return cursor.natural(), cursor.natural(), cursor.natural()
 
     def _describe(self, place: _Place) -> str:
         seen: list[_Place] = []
@@ -168,23 +206,40 @@ class BodyParser:
 
     def _label(self) -> None:
         cursor = self._cursor
-        name = cursor.name()
+        name = cursor.identifier()
         cursor.expect(":")
-        if cursor.at(".branchtargets"):
-            cursor.next()
-            targets = [cursor.name()]
-            while cursor.accept(","):
-                targets.append(cursor.name())
-            cursor.expect(";")
-            self._function.targets[name] = tuple(targets)
-        elif cursor.at(".callprototype") or cursor.at(".calltargets"):
-            cursor.skip_past(";")
+        self._declare(name)
+        if cursor.accept(".branchtargets"):
+            self._function.targets[name] = self._names()
+            self._scopes[-1].tables.append(name)
+        elif cursor.accept(".calltargets"):
+            self._function.call_targets.update(self._names())
+        elif cursor.accept(".callprototype"):
+            self._prototype()
         else:
-            scope = self._scopes[-1]
-            if name in scope.labels:
-                raise cursor.error(f"label {name} a second time")
-            scope.labels[name] = self._unique(name) if len(self._scopes) > 1 else name
+            inner = len(self._scopes) > 1
+            self._scopes[-1].labels[name] = f"{name}#{self._unique(name)}" if inner else name
             self._function.body.append(Label(name))
+
+    def _names(self) -> tuple[str, ...]:
+        cursor = self._cursor
+        names = [cursor.identifier()]
+        while cursor.accept(","):
+            names.append(cursor.identifier())
+        cursor.expect(";")
+        return tuple(names)
+
+    def _prototype(self) -> None:
+        """(.param .b32 _) _ (.param .b64 _): calls say the same again."""
+        cursor = self._cursor
+        if cursor.at("("):
+            params(cursor, unnamed=True)
+        if not cursor.accept("_"):
+            cursor.identifier()
+        if cursor.at("("):
+            params(cursor, unnamed=True)
+        cursor.accept(".noreturn")
+        cursor.expect(";")
 
     def _instruction(self) -> Instruction:
         cursor = self._cursor
@@ -197,9 +252,10 @@ class BodyParser:
                 raise cursor.error("a guard that is not a predicate register", start)
             guard = Guard(register, negated)
         opcode = cursor.name()
+        self._calls = opcode.startswith("call")
         operands: list[Operand] = []
         while not cursor.at(";") if not operands else cursor.accept(","):
-            operands.append(self._operand())
+            operands.append(_with_decimals(self._operand(), opcode))
         end = cursor.peek
         cursor.expect(";")
         text = " ".join(cursor.text[start.at : end.at].split())
@@ -215,20 +271,21 @@ class BodyParser:
         cursor = self._cursor
         if cursor.accept("{"):
             return Vector(self._list("}"))
-        if cursor.accept("("):
+        if self._calls and cursor.accept("("):
             return Group(self._list(")"))
         if cursor.accept("["):
             return self._address()
-        if cursor.accept("!"):
+        if cursor.at("!") and not starts(cursor.ahead(1)):
+            cursor.next()
             register = self._named(cursor.name())
             if not isinstance(register, Register):
                 raise cursor.error("! before what is not a predicate")
             return Negated(register)
-        if cursor.peek.kind == "number" or cursor.at("-"):
-            return cursor.number()
+        if starts(cursor.peek):
+            return constant(cursor)
         named = self._named(cursor.name())
         if isinstance(named, Symbol) and cursor.accept("+"):
-            return Symbol(named.name, cursor.integer())
+            return Symbol(named.name, whole(cursor))
         return named
 
     def _list(self, end: str) -> tuple[Operand, ...]:
@@ -249,7 +306,7 @@ class BodyParser:
         if isinstance(base, Symbol):
             base, offset = Symbol(base.name), base.offset
         if cursor.accept("+"):
-            offset += cursor.integer()
+            offset += whole(cursor)
         if cursor.accept(","):
             rest: tuple[Operand, ...] = (Address(base, offset), self._single())
             while cursor.accept(","):
@@ -269,4 +326,16 @@ class BodyParser:
                 return Symbol(scope.variables[name])
         if name == "WARP_SZ":
             return Immediate(32)
+        if "." in name and not name.startswith("%"):
+            raise self._cursor.error(f"{name!r} as an operand")
         return Special(name) if name.startswith("%") else Symbol(name)
+
+
+def _with_decimals(operand: Operand, opcode: str) -> Operand:
+    """1.5 is a float of the instruction's type."""
+    if isinstance(operand, Immediate) and operand.kind == "decimal":
+        types = [part for part in opcode.split(".") if is_type(part)]
+        return decimal(operand, types[-1] if types else "")
+    if isinstance(operand, Vector):
+        return Vector(tuple(_with_decimals(item, opcode) for item in operand.items))
+    return operand

@@ -33,6 +33,8 @@ PTXAS_LIMIT_S = 60.0
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _WORD = re.compile(r"\s+|[\w.%$:]+|[^\w\s]")
 _FUNCTION = re.compile(r"^[ \t]*(?:\.(?:visible|weak|extern)\s+)*\.(?:entry|func)\b", re.MULTILINE)
+_TAIL = re.compile(r"^[ \t]*\.(?:file|section)\b", re.MULTILINE)
+"""What stands behind all functions: files and names of the lines in them."""
 _NUMBERS = ("0", "1", "-1", "31", "32", "4294967295", "9223372036854775808", "0f7FC00000")
 Words = list[str]
 
@@ -48,11 +50,14 @@ def pieces(text: str) -> list[str]:
     starts = [found.start() for found in _FUNCTION.finditer(plain)]
     if not starts:
         return [plain]
-    head = plain[: starts[0]]
-    parts = [plain[a:b] for a, b in zip(starts, [*starts[1:], len(plain)], strict=True)]
+    tail = _TAIL.search(plain, starts[-1])
+    head, end = plain[: starts[0]], tail.start() if tail else len(plain)
+    parts = [plain[a:b] for a, b in zip(starts, [*starts[1:], end], strict=True)]
     functions = {_name(part): part for part in parts if ".entry" not in part.partition("(")[0]}
     kernels = [part for part in parts if part not in functions.values()]
-    return [head + "".join(_needed(kernel, functions)) + kernel for kernel in kernels] or [plain]
+    needed = ["".join(_needed(kernel, functions)) for kernel in kernels]
+    whole = [head + few + k + plain[end:] for few, k in zip(needed, kernels, strict=True)]
+    return whole or [plain]
 
 
 def _name(function: str) -> str:
@@ -201,7 +206,8 @@ def _ptxas_says(text: str) -> str:
             return "no end"
     if not done.returncode:
         return ""
-    lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+    said = (done.stderr + done.stdout).splitlines()
+    lines = [line for line in said if line.strip() and " warning " not in line]
     return _NAMED.sub("'...'", lines[0].partition(";")[2].strip() or lines[0]) if lines else "died"
 
 

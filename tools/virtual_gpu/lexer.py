@@ -11,10 +11,10 @@ _TOKEN = re.compile(
     (?P<skip>\s+|//[^\n]*|/\*.*?\*/)
   | (?P<string>"[^"\n]*")
   | (?P<number>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
-      |\d+\.\d+|\d+U?)
+      |(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|0[0-7]*U?|\d+U?)
   | (?P<directive>\.[A-Za-z_][\w$]*)
-  | (?P<name>[%$_A-Za-z][\w$%]*(?:(?:\.|::)[\w$]+)*)
-  | (?P<punct>[][{}(),;:=+\-@!|<>*~])
+  | (?P<name>(?:%[\w$]+|[$_A-Za-z][\w$]*)(?:(?:\.|::)[\w$]+)*)
+  | (?P<punct><<|>>|<=|>=|==|!=|&&|\|\||[][{}(),;:=+\-@!|<>*~/%&^?])
     """,
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
@@ -35,12 +35,16 @@ class Token:
 
 
 def tokenize(text: str) -> list[Token]:
-    """All tokens and a final one of kind `end`. Raises PtxSyntaxError on any other character.
+    """All tokens and a final one of kind `end`. Raises PtxSyntaxError on any other character, and
+    on one outside ASCII, which ptxas does not take in comments either.
 
     `.reg.b16` is two directives; the modifiers of an opcode belong to its name, `::` included.
     """
     newlines = [found.start() for found in re.finditer("\n", text)]
     tokens: list[Token] = []
+    if foreign := re.search(r"[^\x00-\x7f]", text):
+        line = bisect.bisect_left(newlines, foreign.start()) + 1
+        raise PtxSyntaxError(f"line {line}: {foreign.group()!r} is not ASCII")
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)

@@ -6,11 +6,15 @@ engine that translates a kernel refuses them.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from astra_chat.tools.virtual_gpu.body import BodyParser
 from astra_chat.tools.virtual_gpu.cursor import Cursor
+from astra_chat.tools.virtual_gpu.debug_lines import Section, file_entry, section
+from astra_chat.tools.virtual_gpu.declarations import params, variables
+from astra_chat.tools.virtual_gpu.directives import kernel_directives, linkage
+from astra_chat.tools.virtual_gpu.header import head
 from astra_chat.tools.virtual_gpu.lexer import PtxSyntaxError, tokenize
 from astra_chat.tools.virtual_gpu.syntax import (
     Function,
@@ -24,12 +28,13 @@ from astra_chat.tools.virtual_gpu.syntax import (
 
 __all__ = ["Kernel", "Module", "PtxSyntaxError", "parse"]
 
-_LINKING = frozenset({".visible", ".weak", ".extern", ".common"})
-_TARGET = re.compile(r"sm_\d+[af]?|texmode_(unified|independent)|debug|map_f64_to_f32")
+MOST_PARAM_BYTES, MOST_CONST_BYTES, MOST_SHARED_BYTES = 32_764, 65_536, 49_152
+"""Of a kernel, of a module, and of a kernel without what a launch adds: ptxas takes no more."""
 
 
 def parse(text: str) -> Module:
-    """The module of one PTX text. Raises PtxSyntaxError where it is not PTX."""
+    """The module of one PTX text. Raises PtxSyntaxError where it is not PTX: where ptxas would not
+    take it either, as far as that can be told without looking at single instructions."""
     return _ModuleParser(text).parse()
 
 
@@ -38,118 +43,156 @@ class _ModuleParser:
         self._cursor = Cursor(text, tokenize(text))
         self._module = Module("", {}, {}, {}, {})
         self._files: dict[int, str] = {}
+        self._known_files: set[int] = set()
+        self._sections: dict[str, Section] = {}
+        self._named_lines: set[str] = set()
 
     def parse(self) -> Module:
         cursor = self._cursor
-        self._head()
+        self._module.target, options = head(cursor)
         self._scan_files()
         while not cursor.ended:
             self._declaration()
-        self._check_initial_values()
-        for kernel in self._module.kernels.values():
-            kernel.shared = _shared_bytes(self._module, kernel)
+        if "debug" in options and ".debug_info" not in self._sections:
+            raise PtxSyntaxError("a debug target without .debug_info")
+        self._check_names()
+        self._check_sizes()
         return self._module
 
-    def _check_initial_values(self) -> None:
-        module = self._module
-        known = {*module.globals, *module.shared, *module.functions, *module.kernels}
-        for variable in module.globals.values():
-            for relocation in variable.relocations:
-                if relocation.symbol not in known:
-                    raise PtxSyntaxError(f"{variable.name}: no variable {relocation.symbol}")
+    def _check_names(self) -> None:
+        """Everything that is named is there."""
+        labels = {label for section in self._sections.values() for label in section.labels}
+        if missing := self._named_lines - labels:
+            raise PtxSyntaxError(f".loc names {min(missing)}, which is nowhere")
+        bodies = (*self._module.functions.values(), *self._module.kernels.values())
+        for target in (target for body in bodies for target in body.call_targets):
+            if target not in self._module.functions:
+                raise PtxSyntaxError(f".calltargets names {target}, which is no function")
+        for name, function in self._module.functions.items():
+            if not function.defined and not function.external:
+                raise PtxSyntaxError(f"function {name} is declared and not defined")
 
-    def _head(self) -> None:
-        """.version 9.0, .target sm_90, .address_size 64, of which nvcc writes no other."""
-        cursor = self._cursor
-        if not cursor.accept(".version"):
-            raise cursor.error("a PTX text begins with .version")
-        version = cursor.next().text
-        if not re.fullmatch(r"\d+\.\d+", version):
-            raise cursor.error(f"{version!r} as a version")
-        cursor.expect(".target")
-        self._module.target = cursor.peek.text
-        while _TARGET.fullmatch(cursor.peek.text):
-            cursor.next()
-            if not cursor.accept(","):
-                break
-        else:
-            raise cursor.error(f"{cursor.peek.text!r} as a target")
-        cursor.expect(".address_size")
-        if cursor.next().text != "64":
-            raise cursor.error("only addresses of 64 bits are known")
+    def _check_sizes(self) -> None:
+        module = self._module
+        const = sum(v.size for v in module.globals.values() if v.space == "const")
+        if const > MOST_CONST_BYTES:
+            raise PtxSyntaxError(f"{const} bytes in .const; there are {MOST_CONST_BYTES}")
+        for name, kernel in module.kernels.items():
+            kernel.shared = _shared_bytes(module, kernel)
+            if kernel.shared > MOST_SHARED_BYTES:
+                raise PtxSyntaxError(
+                    f"kernel {name}: {kernel.shared} bytes of static shared memory;"
+                    f" there are {MOST_SHARED_BYTES}"
+                )
+            if kernel.param_bytes > MOST_PARAM_BYTES:
+                raise PtxSyntaxError(
+                    f"kernel {name}: {kernel.param_bytes} bytes of parameters;"
+                    f" there are {MOST_PARAM_BYTES}"
+                )
 
     def _scan_files(self) -> None:
         """`.file` stands at the end of the text; the lines of instructions need it before."""
         tokens = self._cursor.tokens
-        for index, token in enumerate(tokens):
-            if token.text == ".file" and token.kind == "directive":
-                number, path = tokens[index + 1], tokens[index + 2]
+        for index, token in enumerate(tokens[:-2]):
+            number, path = tokens[index + 1], tokens[index + 2]
+            if token.text == ".file" and number.text.isdigit() and path.kind == "string":
                 self._files[int(number.text)] = PurePosixPath(path.text.strip('"')).name
 
     def _declaration(self) -> None:
         cursor = self._cursor
-        linking = cursor.next().text if cursor.peek.text in _LINKING else ""
-        external = linking == ".extern"
+        linked = linkage(cursor)
         token = cursor.next()
         match token.text:
             case ".entry" | ".func":
-                self._function(entry=token.text == ".entry")
+                self._function(token.text == ".entry", linked)
             case ".global" | ".const" | ".shared":
-                self._module_variable(token.text[1:], external)
-            case ".file":
-                cursor.skip_line(token.line)
-            case ".section":
-                cursor.skip_past("}")
-            case ".pragma" | ".alias":
-                cursor.skip_past(";")
+                self._module_variable(token.text[1:], linked == ".extern")
+            case ".file" if not linked:
+                file_entry(cursor, self._known_files)
+            case ".section" if not linked:
+                self._sections.update([section(cursor)])
+            case ".pragma" if not linked:
+                cursor.strings()
+            case ".alias" if not linked:
+                self._alias()
             case _:
                 raise cursor.error(f"{token.text!r} at module scope", token)
 
+    def _alias(self) -> None:
+        """.alias f, g; of two functions."""
+        cursor = self._cursor
+        for end in (",", ";"):
+            name = cursor.identifier()
+            if name not in self._module.functions:
+                raise cursor.error(f"an alias of {name}, which is no function")
+            cursor.expect(end)
+
     def _module_variable(self, space: str, external: bool) -> None:
-        table = self._module.shared if space == "shared" else self._module.globals
-        for variable in self._cursor.variables(space, external):
-            if variable.size == 0 and not external:
-                raise self._cursor.error(f"{variable.name} has no size")
+        module, cursor = self._module, self._cursor
+        table = module.shared if space == "shared" else module.globals
+        for variable in variables(cursor, space, external):
+            if external and space != "shared":
+                raise cursor.error(f"{variable.name} is defined elsewhere, and nothing is linked")
+            for each in variable.relocations:
+                if each.symbol not in {*module.globals, *module.shared, *module.functions}:
+                    raise cursor.error(f"{variable.name}: no variable {each.symbol}")
+            self._check_new(variable.name, {**module.functions, **module.kernels})
+            self._check_new(variable.name, {**module.globals, **module.shared})
             table[variable.name] = variable
 
-    def _function(self, *, entry: bool) -> None:
+    def _check_new(self, name: str, known: Iterable[str]) -> None:
+        if name in known:
+            raise self._cursor.error(f"{name} a second time")
+
+    def _function(self, entry: bool, linked: str) -> None:
         cursor = self._cursor
-        returns: tuple[Param, ...] = ()
-        if cursor.accept(".attribute"):
-            cursor.skip_past(")")
-        if cursor.at("("):
-            returns = _layout(cursor.params())
+        returned = params(cursor) if not entry and cursor.at("(") else []
         name = cursor.identifier()
-        params = _layout(cursor.params()) if cursor.at("(") else ()
-        directives = self._directives()
-        function = (Kernel if entry else Function)(name, params, returns, directives=directives)
-        if cursor.accept(";"):
-            function.defined = False
-            if name in self._module.functions:
-                return
-        else:
-            cursor.expect("{")
-            BodyParser(cursor, function, self._files).parse()
+        taken = params(cursor) if cursor.at("(") else []
+        self._check_params(entry, returned, taken)
+        directives = kernel_directives(cursor, entry=entry)
+        function = (Kernel if entry else Function)(
+            name, _layout(taken), _layout(returned), directives=directives
+        )
+        self._check_prototype(function, entry)
+        if not entry and cursor.accept(";"):
+            function.defined, function.external = False, linked == ".extern"
+            self._module.functions.setdefault(name, function)
+            return
+        if linked == ".extern":
+            raise cursor.error(f"{name} is external and has a body")
+        cursor.expect("{")
+        body = BodyParser(cursor, function, self._files)
+        body.parse()
+        self._named_lines |= body.named_lines
         if isinstance(function, Kernel):
             self._module.kernels[name] = function
         else:
             self._module.functions[name] = function
 
-    def _directives(self) -> dict[str, tuple[int, ...]]:
-        """.maxntid 512, 1, 1 and its like, up to the body."""
-        cursor = self._cursor
-        found: dict[str, tuple[int, ...]] = {}
-        while cursor.peek.kind == "directive":
-            name = cursor.next().text[1:]
-            numbers: list[int] = []
-            while cursor.peek.kind in ("number", "string") or cursor.at(","):
-                token = cursor.next()
-                if token.kind == "number":
-                    if not token.text.isdigit():
-                        raise cursor.error(f"{token.text!r} after .{name}", token)
-                    numbers.append(int(token.text))
-            found[name] = tuple(numbers)
-        return found
+    def _check_params(self, entry: bool, returned: list[Variable], taken: list[Variable]) -> None:
+        cursor, names = self._cursor, [v.name for v in (*returned, *taken)]
+        if len(set(names)) < len(names):
+            raise cursor.error("two parameters of one name")
+        if entry and any(v.space != "param" for v in taken):
+            raise cursor.error("a kernel's parameters lie in .param")
+        if len(returned) > 1 and any(v.space == "param" for v in returned):
+            raise cursor.error("more than one result in .param")
+        if any(v.external for v in (*returned, *(taken if entry else taken[:-1]))):
+            raise cursor.error("a parameter without a size")
+
+    def _check_prototype(self, function: Function, entry: bool) -> None:
+        """One definition, after declarations that are like it."""
+        module, name = self._module, function.name
+        self._check_new(name, {**module.kernels, **module.globals, **module.shared})
+        known = module.functions.get(name)
+        if known is None:
+            return
+        if entry or known.defined:
+            raise self._cursor.error(f"{name} a second time")
+        for a, b in ((known.params, function.params), (known.returns, function.returns)):
+            if [(p.type, p.size) for p in a] != [(p.type, p.size) for p in b]:
+                raise self._cursor.error(f"{name} is declared with other parameters")
 
 
 def _layout(params: list[Variable]) -> tuple[Param, ...]:
@@ -158,7 +201,7 @@ def _layout(params: list[Variable]) -> tuple[Param, ...]:
     offset = 0
     for param in params:
         offset = -(-offset // param.align) * param.align
-        laid.append(Param(param.name, offset, param.size, param.align))
+        laid.append(Param(param.name, offset, param.size, param.align, param.type))
         offset += param.size
     return tuple(laid)
 

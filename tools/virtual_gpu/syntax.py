@@ -143,6 +143,8 @@ class Variable:
     """Empty: zeros. Else exactly `size` bytes."""
     relocations: tuple[Relocation, ...] = ()
     external: bool = False
+    type: str = ""
+    """Of an element, as declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,8 @@ class Param:
     offset: int
     size: int
     align: int
+    type: str = ""
+    """Of an element, as declared."""
 
 
 @dataclass(eq=False)
@@ -165,9 +169,13 @@ class Function:
     """Declared in the body: .local, .shared and the .param slots of calls."""
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """.branchtargets by label."""
+    call_targets: set[str] = field(default_factory=set)
+    """Functions that .calltargets name."""
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """maxntid, reqntid, minnctapersm, ... with their numbers."""
     defined: bool = True
+    external: bool = False
+    """Declared `.extern`: the machine may have it."""
 
 
 @dataclass(eq=False)
