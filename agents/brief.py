@@ -34,7 +34,7 @@ from astra_chat.agents.words import (
 from astra_chat.tools.contract import prototype
 from astra_chat.tools.metrics import telling
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.tasks import Arg, Scalar, Task
 from astra_chat.tools.types import Evaluation, Timed
 
 MOST_CHARACTERS = 64_000
@@ -119,9 +119,7 @@ def _task(setting: Setting, thread: Thread) -> Section:
         + (f", whole units of {dim.multiple_of_bytes} bytes" if dim.multiple_of_bytes > 1 else "")
         for name, dim in task.dims.items()
     )
-    args = "\n".join(
-        f"- {arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {arg.access}" for arg in task.args
-    )
+    args = "\n".join([*map(_arg, task.args), *map(_scalar, task.scalars)])
     tolerance = ", ".join(
         f"{dtype} rtol {t.rtol} atol {t.atol}" for dtype, t in task.tolerance.items()
     )
@@ -131,6 +129,18 @@ def _task(setting: Setting, thread: Thread) -> Section:
         f"dtypes: {', '.join(task.dtypes)}; tolerance: {tolerance}\n"
         f"nvcc flags: {' '.join(task.flags)}\nJudged on: {setting.device}",
     )
+
+
+def _arg(arg: Arg) -> str:
+    apart = f", rows {arg.name}_stride elements apart (a row or more)" if arg.strided else ""
+    return (
+        f"- {arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {arg.access},"
+        f" at any multiple of {arg.min_alignment_bytes} bytes{apart}"
+    )
+
+
+def _scalar(scalar: Scalar) -> str:
+    return f"- {scalar.name}: {scalar.type}, {scalar.value:g} in every case"
 
 
 def _contract(setting: Setting, thread: Thread) -> Section:
@@ -290,7 +300,8 @@ def _report(title: str, evaluation: Evaluation) -> Section:
     if isinstance(outcome, Timed):
         lines += [
             f"- {t.case.label}: {t.basis} {t.median_us:.3g} us, {ratio_text(t.ratio)}"
-            f" ({t.ratio_low:.2f} to {t.ratio_high:.2f}), {t.percent_of_limit:.0f} % of the limit"
+            f" ({t.ratio_low:.2f} to {t.ratio_high:.2f}), {t.percent_of_limit:.0f} % of the limit,"
+            f" weight {t.weight:g}"
             for t in outcome.cases
         ]
         profile = outcome.profile

@@ -9,12 +9,10 @@ from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage
 from autogen_core.models import AssistantMessage, ChatCompletionClient, LLMMessage, UserMessage
 from pydantic import ValidationError
 
-from astra_chat.agents import thread as facts
-from astra_chat.agents.brief import stamp
+from astra_chat.agents.choice import question
 from astra_chat.agents.messages import thread as typed
-from astra_chat.agents.payloads import Analysis, NextSpeaker, Speaker
+from astra_chat.agents.payloads import NextSpeaker, Speaker
 from astra_chat.agents.policy import Decision, Next, next_speakers
-from astra_chat.agents.quoting import one_line
 from astra_chat.agents.replies import UnusableReply, ask_again, malformed
 from astra_chat.agents.thread import Limits, Thread
 from astra_chat.tools.types import Value
@@ -82,18 +80,6 @@ class Moderator:
 
 class _Refusal(Value):
     words: str
-
-
-def question(thread: Thread, legal: Sequence[Speaker]) -> str:
-    """What the selector's model is asked: the last analysis, and between whom it may choose."""
-    analyses = facts.turns_of(thread, Analysis)
-    said = f"The profiler said: {one_line(analyses[-1].words)}\n" if analyses else ""
-    return (
-        "You choose who speaks next in a team that makes a CUDA kernel faster.\n"
-        f"{said}The planner would choose the next change; the tester would first write further "
-        f"test cases. Answer with one JSON object whose 'choose' is one of: {', '.join(legal)}.\n"
-        f"{stamp(facts.position('selector', thread))}"
-    )
 
 
 def _read(said: str, legal: Sequence[Speaker]) -> Speaker | _Refusal:

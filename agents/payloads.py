@@ -84,7 +84,7 @@ Direction = Literal["up", "down", "stays", "unsaid"]
 
 
 class Plan(Value):
-    """The planner's turn: one change to the best source, and what it should do."""
+    """The planner's turn: one change to the source that the search goes on from."""
 
     kind: Literal["plan"] = "plan"
     title: str

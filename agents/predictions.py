@@ -86,13 +86,16 @@ class Score(Value):
 
 
 def predictions(thread: Thread) -> list[Prediction]:
-    """Of every round whose kernels were judged, in order."""
+    """Of every round whose kernels were judged, in order.
+
+    A kernel that waits for its run, or that the human did not want run, says nothing of its plan.
+    """
     rounds = facts.rounds(thread)
     parents = search.parents(thread, len(rounds))
     return [
         _judged(one, parent)
         for one, parent in zip(rounds, parents, strict=False)
-        if any(attempt.evaluation or attempt.build for attempt in one.attempts)
+        if any(attempt.evaluation for attempt in one.attempts) or _came_to_nothing(one)
     ]
 
 
@@ -108,6 +111,12 @@ def score(judged: list[Prediction]) -> Score:
         metrics_right=sum(one.moves == one.moved for one in named),
         median_factor=2 ** statistics.median(errors) if errors else None,
     )
+
+
+def _came_to_nothing(one: Round) -> bool:
+    """Whether kernels were built, and none of them builds."""
+    builds = [attempt.build for attempt in one.attempts if attempt.build is not None]
+    return bool(builds) and all(facts.failed(build) for build in builds)
 
 
 def _judged(one: Round, parent: Evaluation) -> Prediction:

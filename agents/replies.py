@@ -29,12 +29,18 @@ class UnusableReply(Exception):
 
 
 def malformed(error: ValidationError) -> str:
-    """Why a reply did not fit its schema."""
-    problems = [
+    """Why a reply did not fit its schema: as the kind that it says it is, else which kinds are."""
+    problems = error.errors()
+    other = {p["loc"][:2] for p in problems if p["loc"][2:] == ("kind",)}
+    meant = [p for p in problems if p["loc"][:2] not in other]
+    if other and not meant:
+        kinds = [str(p["ctx"]["expected"]) for p in problems if p["loc"][2:] == ("kind",)]
+        return f"it does not fit the schema: kind should be {' or '.join(kinds)}"
+    words = [
         f"{'.'.join(str(part) for part in problem['loc']) or 'reply'}: {problem['msg']}"
-        for problem in error.errors()[:MOST_PROBLEMS]
+        for problem in meant[:MOST_PROBLEMS]
     ]
-    return "it does not fit the schema: " + "; ".join(problems)
+    return "it does not fit the schema: " + "; ".join(words)
 
 
 def objection(answer: AnyReply, task: Task) -> str | None:

@@ -38,6 +38,7 @@ from astra_chat.agents.payloads import (
     Plan,
     RoleName,
     Source,
+    Speaker,
 )
 from astra_chat.agents.policy import acts_as
 from astra_chat.agents.replies import (
@@ -48,9 +49,13 @@ from astra_chat.agents.replies import (
     unusable_source,
 )
 from astra_chat.agents.roles import instructions
+from astra_chat.tools.errors import EnvironmentLack
 
 REPAIRS = 2
 """Malformed replies in a row that are sent back; the next one counts as a pass."""
+STARTS = 3
+"""Where a pass would end the run, as often the model is asked from the beginning; then it is an
+error, which a run can be gone on with after."""
 
 DESCRIPTIONS: dict[RoleName, str] = {
     "tester": "writes further test cases",
@@ -102,7 +107,6 @@ class RoleAgent(AssistantAgent):
     ) -> AsyncGenerator[BaseAgentEvent | BaseChatMessage | Response, None]:
         try:
             self._history.add(messages)
-            await self.model_context.clear()
             async for item in self._speak(cancellation_token):
                 yield item
         except Exception as error:
@@ -114,9 +118,33 @@ class RoleAgent(AssistantAgent):
     ) -> AsyncGenerator[BaseAgentEvent | Response, None]:
         """What was wrong with replies, or doubted in one, then the turn.
 
+        Raises EnvironmentLack where a planner's model gives nothing that can be used.
+        """
+        plans, reason = self._place() == "planner", ""
+        for _ in range(STARTS if plans else 1):
+            await self.model_context.clear()
+            async for item in self._exchange(token):
+                yield item
+                if isinstance(item, Response):
+                    return
+                if isinstance(item, RepairEvent):
+                    reason = item.content
+        if plans:
+            raise EnvironmentLack(
+                f"the {self._role}'s model gave no usable reply in {STARTS * (REPAIRS + 1)} tries,"
+                f" the last: {reason}; look at the model, or name another in --models"
+            )
+        passed = Pass(words=f"no usable reply in {REPAIRS + 1} tries; the last: {reason}")
+        yield self._response(_Answer(passed, None))
+
+    async def _exchange(
+        self, token: CancellationToken
+    ) -> AsyncGenerator[BaseAgentEvent | Response, None]:
+        """One prompt and what is said about it; without a response where nothing usable comes.
+
         A doubt sends a reply back once; then it stands, and so it does where nothing better comes.
         """
-        words, reason = brief(self._role, self._setting, self._history.thread), ""
+        words = brief(self._role, self._setting, self._history.thread)
         held: tuple[_Answer, str] | None = None
         for left in reversed(range(REPAIRS + 1)):
             answer, reason = await self._ask(words, token)
@@ -136,9 +164,12 @@ class RoleAgent(AssistantAgent):
         if held is not None:
             yield DoubtEvent(content=held[1], stands=True, source=self.name)
             yield self._response(held[0])
-        else:
-            passed = Pass(words=f"no usable reply in {REPAIRS + 1} tries; the last: {reason}")
-            yield self._response(_Answer(passed, None))
+
+    def _place(self) -> Speaker | None:
+        """The role that it plays in this turn; single takes those of three."""
+        if self._role != "single":
+            return self._role
+        return acts_as(self._history.thread, self._setting.limits)
 
     async def _ask(self, words: str, token: CancellationToken) -> tuple[_Answer | None, str]:
         """One call of the model: its turn, or what is wrong with its reply."""
@@ -160,7 +191,7 @@ class RoleAgent(AssistantAgent):
         """What is wrong with a plan in a kernel's place, or the other way round."""
         if self._role != "single" or isinstance(answer.reply, Pass):
             return None
-        wanted = acts_as(self._history.thread, self._setting.limits)
+        wanted = self._place()
         if isinstance(answer.reply, Plan) == (wanted == "planner"):
             return None
         return f"a {'plan' if wanted == 'planner' else 'kernel'} is wanted now"

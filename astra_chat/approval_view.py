@@ -27,8 +27,7 @@ def show_question(out: Console, asked: Question, most: int | None = None) -> Non
     out.print()
     out.print(Text(f"Your decision: {asked.words}", "bold"))
     if asked.plan is not None:
-        for line in _plan_lines(asked.plan):
-            out.print(line)
+        out.print(Text("\n").join(_plan_lines(asked.plan)))
     out.print(Text(f"{asked.author}: {asked.kernel.words}"))
     show_difference(out, asked, most)
     if asked.build is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from contextlib import suppress
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -53,7 +54,7 @@ def log(
         LogLevel, typer.Option(help="The least that is worth a line on stderr.")
     ] = LogLevel.WARNING,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print it.")
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
     ] = False,
 ) -> None:
     """A group chat of agents that makes CUDA kernels faster, with a judge that checks it."""
@@ -80,7 +81,7 @@ def run(
         str | None,
         typer.Option(
             help="Who answers: scripted (default), openai:MODEL[,ROLE=openai:MODEL...],"
-            " record:FILE:... or replay:FILE; see docs/models.md."
+            " record:FILE:..., auto:FILE:..., replay:FILE or spoken:FILE; see docs/models.md."
         ),
     ] = None,
     base_url: Annotated[
@@ -110,12 +111,16 @@ def run(
         str | None,
         typer.Option(
             metavar="WHO",
-            help="Who is asked: ask (default), detached (astra-chat approve), or FILE.toml.",
+            help="Who is asked: ask (--approve; the terminal), detached (astra-chat approve decides"
+            " later), FILE.toml of decisions, or a recorded run.",
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(help="What may be spent: tokens=200000,usd=5,wall_s=3600,evaluations=40."),
+        typer.Option(
+            help="What may be spent, joined by commas: tokens=N, usd=N, wall_s=N, evaluations=N,"
+            " gpu_s=N."
+        ),
     ] = None,
     strategy: Annotated[
         str | None,
@@ -139,10 +144,18 @@ def run(
         bool, typer.Option("--trust", help="Run kernels even where they cannot be isolated.")
     ] = False,
     resume: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Go on with an interrupted or killed run.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Go on with a run that was interrupted, killed, broke off, or spent its budget.",
+        ),
     ] = None,
     branch: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Go on from a run in a new folder.")
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Go on from a run, as it stands or --from a round, in a new folder.",
+        ),
     ] = None,
     after_round: Annotated[
         int | None,
@@ -188,7 +201,8 @@ def run(
         )
     finally:
         show.close()
-    show.end(result.summary, result.transcript)
+    with suppress(KeyboardInterrupt):  # one Ctrl-C too many cuts the words short, no more
+        show.end(result.summary, result.transcript)
     ended = result.summary.ended
     if ended is not None and ended.reason == "interrupted":
         note(f"go on with: astra-chat run --resume {result.transcript}")
@@ -229,6 +243,10 @@ def main() -> None:
         app()
     except AstraError as error:
         _fail(error, str(error), error.exit_code)
+    except SystemExit as end:
+        if end.code == INTERRUPTED and _by_ctrl_c(end):
+            note("interrupted")
+        raise
     except KeyboardInterrupt as error:
         _fail(error, "interrupted", INTERRUPTED)
     except BrokenPipeError:
@@ -240,6 +258,12 @@ def main() -> None:
             f"{type(error).__name__}: {error} (not the kernel's fault; ASTRA_DEBUG=1 shows more)"
         )
         _fail(error, words, KERNEL_FAILED)
+
+
+def _by_ctrl_c(end: BaseException) -> bool:
+    """Whether typer, which takes Ctrl-C as an order to leave silently, made this exit of one."""
+    before = end.__cause__ or end.__context__
+    return before is not None and (isinstance(before, KeyboardInterrupt) or _by_ctrl_c(before))
 
 
 def _fail(error: BaseException, words: str, code: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from astra_chat.agents.payloads import Approval
 from astra_chat.agents.words import verdict
 from astra_chat.tools.types import BuildReport, Built, Correct, Evaluation, Step, StepName, Timed
 from astra_chat.transcript.events import (
@@ -28,6 +29,7 @@ from astra_chat.transcript.spending import (
 
 ON_GPU: tuple[StepName, ...] = ("check", "sanitize", "time", "profile")
 UNUSABLE, DOUBTED = "unusable reply", "doubted reply"
+BY_HUMAN = "rejected by the human"
 
 
 def ledger(records: Sequence[Record]) -> Spent:
@@ -119,6 +121,8 @@ def _rejected(
                 reasons[UNUSABLE] += 1
             case Doubted(stands=False):
                 reasons[DOUBTED] += 1
+            case Spoken(payload=Approval(decision="reject")):
+                reasons[BY_HUMAN] += 1
             case Chosen(decision=decision):
                 reasons[UNUSABLE] += len(decision.rejected)
     return tuple(Rejected(reason=r, times=n) for r, n in reasons.most_common() if n)

@@ -18,6 +18,7 @@ def replay(transcript: Transcript, quiet: bool = False) -> None:
     view = View(console(), quiet)
     for record in transcript.records:
         view.show(record)
+    view.close()
 
 
 def show_prompts(transcript: Transcript, turn: int | None, as_json: bool) -> None:
@@ -32,9 +33,11 @@ def show_prompts(transcript: Transcript, turn: int | None, as_json: bool) -> Non
     out = console()
     for prompt in found:
         title = f"turn {prompt.turn}, {prompt.role}"
-        for part, text in (("system", prompt.system), ("user", prompt.user)):
-            out.print(Text(f"--- {title}, {part}: {len(text):,} characters", "bold"))
-            out.print(Text(text), soft_wrap=True)
+        parts = [("system", prompt.system), ("user", prompt.user)]
+        for part, text in [*parts, *(("a reply was sent back", words) for words in prompt.again)]:
+            if text:
+                out.print(Text(f"--- {title}, {part}: {len(text):,} characters", "bold"))
+                out.print(Text(text), soft_wrap=True)
 
 
 def incompleteness(transcript: Transcript) -> str | None:

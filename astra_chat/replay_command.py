@@ -24,7 +24,7 @@ def replay(
         Path, typer.Argument(metavar="FILE", help="A transcript, or the folder of a run.")
     ],
     prompts: Annotated[
-        bool, typer.Option("--prompts", help="What each model was told, turn by turn.")
+        bool, typer.Option("--prompts", help="What models are told in each turn, by this version.")
     ] = False,
     turn: Annotated[
         int | None, typer.Option(metavar="N", help="With --prompts: of this turn alone.")

@@ -55,7 +55,7 @@ class Quiet:
         """Nothing is shown on the way."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        self._view.close()
 
     def end(self, summary: Summary, transcript: Path) -> None:
         print(f"transcript: {transcript}")

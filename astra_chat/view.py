@@ -74,7 +74,7 @@ class View:
     """Prints records as they come. Holds what earlier records said, nothing else."""
 
     def __init__(self, out: Console, quiet: bool = False) -> None:
-        """`quiet` prints the end only."""
+        """`quiet` prints the end only, once `close` says that there is no later one."""
         self._out, self._quiet = out, quiet
         self._header: Header | None = None
         self._decision: Decision | None = None
@@ -82,6 +82,7 @@ class View:
         self._texts: dict[str, str] = {}
         self._tokens, self._budget = Tokens(), Budget()
         self._ledger: list[str] = []
+        self._ended: Ended | None = None
 
     def show(self, record: Record) -> None:
         event = record.event
@@ -98,10 +99,17 @@ class View:
                 if not self._quiet:
                     self._show_turn(record, said)
                 self._thread.append(said)
+            case Ended() if self._quiet:
+                self._ended = event
             case Ended():
                 self._show_end(event)
             case _:
                 self._show_aside(record)
+
+    def close(self) -> None:
+        """Nothing comes any more."""
+        if self._ended is not None:
+            self._show_end(self._ended)
 
     def _show_aside(self, record: Record) -> None:
         """What is no turn: a line or two below the last one, or something to remember."""
@@ -120,7 +128,7 @@ class View:
                     "yellow",
                 )
             case Resumed(started=started, options=options):
-                self._decision = None
+                self._decision, self._ended = None, None
                 self._budget = parse_budget(options.budget)
                 self._line(f"resumed on {started}", "bold")
             case Asked(tokens=tokens) as asked:

@@ -29,6 +29,7 @@ from astra_chat.models.openai_errors import (
     NoAnswer,
     asked_wait_s,
     explained,
+    in_short,
     passing,
     withheld,
     without_key,
@@ -125,6 +126,7 @@ class OpenAIClient(OpenAIChatCompletionClient):
                 lambda: self._request(messages, arguments),
                 tries=options.tries, first_s=options.backoff_s,
                 passing=passing, asked_s=asked_wait_s,
+                said=lambda error: in_short(error, options),
             )  # fmt: skip
         except FAILURES as error:
             if withheld(error):

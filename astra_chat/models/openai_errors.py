@@ -74,6 +74,19 @@ def explained(error: Exception, options: OpenAIOptions, key: SecretStr) -> Astra
     return EnvironmentLack(f"{at} answers with no chat completion, {_times(options)}: {said}")
 
 
+def in_short(error: Exception, options: OpenAIOptions) -> str:
+    """Which model's server failed and how, without its own words."""
+    if isinstance(error, openai.APITimeoutError | TimeoutError):
+        how = f"did not answer within {options.timeout_s:g} s"
+    elif isinstance(error, openai.APIConnectionError):
+        how = "cannot be reached, or broke off"
+    elif isinstance(error, openai.APIStatusError):
+        how = f"answered HTTP {error.status_code}"
+    else:
+        how = "answered with no chat completion"
+    return f"{options.model} at {options.base_url} {how}"
+
+
 def _status(
     error: openai.APIStatusError, at: str, options: OpenAIOptions, key: SecretStr
 ) -> AstraError:

@@ -33,10 +33,12 @@ async def persist(
     first_s: float,
     passing: Callable[[Exception], bool],
     asked_s: Callable[[Exception], float | None],
+    said: Callable[[Exception], str] = str,
 ) -> T:
     """Await `ask` until it answers, at most `tries` times.
 
-    An error that is not `passing`, or the last one, is raised as it is.
+    An error that is not `passing`, or the last one, is raised as it is; of the others `said` is
+    logged.
     """
     for number in range(1, tries):
         try:
@@ -46,8 +48,7 @@ async def persist(
                 raise
             pause = wait_s(number, first_s, asked_s(error))
             logger.warning(
-                "a model's server: %s; try %d of %d in %.1f s",
-                type(error).__name__, number + 1, tries, pause,
+                "%s; try %d of %d in %.1f s", said(error), number + 1, tries, pause,
             )  # fmt: skip
         await asyncio.sleep(pause)
     return await ask()

@@ -63,7 +63,7 @@ class StepSpent(Value):
 
 class Rejected(Value):
     reason: str
-    """Outcome of a candidate, or "unusable reply"."""
+    """Outcome of a candidate, "rejected by the human", "unusable reply" or "doubted reply"."""
     times: int
 
 

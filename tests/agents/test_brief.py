@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,7 @@ from astra_chat.agents.brief import (
 from astra_chat.agents.payloads import MODEL_ROLES, Approval, Kernel, RoleName
 from astra_chat.agents.thread import Limits, Position, Turn
 from astra_chat.tools.contract import prototype
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.tasks import Scalar, Task
 from tests.chat_samples import (
     BROKEN,
     SCALAR,
@@ -73,6 +75,20 @@ def test_the_coder_is_shown_prototype_example_and_plan(setting: Setting) -> None
     assert prototype(setting.task) in text
     assert "scaled_add" in text and "Wider loads" in text
     assert SCALAR in text, "the baseline is what it starts from"
+
+
+def test_the_contract_says_where_arguments_begin_and_what_scalars_are(setting: Setting) -> None:
+    """Hidden cases move every argument by its least alignment, and rows apart."""
+    task = setting.task
+    out, *others = task.args
+    moved = out.model_copy(update={"min_alignment_bytes": 4, "strided": True})
+    eps = Scalar(name="eps", type="float", value=1e-6)
+    changed = task.model_copy(update={"args": (moved, *others), "scalars": (eps,)})
+    text = brief("coder", replace(setting, task=changed), baseline_turns())
+    rows = f"rows {out.name}_stride elements apart"
+    assert f"write, at any multiple of 4 bytes, {rows} (a row or more)\n" in text
+    assert "read, at any multiple of 16 bytes\n" in text
+    assert "- eps: float, 1e-06 in every case\n" in text
 
 
 def test_the_coder_starts_from_the_best_source(setting: Setting) -> None:

@@ -15,8 +15,8 @@ import pytest
 from astra_chat.agents import search
 from astra_chat.agents import thread as facts
 from astra_chat.agents.brief import MOST_CHARACTERS, Setting, brief, read_stamp
+from astra_chat.agents.choice import question
 from astra_chat.agents.gates import gate
-from astra_chat.agents.moderator import question
 from astra_chat.agents.payloads import MODEL_ROLES, Approval, Kernel, RoleName
 from astra_chat.agents.policy import next_speakers
 from astra_chat.agents.thread import Limits, Turn

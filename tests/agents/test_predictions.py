@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.agents.brief import Setting, brief
-from astra_chat.agents.payloads import Direction, Kernel
+from astra_chat.agents.payloads import Approval, Direction, Kernel
 from astra_chat.agents.predictions import predictions, score
 from astra_chat.agents.thread import Limits, Turn
 from astra_chat.tools.tasks import Task
 from tests.chat_samples import (
     BROKEN,
     VECTOR,
+    asking_turns,
     baseline_turns,
     build,
     evaluation,
@@ -20,6 +21,8 @@ from tests.chat_samples import (
 )
 
 METRIC = plan().metric
+KERNEL = Kernel(words="", source=VECTOR)
+BUILT = Turn("executor", build(VECTOR))
 
 
 def one(
@@ -57,6 +60,18 @@ def test_what_does_not_build_comes_to_no_right_kernel() -> None:
     found = predictions(turns)
     assert found[0].found_ratio is None and found[0].log_error is None and not found[0].right_way
     assert score(found).right_kernels == 0 and "0 of 1 plans" in score(found).words
+
+
+def test_a_kernel_that_was_not_run_says_nothing_of_its_plan() -> None:
+    """It waits for the human's decision, or the human did not want it run."""
+    waits = [*asking_turns(), Turn("planner", plan()), Turn("coder", KERNEL), BUILT]
+    assert predictions(waits) == []
+    no = Approval(candidate=KERNEL.candidate, decision="reject", reason="not this one")
+    assert predictions([*waits, Turn("human", no)]) == []
+    broken = Kernel(words="", source=BROKEN)
+    first = [*asking_turns(), Turn("planner", plan()), Turn("coder", broken)]
+    mended = [*first, Turn("executor", build(BROKEN)), Turn("fixer", KERNEL), BUILT]
+    assert predictions([*mended, Turn("human", no)]) == []
 
 
 def test_the_score_counts_ways_and_metrics() -> None:

@@ -26,6 +26,16 @@ def test_a_malformed_reply_names_the_field() -> None:
     assert "reply.Plan.change: Field required" in malformed(caught.value)
 
 
+def test_only_the_kind_that_was_meant_is_told_about() -> None:
+    with pytest.raises(ValidationError) as caught:
+        KernelReply.model_validate_json('{"reply": {"kind": "edits", "words": "w"}}')
+    assert malformed(caught.value).endswith("the schema: reply.Edits.edits: Field required")
+    with pytest.raises(ValidationError) as caught:
+        KernelReply.model_validate_json('{"reply": {"kind": "plan"}}')
+    said = "it does not fit the schema: kind should be 'kernel' or 'edits' or 'pass'"
+    assert malformed(caught.value) == said
+
+
 def test_no_json_at_all() -> None:
     with pytest.raises(ValidationError) as caught:
         PlannerReply.model_validate_json("Sure! Here is my plan")

@@ -36,8 +36,9 @@ from astra_chat.agents.payloads import (
     Source,
     TesterReply,
 )
-from astra_chat.agents.role_agent import REPAIRS, RoleAgent
+from astra_chat.agents.role_agent import REPAIRS, STARTS, RoleAgent
 from astra_chat.agents.thread import Limits, Turn
+from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.tasks import Task
 from tests.chat_samples import BROKEN, baseline_turns, build, commission, plan, suite
 
@@ -155,10 +156,27 @@ def test_malformed_replies_are_repaired_in_words(task: Task) -> None:
 
 
 def test_the_limit_in_a_row_ends_in_a_pass(task: Task) -> None:
-    talk = Talk(task, "planner", ["no"] * (REPAIRS + 1))
-    reasons, said = talk.speak(baseline_turns())
+    talk = Talk(task, "tester", ["no"] * (REPAIRS + 1))
+    reasons, said = talk.speak([Turn("user", commission())])
     assert isinstance(said, PassMessage) and len(reasons) == REPAIRS + 1
     assert "no usable reply" in said.content.words and not talk.failures
+
+
+@pytest.mark.parametrize("role", ["planner", "single"])
+def test_a_planner_is_asked_from_the_beginning_before_a_run_is_given_up(
+    task: Task, role: RoleName
+) -> None:
+    """Its pass would end the run with words that are not true."""
+    made = GOOD if role == "planner" else SingleReply(reply=plan()).model_dump_json()
+    talk = Talk(task, role, [*["no"] * (REPAIRS + 1), made])
+    reasons, said = talk.speak(baseline_turns())
+    assert isinstance(said, PlanMessage) and len(reasons) == REPAIRS + 1
+    assert talk.client.asked[-1] == talk.client.asked[0], "without what it said before"
+    tries = STARTS * (REPAIRS + 1)
+    talk = Talk(task, role, ["no"] * tries)
+    with pytest.raises(EnvironmentLack, match=f"the {role}'s model gave no usable reply in 9 tri"):
+        talk.speak(baseline_turns())
+    assert len(talk.client.asked) == tries and len(talk.failures) == 1
 
 
 def test_illegal_cases_go_back_in_words(task: Task) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from astra_chat.agents.payloads import MODEL_ROLES, RoleName
 from astra_chat.agents.roles import example, instructions
+from astra_chat.tools.metrics import BOTTLENECKS
 from astra_chat.tools.toolkit import find_toolkit
+from astra_chat.tools.types import ValueFamily
 
 
 @pytest.mark.parametrize("role", MODEL_ROLES)
@@ -17,6 +20,13 @@ def test_every_role_has_instructions(role: RoleName) -> None:
     text = instructions(role)
     assert f"# {role.capitalize()}" in text
     assert "JSON" in text, "the shared part comes first"
+
+
+def test_the_profiler_and_the_tester_are_told_all_words_that_they_may_use() -> None:
+    for word in BOTTLENECKS:
+        assert word in instructions("profiler").replace(",", " ").replace(".", " ").split()
+    for family in get_args(ValueFamily):
+        assert f"`{family}`" in instructions("tester")
 
 
 def test_the_example_compiles(tmp_path: Path) -> None:

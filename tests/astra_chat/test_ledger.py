@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astra_chat.agents.payloads import Pass
+from astra_chat.agents.payloads import Approval, Pass
 from astra_chat.agents.policy import Decision
 from astra_chat.ledger import gpu_seconds, ledger
 from astra_chat.tools.types import Device, Step
@@ -63,6 +63,12 @@ def test_replies_that_were_sent_back() -> None:
     ])  # fmt: skip
     told = [(one.reason, one.times) for one in found.rejected]
     assert told == [("unusable reply", 3), ("doubted reply", 1)] and found.doubted == 1
+
+
+def test_what_the_human_did_not_want() -> None:
+    said = [Approval(candidate="c", decision=word) for word in ("reject", "approve", "reject")]  # type: ignore[arg-type]
+    found = ledger([record(Spoken(speaker="human", payload=one)) for one in said])
+    assert [(one.reason, one.times) for one in found.rejected] == [("rejected by the human", 2)]
 
 
 def test_what_unusable_answers_cost() -> None:

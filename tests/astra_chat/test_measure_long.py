@@ -7,13 +7,14 @@ import re
 import pytest
 
 from astra_chat import measure_long
+from astra_chat.agents.payloads import Source
 from astra_chat.tools.tasks import Task
 
 
 def test_the_script_has_another_kernel_in_every_round(task: Task) -> None:
     script = measure_long.script(task, 3)
     kernels = [script.kernel(number, 0) for number in (1, 2, 3)]
-    assert len({kernel.candidate for kernel in kernels if kernel}) == 3
+    assert len({kernel.source for kernel in kernels if isinstance(kernel, Source)}) == 3
     assert script.kernel(4, 0) is None and script.plan(4) is None
     lines = script.sources["0.cu"].count("\n")
     assert lines == measure_long.LINES + 1

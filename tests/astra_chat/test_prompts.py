@@ -15,15 +15,16 @@ from astra_chat.agents.brief import MOST_CHARACTERS, Setting, brief
 from astra_chat.agents.payloads import MODEL_ROLES, Kernel, RoleName
 from astra_chat.agents.thread import Limits, Turn
 from astra_chat.cli import main
-from astra_chat.models import RunModels
+from astra_chat.models import RunModels, open_models
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedClient, ScriptedModels
 from astra_chat.models.spec import ROLES, Role
 from astra_chat.prompts import prompts
+from astra_chat.replay import show_prompts
 from astra_chat.request import Request
 from astra_chat.session import Session
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.tasks import Task, load_task
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from tests.chat_samples import (
@@ -52,9 +53,8 @@ class Listening(ScriptedModels):
 
         class Client(ScriptedClient):
             async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
-                if role != "selector":
-                    system, *_, user = messages
-                    told.append((role, str(system.content), str(user.content)))
+                *system, user = messages
+                told.append((role, "".join(str(m.content) for m in system), str(user.content)))
                 return await super().create(messages, **rest)
 
         return Client(script, role)
@@ -69,7 +69,25 @@ def test_they_are_what_the_models_were_told(
     result = Session(request, judge=fixed_judge).run()
     found = list(prompts(read(result.transcript)))
     assert [(p.role, p.system, p.user) for p in found] == models.told
-    assert len(found) > 8
+    assert len(found) > 8 and "selector" in [p.role for p in found]
+
+
+def test_what_was_said_about_replies_is_shown(
+    task: Task, tmp_path: Path, fixed_judge: FixedJudge, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script whose plan names an anchor that the source lacks is asked once more."""
+    path = task.folder / "script" / "script.toml"
+    path.write_text(path.read_text().replace("anchor = ", 'anchor = "no such line" #', 1))
+    other = load_task(task.folder)
+    request = Request(
+        task=other, device=DEVICE, models=open_models("scripted", other), folder=tmp_path / "out"
+    )
+    transcript = read(Session(request, judge=fixed_judge).run().transcript)
+    found = [p for p in prompts(transcript) if p.again]
+    assert [p.role for p in found] == ["planner"] and len(found[0].again) == 1
+    assert "`no such line` is not in the source to change" in found[0].again[0]
+    show_prompts(transcript, found[0].turn, as_json=False)
+    assert f"--- turn {found[0].turn}, planner, a reply was sent back:" in capsys.readouterr().out
 
 
 def test_one_turns_prompt(

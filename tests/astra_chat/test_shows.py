@@ -43,6 +43,19 @@ def test_quiet_shows_the_end_only(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "planner" not in out and "all cases, weighted" in out and "transcript: " in out
 
 
+def test_quiet_shows_the_last_end_of_a_run_that_was_gone_on_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_transcript(tmp_path / "t.jsonl")
+    records = read(path).records
+    show = show_for(False, True)
+    for record in [*records, *records[1:]]:
+        show.record(record)
+    assert capsys.readouterr().out == ""
+    show.close()
+    assert capsys.readouterr().out.count("all cases, weighted") == 1
+
+
 def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shown(True, False, tmp_path / "t.jsonl")
     document = json.loads(capsys.readouterr().out)

@@ -43,6 +43,7 @@ def shown(records: list[Record] | tuple[Record, ...], quiet: bool = False) -> st
     view = View(console(out), quiet)
     for record in records:
         view.show(record)
+    view.close()
     return out.getvalue()
 
 

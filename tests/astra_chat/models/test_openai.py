@@ -127,13 +127,26 @@ def test_unusable_replies_are_repaired_in_words(task: Task, tmp_path: Path, kind
 
 @pytest.mark.parametrize("kind", UNUSABLE)
 def test_repairs_in_a_row_have_a_limit(task: Task, tmp_path: Path, kind: str) -> None:
+    """Then the coder leaves the plan. A planner's pass would end the run: it breaks off instead."""
     reply, reason = UNUSABLE[kind]
-    with serving(badly({"planner": [reply] * 9}, by_script(load_script(task)))) as server:
-        result = run(task, "openai:m", tmp_path / "out", server.url)
-    last = thread(read(result.transcript).records)[-1].payload
-    assert isinstance(last, Pass) and reason in last.words
-    assert sum(asked.role == "planner" for asked in server.asked) == 3
-    assert result.summary.ended is not None and result.summary.ended.reason == "no_plan"
+    answers, out = by_script(load_script(task)), tmp_path / "out"
+    with serving(badly({"coder": [reply] * 3}, answers)) as server:
+        left = thread(read(run(task, "openai:m", out, server.url).transcript).records)
+    coders = [turn.payload for turn in left if turn.speaker == "coder"]
+    assert isinstance(coders[0], Pass) and reason in coders[0].words
+    assert sum(asked.role == "coder" for asked in server.asked) == 2 + len(coders)
+    out = tmp_path / "planner"
+    with (
+        serving(badly({"planner": [reply] * 9}, answers)) as server,
+        pytest.raises(EnvironmentLack, match="the planner's model gave no usable reply in 9 tries"),
+    ):
+        run(task, "openai:m", out, server.url)
+    assert sum(asked.role == "planner" for asked in server.asked) == 9
+    with serving(answers) as server:
+        past, judge = resumed(out), FixedJudge()
+        models = open_models("openai:m", task, server.url)
+        gone_on = Session(Request(task, DEVICE, models, folder=out), judge=judge, past=past).run()
+    assert gone_on.summary.best is not None, "and is gone on with"
 
 
 @pytest.mark.parametrize("kind", UNUSABLE)

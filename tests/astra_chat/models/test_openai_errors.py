@@ -13,6 +13,7 @@ from astra_chat.models.openai_errors import (
     NoAnswer,
     asked_wait_s,
     explained,
+    in_short,
     passing,
     scrubbed,
     withheld,
@@ -85,6 +86,21 @@ def test_each_says_what_to_do(error: Exception, kind: type[Exception], words: st
     options = OpenAIOptions(model="m", base_url="http://host/v1")
     found = explained(error, options, KEY)
     assert isinstance(found, kind) and words in str(found)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (openai.APITimeoutError(REQUEST), "did not answer within 300 s"),
+        (TimeoutError(), "did not answer within 300 s"),
+        (openai.APIConnectionError(request=REQUEST), "cannot be reached, or broke off"),
+        (status(503), "answered HTTP 503"),
+        (NoAnswer("<html>"), "answered with no chat completion"),
+    ],
+)
+def test_a_failure_that_passes_is_named_in_short(error: Exception, words: str) -> None:
+    options = OpenAIOptions(model="m", base_url="http://host/v1")
+    assert in_short(error, options) == f"m at http://host/v1 {words}"
 
 
 def test_words_of_servers_are_cut_joined_and_hold_no_key() -> None:
