@@ -3,6 +3,7 @@
 A launch must gain nothing from those before it. So every replay starts from inputs as they were and
 poisoned outputs; each set serves one launch of a replay; the sets are taken in an order drawn by
 chance, for a kernel could fetch the next one's data; and what lies between them may not change.
+Where the data are meant to lie in the L2, one set is restored before each launch of a replay.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+from collections.abc import Sequence
 
 import torch
 
@@ -23,7 +25,9 @@ ALIGNMENT_BYTES = 256
 MEMORY_SHARE = 0.4
 """Of the device's free memory: the sets and what they are refilled from."""
 VERIFIED_BYTES = 256 * 2**20
-"""At most this much of what timed launches wrote is handed to the judge."""
+"""At most this much of what cold launches wrote is handed to the judge, or one set."""
+FURTHER_BYTES = 32 * 2**20
+"""The same of warm launches, and of those with an event pair round each."""
 PERSISTING_L2_LIMIT = 6
 """The driver's number of the limit on L2 that access policy windows may keep."""
 
@@ -40,7 +44,7 @@ class BufferSets:
     """
 
     def __init__(self, task: Task, call: Call, pattern: int, chance: random.Random) -> None:
-        self._task, self._call = task, call
+        self._task, self._call, self._chance = task, call, chance
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._driver.cuCtxSetLimit(PERSISTING_L2_LIMIT, ctypes.c_size_t(0))
         l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
@@ -50,7 +54,7 @@ class BufferSets:
         most = int(MEMORY_SHARE * torch.cuda.mem_get_info()[0] / (2 * sum(strides)))
         wanted = min(MAX_SETS, math.ceil(2 * l2_bytes / sum(self._sizes)) + 1)
         self.count = max(2, min(most, max(MIN_SETS, wanted)))
-        self._order = chance.sample(range(self.count), self.count)
+        self.order = chance.sample(range(self.count), self.count)
         self.verified = sorted(chance.sample(range(self.count), self._most_verified()))
         self._filled = [
             torch.empty((self.count, stride // 2), dtype=torch.int16, device="cuda")
@@ -58,16 +62,17 @@ class BufferSets:
             .view(torch.uint8)
             for stride in strides
         ]
-        self._fill(pattern, chance)
+        self._fill(pattern)
         self._tensors = [torch.empty_like(filled) for filled in self._filled]
-        self._kept: list[torch.Tensor] = []
+        self._shot = [torch.empty_like(filled[0]) for filled in self._filled]
+        self._kept: dict[str, list[torch.Tensor]] = {}
         self.touched: set[str] = set()
         """Arguments round which, or in which though they may only be read, something changed."""
         self.refill()
+        self.restore(0)  # its kernel is loaded now: not while a graph is recorded
 
-    def addresses(self, index: int) -> list[int]:
-        """Of the set of launch `index`, modulo their number, in the order of the task's args."""
-        which = self._order[index % self.count]
+    def addresses(self, which: int) -> list[int]:
+        """Of a set, in the order of the task's args."""
         return [tensor[which].data_ptr() for tensor in self._tensors]
 
     def refill(self) -> None:
@@ -80,25 +85,53 @@ class BufferSets:
         self._driver.cuCtxResetPersistingL2Cache()
         self._cooler.sum()
 
-    def keep(self) -> None:
-        """Keep what the last replay left, for `write_back`; what was kept before is forgotten."""
-        self._kept = []
+    def restore(self, which: int) -> None:
+        """One set as `refill` leaves it. By kernels: copies would be other nodes of a graph."""
+        for tensor, filled in zip(self._tensors, self._filled, strict=True):
+            _copied(filled[which], tensor[which])
+
+    def shoot(self, which: int) -> None:
+        """Take down what a set holds now, for `keep_shot`."""
+        for tensor, shot in zip(self._tensors, self._shot, strict=True):
+            _copied(tensor[which], shot)
+
+    def keep(self, what: str, launched: Sequence[int], most_bytes: int) -> None:
+        """Keep for `write_back` what was just written to verified ones among these sets; what was
+        kept under that name is forgotten."""
+        candidates = [which for which in self.verified if which in set(launched)]
+        most = max(1, most_bytes // sum(self._sizes))
+        chosen = sorted(self._chance.sample(candidates, min(most, len(candidates))))
+        self._kept[what] = [
+            tensor[chosen][:, :size].contiguous()
+            for tensor, size in zip(self._tensors, self._sizes, strict=True)
+        ]
+        self._look()
+
+    def keep_shot(self) -> None:
+        """Keep what was taken down last, of a verified set."""
+        self._kept["shot"] = [
+            shot[None, :size].clone() for shot, size in zip(self._shot, self._sizes, strict=True)
+        ]
+        self._look()
+
+    def _look(self) -> None:
         for arg, size, tensor, filled in zip(
             self._task.args, self._sizes, self._tensors, self._filled, strict=True
         ):
-            self._kept.append(tensor[self.verified][:, :size].contiguous())
             start = size if arg.written else 0
             if not torch.equal(tensor[:, start:], filled[:, start:]):
                 self.touched.add(arg.name)
 
     def write_back(self) -> int:
         """Hand the kept sets to the judge, one after the other in each file; their number."""
-        for arg, kept in zip(self._task.args, self._kept, strict=True):
-            kept.cpu().numpy().tofile(self._call.after / f"{arg.name}.after")
-        return len(self.verified)
+        for index, arg in enumerate(self._task.args):
+            with (self._call.after / f"{arg.name}.after").open("wb") as file:
+                for kept in self._kept.values():
+                    kept[index].cpu().numpy().tofile(file)
+        return sum(len(kept[0]) for kept in self._kept.values())
 
-    def _fill(self, pattern: int, chance: random.Random) -> None:
-        turns = [0 if i in self.verified else chance.random() for i in range(self.count)]
+    def _fill(self, pattern: int) -> None:
+        turns = [0 if i in self.verified else self._chance.random() for i in range(self.count)]
         for index, (arg, filled) in enumerate(zip(self._task.args, self._filled, strict=True)):
             original = torch.from_numpy(poison(self._task, self._call, index, pattern)).cuda()
             filled[:, : len(original)] = original
@@ -109,6 +142,10 @@ class BufferSets:
     def _most_verified(self) -> int:
         """How many sets fit into VERIFIED_BYTES: at least one, at most a third of them."""
         return max(1, min(self.count // 3, VERIFIED_BYTES // sum(self._sizes)))
+
+
+def _copied(source: torch.Tensor, target: torch.Tensor) -> None:
+    torch.bitwise_or(source.view(torch.int64), 0, out=target.view(torch.int64))
 
 
 def turned_away(

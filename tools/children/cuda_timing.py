@@ -7,6 +7,7 @@ until the interval of the log-ratio is narrow or the time is up.
 
 What the judge verifies is what a timed replay wrote: one of the candidate's, each as likely as any
 other, so there is no other recording and no later call for which it could keep its right results.
+That goes for cold replays, for warm ones and for launches with an event pair round each.
 
 Once several streams of a process have run kernels, each kernel of its CUDA graphs begins 0.18 us
 later than before, 0.35 us where the L2 was evicted, whatever the kernel (docs/measurements.md). A
@@ -26,22 +27,23 @@ import math
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import torch
 
 from astra_chat.tools.children.arguments import Call, launch, launcher
-from astra_chat.tools.children.cuda_buffers import BufferSets
+from astra_chat.tools.children.cuda_buffers import FURTHER_BYTES, VERIFIED_BYTES, BufferSets
 from astra_chat.tools.children.cuda_clock import Clock
 from astra_chat.tools.tasks import Task
 
 MIN_BLOCKS, MAX_BLOCKS, MAX_SECONDS = 10, 40, 3.0
 HALF_WIDTH = 0.005
 """Stop when the log-ratio is known this well, or as well as the A/A noise allows."""
-WARM_BLOCKS = 5
-EVENT_WARMUPS, EVENT_LAUNCHES = 20, 100
+WARM_BLOCKS, WARM_LAUNCHES = 5, 20
+EVENT_LAUNCHES, EVENT_ROUNDS = 120, 6
+"""Launches with an event pair round each, and rounds of them, at most. A sixth warms up."""
 SETTLING_ELEMENTS, SETTLING_KERNELS, SETTLING_TURNS = 2**17, 100, 3
 """Ten kernels of 64 blocks on a second stream were enough."""
 
@@ -62,7 +64,8 @@ class TimedCall:
         self._least_blocks = request["least_blocks"] or MIN_BLOCKS
         self._clock = Clock(request["index"])
         self._timed = 0
-        self._spacer = torch.zeros(1, device="cuda").add_(1) if request["spaced"] else None
+        self._spaced = bool(request["spaced"])
+        self._spacer = torch.zeros(1, device="cuda").add_(1)
         self._event_us, self._host_us = 0.0, 0.0
 
     def run(self) -> dict[str, Any]:
@@ -74,15 +77,14 @@ class TimedCall:
             return self._run()
 
     def _run(self) -> dict[str, Any]:
-        addresses = self._sets.addresses(0)
+        addresses = self._sets.addresses(self._sets.order[0])
         for kernel in self._kernels:
             if status := launch(kernel, self._task, self._call.case, addresses, _stream()):
                 return {"status": status}
         torch.cuda.synchronize()
         blocks = self._blocks()
-        verified = self._sets.write_back()
         warm = self._warm()
-        events = [self._events(kernel) for kernel in self._kernels]
+        events = [self._events(which) for which in range(2)]
         return {
             "status": 0,
             "guard_bytes": 0,
@@ -92,8 +94,8 @@ class TimedCall:
             "baseline_event_us": events[0],
             "candidate_event_us": events[1],
             "launches": self._sets.count,
-            "verified_sets": verified,
-            "spaced": self._spacer is not None,
+            "verified_sets": self._sets.write_back(),
+            "spaced": self._spaced,
             "event_us": self._event_us,
             "host_us": self._host_us,
         }
@@ -137,51 +139,58 @@ class TimedCall:
         if which == 1:
             self._timed += 1
             if self._random.random() < 1 / self._timed:
-                self._sets.keep()
+                self._sets.keep("cold", self._sets.order, VERIFIED_BYTES)
 
     def _warm(self) -> list[dict[str, float]]:
-        """Replays over one set of buffers: the data lie in the L2 where they fit."""
-        replays = [self._recorded(kernel, warm=True) for kernel in self._kernels]
-        return [
-            {"baseline_us": replays[0](), "candidate_us": replays[1]()}
-            for _ in range(WARM_BLOCKS + 1)
-        ][1:]
+        """Replays over one set of buffers, each launch behind kernels that restore it: the data lie
+        in the L2 where they fit, as after the kernel that made them."""
+        sets = [self._random.choice(self._sets.verified)] * WARM_LAUNCHES
+        replays = [self._recorded(kernel, sets, warm=True) for kernel in self._kernels]
+        kept = self._random.randrange(1, WARM_BLOCKS + 1)
+        blocks = []
+        for number in range(WARM_BLOCKS + 1):
+            blocks.append({"baseline_us": replays[0](), "candidate_us": replays[1]()})
+            if number == kept:
+                self._sets.keep_shot()
+        return blocks[1:]
 
     def _cold(self, kernel: ctypes.CDLL) -> Replay:
-        return self._recorded(kernel, warm=False)
-
-    def _recorded(self, kernel: ctypes.CDLL, *, warm: bool) -> Replay:
-        """A graph of launches, spaced if need be, that is timed by each call of the result."""
-        launches = self._sets.count
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for index in range(launches):
-                addresses = self._sets.addresses(0 if warm else index)
-                launch(kernel, self._task, self._call.case, addresses, _stream())
-                self._space()
-        off = self._spacing_us(launches)
+        recorded = self._recorded(kernel, self._sets.order)
 
         def replay() -> float:
-            if not warm:
-                self._sets.refill()
-                self._sets.cool()
-            return (self._replay_us(graph) - off) / launches
+            self._sets.refill()
+            self._sets.cool()
+            return recorded()
 
         return replay
 
-    def _space(self) -> None:
-        if self._spacer is not None:
-            self._spacer.add_(1)
+    def _recorded(self, kernel: ctypes.CDLL, sets: Sequence[int], *, warm: bool = False) -> Replay:
+        """A graph of one launch for each of these sets, restored before it or spaced after it if
+        need be, that is timed by each call of the result; what is no launch is taken off."""
+        shot = self._random.randrange(len(sets)) if warm else None
+        graph, off = self._graph(kernel, sets, shot), 0.0
+        if warm or self._spaced:
+            rest = self._graph(None, sets, shot)
+            off = statistics.median(self._replay_us(rest) for _ in range(MIN_BLOCKS))
+        return lambda: (self._replay_us(graph) - off) / len(sets)
 
-    def _spacing_us(self, launches: int) -> float:
-        """What as many launches of the spacer alone take."""
-        if self._spacer is None:
-            return 0.0
+    def _graph(
+        self, kernel: ctypes.CDLL | None, sets: Sequence[int], shot: int | None
+    ) -> torch.cuda.CUDAGraph:
+        """`shot`: the launch whose results are taken down, where sets are restored before each."""
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            for _ in range(launches):
-                self._space()
-        return statistics.median(self._replay_us(graph) for _ in range(MIN_BLOCKS))
+            for index, which in enumerate(sets):
+                if shot is not None:
+                    self._sets.restore(which)
+                if kernel:
+                    addresses = self._sets.addresses(which)
+                    launch(kernel, self._task, self._call.case, addresses, _stream())
+                if self._spaced:
+                    self._spacer.add_(1)
+                if index == shot:
+                    self._sets.shoot(which)
+        return graph
 
     def _replay_us(self, graph: torch.cuda.CUDAGraph) -> float:
         """By events; the host's clock is kept beside it, for the judge to compare."""
@@ -197,19 +206,32 @@ class TimedCall:
         self._event_us += microseconds
         return microseconds
 
-    def _events(self, kernel: ctypes.CDLL) -> list[float]:
-        """One event pair round each launch, launch overhead included: the paper's method."""
-        call = launcher(kernel, self._task, self._call.case, self._sets.addresses(0), _stream())
-        pairs = []
-        for index in range(EVENT_WARMUPS + EVENT_LAUNCHES):
-            start, end = _event(), _event()
-            start.record()
-            call()
-            end.record()
-            if index >= EVENT_WARMUPS:
+    def _events(self, side: int) -> list[float]:
+        """One event pair round each launch, launch overhead included, as in the paper; but no set
+        of buffers serves twice before it is filled again."""
+        launched = self._sets.order[:EVENT_LAUNCHES]
+        calls = [
+            launcher(
+                self._kernels[side], self._task, self._call.case, self._sets.addresses(which),
+                _stream(),
+            )
+            for which in launched
+        ]  # fmt: skip
+        rounds = min(EVENT_ROUNDS, -(-EVENT_LAUNCHES // len(calls)))
+        kept, pairs = self._random.randrange(rounds), []
+        for number in range(rounds):
+            self._sets.refill()
+            for call in calls:
+                start, end = _event(), _event()
+                start.record()
+                call()
+                end.record()
                 pairs.append((start, end))
+            if side == 1 and number == kept:
+                self._sets.keep("events", launched, FURTHER_BYTES)
         torch.cuda.synchronize()
-        return [float(start.elapsed_time(end)) * 1e3 for start, end in pairs]
+        us = [float(start.elapsed_time(end)) * 1e3 for start, end in pairs]
+        return us[len(us) // EVENT_ROUNDS :]
 
 
 def _known(blocks: list[dict[str, Any]]) -> bool:

@@ -59,3 +59,28 @@ def test_equal_calls_take_equal_times_in_one_process() -> None:
     assert isinstance(outcome, Timed), outcome
     times = [us for time in outcome.cases for us in (time.baseline_us, time.median_us)]
     assert len(times) == 8 and max(times) < 1.06 * min(times)
+
+
+def test_a_result_that_is_there_already_saves_nothing() -> None:
+    """Not in the warm figures and not in those of event pairs either."""
+    skips = (
+        "  const T* up = gate + d;\n"
+        "  T* row = out + token * d;\n"
+        "  const T own = from_float<T>(silu(to_float(gate[0])) * to_float(up[0]));\n"
+        "  if (__syncthreads_and(to_float(row[0]) == to_float(own))) return;\n"
+    )
+    tall = Case(dims={"tokens": 64, "d": 8192}, dtype="float16")
+    large = Case(dims={"tokens": 512, "d": 8192}, dtype="float16")
+    bench = ((tall, 1.0), (large, 1.0))
+    small = TASK.model_copy(update={"check": TASK.check[:3], "bench": bench})
+    with Judge(small, pick_device("cuda")) as judge:
+        plain = "  const T* up = gate + d;\n  T* row = out + token * d;\n"
+        assert plain in judge.baseline
+        outcome = judge.evaluate(judge.baseline.replace(plain, skips)).outcome
+    assert isinstance(outcome, Timed), outcome
+    for time in outcome.cases:
+        assert isinstance(time, MeasuredTime) and time.warm_us and time.baseline_warm_us
+        assert time.warm_us > 0.9 * time.baseline_warm_us
+        assert time.baseline_event_us and time.event_us
+        assert time.event_us > 0.9 * time.baseline_event_us
+        assert time.median_us > 0.9 * time.warm_us, "cold is not quicker than warm"
