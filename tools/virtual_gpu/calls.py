@@ -25,7 +25,7 @@ UNWRITTEN = 0xA5
 """Fresh device memory holds no zeros."""
 
 INVALID_VALUE, MEMORY_ALLOCATION, INVALID_SYMBOL, UNKNOWN_FUNCTION = 1, 2, 13, 400
-ALREADY_REGISTERED = 712
+ALREADY_REGISTERED, TOO_LARGE = 712, 720
 MAX_DYNAMIC_SHARED, SHARED_CARVEOUT = 8, 9
 """Of enum cudaFuncAttribute."""
 
@@ -72,7 +72,14 @@ class CallsOnGpu:
         self._count = 0
 
     def launch(
-        self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
+        self,
+        module: int,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        dynamic: int,
+        args: int,
+        cooperative: bool,
     ) -> int:
         loaded, entry = self._find(module, kernel)
         if loaded is None or entry is None:
@@ -84,9 +91,13 @@ class CallsOnGpu:
             max_dynamic_shared_bytes=function.max_dynamic_shared_bytes,
             max_threads=entry.max_threads or MAX_THREADS,
         )  # fmt: skip
+        if not error and cooperative:
+            _, at_once = self.occupancy(module, kernel, block.count, dynamic)
+            error = TOO_LARGE if grid.count > at_once * self.spec.sms else 0
         if not error:
             packed = pack_params(entry, args)
-            self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, packed))
+            place = self._gpu.meeting_place() if cooperative else 0
+            self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, packed, place))
         return error
 
     def allocate(self, nbytes: int) -> tuple[int, int]:

@@ -88,6 +88,14 @@ class Crossings:
         for buffer in self._memory.buffers:
             buffer.cells = cells.get(buffer.address)
 
+    def begin_anew(self) -> None:
+        """All blocks have met: what they did until now is ordered before what comes."""
+        for cells in (*self._fine.values(), *self._coarse.values()):
+            cells.writers[:] = 0
+            if cells.readers is not None:
+                cells.readers[:] = 0
+        self.states[:] = 0
+
     def detach(self) -> None:
         for buffer in self._memory.buffers:
             buffer.cells = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,8 @@ from astra_chat.tools.virtual_gpu.types import Engine, Launch, LaunchReport, Ptx
 
 C_WORTH_INSTRUCTIONS = 50_000_000
 """Of single threads: from here on a launch is worth the second that the host compiler takes."""
+C_WORTH_THREADS = 8192
+"""From here on a cooperative launch, which runs whole at once, is worth it."""
 C_SPEEDUP = 20
 """So many times more instructions are affordable on the C engine."""
 C_LARGEST_KERNEL = 1000
@@ -66,6 +68,24 @@ class Engines:
 
         parts: the launches before it of which only a sample ran.
         """
+        if launch.meeting_place:
+            if parts is not None:
+                parts.alone(launch)
+            return self._together(module, launch, memory, addresses, counters)
+        of = self._runner(module, launch, memory, addresses, counters)
+        if parts is None:
+            return of(None)
+        return parts.after(of(parts.before(launch)), of)
+
+    def _runner(
+        self,
+        module: Module,
+        launch: Launch,
+        memory: Memory,
+        addresses: Mapping[str, int],
+        counters: bool,
+    ) -> Callable[[Sequence[int] | None], LaunchReport]:
+        """Runs these blocks of an ordinary launch, or, given None, as many as can be afforded."""
         reference = numpy_engine.translate(module, launch.kernel)
         crossings = crossings_of(reference.reach, launch, memory, addresses)
 
@@ -102,9 +122,33 @@ class Engines:
             then = for_the_rest if self._engine == "auto" else None
             return sampled(on_numpy, self._budget, counters, then)
 
-        if parts is None:
-            return of(None)
-        return parts.after(of(parts.before(launch)), of)
+        return of
+
+    def _together(
+        self,
+        module: Module,
+        launch: Launch,
+        memory: Memory,
+        addresses: Mapping[str, int],
+        counters: bool,
+    ) -> LaunchReport:
+        """A cooperative launch: whatever it costs, all its blocks run, and all at once."""
+        reference = numpy_engine.translate(module, launch.kernel, together=True)
+        worth = (
+            launch.grid.count * launch.block.count >= C_WORTH_THREADS
+            and numpy_engine.count(reference) <= C_LARGEST_KERNEL
+        )
+        if self._engine == "c" or (self._engine == "auto" and worth):
+            program = self._program(module, launch)
+            if program is not None:
+                return c_engine.run(
+                    program, launch, memory, module_globals=addresses, counters=counters,
+                    prints=self._prints,
+                )  # fmt: skip
+        return numpy_engine.run(
+            reference, launch, memory, module_globals=addresses, counters=counters,
+            prints=self._prints,
+        )  # fmt: skip
 
     @property
     def _c_budget(self) -> int | None:
@@ -113,11 +157,12 @@ class Engines:
     def _program(self, module: Module, launch: Launch) -> c_engine.Program | None:
         """The kernel on the C engine, ready to run; None, with a note, where that can not be."""
         try:
-            program = c_engine.translate(module, launch.kernel)
+            together = bool(launch.meeting_place)
+            program = c_engine.translate(module, launch.kernel, together=together)
             if self._compiled is None:
                 program.library()
                 return program
-            if launch.kernel in self._compiled:
+            if launch.kernel in self._compiled and not together:
                 program.use(self._compiled[launch.kernel])
                 return program
             self.notes[launch.kernel] = "it was not compiled for the C engine"

@@ -56,11 +56,20 @@ class Suspend:
 
 
 @dataclass(frozen=True)
+class Pause:
+    """Before an instruction by which blocks of a cooperative launch wait for each other: lanes go
+    on once nobody else can."""
+
+    instruction: Instruction
+    target: int
+
+
+@dataclass(frozen=True)
 class Leave:
     """The end of a thread."""
 
 
-Terminator = Jump | Branch | Switch | Suspend | Leave
+Terminator = Jump | Branch | Switch | Suspend | Pause | Leave
 
 
 @dataclass
@@ -77,7 +86,7 @@ class BasicBlock:
     @property
     def successors(self) -> tuple[int, ...]:
         match self.end:
-            case Jump(target=target) | Suspend(target=target):
+            case Jump(target=target) | Suspend(target=target) | Pause(target=target):
                 return (target,)
             case Branch(taken=taken, other=other):
                 return (taken, other)
@@ -87,18 +96,42 @@ class BasicBlock:
                 return ()
 
 
-def control_flow(flat: FlatKernel, kernel: str) -> list[BasicBlock]:
+def control_flow(flat: FlatKernel, kernel: str, *, together: bool = False) -> list[BasicBlock]:
     """Reachable basic blocks in weak topological order; block 0 is the entry.
 
+    together: all thread blocks run at once, and loops that wait for others pause.
     Raises PtxUnsupported for a branch whose target is unknown.
     """
-    blocks = _Builder(flat, kernel).build()
+    blocks = _Builder(flat, kernel, _waits(flat) if together else frozenset()).build()
     order = weak_topological_order([block.successors for block in blocks])
     place = {old: new for new, old in enumerate(order)}
     ordered = [blocks[old] for old in order]
     for block in ordered:
         block.end = _moved(block.end, place)
     return ordered
+
+
+def _waits(flat: FlatKernel) -> frozenset[int]:
+    """Ids of the instructions in loops that look for what another block does."""
+    labels = {s.name: at for at, s in enumerate(flat.body) if isinstance(s, Label)}
+    loops: set[int] = set()
+    for at, statement in enumerate(flat.body):
+        if isinstance(statement, Instruction) and statement.family == "bra":
+            to = statement.operands[0] if statement.operands else None
+            start = labels.get(to.name, at) if isinstance(to, Symbol) else at
+            loops.update(range(start, at))
+    found = (flat.body[at] for at in loops)
+    return frozenset(id(s) for s in found if isinstance(s, Instruction) and looks_for_news(s))
+
+
+def looks_for_news(instruction: Instruction) -> bool:
+    """It is to see what another block stores meanwhile, as a loop that waits makes it."""
+    spaces = {m.partition("::")[0] for m in instruction.modifiers}
+    if spaces & {"shared", "local"}:
+        return False
+    if instruction.family == "atom":
+        return bool(spaces & {"cas", "exch"})
+    return instruction.family == "ld" and bool(spaces & {"volatile", "relaxed", "acquire"})
 
 
 def destinations(instruction: Instruction) -> set[str]:
@@ -167,8 +200,8 @@ def _mentions(block: BasicBlock) -> Iterable[tuple[str, bool]]:
 class _Builder:
     """Cuts a flat body into basic blocks, in the order of the text."""
 
-    def __init__(self, flat: FlatKernel, kernel: str) -> None:
-        self._flat, self._kernel = flat, kernel
+    def __init__(self, flat: FlatKernel, kernel: str, waits: frozenset[int]) -> None:
+        self._flat, self._kernel, self._waits = flat, kernel, waits
         self._blocks = [BasicBlock()]
         self._labels: dict[str, int] = {}
         self._later: list[Callable[[], None]] = []
@@ -196,6 +229,9 @@ class _Builder:
         return len(self._blocks) - 1
 
     def _add(self, instruction: Instruction) -> None:
+        if id(instruction) in self._waits:
+            block = self._last
+            block.end = Pause(instruction, self._begin())
         match instruction.family:
             case "bra":
                 to = instruction.operands[0] if instruction.operands else Symbol("")
@@ -282,5 +318,7 @@ def _moved(end: Terminator, place: dict[int, int]) -> Terminator:
             return Switch(instruction, tuple(place[t] for t in targets))
         case Suspend(instruction=instruction, target=target):
             return Suspend(instruction, place[target])
+        case Pause(instruction=instruction, target=target):
+            return Pause(instruction, place[target])
         case _:
             return end

@@ -27,6 +27,7 @@ from astra_chat.tools.virtual_gpu.ptx import Module, parse
 from astra_chat.tools.virtual_gpu.runtime import Runtime, missing_call
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.types import (
+    MEETING_BYTES,
     Engine,
     Fault,
     Launch,
@@ -79,6 +80,7 @@ class VirtualGpu:
         self._fault: BaseException | None = None
         self._held: set[str] = set()
         """Buffers of the host code that were there at the last reset."""
+        self._meeting: NDArray[np.uint8] | None = None
         self._runtime: Runtime | None = None
         self._host: CallsOnGpu = CallsOnGpu(self)
 
@@ -182,6 +184,14 @@ class VirtualGpu:
 
     def loaded(self, module: int) -> Loaded:
         return self._loaded[module]
+
+    def meeting_place(self) -> int:
+        """Where the blocks of a cooperative launch meet: the address of words that are 0."""
+        if self._meeting is None:
+            self._meeting = device_array(MEETING_BYTES)
+            self.memory.add(self._meeting, "the grid's barrier")
+        self._meeting[:] = 0
+        return int(self._meeting.ctypes.data)
 
     def _place_variables(self, module: Module) -> dict[str, NDArray[np.uint8]]:
         """Device memory for the module's variables, with their initial values."""

@@ -23,9 +23,17 @@ class Host(Protocol):
     spec: GpuSpec
 
     def launch(
-        self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
+        self,
+        module: int,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        dynamic: int,
+        args: int,
+        cooperative: bool,
     ) -> int:
-        """`args` is the address of an array of the addresses of the kernel's arguments."""
+        """`args` is the address of an array of the addresses of the kernel's arguments.
+        cooperative: all blocks run at once and may wait for each other."""
 
     def allocate(self, nbytes: int) -> tuple[int, int]:
         """Error and address."""

@@ -61,6 +61,12 @@ class Parts:
         self._complete(self._parts.pop(), launch)
         return None
 
+    def alone(self, launch: Launch) -> None:
+        """Before a launch that needs all its blocks. Raises PartsUnsupported."""
+        if self.before(launch) is not None:
+            why = "a cooperative launch needs all its blocks"
+            raise PartsUnsupported(launch.kernel, self._parts[0].report.launch.kernel, why)
+
     def after(
         self, report: LaunchReport, finish: Callable[[Sequence[int]], LaunchReport]
     ) -> LaunchReport:

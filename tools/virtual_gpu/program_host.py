@@ -53,13 +53,20 @@ class ProgramHost(CallsOnGpu):
         self._graphs: dict[int, list[Callable[[], int]]] = {}
 
     def launch(
-        self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
+        self,
+        module: int,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        dynamic: int,
+        args: int,
+        cooperative: bool,
     ) -> int:
         if self._recording is not None:
-            return self._note_launch(module, kernel, grid, block, dynamic, args)
+            return self._note_launch(module, kernel, grid, block, dynamic, args, cooperative)
         ended = len(self._gpu.reports())
         with self._guard:
-            error = super().launch(module, kernel, grid, block, dynamic, args)
+            error = super().launch(module, kernel, grid, block, dynamic, args, cooperative)
         for report in self._gpu.reports()[ended:]:
             self._print(report)
             loaded = self._gpu.loaded(module)
@@ -165,7 +172,14 @@ class ProgramHost(CallsOnGpu):
         return 0
 
     def _note_launch(
-        self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
+        self,
+        module: int,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        dynamic: int,
+        args: int,
+        cooperative: bool,
     ) -> int:
         """Keeps the arguments' values of now."""
         entry = self._gpu.loaded(module).module.kernels.get(kernel)
@@ -181,7 +195,7 @@ class ProgramHost(CallsOnGpu):
         def do() -> int:
             assert values is not None  # `places` points into them
             at = ctypes.addressof(places)
-            return self.launch(module, kernel, grid, block, dynamic, at)
+            return self.launch(module, kernel, grid, block, dynamic, at, cooperative)
 
         assert self._recording is not None
         self._recording.append(do)

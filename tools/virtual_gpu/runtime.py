@@ -136,7 +136,7 @@ _INT, _SIZE, _NAME = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
 _SIZE_OUT, _DIM = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint32)
 
 _CALLBACKS: dict[str, Any] = {
-    "launch": ctypes.CFUNCTYPE(_INT, _INT, _NAME, _DIM, _DIM, _SIZE, ctypes.c_void_p),
+    "launch": ctypes.CFUNCTYPE(_INT, _INT, _NAME, _DIM, _DIM, _SIZE, ctypes.c_void_p, _INT),
     "allocate": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE_OUT),
     "release": ctypes.CFUNCTYPE(_INT, _SIZE),
     "touch": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE, _INT),
@@ -223,10 +223,19 @@ class _Adapters:
         self._host = host
 
     def launch(
-        self, module: int, name: bytes, grid: Any, block: Any, dynamic: int, args: Any
+        self,
+        module: int,
+        name: bytes,
+        grid: Any,
+        block: Any,
+        dynamic: int,
+        args: Any,
+        cooperative: int,
     ) -> int:
         dims = Dim3(*grid[:3]), Dim3(*block[:3])
-        return self._host.launch(module, name.decode(), *dims, dynamic, args or 0)
+        return self._host.launch(
+            module, name.decode(), *dims, dynamic, args or 0, bool(cooperative)
+        )
 
     def allocate(self, nbytes: int, address: Any) -> int:
         error, address[0] = self._host.allocate(nbytes)

@@ -35,6 +35,10 @@ class Dim3:
         return self.x * self.y * self.z
 
 
+MEETING_BYTES = 8
+"""Words at which the blocks of a cooperative launch meet."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """One kernel launch as the host code made it."""
@@ -46,6 +50,8 @@ class Launch:
     dynamic_shared_bytes: int
     params: bytes
     """Kernel parameters, laid out as the PTX entry declares them."""
+    meeting_place: int = 0
+    """Address of the words at which the blocks of a cooperative launch meet; 0: no such launch."""
 
 
 @dataclass

@@ -149,3 +149,13 @@ def test_functions_are_called_through_pointers(engine: str) -> None:
     assert run("pointers", engine=engine).exit_code == 0
     wild = run("pointers", "wild", engine=engine)
     assert wild.code == 2 and "trap" in wild.faults[0]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_a_cooperative_launch(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("cooperative", engine=engine)
+    assert capfd.readouterr().out == (
+        "wrong 0, sum right\none too many: too many blocks in cooperative launch\n"
+        "last: cudaErrorCooperativeLaunchTooLarge\n"
+    )
+    assert (done.exit_code, done.faults, len(done.launches)) == (0, (), 2)

@@ -47,7 +47,14 @@ class Recorder:
         return self.answer
 
     def launch(
-        self, module: int, kernel: str, grid: Dim3, block: Dim3, dynamic: int, args: int
+        self,
+        module: int,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        dynamic: int,
+        args: int,
+        cooperative: bool,
     ) -> int:
         return self._ask("launch", module, kernel, grid, block, dynamic)
 

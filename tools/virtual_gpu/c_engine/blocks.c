@@ -1,4 +1,4 @@
-/* Thread blocks: their warps in turn, barriers, and the host's threads that run them. */
+/* Thread blocks: their warps in turn, and the host's threads that run them. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -72,117 +72,6 @@ void send(struct warp *w, int block, uint32_t lanes) {
 
 void parted(struct warp *w) { w->worker->counters.divergent_branches++; }
 
-void arrive(struct warp *w, const struct barrier *barrier, uint32_t m, const uint32_t *number, const uint32_t *threads,
-            uint32_t votes, uint32_t *result) {
-  struct worker *k = w->worker;
-  k->counters.barriers++;
-  for (uint32_t rest = m; rest;) {
-    const uint32_t first = LOWEST(rest);
-    uint32_t mine = 0;
-    LANES_OF(rest, l) mine |= (uint32_t)(number[l] == number[first]) << l;
-    if (k->arrived == k->room) {
-      k->room = 2 * k->room + 64;
-      k->arrivals = realloc(k->arrivals, k->room * sizeof *k->arrivals);
-    }
-    k->arrivals[k->arrived++] = (struct arrival){
-        .warp = w, .barrier = barrier, .number = number[first], .counted = threads != NULL,
-        .threads = threads ? threads[first] : 0, .mask = mine, .votes = votes & mine, .result = result};
-    rest &= ~mine;
-  }
-  if (!barrier->waits) send(w, barrier->target, m);
-}
-
-static int complete(struct worker *k, uint32_t number, const struct arrival *first, uint32_t *arrived) {
-  memset(arrived, 0, k->warp_count * sizeof *arrived);
-  for (size_t i = 0; i < k->arrived; i++)
-    if (k->arrivals[i].number == number) arrived[k->arrivals[i].warp->index] |= k->arrivals[i].mask;
-  uint32_t warps = 0, all = 1;
-  for (uint32_t i = 0; i < k->warp_count; i++) {
-    warps += arrived[i] != 0;
-    all &= arrived[i] == k->warps[i].live;
-  }
-  return first->counted ? warps * LANES >= first->threads : all;
-}
-
-/* PTX: all threads of a warp execute the same aligned barrier, if any does. */
-static void check_together(struct worker *k, uint32_t number) {
-  for (size_t i = 0; i < k->arrived; i++) {
-    const struct arrival *a = &k->arrivals[i];
-    if (a->number != number || !a->barrier->aligned) continue;
-    uint32_t same = 0;
-    const struct arrival *other = NULL;
-    for (size_t j = 0; j < k->arrived; j++) {
-      const struct arrival *b = &k->arrivals[j];
-      if (b->number != number) continue;
-      if (b->barrier == a->barrier) same |= b->warp == a->warp ? b->mask : 0;
-      else if (b->barrier->aligned && !other) other = b;
-    }
-    if (a->warp->exists & ~same) fault_at(a->warp, BARRIER_TORN, a->barrier->instruction, LOWEST(a->mask));
-    if (other && !a->counted) {
-      k->fault.other = other->barrier->instruction;
-      fault_at(a->warp, BARRIER_MIXED, a->barrier->instruction, LOWEST(a->mask));
-    }
-  }
-}
-
-static void reduce(struct worker *k, uint32_t number) {
-  uint32_t votes = 0, arrived = 0;
-  for (size_t i = 0; i < k->arrived; i++) {
-    if (k->arrivals[i].number != number) continue;
-    votes += __builtin_popcount(k->arrivals[i].votes);
-    arrived += __builtin_popcount(k->arrivals[i].mask);
-  }
-  for (size_t i = 0; i < k->arrived; i++) {
-    const struct arrival *a = &k->arrivals[i];
-    if (a->number != number || !a->result) continue;
-    const uint32_t total = a->barrier->reduction == 'p' ? votes : a->barrier->reduction == 'o' ? votes != 0
-                           : votes == arrived;
-    LANES_OF(a->mask, l) a->result[l] = total;
-  }
-}
-
-static void release(struct worker *k, uint32_t number) {
-  size_t kept = 0;
-  for (size_t i = 0; i < k->arrived; i++) {
-    const struct arrival a = k->arrivals[i];
-    if (a.number != number) k->arrivals[kept++] = a;
-    else if (a.barrier->waits) send(a.warp, a.barrier->target, a.mask);
-  }
-  k->arrived = kept;
-}
-
-/* The first that waits at a barrier: who came to bar.arrive goes on. */
-static const struct arrival *waiting(const struct worker *k) {
-  for (size_t i = 0; i < k->arrived; i++)
-    if (k->arrivals[i].barrier->waits) return &k->arrivals[i];
-  return NULL;
-}
-
-/* Opens what all have reached. Faults if nothing can open, and no one waits elsewhere. */
-static int open_some(struct worker *k) {
-  uint32_t arrived[LANES];
-  int opened = 0;
-  for (size_t i = 0; i < k->arrived;) {
-    const uint32_t number = k->arrivals[i].number;
-    if (!complete(k, number, &k->arrivals[i], arrived)) {
-      i++;
-      continue;
-    }
-    check_together(k, number);
-    reduce(k, number);
-    next_epoch(k);
-    order_advance(k);
-    release(k, number);
-    opened = 1;
-    i = 0;
-  }
-  if (!opened && !polls_waiting(k)) {
-    const struct arrival *a = waiting(k);
-    fault_at(a->warp, BARRIER_STUCK, a->barrier->instruction, LOWEST(a->mask));
-  }
-  return opened;
-}
-
 static void begin(struct worker *k, int64_t id) {
   const struct launch *launch = k->launch;
   memset(k->shared, 0xFF, launch->shared_limit);
@@ -228,18 +117,26 @@ static void keep_longest(struct worker *k) {
   }
 }
 
+/* Until the block has ended, or only waits for others: whether it does. */
+int run_on(struct worker *k) {
+  for (;;) {
+    for (uint32_t i = 0; i < k->warp_count; i++) program.run(&k->warps[i]);
+    const int at_barriers = waiting_at_barrier(k) != NULL;
+    if (!at_barriers && !polls_waiting(k)) break;
+    if (polls_pass(k) || (at_barriers && open_some(k))) continue;
+    if (k->pauses) break;
+    polls_fail(k);
+  }
+  if (k->pauses) return 1;
+  keep_longest(k);
+  return 0;
+}
+
 /* Whether the block ended without a fault. */
 static int run_block(struct worker *k, int64_t id) {
   if (setjmp(k->stopped)) return 0;
   begin(k, id);
-  for (;;) {
-    for (uint32_t i = 0; i < k->warp_count; i++) program.run(&k->warps[i]);
-    const int at_barriers = waiting(k) != NULL;
-    if (!at_barriers && !polls_waiting(k)) break;
-    if (polls_pass(k) || (at_barriers && open_some(k))) continue;
-    polls_fail(k);
-  }
-  keep_longest(k);
+  run_on(k);
   return 1;
 }
 
@@ -304,6 +201,7 @@ static void tear_down(struct worker *k) {
   for (uint32_t i = 0; i < k->warp_count; i++) free(k->warps[i].pending), free(k->warps[i].queue), free(k->warps[i].regs);
   free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->arrivals);
   free(k->writer), free(k->reader), free(k->filled), free(k->unset);
+  free(k->paused);
   for (uint64_t b = 0; b < k->launch->buffer_count; b++) free(k->touched[b]), free(k->atomics[b]);
   free(k->touched), free(k->atomics);
 }
@@ -335,20 +233,36 @@ static void work(struct team *team, struct worker *k) {
   }
 }
 
+static void hand_over(struct team *team, struct worker *k) {
+  add_up(team->launch, k);
+  hand_over_prints(k);
+  hand_over_unset(k);
+  team->claims += k->claims, team->crossed |= k->crossed;
+  tear_down(k);
+}
+
 static void *worker(void *argument) {
   struct team *team = argument;
   struct worker *k = wide(sizeof *k);
   set_up(k, team->launch);
   work(team, k);
   pthread_mutex_lock(&team->lock);
-  add_up(team->launch, k);
-  hand_over_prints(k);
-  hand_over_unset(k);
-  team->claims += k->claims, team->crossed |= k->crossed;
+  hand_over(team, k);
   pthread_mutex_unlock(&team->lock);
-  tear_down(k);
   free(k);
   return NULL;
+}
+
+/* Each block has a worker of its own; they take turns. */
+static void work_together(struct team *team) {
+  const struct launch *launch = team->launch;
+  struct worker *blocks = wide(launch->block_count * sizeof *blocks);
+  for (uint64_t b = 0; b < launch->block_count; b++) set_up(&blocks[b], launch), begin(&blocks[b], launch->blocks[b]);
+  const struct fault *fault = run_together(launch, blocks);
+  if (fault) *launch->fault = *fault;
+  gather_atomics(launch, blocks);
+  for (uint64_t b = 0; b < launch->block_count; b++) hand_over(team, &blocks[b]);
+  free(blocks);
 }
 
 /* Runs the blocks; returns 1 where a fault was noted, 2 where blocks met and one worker has to see who. */
@@ -358,6 +272,10 @@ int run_launch(const struct launch *launch) {
   const uint64_t taken = launch->again ? crossing_taken(launch, &pairs) : 0;
   atomic_init(&team.next, 0);
   atomic_init(&team.stop_at, UINT64_MAX);
+  if (program.together) {
+    work_together(&team);
+    return launch->fault->kind != NONE;
+  }
   uint32_t others = launch->workers > 1 ? launch->workers - 1 : 0, started = 0;
   pthread_t threads[others + 1];
   while (started < others && !pthread_create(&threads[started], NULL, worker, &team)) started++;

@@ -34,8 +34,9 @@ StartCompiler = Callable[[Sequence[str], Path], tuple[int, str]]
 """Runs a command in a folder to its end; its exit status and what it said. May raise
 EnvironmentLack. The text that is compiled comes from a stranger's PTX: a judge starts it walled."""
 _RUNTIME = (
-    "blocks.c", "bulk.c", "copies.c", "crossings.c", "doubles.c", "mbarriers.c", "memory.c",
-    "order.c", "prints.c", "races.c", "tally.c", "tensor.c", "unset.c", "warps.c",
+    "barriers.c", "blocks.c", "bulk.c", "copies.c", "crossings.c", "doubles.c", "grid.c",
+    "mbarriers.c", "memory.c", "order.c", "prints.c", "races.c", "tally.c", "tensor.c",
+    "unset.c", "warps.c",
 )  # fmt: skip
 _HEADERS = ("lanes.h", "machine.h", "mbarriers.h", "order.h", "simt.h")
 

@@ -49,6 +49,8 @@ _SPECIALS = {
     "%lanemask_ge": "~((1u << l) - 1)",
     "%dynamic_smem_size": "w->launch->dynamic_shared",
     "%total_smem_size": "w->launch->shared_limit",
+    "%envreg1": "((uint32_t)(w->launch->meeting_place >> 32))",
+    "%envreg2": "((uint32_t)w->launch->meeting_place)",
     # Fiction, and different for each visit: `l` keeps them from being taken for constants.
     "%clock": "((uint32_t)(w->steps + w->idle) + 0 * l)",
     "%clock_hi": "0u",

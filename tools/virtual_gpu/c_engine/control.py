@@ -10,6 +10,7 @@ from astra_chat.tools.virtual_gpu.c_engine.steps import Step
 from astra_chat.tools.virtual_gpu.flow import (
     Branch,
     Jump,
+    Pause,
     Suspend,
     Switch,
     Terminator,
@@ -40,6 +41,8 @@ def translate_end(unit: Unit, end: Terminator) -> Sequence[Step]:
             return code.steps
         case Suspend(instruction=instruction, target=target):
             return _barrier(Code(unit, instruction), target)
+        case Pause(instruction=instruction, target=target):
+            return [Step(f"pause_at(w, {target}, {unit.instruction(instruction)}, m);", warp=True)]
         case _:
             return [Step("w->live &= ~m;", warp=True)]
 

@@ -16,8 +16,10 @@ void block_fence(struct warp *w, uint32_t m) {
   if (m && w->launch->states) w->launch->states[w->block_id] |= FENCED;
 }
 
-void block_synchronise(struct warp *w, const struct site *site, uint32_t m) {
+void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   if (!m || !w->launch->states) return;
+  /* Where the grid meets: that is seen once all are there (grid.c). */
+  if (w->launch->meeting_place && address[LOWEST(m)] - w->launch->meeting_place < 8) return;
   uint8_t *state = &w->launch->states[w->block_id];
   *state |= ACQUIRED | (site->releases ? FENCED : 0);
   if (*state & FENCED) *state |= PUBLISHED;
@@ -147,6 +149,18 @@ void crossing_update(struct warp *w, const struct site *site, const struct buffe
 static uint64_t cells_of(const struct launch *launch, const struct buffer *buffer) {
   const uint64_t last = buffer->end > buffer->address ? buffer->end - 1 : buffer->address;
   return index_of(buffer, last) + 1;
+}
+
+/* All blocks have met: what they did until now is ordered before what comes. */
+void crossing_begin_anew(const struct launch *launch) {
+  const uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+  if (launch->states) memset(launch->states, 0, blocks);
+  for (uint64_t b = 0; b < launch->buffer_count; b++) {
+    const struct buffer *buffer = &launch->buffers[b];
+    if (!buffer->writers) continue;
+    memset(buffer->writers, 0, cells_of(launch, buffer) * sizeof *buffer->writers);
+    if (buffer->readers) memset(buffer->readers, 0, cells_of(launch, buffer) * sizeof *buffer->readers);
+  }
 }
 
 /* Cells that are taken; *pairs: cells that one block wrote and another read. */

@@ -11,6 +11,7 @@ from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.copies import UNWAITED
 from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import UNSEEN, words_of
+from astra_chat.tools.virtual_gpu.numpy_engine.pauses import IN_VAIN as GRID_IN_VAIN
 from astra_chat.tools.virtual_gpu.numpy_engine.races import UNKNOWN_SITE, Verb, race_words
 from astra_chat.tools.virtual_gpu.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch, Unset
@@ -20,7 +21,7 @@ _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
     "missing_wait", "mbarrier", "race", "race", "missing_wait", "missing_wait", "missing_wait",
-    "misaligned", "timeout", "race",
+    "misaligned", "timeout", "race", "timeout",
 )  # fmt: skip
 """By enum fault_kind."""
 (
@@ -41,11 +42,11 @@ _KINDS = (
 _MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNSEEN, _BULK, _STILL_READ, _SIZE, _IN_VAIN = range(
     13, 21
 )
-_CROSSING = 21
+_CROSSING, _GRID = 21, 22
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
-    _SIZE: machine.MISALIGNED, _IN_VAIN: machine.LAUNCH_TIMEOUT,
+    _SIZE: machine.MISALIGNED, _IN_VAIN: machine.LAUNCH_TIMEOUT, _GRID: machine.LAUNCH_TIMEOUT,
 }  # fmt: skip
 _SPACES = ("global", "shared", "local", "param")
 _RACE_VERBS: tuple[Verb, ...] = ("read", "wrote", "at once")
@@ -128,6 +129,8 @@ def _message(
                 f"more than {budget} instructions in a row: an endless loop, or a wait for "
                 "another block"
             )
+        case 22:
+            return GRID_IN_VAIN
         case kind if kind >= _MBARRIER:
             return _of_mbarriers(found)
         case kind:

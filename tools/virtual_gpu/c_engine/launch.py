@@ -82,6 +82,7 @@ def run(
         printed_bytes=ctypes.addressof(printed_bytes),
         unset=ctypes.addressof(unset), visits=visits.ctypes.data if counters else None,
         counters=ctypes.addressof(tally), fault=ctypes.addressof(fault),
+        meeting_place=launch.meeting_place,
     )  # fmt: skip
     failed = _watching(library, program, request, crossings, table)
     said = _prints(library, printed, printed_bytes.value)

@@ -65,9 +65,9 @@ class Fault(ctypes.Structure):
 _COUNTERS = (
     "lane_instructions load_requests load_sectors load_bytes store_requests store_sectors "
     "store_bytes shared_requests shared_wavefronts barriers divergent_branches "
-    "block_sectors atomic_lanes load_lines store_lines "
+    "block_sectors atomic_lanes load_lines store_lines atomic_turns "
     "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds "
-    "atomic_turns hottest_turns float_turns"
+    "hottest_turns float_turns"
 ).split()
 
 
@@ -114,4 +114,5 @@ class Launch(ctypes.Structure):
         ("watched", c_uint64),
         *((name, c_uint32) for name in ("site_bits", "precise", "again")),
         ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
+        ("meeting_place", c_uint64),
     ]  # fmt: skip

@@ -16,6 +16,8 @@ struct arrival {
   uint32_t number, threads, counted, mask, votes;
   uint32_t *result;
 };
+/* Lanes that wait for other blocks, and where they go on. */
+struct pause { struct warp *warp; uint32_t target, instruction, lanes; };
 struct worker {
   const struct launch *launch;
   uint8_t *shared, *local;
@@ -41,6 +43,10 @@ struct worker {
   uint32_t **touched; /* by buffer and sector: the thread block that last read it, as a number from 1 */
   uint64_t **atomics; /* by buffer and sector: turns, and turns of floats */
   uint32_t turn;      /* number of the thread block */
+  struct pause *paused;
+  size_t pauses, pause_room;
+  uint64_t paused_before; /* who waited when they went on last, as a sum */
+  uint32_t vain;          /* looks in vain since one was not */
   struct print *prints; /* what the lanes print; null until the first */
   size_t print_count;
   struct counters counters;
@@ -50,7 +56,11 @@ struct worker {
 
 void fault_at(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t lane) __attribute__((noreturn));
 void hand_over_prints(struct worker *k);
-int open_barriers(struct worker *k);
+int run_on(struct worker *k);
+const struct arrival *waiting_at_barrier(const struct worker *k);
+int open_some(struct worker *k);
+const struct fault *run_together(const struct launch *launch, struct worker *blocks);
+void crossing_begin_anew(const struct launch *launch);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
                 const uint8_t *values, const uint8_t *after);
@@ -80,7 +90,7 @@ void shared_places(struct warp *w, const struct site *site, const uint64_t *addr
 int holds_span(const struct warp *w, uint64_t address, uint64_t size);
 void count_span(struct warp *w, const struct site *site, uint64_t address, uint64_t size);
 const struct buffer *find_buffer(const struct launch *launch, uint64_t address);
-void block_synchronise(struct warp *w, const struct site *site, uint32_t m);
+void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void crossing_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                    uint32_t m);
 void crossing_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
@@ -103,6 +113,7 @@ void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, 
 void count_atomics(struct warp *w, const struct site *site, const struct buffer *const *buffers, const uint64_t *address,
                    uint32_t m);
 void count_regions(struct worker *k);
+void gather_atomics(const struct launch *launch, struct worker *blocks);
 void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 
 #define LOWEST(mask) ((uint32_t)__builtin_ctz(mask))

@@ -46,31 +46,34 @@ class Program:
         return self._library
 
 
-_programs: weakref.WeakKeyDictionary[Module, dict[str, Program]] = weakref.WeakKeyDictionary()
+_programs: weakref.WeakKeyDictionary[Module, dict[tuple[str, bool], Program]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
-def translate(module: Module, kernel: str) -> Program:
+def translate(module: Module, kernel: str, *, together: bool = False) -> Program:
     """The program of one kernel; made once a module, compiled when it is first run.
 
     Raises PtxUnsupported for what the NumPy engine lacks (the whitelists are its), and for what
     only that engine has; KeyError for a kernel that the module does not have.
     """
     known = _programs.setdefault(module, {})
-    if kernel not in known:
-        known[kernel] = _translate(module, kernel)
-    return known[kernel]
+    key = kernel, together
+    if key not in known:
+        known[key] = _translate(module, kernel, together)
+    return known[key]
 
 
-def _translate(module: Module, kernel: str) -> Program:
-    reference = numpy_engine.translate(module, kernel)
-    found = prepare(module, module.kernels[kernel])
+def _translate(module: Module, kernel: str, together: bool) -> Program:
+    reference = numpy_engine.translate(module, kernel, together=together)
+    found = prepare(module, module.kernels[kernel], together=together)
     unit = Unit(kernel, local_registers(found.blocks), found.places, found.kernel.param_bytes)
     blocks = [_block(unit, block) for block in found.blocks]
     find_uniform(blocks, unit.variables)
     firsts = [_first(unit, block) for block in found.blocks]
     return Program(
         reference, _source(unit, blocks, firsts, reference), tuple(unit.instructions),
-        tuple(unit.symbols), len(unit.sites) + 1, unit.serial,
+        tuple(unit.symbols), len(unit.sites) + 1, unit.serial or together,
     )  # fmt: skip
 
 
@@ -118,7 +121,7 @@ def _source(
         "  }",
         "}",
         f"const struct program program = {{run, mixes, {len(blocks)}, sizeof(struct regs), "
-        f"{len(unit.sites) + 1}, {int(reference.has_mbarriers)}}};",
+        f"{len(unit.sites) + 1}, {int(reference.together)}, {int(reference.has_mbarriers)}}};",
         "",
     ]
     return "\n".join(lines)

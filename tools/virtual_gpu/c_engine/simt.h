@@ -16,7 +16,7 @@ enum space { GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONSTANT };
 enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
-                  UNSEEN_COPY, UNARRIVED_BULK, STILL_READ, BAD_SIZE, IN_VAIN, CROSSING };
+                  UNSEEN_COPY, UNARRIVED_BULK, STILL_READ, BAD_SIZE, IN_VAIN, CROSSING, GRID_IN_VAIN };
 
 struct buffer {
   uint64_t address, end;
@@ -41,8 +41,9 @@ struct fault {
 };
 struct counters {
   uint64_t lane_instructions, load_requests, load_sectors, load_bytes, store_requests, store_sectors, store_bytes,
-      shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, atomic_lanes, load_lines, store_lines, longest_instructions,
-      longest_cycles, longest_loads, longest_rounds, fresh_rounds, atomic_turns, hottest_turns, float_turns;
+      shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, atomic_lanes, load_lines, store_lines, atomic_turns,
+      /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds,
+      hottest_turns, float_turns;
 };
 struct mix { uint32_t instructions, cycles, loads, rounds, head, only_leaves, instruction; };
 struct site { uint32_t instruction, number; uint8_t size, writes, ordered, blind, releases; };
@@ -76,6 +77,7 @@ struct launch {
   uint64_t *visits; /* by basic block: warps that entered it; null: no counters */
   struct counters *counters;
   struct fault *fault;
+  uint64_t meeting_place; /* of a cooperative launch: address of two words at which its blocks meet; or 0 */
 };
 
 struct worker;
@@ -105,6 +107,7 @@ struct program {
   void (*run)(struct warp *);
   const struct mix *mixes;
   uint32_t blocks, regs_bytes, sites;
+  uint32_t together; /* all blocks run at once */
   uint32_t orders; /* it has mbarriers or bulk copies, which order some warps with some others */
 };
 extern const struct program program;
@@ -119,6 +122,7 @@ int next_block(struct warp *w);
 uint32_t enter(struct warp *w, int block);
 void send(struct warp *w, int block, uint32_t lanes);
 void parted(struct warp *w);
+void pause_at(struct warp *w, uint32_t target, uint32_t instruction, uint32_t m);
 void arrive(struct warp *w, const struct barrier *barrier, uint32_t m, const uint32_t *number, const uint32_t *threads,
             uint32_t votes, uint32_t *result);
 void stop(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t m) __attribute__((noreturn));

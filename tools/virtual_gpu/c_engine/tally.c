@@ -95,6 +95,19 @@ void count_regions(struct worker *k) {
   }
 }
 
+/* The blocks of a cooperative launch have a worker each: the first gets the sectors of all. */
+void gather_atomics(const struct launch *launch, struct worker *blocks) {
+  for (uint64_t b = 0; b < launch->buffer_count; b++) {
+    const uint64_t sectors = (launch->buffers[b].end + 31) / 32 - launch->buffers[b].address / 32 + 1;
+    for (uint64_t i = 1; i < launch->block_count; i++) {
+      uint64_t *mine = blocks[i].atomics[b];
+      if (!mine) continue;
+      uint64_t *all = counts_of((void **)&blocks[0].atomics[b], 2 * sectors, sizeof *all);
+      for (uint64_t s = 0; s < 2 * sectors; s++) all[s] += mine[s];
+    }
+  }
+}
+
 /* Most different words that any one bank must deliver. */
 static uint32_t conflicts(const int64_t *first, int lanes, int parts) {
   int64_t seen[LANES][LANES];

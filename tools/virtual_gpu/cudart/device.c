@@ -63,6 +63,9 @@ EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int devic
     out->textureAlignment = 512;
     out->memPitch = INT_MAX;
     out->unifiedAddressing = 1;
+    out->cooperativeLaunch = out->managedMemory = out->concurrentManagedAccess = 1;
+    out->concurrentKernels = out->canMapHostMemory = out->memoryPoolsSupported = 1;
+    out->asyncEngineCount = 3;
     out->globalL1CacheSupported = out->localL1CacheSupported = 1;
 #if CUDART_VERSION < 13000
     out->clockRate = d->sm_clock_khz;
@@ -102,13 +105,14 @@ static int attribute(enum cudaDeviceAttr which) {
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrGlobalL1CacheSupported:
     case cudaDevAttrLocalL1CacheSupported:
-    case cudaDevAttrMemoryPoolsSupported: return 1;
-    /* Features that are absent here: code that asks goes another way. */
     case cudaDevAttrCooperativeLaunch:
-    case cudaDevAttrClusterLaunch:
     case cudaDevAttrManagedMemory:
     case cudaDevAttrConcurrentManagedAccess:
     case cudaDevAttrConcurrentKernels:
+    case cudaDevAttrCanMapHostMemory:
+    case cudaDevAttrMemoryPoolsSupported: return 1;
+    /* Features that are absent here: code that asks goes another way. */
+    case cudaDevAttrClusterLaunch:
     case cudaDevAttrMaxPersistingL2CacheSize:
     case cudaDevAttrIntegrated:
     case cudaDevAttrKernelExecTimeout: return 0;

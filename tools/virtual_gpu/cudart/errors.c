@@ -104,6 +104,7 @@ static const struct {
     E(cudaErrorInvalidAddressSpace, "operation not supported on global/shared address space")
     E(cudaErrorInvalidPc, "invalid program counter")
     E(cudaErrorLaunchFailure, "unspecified launch failure")
+    E(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch")
     E(cudaErrorNotPermitted, "operation not permitted")
     E(cudaErrorNotSupported, "operation not supported")
     E(cudaErrorUnknown, "unknown error")

@@ -156,14 +156,14 @@ EXPORT cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *d
 }
 
 static cudaError_t launch(const struct kernel_entry *kernel, dim3 grid, dim3 block, void **args,
-                          size_t dynamic_shared_bytes) {
+                          size_t dynamic_shared_bytes, int cooperative) {
     RETURN_IF_BLOCKED;
     if (!kernel)
         return vcudart_result(UNKNOWN_FUNCTION);
     const uint32_t grid_xyz[3] = {grid.x, grid.y, grid.z};
     const uint32_t block_xyz[3] = {block.x, block.y, block.z};
     return vcudart_result(vcudart_host.launch(kernel->fatbin->module, kernel->name, grid_xyz, block_xyz,
-                                              dynamic_shared_bytes, args));
+                                              dynamic_shared_bytes, args, cooperative));
 }
 
 /* CUDA 13: a stub fetches its handle once and launches by it. */
@@ -175,23 +175,28 @@ EXPORT cudaError_t __cudaGetKernel(cudaKernel_t *handle, const void *stub) {
 EXPORT cudaError_t __cudaLaunchKernel(cudaKernel_t handle, dim3 grid, dim3 block, void **args,
                                       size_t dynamic_shared_bytes, cudaStream_t stream) {
     vcudart_asked(stream);
-    return launch((const struct kernel_entry *)handle, grid, block, args, dynamic_shared_bytes);
+    return launch((const struct kernel_entry *)handle, grid, block, args, dynamic_shared_bytes, 0);
 }
 PER_THREAD(__cudaLaunchKernel, _ptsz)
 
 EXPORT cudaError_t cudaLaunchKernel(const void *stub, dim3 grid, dim3 block, void **args,
                                     size_t dynamic_shared_bytes, cudaStream_t stream) {
     vcudart_asked(stream);
-    return launch(find_kernel(stub), grid, block, args, dynamic_shared_bytes);
+    return launch(find_kernel(stub), grid, block, args, dynamic_shared_bytes, 0);
 }
 PER_THREAD(cudaLaunchKernel, _ptsz)
+
+EXPORT cudaError_t cudaLaunchCooperativeKernel(const void *stub, dim3 grid, dim3 block, void **args,
+                                               size_t dynamic_shared_bytes, cudaStream_t stream) {
+    vcudart_asked(stream);
+    return launch(find_kernel(stub), grid, block, args, dynamic_shared_bytes, 1);
+}
+PER_THREAD(cudaLaunchCooperativeKernel, _ptsz)
 
 static const char *attribute_name(cudaLaunchAttributeID id) {
     switch (id) {
     case cudaLaunchAttributeAccessPolicyWindow:
         return "launch attribute cudaLaunchAttributeAccessPolicyWindow";
-    case cudaLaunchAttributeCooperative:
-        return "launch attribute cudaLaunchAttributeCooperative (grid-wide sync)";
     case cudaLaunchAttributeClusterDimension:
         return "launch attribute cudaLaunchAttributeClusterDimension (thread block clusters)";
     default:
@@ -202,8 +207,13 @@ static const char *attribute_name(cudaLaunchAttributeID id) {
 EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *stub,
                                        void **args) {
     RETURN_IF_BLOCKED;
+    int cooperative = 0;
     for (unsigned i = 0; i < config->numAttrs; ++i) {
         cudaLaunchAttributeID id = config->attrs[i].id;
+        if (id == cudaLaunchAttributeCooperative) {
+            cooperative = config->attrs[i].val.cooperative != 0;
+            continue;
+        }
         /* Launches run one after the other, so a programmatic dependency changes nothing. */
         if (id != cudaLaunchAttributeIgnore &&
             id != cudaLaunchAttributeProgrammaticStreamSerialization)
@@ -211,7 +221,7 @@ EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const v
     }
     vcudart_asked(config->stream);
     return launch(find_kernel(stub), config->gridDim, config->blockDim, args,
-                  config->dynamicSmemBytes);
+                  config->dynamicSmemBytes, cooperative);
 }
 PER_THREAD(cudaLaunchKernelExC, _ptsz)
 

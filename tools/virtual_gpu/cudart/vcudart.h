@@ -28,7 +28,7 @@ struct vcudart_function {
 
 struct vcudart_host {
     int (*launch)(int module, const char *kernel, const uint32_t *grid, const uint32_t *block,
-                  uint64_t dynamic_shared_bytes, void **args);
+                  uint64_t dynamic_shared_bytes, void **args, int cooperative);
     int (*allocate)(uint64_t bytes, uint64_t *address);
     int (*release)(uint64_t address);
     /* May a copy touch these bytes of device memory? A write counts as coverage. */

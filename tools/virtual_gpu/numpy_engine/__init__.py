@@ -6,7 +6,7 @@ frame.py     the state of a batch              barriers.py   of a thread block
 arena.py     where addresses lead              races.py, ordered_races.py   the race check
 tally.py, mix.py   exact counters
 Families of instructions: floats, halves, integers, bits, compares, moves, convert, loads,
-asynchronous, bulk, mbarriers, polls, atomics, warps, control; rounding.py has the
+asynchronous, bulk, mbarriers, polls, pauses, atomics, warps, control; rounding.py has the
 arithmetic that needs care.
 """
 

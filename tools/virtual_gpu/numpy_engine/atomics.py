@@ -138,7 +138,7 @@ def _targets(
 def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active) -> None:
     if not site.blind:
         note_unset_global(f, site, region, addresses, lanes)
-    synchronise(f, site, lanes)
+    synchronise(f, site, addresses, lanes)
     if touched := touch(f, site, region, addresses, lanes):
         touched.update()
     region.buffer.mark_written(site.size, region.index)

@@ -13,6 +13,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site, lane_n
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.races import differ
+from astra_chat.tools.virtual_gpu.types import MEETING_BYTES
 
 Mask = NDArray[np.bool_]
 Words = NDArray[np.uint32]
@@ -25,10 +26,13 @@ def fence(f: Frame, active: Active) -> None:
         f.crossings.states[f.blocks[active.mask.any(axis=1)]] |= np.uint8(FENCED)
 
 
-def synchronise(f: Frame, site: Site, active: Active) -> None:
-    """An atomic or volatile operation of these lanes' blocks."""
+def synchronise(f: Frame, site: Site, addresses: Array, active: Active) -> None:
+    """An atomic or volatile operation of these lanes' blocks. addresses: of these lanes, or one."""
     if f.crossings is None or not f.crossings.states.size:
         return
+    place = f.launch.meeting_place
+    if place and place <= int(addresses.flat[0]) < place + MEETING_BYTES:
+        return  # where the grid meets: that is seen once all are there (pauses.py)
     blocks = f.blocks[active.mask.any(axis=1)]
     states = f.crossings.states[blocks] | np.uint8(ACQUIRED)
     if site.releases:

@@ -166,7 +166,7 @@ SPECIALS = frozenset(
     + [f"%lanemask_{which}" for which in ("eq", "lt", "le", "gt", "ge")]
     + ["%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid"]
     + ["%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"]
-    + ["%dynamic_smem_size", "%total_smem_size"]
+    + ["%dynamic_smem_size", "%total_smem_size", "%envreg1", "%envreg2"]
 )
 SPECIAL_64 = frozenset({"%clock64", "%globaltimer", "%gridid"})
 CLOCKS = frozenset({"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"})
@@ -197,6 +197,9 @@ def special_register(frame: Frame, name: str) -> Array:
         "gridid": np.ones((1, 1), np.uint64),
         "dynamic_smem_size": _scalar(launch.dynamic_shared_bytes),
         "total_smem_size": _scalar(frame.shared.limit),
+        # Where the blocks of a cooperative launch meet, as cooperative_groups reads it.
+        "envreg1": _scalar(launch.meeting_place >> 32),
+        "envreg2": _scalar(launch.meeting_place & 0xFFFFFFFF),
     }
     return values[base]
 

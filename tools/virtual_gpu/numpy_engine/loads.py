@@ -154,10 +154,10 @@ def fetch_global(
     tally = f.tally if counted else None
     if tally is not None:
         tally.global_access(site, address, active)
-    if site.ordered:
-        synchronise(f, site, active)
     uniform = address.size == 1
     addresses = address.reshape(-1) if uniform else select(address, active, f.shape)
+    if site.ordered:
+        synchronise(f, site, addresses, active)
     values = None
     for region in global_regions(f, site, addresses, active):
         note_unset_global(f, site, region, addresses, active)
@@ -276,9 +276,9 @@ def putter(space: str, site: Site) -> Put:
 def put_global(f: Frame, site: Site, address: Array, values: Array, active: Active) -> None:
     if f.tally is not None:
         f.tally.global_access(site, address, active)
-    if site.ordered:
-        synchronise(f, site, active)
     addresses = select(address, active, f.shape)
+    if site.ordered:
+        synchronise(f, site, addresses, active)
     for region in global_regions(f, site, addresses, active):
         chosen = values if region.chosen is None else values[region.chosen]
         plain = site.ordered or claim_rows(f, site, region, active)

@@ -12,10 +12,12 @@ from astra_chat.tools.virtual_gpu.flow import (
     Branch,
     Jump,
     Leave,
+    Pause,
     Suspend,
     Switch,
     control_flow,
     local_registers,
+    looks_for_news,
 )
 from astra_chat.tools.virtual_gpu.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.mbarriers import is_poll
@@ -49,7 +51,7 @@ class Table:
     targets: tuple[int, ...]
 
 
-End = Jump | Fork | Table | Barrier | Poll | Leave
+End = Jump | Fork | Table | Barrier | Poll | Pause | Leave
 
 
 @dataclass(frozen=True)
@@ -83,25 +85,30 @@ class Program:
     in_order: bool
     """A block may wait for those before it: they run one after the other, from the first."""
     has_mbarriers: bool
+    together: bool
+    """All blocks run at once: translated for a cooperative launch."""
 
     @property
     def mixes(self) -> list[Mix]:
         return [block.mix for block in self.blocks]
 
 
-_programs: weakref.WeakKeyDictionary[Module, dict[str, Program]] = weakref.WeakKeyDictionary()
+_programs: weakref.WeakKeyDictionary[Module, dict[tuple[str, bool], Program]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
-def translate(module: Module, kernel: str) -> Program:
-    """The program of one kernel; made once a module.
+def translate(module: Module, kernel: str, *, together: bool = False) -> Program:
+    """The program of one kernel; made once a module. together: for cooperative launches.
 
     Raises PtxUnsupported, which names kernel, PTX line and opcode, for anything that the engine
     lacks; KeyError for a kernel that the module does not have.
     """
     known = _programs.setdefault(module, {})
-    if kernel not in known:
-        known[kernel] = _translate(module, module.kernels[kernel])
-    return known[kernel]
+    key = kernel, together
+    if key not in known:
+        known[key] = _translate(module, module.kernels[kernel], together)
+    return known[key]
 
 
 def count(program: Program) -> int:
@@ -120,22 +127,22 @@ class Prepared:
     local_bytes: int
 
 
-def prepare(module: Module, kernel: Kernel) -> Prepared:
+def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
     """Raises PtxUnsupported for clusters and for control flow that is not known beforehand."""
     if "reqnctapercluster" in kernel.directives or "explicitcluster" in kernel.directives:
         raise PtxUnsupported(
             "a cluster launch", kernel=kernel.name, opcode=".reqnctapercluster", line=0
         )
     flat = inline(module, kernel)
-    blocks = control_flow(flat, kernel.name)
+    blocks = control_flow(flat, kernel.name, together=together)
     offsets, shared_bytes = shared_layout(module, kernel)
     local, local_bytes = _local_layout(flat)
     places = _places(module, kernel, offsets) | local
     return Prepared(kernel, blocks, places, shared_bytes, local_bytes)
 
 
-def _translate(module: Module, kernel: Kernel) -> Program:
-    found = prepare(module, kernel)
+def _translate(module: Module, kernel: Kernel, together: bool) -> Program:
+    found = prepare(module, kernel, together=together)
     unit = Unit(kernel.name, local_registers(found.blocks), found.places)
     mixes = instruction_mixes(found.blocks)
     pairs = zip(found.blocks, mixes, strict=True)
@@ -143,8 +150,8 @@ def _translate(module: Module, kernel: Kernel) -> Program:
     return Program(
         kernel, translated, tuple(unit.widths), found.shared_bytes, found.local_bytes,
         _granule(found.blocks), reach_of(found.blocks, {p.name: p.offset for p in kernel.params}),
-        any(_reads_news(i) for b in found.blocks for i in b.body),
-        _has_mbarriers(found.blocks),
+        any(i.family == "ld" and looks_for_news(i) for b in found.blocks for i in b.body),
+        _has_mbarriers(found.blocks), together,
     )  # fmt: skip
 
 
@@ -192,13 +199,6 @@ def _end(unit: Unit, block: BasicBlock) -> End:
             return translate_barrier(Code(unit, instruction), target)
         case end:
             return end
-
-
-def _reads_news(instruction: Instruction) -> bool:
-    """A load that is to see what another block stores meanwhile, as a loop that waits makes it."""
-    spaces = {m.partition("::")[0] for m in instruction.modifiers}
-    ordered = {"volatile", "relaxed", "acquire"}.intersection(instruction.modifiers)
-    return instruction.family == "ld" and bool(ordered) and not spaces & {"shared", "local"}
 
 
 def _has_mbarriers(blocks: Sequence[BasicBlock]) -> bool:

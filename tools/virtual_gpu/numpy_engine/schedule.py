@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.crossings import Crossings, crossings_of, watched
-from astra_chat.tools.virtual_gpu.flow import Jump, Leave
+from astra_chat.tools.virtual_gpu.flow import Jump, Leave, Pause
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena, lane_number, make_arena
@@ -25,6 +25,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import (
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import OrderedRaces
+from astra_chat.tools.virtual_gpu.numpy_engine.pauses import Pauses
 from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, Polls
 from astra_chat.tools.virtual_gpu.numpy_engine.program import Block, Fork, Program, Table
 from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
@@ -71,7 +72,7 @@ def run(
     _keep_freed_memory()
     chosen = blocks_of(launch, blocks)
     threads = padded_threads(launch.block)
-    step = 1 if program.in_order else _batch_blocks(program, threads)
+    step = chosen.size if program.together else _step(program, threads)
     tally = LaunchTally() if counters else None
     room = shared_limit(program, launch)
     if crossings is None:
@@ -107,7 +108,10 @@ def _keep_freed_memory() -> None:
         libc.mallopt(top_pad, _KEPT_BYTES // 8)
 
 
-def _batch_blocks(program: Program, threads: int) -> int:
+def _step(program: Program, threads: int) -> int:
+    """Blocks of a batch."""
+    if program.in_order:
+        return 1
     lanes = BATCH_LANES
     if program.local_bytes:
         lanes = min(lanes, max(_LOCAL_LIMIT_BYTES // program.local_bytes, threads))
@@ -171,11 +175,13 @@ class _Batch:
     def __init__(self, program: Program, frame: Frame, budget: int) -> None:
         self._blocks = program.blocks
         self._frame = frame
-        self._most_steps = budget // max(frame.live.size, _LEAST_LANES)
+        lanes = 0 if program.together else frame.live.size
+        self._most_steps = budget // max(lanes, _LEAST_LANES)
         self._pending: list[Active | None] = [None] * len(program.blocks)
         self._queue: list[int] = []
         self._waiting = WaitingRoom(frame.live)
         self._polls = Polls(frame.live.size)
+        self._pauses = Pauses(frame.live.size)
         self._held: list[tuple[int, Active]] = []
 
     def run(self) -> None:
@@ -187,11 +193,11 @@ class _Batch:
                 active = self._pending[index]
                 assert active is not None
                 self._pending[index] = None
-                if not self._polls.empty:
+                if not (self._polls.empty and self._pauses.empty):
                     active = self._allowed(index, active)
                 if active.count:
                     self._visit(index, active)
-            if self._waiting.empty and self._polls.empty:
+            if self._waiting.empty and self._polls.empty and self._pauses.empty:
                 return
             for target, mask in self._waited():
                 self._send(target, Active(mask, int(np.count_nonzero(mask))))
@@ -201,9 +207,10 @@ class _Batch:
 
     def _allowed(self, index: int, active: Active) -> Active:
         """Those lanes that need not wait for others of their warp; the rest is put aside."""
-        warps = self._polls.held(index)
-        if warps is None:
+        held_by = [h for w in (self._polls, self._pauses) if (h := w.held(index)) is not None]
+        if not held_by:
             return active
+        warps = np.logical_or.reduce(held_by)
         there = np.repeat(warps, WARP_LANES).reshape(active.mask.shape)
         parts = [active.mask & there, active.mask & ~there]
         held, allowed = (Active(mask, int(np.count_nonzero(mask))) for mask in parts)
@@ -216,7 +223,10 @@ class _Batch:
         frame = self._frame
         released = [] if self._polls.empty else self._polls.pass_some(frame)
         if not released and not self._waiting.empty:
-            released = self._waiting.open(frame, others_wait=not self._polls.empty)
+            others_wait = not (self._polls.empty and self._pauses.empty)
+            released = self._waiting.open(frame, others_wait=others_wait)
+        if not released and not self._pauses.empty:
+            return self._pauses.go_on(frame)
         return released or self._polls.fail(frame)
 
     def _visit(self, index: int, active: Active) -> None:
@@ -241,7 +251,10 @@ class _Batch:
             case end:
                 self._wait(end, active)
 
-    def _wait(self, end: Barrier | Poll, active: Active) -> None:
+    def _wait(self, end: Barrier | Poll | Pause, active: Active) -> None:
+        if isinstance(end, Pause):
+            self._pauses.arrive(self._frame, end, active)
+            return
         if isinstance(end, Poll):
             self._polls.arrive(self._frame, end, active)
             return

@@ -42,10 +42,10 @@ class Both:
         self.only_numpy: set[str] = set()
         """Kernels that the C engine refused."""
 
-    def translate(self, module: Module, kernel: str) -> tuple[Any, Any]:
-        reference = numpy_engine.translate(module, kernel)
+    def translate(self, module: Module, kernel: str, *, together: bool = False) -> tuple[Any, Any]:
+        reference = numpy_engine.translate(module, kernel, together=together)
         try:
-            return reference, c_engine.translate(module, kernel)
+            return reference, c_engine.translate(module, kernel, together=together)
         except PtxUnsupported as lack:
             assert "on the C engine" in str(lack)
             self.only_numpy.add(kernel)

@@ -1,0 +1,58 @@
+// Kernels whose blocks wait for each other: cooperative launches. Lines of bugs end in "// BUG".
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+
+extern "C" __global__ void neighbours(int *out, int *room, int n, int rounds) {
+  cg::grid_group grid = cg::this_grid();
+  const int i = grid.thread_rank();
+  for (int r = 0; r < rounds; r++) {
+    room[i] = out[i] + i;
+    grid.sync();
+    out[i] = room[(i + 1) % n] + room[(i + n - 1) % n];
+    grid.sync();
+  }
+}
+
+extern "C" __global__ void forgets_second_sync(int *out, int *room, int n, int rounds) {
+  cg::grid_group grid = cg::this_grid();
+  const int i = grid.thread_rank();
+  for (int r = 0; r < rounds; r++) {
+    room[i] = out[i] + i + r;  // BUG
+    grid.sync();
+    out[i] = room[(i + 1) % n] + room[(i + n - 1) % n];
+  }
+}
+
+extern "C" __global__ void some_leave(int *out, int n) {
+  cg::grid_group grid = cg::this_grid();
+  if (grid.block_rank() == 2) return;
+  out[grid.thread_rank()] = n;
+  grid.sync();  // BUG
+}
+
+extern "C" __global__ void waits_for_last(int *out, volatile int *flag) {
+  __shared__ int seen;
+  if (threadIdx.x == 0) {
+    if (blockIdx.x + 1 == gridDim.x) {
+      *flag = 7;
+      __threadfence();
+    }
+    while (*flag != 7) { }
+    seen = *flag;
+  }
+  __syncthreads();
+  out[blockIdx.x * blockDim.x + threadIdx.x] = seen * threadIdx.x;
+}
+
+extern "C" __global__ void takes_turns(unsigned *lock, unsigned *sum) {
+  if (threadIdx.x % 32 == 0) {
+    while (atomicCAS(lock, 0u, 1u) != 0u) { }
+    __threadfence();
+    *(volatile unsigned *)sum = *(volatile unsigned *)sum * 3 + 1;
+    __threadfence();
+    atomicExch(lock, 0u);
+  }
+  __syncwarp();
+  const unsigned five = __shfl_sync(~0u, 5u, 3);
+  if (threadIdx.x == 33) atomicAdd(sum + 1, five);
+}
