@@ -11,7 +11,7 @@ from astra_chat.agents.policy import STOP_WORDS
 from astra_chat.agents.thread import Position, Thread
 from astra_chat.agents.words import describe, speed, verdict
 from astra_chat.tools.types import Basis, BuildReport, Evaluation
-from astra_chat.transcript.events import Deviation, Ended, EndReason
+from astra_chat.transcript.events import BROKEN_OFF, Deviation, Ended, EndReason
 
 BUILD_OUTCOMES = ("refused", "build_failed")
 
@@ -66,9 +66,9 @@ def ended(
     if best is not None and timed is not None:
         assert found is not None
         said.append(f"best candidate {best}: {speed(timed)}{_confirmed(found[0])}")
-    elif reason in ("interrupted", "waiting", "budget"):
+    elif reason in BROKEN_OFF:
         said.append("no candidate is accepted so far")
-    elif reason not in ("baseline_failed", "error"):
+    elif reason != "baseline_failed":
         said.append("no candidate was faster than the baseline")
     return Ended(
         reason=reason,

@@ -13,13 +13,18 @@ from astra_chat.request import Request, Wishes, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Device
-from astra_chat.transcript.events import Deviation, Origin, Record, Spoken, TurnEvent
+from astra_chat.transcript.events import (
+    BROKEN_OFF,
+    Deviation,
+    Origin,
+    Record,
+    Spoken,
+    TurnEvent,
+)
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import finished, thread
 
 NO_LIMITS = Limits(rounds=10**9)
-BROKEN_OFF = ("interrupted", "waiting", "budget", "error")
-"""Ends after which the chat goes on where it was."""
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from astra_chat.agents import search
 from astra_chat.agents import thread as facts
-from astra_chat.agents.thread import Attempt, Round
+from astra_chat.agents.thread import Attempt, Round, Thread
 from astra_chat.agents.words import describe, verdict
 from astra_chat.tools.types import AnyTime, Basis, Case, Device, Evaluation, Outcome, Timed, Value
 from astra_chat.transcript.events import Deviation, Doubted, Ended, Header, Options, Record, Resumed
@@ -35,6 +36,8 @@ class RoundSummary(Value):
     title: str
     predicted_ratio: float
     """By the plan, over its parent."""
+    parent: str = ""
+    """The candidate that the plan changes; "" for the baseline."""
     attempts: tuple[AttemptSummary, ...]
 
 
@@ -99,7 +102,7 @@ def summarize(records: Sequence[Record]) -> Summary:
         extra_cases=facts.extra_cases(turns),
         baseline=_timing(first) if first else None,
         best=_timing(found[0]) if found else None,
-        rounds=tuple(_round(one) for one in facts.rounds(turns)),
+        rounds=_rounds(turns),
         deviations=tuple(r.event for r in records if isinstance(r.event, Deviation)),
         doubts=tuple(r.event for r in records if isinstance(r.event, Doubted) and r.event.stands),
         spent=spent[-1] if spent else None,
@@ -107,11 +110,21 @@ def summarize(records: Sequence[Record]) -> Summary:
     )
 
 
-def _round(one: Round) -> RoundSummary:
+def _rounds(turns: Thread) -> tuple[RoundSummary, ...]:
+    rounds = facts.rounds(turns)
+    names = [
+        found.candidate if facts.source_of(turns, found.candidate) is not None else ""
+        for found in search.parents(turns, len(rounds))
+    ]
+    return tuple(_round(one, name) for one, name in zip(rounds, names, strict=False))
+
+
+def _round(one: Round, parent: str) -> RoundSummary:
     return RoundSummary(
         number=one.number,
         title=one.plan.title,
         predicted_ratio=one.plan.predicted_ratio,
+        parent=parent,
         attempts=tuple(_attempt(attempt) for attempt in one.attempts),
     )
 

@@ -141,9 +141,9 @@ class View:
         title = Text.assemble(
             (f"Astra run {run}", "bold"),
             f"  task {header.task.name}, baseline {header.options.tier},"
-            f" models {header.options.models}",
+            f" models {header.options.models}, strategy {header.options.strategy}",
         )
-        self._out.print(title)
+        self._wrapped(title)
         versions = ", ".join(f"{name} {version}" for name, version in header.versions.items())
         self._wrapped(Text(f"on {header.device.name}; {versions}", "dim"))
         if (origin := header.origin) is not None:
@@ -181,7 +181,7 @@ class View:
             case TestSuite() | CaseScores() as tests:
                 return suite_lines(tests)
             case Plan() as plan:
-                return _plan_lines(plan)
+                return _plan_lines(plan, self._goes_on_from())
             case Kernel() as kernel:
                 return self._kernel_lines(kernel, said.speaker)
             case BuildReport() as report:
@@ -228,6 +228,15 @@ class View:
             return source, name
         source = next((t for t in self._texts.values() if candidate_id(t) == name), "")
         return source, "the baseline"
+
+    def _goes_on_from(self) -> str:
+        """What the next plan changes."""
+        found = search.parent(self._thread)
+        if found is None or facts.source_of(self._thread, found.candidate) is None:
+            return "the baseline"
+        best = facts.best(self._thread)
+        so_far = best is not None and best[0].candidate == found.candidate
+        return f"{found.candidate}{', the best so far' if so_far else ''}"
 
     def _evaluation_lines(self, evaluation: Evaluation) -> list[Text]:
         outcome = evaluation.outcome
@@ -306,13 +315,13 @@ def changes(before: str, after: str) -> list[str]:
     return [f"{line[0]} {line[1:].strip()}" for line in body if line[1:].strip()]
 
 
-def _plan_lines(plan: Plan) -> list[Text]:
+def _plan_lines(plan: Plan, parent: str) -> list[Text]:
     moves = "" if plan.moves == "unsaid" else f" {plan.moves}"
     return [
         Text(plan.title, "bold"),
         Text(plan.change),
         Text(f"why: {plan.why}"),
-        Text(f"where: {plan.anchor}", "dim"),
+        Text(f"where: {plan.anchor} (in {parent})", "dim"),
         Text(
             f"predicts {ratio_text(plan.predicted_ratio)} over its parent, by {plan.metric}{moves}",
             "dim",

@@ -20,6 +20,7 @@ from astra_chat.report.sources import Change, changes
 from astra_chat.summary import Summary, summarize
 from astra_chat.table import where
 from astra_chat.tools.judge import TIER_FILES
+from astra_chat.transcript.events import BROKEN_OFF
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.spending import Spent
 from astra_chat.transcript.turns import texts, thread
@@ -33,6 +34,9 @@ class Run:
     summary: Summary
     basis: str
     """ "measured on ..." or "estimated for ..."."""
+    measured: bool
+    over: bool
+    """Ended for good: nothing is left to be gone on with."""
     plot: Plot | None
     best: dict[int, str]
     """Best ratio over the baseline at the end of each round, with its interval."""
@@ -42,6 +46,12 @@ class Run:
     words: str
     changes: list[Change]
     provenance: str
+
+    @staticmethod
+    def in_short(words: str) -> str:
+        """Of an outcome, whose further lines stand among the turns."""
+        first, _, rest = words.partition("\n")
+        return f"{first} {rest.splitlines()[0].strip()}" if first.endswith(":") and rest else first
 
 
 def report(transcripts: Sequence[Transcript]) -> str:
@@ -68,11 +78,13 @@ def _run(transcript: Transcript) -> Run:
     view = View(console(out))
     for record in transcript.records:
         view.show(record)
-    found = course(turns)
+    found, summary = course(turns), summarize(transcript.records)
     baseline = texts(transcript.records)[header.task.files[TIER_FILES[header.options.tier]]]
     return Run(
-        summary=summarize(transcript.records),
+        summary=summary,
         basis=where("measured" if header.device.kind == "cuda" else "estimated", header),
+        over=summary.ended is not None and summary.ended.reason not in BROKEN_OFF,
+        measured=header.device.kind == "cuda",
         plot=plot(found),
         best={point.round: point.words for point in found.best},
         found={

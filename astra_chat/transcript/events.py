@@ -17,6 +17,8 @@ VERSION = 1
 """Of the format. A reader refuses another."""
 
 EndReason: TypeAlias = StopReason | Literal["interrupted", "waiting", "budget", "error"]
+BROKEN_OFF: tuple[EndReason, ...] = ("interrupted", "waiting", "budget", "error")
+"""Ends after which the chat goes on where it was."""
 
 
 class TaskRecord(Value):

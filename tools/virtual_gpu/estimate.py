@@ -296,6 +296,8 @@ def _why(
     us = f"{terms[limiter]:.2f} us"
     instructions = sum(c.warp_instructions.values()) * shape.scale
     turns = f", in {shape.turns:.3g} turns" if shape.turns > 1 else ""
+    rounds = c.dependent_load_rounds
+    waits = {0: "no load", 1: "a load"}.get(rounds, f"{rounds} loads one after the other")
     loads, stores = max(1, c.global_load_requests), max(1, c.global_store_requests)
     words = {
         "dram": f"{(moved.l2_misses + moved.dram_stores) * 32e-6:.2f} MB"
@@ -311,7 +313,7 @@ def _why(
         f" shared-memory request (1 is free of conflicts) take {us}",
         "tensor": f"{c.tensor_tenths / 10 * shape.scale:.3g} products m16n8k16 on tensor cores take"
         f" {us}",
-        "latency": f"a warp waits for {c.dependent_load_rounds} loads one after the other and runs"
+        "latency": f"a warp waits for {waits} and runs"
         f" {c.critical_path_instructions} instructions{turns}: {us}",
         "atomics": f"{c.atomic_hottest_turns * shape.scale:.3g} turns of atomics on one region"
         f" of L2 wait for each other: {us}",

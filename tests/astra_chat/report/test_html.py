@@ -6,13 +6,27 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+from astra_chat.agents.payloads import Approval, Kernel
+from astra_chat.agents.thread import Turn
 from astra_chat.report.html import report
 from astra_chat.tools.types import candidate_id
-from astra_chat.transcript.events import Event, Repaired
+from astra_chat.transcript.events import Deviation, Doubted, Event, Repaired
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import Asked, Tokens
 from astra_chat.transcript.writer import Writer
-from tests.chat_samples import VECTOR, write_transcript
+from tests.chat_samples import (
+    BROKEN,
+    VECTOR,
+    WRONG,
+    WRONG_OUTCOME,
+    analysis,
+    asking_turns,
+    build,
+    evaluation,
+    plan,
+    timed,
+    write_transcript,
+)
 
 ROOT = Path(__file__).parents[3]
 EVIL = "<script>alert(1)</script>\u202e"
@@ -30,7 +44,8 @@ class Checker(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         names = {name for name, _ in attrs}
-        assert tag != "script" and not names & {"src", "href", "onload", "onclick", "action"}
+        assert tag != "script" and not names & {"src", "onload", "onclick", "action"}
+        assert all(str(value).startswith("#") for name, value in attrs if name == "href")
         self.seen.append(tag)
         if tag not in VOID:
             self.open.append(tag)
@@ -80,6 +95,50 @@ def test_the_plot_and_the_table_say_the_same(tmp_path: Path) -> None:
     words = "1.90x (1.71 to 2.09)"
     assert f"<title>best after round 1, {candidate_id(VECTOR)}: {words}</title>" in page
     assert f"<td>{words}</td>" in page
+
+
+def test_what_a_reader_of_several_runs_wants_to_know(tmp_path: Path) -> None:
+    """Strategy, models, what each plan changes, why attempts failed, doubts and deviations."""
+    kernel = Kernel(words="", source=VECTOR)
+    broken, wrong = Kernel(words="", source=BROKEN), Kernel(words="", source=WRONG)
+    turns = [
+        *asking_turns(),
+        *(Turn("planner", plan()), Turn("coder", kernel), Turn("executor", build(VECTOR))),
+        Turn("human", Approval(candidate=kernel.candidate, decision="approve_all")),
+        *(Turn("executor", evaluation(VECTOR, timed(1.9))), Turn("profiler", analysis())),
+        *(Turn("planner", plan()), Turn("coder", broken), Turn("executor", build(BROKEN))),
+        *(Turn("fixer", wrong), Turn("executor", build(WRONG))),
+        Turn("executor", evaluation(WRONG, WRONG_OUTCOME)),
+    ]
+    transcript = read(write_transcript(tmp_path / "t.jsonl", turns))
+    whole = Writer(tmp_path / "whole.jsonl", "run-1")
+    whole.append(*(record.event for record in transcript.records[:-1]))
+    whole.append(
+        Doubted(speaker="planner", reason="no such line", stands=True),
+        Deviation(candidate="abc", expected="tie", found="accepted"),
+    )
+    whole.close()
+    page = report([read(tmp_path / "whole.jsonl")])
+    cells = re.sub(r"\s+", " ", page)
+    assert "<td>best</td>" in page and "scripted</td>" in page
+    assert f"<td>{kernel.candidate}</td> <td>1.50x</td>" in cells, "what the second plan changes"
+    assert "does not build: line 5: error: identifier &#34;inn&#34; is undefined</span>" in page and "wrong on 4x64 float32" in page
+    assert "<li>planner: no such line</li>" in page
+    assert "<li>abc: expected tie, found accepted</li>" in page
+    assert "warm us" not in page, "an estimate has no such column"
+    elements(page)
+
+
+def test_what_the_human_did_not_want_is_said(tmp_path: Path) -> None:
+    kernel = Kernel(words="", source=VECTOR)
+    no = Approval(candidate=kernel.candidate, decision="reject", reason="too <b>bold")
+    turns = [
+        *asking_turns(), Turn("planner", plan()), Turn("coder", kernel),
+        Turn("executor", build(VECTOR)), Turn("human", no),
+    ]  # fmt: skip
+    page = report([read(write_transcript(tmp_path / "t.jsonl", turns))])
+    assert "rejected by the human: too &lt;b&gt;bold</span>" in page
+    elements(page)
 
 
 def test_a_killed_run_without_a_round(tmp_path: Path) -> None:
