@@ -1,4 +1,5 @@
-"""Device functions inlined into a kernel: the engines see one body and no calls.
+"""Device functions inlined into a kernel: the engines see one body and no calls. Recursive ones
+stand behind the body once (recursion.py).
 
 What travels through a call's .param slots lies in local memory, so a structure may be read at
 another width than it was written.
@@ -11,6 +12,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from astra_chat.tools.virtual_gpu.function_pointers import candidates, choice, with_addresses
+from astra_chat.tools.virtual_gpu.recursion import (
+    ROOM,
+    STACK,
+    STACK_BYTES,
+    TOP,
+    Call,
+    Frame,
+    allocation,
+    beginning,
+    frame_of,
+    on_frame,
+    one,
+    recursive,
+)
 from astra_chat.tools.virtual_gpu.syntax import (
     Function,
     Group,
@@ -46,8 +61,24 @@ class FlatKernel:
 
 
 def inline(module: Module, kernel: Kernel) -> FlatKernel:
-    """Raises PtxUnsupported for recursion and external functions."""
+    """Raises PtxUnsupported for external functions, and recursion through pointers."""
     return _Inliner(module, kernel).run()
+
+
+@dataclass
+class _Outlined:
+    """A recursive function, as it stands behind the kernel's body."""
+
+    function: Function
+    names: dict[str, str]
+    body: list[Statement]
+    frame: Frame
+    entry: str
+    returns: str
+    """The table of the labels behind its calls."""
+
+
+_ALLOCATIONS = ("alloca", "stacksave", "stackrestore")
 
 
 class _Inliner:
@@ -55,15 +86,97 @@ class _Inliner:
         self._module, self._kernel = module, kernel
         self._flat = FlatKernel([], dict(kernel.variables), dict(kernel.targets))
         self._copies = 0
+        self._recursive = recursive(module)
+        self._outlined: dict[str, _Outlined] = {}
+        self._inside: _Outlined | None = None
+        self._needs_room = False
 
     def run(self) -> FlatKernel:
         self._expand(self._kernel.body, (self._kernel.name,))
+        done: set[str] = set()
+        while rest := [name for name in self._outlined if name not in done]:
+            self._add_outlined(self._outlined[rest[0]])
+            done.add(rest[0])
+        first = next((s for s in self._flat.body if isinstance(s, Instruction)), None)
+        if first is not None and (done or self._needs_room):
+            start = beginning(first, bool(done), self._needs_room or bool(done))
+            self._flat.body[:0] = start
+            for name in (ROOM, STACK)[: 1 + bool(done)]:
+                self._flat.variables[name] = Variable(name, "local", STACK_BYTES, 16)
         return self._flat
+
+    def _add_outlined(self, outlined: _Outlined) -> None:
+        """Behind what is there; `ret` of what is there must not run into it."""
+        begin = len(self._flat.body)
+        self._inside = outlined
+        self._expand(outlined.body, (self._kernel.name,))
+        body = self._flat.body[begin:]
+        last = next((s for s in reversed(body) if isinstance(s, Instruction)), None)
+        assert last is not None
+        try:
+            moved = list(on_frame(body, outlined.frame, outlined.returns))
+        except ValueError as found:
+            raise self._refuse(found.args[0], "this address in a recursive function") from None
+        self._flat.body[begin:] = [one(last, "exit"), Label(outlined.entry), *moved]
+
+    def _outline(self, callee: str, call: Instruction) -> _Outlined:
+        if callee not in self._outlined:
+            function = self._module.functions[callee]
+            self._copies += 1
+            names = self._fresh_names(function)
+            names |= {
+                p.name: f"{p.name}${self._copies}" for p in (*function.returns, *function.params)
+            }
+            body = _renamed(function, call, names, f"${self._copies}", None)
+            self._declare(function, names)
+            frame = frame_of(function, body, names)
+            self._outlined[callee] = _Outlined(
+                function, names, body, frame, f"$entry${callee}", f"$returns${callee}"
+            )
+            self._flat.targets[f"$returns${callee}"] = ()
+        return self._outlined[callee]
+
+    def _call_recursive(
+        self, call: Instruction, callee: str, results: Group, arguments: Group
+    ) -> None:
+        to = self._outline(callee, call)
+        formal = (*to.function.returns, *to.function.params)
+        self._bind(call, formal, (*results.items, *arguments.items))
+        places = self._flat.targets[to.returns]
+        back = f"$back${callee}${len(places)}"
+        self._flat.targets[to.returns] = (*places, back)
+        inside = self._inside
+        saves = inside is not None and (
+            self._recursive[inside.function.name] == self._recursive[callee]
+        )
+        made = Call(
+            call, to.function, to.frame, to.names, results.items, arguments.items,
+            inside.frame if inside else None, saves,
+        )  # fmt: skip
+        self._flat.body.extend(made.text(to.entry, len(places), back))
+
+    def _declare(self, function: Function, symbols: dict[str, str]) -> None:
+        """A copy's variables and tables, under their new names."""
+        self._flat.variables.update(
+            {
+                symbols[n]: dataclasses.replace(v, name=symbols[n])
+                for n, v in function.variables.items()
+            }
+        )
+        self._flat.targets.update(
+            {
+                symbols[n]: tuple(symbols[t] for t in targets)
+                for n, targets in function.targets.items()
+            }
+        )
 
     def _expand(self, body: list[Statement], stack: tuple[str, ...]) -> None:
         for statement in body:
             if isinstance(statement, Instruction) and statement.family == "call":
                 self._call(statement, stack)
+            elif isinstance(statement, Instruction) and statement.family in _ALLOCATIONS:
+                self._needs_room = True
+                self._flat.body.extend(allocation(statement))
             elif isinstance(statement, Instruction):
                 self._flat.body.extend(scalars(with_addresses(self._module, statement)))
             else:
@@ -85,30 +198,30 @@ class _Inliner:
         function = self._module.functions.get(callee)
         if function is None or not function.defined:
             raise self._refuse(call, f"a call of the external function {callee}")
-        if callee in stack:
-            raise self._refuse(call, f"recursion ({callee})")
         if call.guard is not None:
             raise self._refuse(call, "a guarded call")
+        if callee in self._recursive:
+            self._call_recursive(call, callee, results, arguments)
+            return
+        if callee in stack:
+            raise self._refuse(call, f"recursion through a pointer ({callee})")
         self._copies += 1
         after = f"$after${self._copies}"
         formal = (*function.returns, *function.params)
         actual = (*results.items, *arguments.items)
         symbols = self._bind(call, formal, actual) | self._fresh_names(function)
         copy = _renamed(function, call, symbols, f"${self._copies}", after)
-        self._flat.variables.update(
-            {
-                symbols[n]: dataclasses.replace(v, name=symbols[n])
-                for n, v in function.variables.items()
-            }
+        self._declare(function, symbols)
+        saved = Register(f"$top${self._copies}", "b64")
+        allocates = any(
+            isinstance(s, Instruction) and s.family in _ALLOCATIONS for s in function.body
         )
-        self._flat.targets.update(
-            {
-                symbols[n]: tuple(symbols[t] for t in targets)
-                for n, targets in function.targets.items()
-            }
-        )
+        if allocates:
+            self._flat.body.append(one(call, "mov.b64", saved, TOP))
         self._expand(copy, (*stack, callee))
         self._flat.body.append(Label(after))
+        if allocates:
+            self._flat.body.append(one(call, "mov.b64", TOP, saved))
 
     def _indirect_call(self, call: Instruction, pointer: Register, stack: tuple[str, ...]) -> None:
         found = candidates(self._module, call, self._flat.variables)
@@ -150,9 +263,10 @@ class _Inliner:
 
 
 def _renamed(
-    function: Function, call: Instruction, symbols: dict[str, str], suffix: str, after: str
+    function: Function, call: Instruction, symbols: dict[str, str], suffix: str, after: str | None
 ) -> list[Statement]:
-    """A copy of the body; `ret` jumps behind it. What is no line of a .cu gets the call's."""
+    """A copy of the body; `ret` jumps to `after`, or stays. What is no line of a .cu gets the
+    call's."""
     registers: dict[str, Register] = {}
     body: list[Statement] = []
     for statement in function.body:
@@ -165,7 +279,7 @@ def _renamed(
         guard = statement.guard
         if guard is not None:
             guard = Guard(registers[guard.register.name], guard.negated)
-        if statement.family == "ret":
+        if statement.family == "ret" and after is not None:
             operands: tuple[Operand, ...] = (Symbol(after),)
             statement = dataclasses.replace(statement, opcode="bra")
         else:

@@ -27,6 +27,12 @@ def weak_topological_order(successors: Graph, entry: int = 0) -> list[int]:
     return order
 
 
+def components(successors: Graph) -> list[list[int]]:
+    """The strongly connected parts of a graph, in topological order."""
+    vertices = range(len(successors))
+    return _Components(set(vertices), successors).found_from(vertices)
+
+
 class _Components:
     """Strongly connected components of a part of a graph (R. Tarjan, "Depth-first search and
     linear graph algorithms", 1972), without recursion."""

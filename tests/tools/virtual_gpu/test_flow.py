@@ -115,7 +115,6 @@ def test_lines_of_headers_become_the_line_of_the_call() -> None:
     ("call", "before", "what"),
     [
         ("call.uni g;", ".extern .func g();", "external function g"),
-        ("call.uni g;", ".func g()\n{ call.uni g; ret; }", "recursion"),
         ("{ .reg .b64 %rd<2>; P: .callprototype ()_ (); call %rd1, P; }", "", "indirect"),
         ("call.uni (%r1), f, (%r2);", FUNCTION, "registers"),
         ("@%p1 call.uni g;", ".func g()\n{ ret; }", "guarded"),

@@ -159,3 +159,18 @@ def test_a_cooperative_launch(engine: str, capfd: pytest.CaptureFixture[str]) ->
         "last: cudaErrorCooperativeLaunchTooLarge\n"
     )
     assert (done.exit_code, done.faults, len(done.launches)) == (0, (), 2)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_recursion_and_alloca(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("recursion", engine=engine)
+    assert capfd.readouterr().out == "fib 0\ntree 0\nparity 0\nsort 0\nrooms 0\n"
+    assert (done.exit_code, done.faults, done.refused) == (0, (), "")
+
+
+def test_too_deep_a_recursion_is_told_by_its_line(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("recursion", "deep")
+    source = (PROGRAMS / "recursion.cu").read_text().splitlines()
+    (line,) = (n for n, text in enumerate(source, 1) if "int down(int n)" in text)
+    assert "deep: cudaErrorIllegalAddress" in capfd.readouterr().out
+    assert f"recursion.cu:{line}" in done.faults[0] and "local offset" in done.faults[0]
