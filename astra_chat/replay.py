@@ -42,12 +42,12 @@ def show_prompts(transcript: Transcript, turn: int | None, as_json: bool) -> Non
 
 def incompleteness(transcript: Transcript) -> str | None:
     """What a transcript lacks at its end, in one line; None if nothing."""
+    way = f"go on with: astra-chat run --resume {transcript.path}"
     if transcript.torn:
-        return f"{transcript.path}: the last line was cut off and is left out"
+        return f"{transcript.path}: the last line was cut off and is left out; {way}"
     if transcript.ended is not None:
         return None
     turns = thread(transcript.records)
-    way = f"go on with: astra-chat run --resume {transcript.path}"
     if turns and turns[-1].speaker == "human":
         return f"{transcript.path}: decided; {way}"
     return (

@@ -13,6 +13,17 @@ def asked_words(event: Asked, so_far: Tokens, budget: Budget) -> str:
     return f"{event.role} asked {event.model}: {tokens_words(event.tokens)}; so far {total}{money}"
 
 
+def judged_words(evaluations: int, gpu_s: float, wall_s: float, budget: Budget) -> str:
+    """What evaluations have spent beside what they may; "" where nothing of it is limited."""
+    limits = (
+        (evaluations, budget.evaluations, "evaluations"),
+        (gpu_s, budget.gpu_s, "s on the GPU"),
+        (wall_s, budget.wall_s, "s in all"),
+    )
+    parts = [f"{spent:,.0f} of {most:,g} {name}" for spent, most, name in limits if most]
+    return f"spent so far: {', '.join(parts)}" if parts else ""
+
+
 def tokens_words(tokens: Tokens) -> str:
     """ "3,100 tokens in (2,048 cached), 800 out (512 thought), $0.0042"."""
     cached = f" ({tokens.cached:,} cached)" if tokens.cached else ""
@@ -29,12 +40,12 @@ def ledger_lines(spent: Spent, seconds: float) -> list[str]:
     lines = []
     if spent.roles:
         answers = sum(role.answers for role in spent.roles)
-        lines.append(f"models: {answers} answers, {tokens_words(spent.tokens)}")
+        lines.append(f"models: {_counted(answers, 'answer')}, {tokens_words(spent.tokens)}")
         lines += map(_role_words, spent.roles)
     steps = ", ".join(f"{step.step} {step.seconds:.1f} s" for step in spent.steps)
     if steps:
         gpu = f"; {spent.gpu_s:.1f} s on the GPU" if spent.gpu_s else ""
-        lines.append(f"judge: {spent.evaluations} evaluations, {steps}{gpu}")
+        lines.append(f"judge: {_counted(spent.evaluations, 'evaluation')}, {steps}{gpu}")
     if spent.rejected:
         reasons = ", ".join(f"{one.times} {one.reason}" for one in spent.rejected)
         lines.append(f"not taken: {reasons}")
@@ -44,11 +55,15 @@ def ledger_lines(spent: Spent, seconds: float) -> list[str]:
 
 
 def _role_words(spent: RoleSpent) -> str:
-    words = f"  {spent.role}: {spent.answers} answers, {tokens_words(spent.tokens)}"
+    words = f"  {spent.role}: {_counted(spent.answers, 'answer')}, {tokens_words(spent.tokens)}"
     if not spent.unusable:
         return words
     bad = spent.unusable_tokens
     return f"{words}; {spent.unusable} of them unusable ({bad.total:,} tokens, {_usd(bad.usd)})"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _usd(usd: float | None) -> str:

@@ -39,7 +39,8 @@ def run(
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_notice: Callable[[str], None] = lambda _: None,
 ) -> RunResult:
-    """Run a chat about a shipped task or a task folder, as `astra-chat run` does.
+    """Run a chat about a shipped task or a task folder, as `astra-chat run` does; each argument is
+    its option of that name, None what is not given.
 
     `resume` goes on with a run's transcript; `branch`, or either with `after_round`, goes on from
     it in a transcript of its own. Then `task` may be left away, and what is None is as it was.
@@ -48,6 +49,7 @@ def run(
     cannot isolate them. `strategy`: what plans go on from (agents/strategy.py); `stop_at`: percent
     of the physical limit that is enough; `patience`: rounds in a row without a gain to bear;
     `mutants`: seeded bugs that score the tester's cases, 0 for none.
+    `on_record` gets each record of the transcript once it is on the disk.
     Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
     An interrupted run returns: its summary says so.
     """

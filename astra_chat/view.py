@@ -32,7 +32,8 @@ from astra_chat.agents.words import (
     resources_in_words,
 )
 from astra_chat.budget import Budget, parse_budget
-from astra_chat.spending_view import asked_words, ledger_lines
+from astra_chat.ledger import gpu_seconds
+from astra_chat.spending_view import asked_words, judged_words, ledger_lines
 from astra_chat.suite_view import suite_lines
 from astra_chat.table import table
 from astra_chat.tools.mutation.scores import CaseScores
@@ -81,6 +82,7 @@ class View:
         self._thread: list[Turn] = []
         self._texts: dict[str, str] = {}
         self._tokens, self._budget = Tokens(), Budget()
+        self._evaluations, self._gpu_s = 0, 0.0
         self._ledger: list[str] = []
         self._ended: Ended | None = None
 
@@ -99,6 +101,8 @@ class View:
                 if not self._quiet:
                     self._show_turn(record, said)
                 self._thread.append(said)
+                if isinstance(event, Judged):
+                    self._show_spent(event.evaluation, record.t)
             case Ended() if self._quiet:
                 self._ended = event
             case Ended():
@@ -162,6 +166,12 @@ class View:
         )
         for line in self._lines(said):
             self._wrapped(line, INDENT)
+
+    def _show_spent(self, evaluation: Evaluation, seconds: float) -> None:
+        self._evaluations += 1
+        self._gpu_s += gpu_seconds(evaluation)
+        if words := judged_words(self._evaluations, self._gpu_s, seconds, self._budget):
+            self._line(words, "dim")
 
     def _who_chose(self, said: Turn) -> str:
         decision, self._decision = self._decision, None

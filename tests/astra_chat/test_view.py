@@ -18,6 +18,7 @@ from astra_chat.transcript.events import (
     Deviation,
     Doubted,
     Event,
+    Header,
     Record,
     Repaired,
 )
@@ -160,6 +161,17 @@ def test_the_prediction_is_over_the_plans_parent(show: Callable[[list[Turn]], st
         Turn("executor", evaluation(SCALAR + "\n", timed(3.0))),
     ]
     assert "over its parent, estimated 1.50x" in show(turns).replace("\n     ", " ")
+
+
+def test_a_budget_of_evaluations_is_shown_as_it_goes(tmp_path: Path) -> None:
+    records = list(read(write_transcript(tmp_path / "t.jsonl")).records)
+    head = records[0].event
+    assert isinstance(head, Header)
+    options = head.options.model_copy(update={"budget": "evaluations=7"})
+    limited = head.model_copy(update={"options": options})
+    records[0] = records[0].model_copy(update={"event": limited})
+    text = shown(records)
+    assert "spent so far: 1 of 7 evaluations" in text and "2 of 7 evaluations" in text
 
 
 def test_quiet_shows_the_end_only(tmp_path: Path) -> None:

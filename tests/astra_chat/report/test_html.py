@@ -122,7 +122,10 @@ def test_what_a_reader_of_several_runs_wants_to_know(tmp_path: Path) -> None:
     cells = re.sub(r"\s+", " ", page)
     assert "<td>best</td>" in page and "scripted</td>" in page
     assert f"<td>{kernel.candidate}</td> <td>1.50x</td>" in cells, "what the second plan changes"
-    assert "does not build: line 5: error: identifier &#34;inn&#34; is undefined</span>" in page and "wrong on 4x64 float32" in page
+    assert (
+        "does not build: line 5: error: identifier &#34;inn&#34; is undefined</span>" in page
+        and "wrong on 4x64 float32" in page
+    )
     assert "<li>planner: no such line</li>" in page
     assert "<li>abc: expected tie, found accepted</li>" in page
     assert "warm us" not in page, "an estimate has no such column"
