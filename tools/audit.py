@@ -14,7 +14,8 @@ from typing import Literal
 from astra_chat.tools import device_code, elf, policy
 from astra_chat.tools.build import Build
 from astra_chat.tools.elf import Elf, Symbol
-from astra_chat.tools.guard import guard_expanded
+from astra_chat.tools.expanded import EXPANDED_BYTES
+from astra_chat.tools.guard import guard_expanded, in_short
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import Finding
 
@@ -35,9 +36,11 @@ C_LIBRARY = frozenset(
 """nvcc itself calls exit, in the host's stand-ins for device functions; the guard refuses it."""
 CPP_LIBRARY = re.compile(
     r"_ZSt\d+__throw_\w+|_ZN?K?St\w*(array|tuple|exception|logic_error|runtime_error)\w*|_ZSt9terminatev"
-    r"|_ZTVN10__cxxabiv1\w+|_Zn[wa]m|_Zd[la]Pvm?"
+    r"|_ZTVN10__cxxabiv1\w+"
 )
-"""Throwing helpers, type information, new and delete: what the standard's templates pull in."""
+"""Throwing helpers and type information: what the standard's templates pull in."""
+ALLOCATION = re.compile(r"_Zn[wa]\w+|_Zd[la]Pv\w*")
+"""Operators new and delete."""
 MATHS = re.compile(
     r"(exp2?|expm1|log2?|log10|log1p|sqrt|rsqrt|pow|sin|cos|tan|tanh|erf|fabs|floor|ceil|round|trunc"
     r"|fmod|fmin|fmax|ldexp|frexp|lround|lrint|rint|nearbyint|fma|cbrt|hypot)[fl]?l?"
@@ -60,6 +63,8 @@ SYSTEM_CALLS = (b"\x0f\x05", b"\x0f\x34", b"\xcd\x80")
 """syscall, sysenter, int 0x80."""
 PTX_BYTES = 2**24
 """A kernel that unrolls to more is nobody's."""
+MOST_SAID = 100
+"""Each is looked up in the source."""
 _LITERAL, _LENGTH = re.compile(r"L[a-z]n?\d+E"), re.compile(r"\d+")
 """In a mangled name: a number that is a template's argument, and the length of an identifier."""
 STATE = "it keeps state from one call to the next: every call must start from its arguments alone"
@@ -85,11 +90,17 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
         *_device_code(ptx, task, source),
     ]
     findings = [
-        Finding(line=_line(source, name), what=f"{plain(name)}: {why}") for name, why in said
+        Finding(line=_line(source, name), what=f"{plain(name)}: {why}")
+        for name, why in said[:MOST_SAID]
     ]
     for side in SIDES:
-        findings += guard_expanded(build.expanded(side), host=side == "host")
-    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.line))
+        text = build.expanded(side)
+        if len(text) > EXPANDED_BYTES:
+            what = f"its macros expand to more than {EXPANDED_BYTES:,} characters for the {side}"
+            findings.append(Finding(line=1, what=what))
+        else:
+            findings += guard_expanded(text, host=side == "host")
+    return in_short(findings)
 
 
 Said = Iterator[tuple[str, str]]
@@ -103,6 +114,8 @@ def _imports(host: Elf) -> Said:
         plain = re.sub(r"(_v\d+|_ptsz|_ptds)+$", "", name)
         if not policy.CUDA_CALLS.fullmatch(plain):
             why = policy.refusal(plain, called=True) or "a launcher has no use for it"
+            if ALLOCATION.fullmatch(name):
+                why = "a launcher allocates nothing, and freed memory keeps what was written there"
             yield name, f"links to it: {why}"
 
 

@@ -27,6 +27,7 @@ from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha
 BUILD_TIMEOUT_S = 180.0
 BUILD_MEMORY_BYTES = 12 * 2**30
 BUILD_FILE_BYTES = 2**30
+LOG_BYTES = 2**22
 LOG_LINES = 40
 LOG_COLUMNS = 300
 KEPT = (
@@ -173,7 +174,7 @@ def _build_missing(
             failures[final] = TimedOut(step="build", limit_s=BUILD_TIMEOUT_S)
         else:
             log = entry / "nvcc.log"
-            text = log.read_text(errors="replace") if log.is_file() else done.output
+            text = _log(log) if log.is_file() else done.output
             failures[final] = BuildFailed(log=readable_log(text, source))
     return failures
 
@@ -206,8 +207,14 @@ def _publish(entry: Path, final: Path) -> None:
 
 
 def _read(folder: Path, cached: bool, seconds: float) -> Build:
-    resources = parse_ptxas((folder / "nvcc.log").read_text(errors="replace"))
+    resources = parse_ptxas(_log(folder / "nvcc.log"))
     return Build(folder, resources, cached, seconds)
+
+
+def _log(path: Path) -> str:
+    """Its first LOG_BYTES: a template's name alone can fill a disk."""
+    with path.open("rb") as file:
+        return file.read(LOG_BYTES).decode(errors="replace")
 
 
 def readable_log(log: str, source: str) -> str:

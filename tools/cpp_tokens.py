@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -58,6 +58,38 @@ _FORBIDDEN_TEXT = (
         "a character that turns the direction of writing: a reader would see other code",
     ),
 )
+
+
+class Code(list[Token]):
+    """Tokens of a whole text; which brackets belong together is found once."""
+
+    def __init__(self, found: Iterable[Token]) -> None:
+        super().__init__(found)
+        self._closing: dict[int, int] = {}
+        self._opening: dict[int, int] = {}
+        self._heads: list[int] = []
+        head, open_ones = 0, list[int]()
+        for index, token in enumerate(self):
+            self._heads.append(head)
+            if token.text in (";", "{", "}"):
+                head = index + 1
+            if token.kind == "punct" and token.text in ("(", "[", "{"):
+                open_ones.append(index)
+            elif token.kind == "punct" and token.text in (")", "]", "}") and open_ones:
+                start = open_ones.pop()
+                self._closing[start], self._opening[index] = index, start
+
+    def closing(self, start: int) -> int:
+        """Index of the bracket that closes the one at `start`; the end if none does."""
+        return self._closing.get(start, len(self))
+
+    def opening(self, end: int) -> int:
+        """Index of the bracket that the one at `end` closes; 0 if it closes none."""
+        return self._opening.get(end, 0)
+
+    def head(self, index: int) -> int:
+        """Where the statement begins that `index` stands in."""
+        return self._heads[index]
 
 
 def tokens(source: str) -> Iterator[Token]:

@@ -40,6 +40,10 @@ TF32 = re.compile(r"\b(?P<opcode>\w[\w.:]*\.tf32[\w.:]*)")
 CLOCK = re.compile(r"(?P<opcode>%clock(?:64|_hi)?)\b")
 TIMER = re.compile(r"(?P<opcode>%globaltimer(?:_lo|_hi)?)\b")
 LAUNCH_NUMBER = re.compile(r"(?P<opcode>%(?:gridid|current_graph_exec|pm\d+(?:_64)?))\b")
+_HINTED = re.compile(r"^[\w.:]*\.L2::cache_hint\b")
+HARMLESS_PRIORITIES, FRACTION_BITS = (0x10, 0x12, 0x16), 0xF << 52
+"""Highest byte of a policy that is evict_normal or evict_first, and where its fraction stands: what
+nvcc makes of cuda::access_property, and what CUTLASS writes. 0x14 would be evict_last."""
 KEPT_IN_L2 = re.compile(r"\b(?P<opcode>\w[\w.:]*evict_last[\w.:]*)")
 
 
@@ -84,8 +88,50 @@ def tf32(ptx: str) -> str | None:
 
 
 def kept_in_l2(ptx: str) -> str | None:
-    """An instruction that asks the L2 cache to keep lines for later, so for the next call too."""
-    return _first(KEPT_IN_L2, ptx)
+    """An instruction that asks the L2 cache to keep lines for later, so for the next call too.
+
+    By name, or by a policy that is none of createpolicy's and none of the numbers that are known to
+    keep nothing: a policy is a number, and who writes it himself need not name what it asks for.
+    """
+    return _first(KEPT_IN_L2, ptx) or next(
+        filter(None, map(_odd_policy, _bodies(_guarded(ptx)))), None
+    )
+
+
+def _odd_policy(body: list[Statement]) -> str | None:
+    """An instruction of this function whose cache policy comes from elsewhere."""
+    sources: dict[str, list[str]] = {}
+    for _, text in body:
+        if not text.startswith("."):
+            first, _ = _first_operand(text)
+            for name in _NAME.findall(first):
+                sources.setdefault(name, []).append(text)
+    known: dict[str, bool] = {}
+    for _, text in body:
+        if _HINTED.search(text) and not _policy_known(text.split(",")[-1].strip(), sources, known):
+            return text.split()[0]
+    return None
+
+
+def _policy_known(word: str, sources: Mapping[str, list[str]], known: dict[str, bool]) -> bool:
+    """Whether it is a harmless policy's number, or a register that holds nothing but policies."""
+    if word[:1].isdigit():
+        number = int(word.rstrip("U"), 0)
+        return number >> 56 in HARMLESS_PRIORITIES and not number & ~FRACTION_BITS & (1 << 56) - 1
+    if word not in known:
+        known[word] = True  # of a loop of moves, what enters it decides
+        known[word] = all(_makes_policy(text, sources, known) for text in sources.get(word, [""]))
+    return known[word]
+
+
+def _makes_policy(text: str, sources: Mapping[str, list[str]], known: dict[str, bool]) -> bool:
+    if text.startswith("createpolicy."):
+        return True
+    _, *operands = _operands(text).split(",")
+    chosen = operands[:1] if text.startswith("mov.") else operands[:2]
+    return text.startswith(("mov.", "selp.")) and all(
+        _policy_known(operand.strip(), sources, known) for operand in chosen
+    )
 
 
 def launch_number(ptx: str) -> str | None:
@@ -124,9 +170,7 @@ def written_globals(ptx: str, names: frozenset[str]) -> list[str]:
     for body in _bodies(_guarded(ptx)):
         for declaration in (s for _, s in body if s.startswith(".") and "=" in s):
             found |= names & set(_NAME.findall(declaration.partition("=")[2]))
-        holds: dict[str, frozenset[str]] = {}
-        while _spread(body, holds, names):
-            pass
+        holds = _held(body, names)
         found |= {name for guard, text in body for name in _written(guard, text, holds, names)}
     return sorted(found)
 
@@ -150,21 +194,29 @@ def _bodies(found: Sequence[Statement]) -> Iterator[list[Statement]]:
     yield body
 
 
-def _spread(body: list[Statement], holds: dict[str, frozenset[str]], names: frozenset[str]) -> bool:
-    """One pass: what an instruction reads reaches its first operand. Whether anything was new."""
-    changed = False
+def _held(body: list[Statement], names: frozenset[str]) -> dict[str, frozenset[str]]:
+    """Whose address a register may have to do with: what an instruction reads reaches its first
+    operand. From name to name, each as often as it learns something: a body may be long."""
+    readers: dict[str, list[str]] = {}
     for guard, statement in body:
         other = statement.startswith((".", "ld", "call")) or _WRITES.match(statement)
         if other and not _TO_PARAMETER.match(statement):
             continue
         first, rest = _first_operand(statement)
-        words = (*_NAME.findall(rest), guard)
-        carried = frozenset[str]().union(*(_of(word, holds, names) for word in words))
-        for target in _NAME.findall(first):
+        targets = _NAME.findall(first)
+        for word in (*_NAME.findall(rest), guard):
+            readers.setdefault(word, []).extend(targets)
+    holds: dict[str, frozenset[str]] = {}
+    waiting = [name for name in names if name in readers]
+    while waiting:
+        word = waiting.pop()
+        carried = _of(word, holds, names)
+        for target in readers.get(word, ()):
             if not carried <= holds.get(target, frozenset()):
                 holds[target] = holds.get(target, frozenset()) | carried
-                changed = True
-    return changed
+                if target not in names:
+                    waiting.append(target)
+    return holds
 
 
 def _written(

@@ -7,9 +7,14 @@ headers bring along is left out; each line keeps its number.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 SOURCE = "kernel.cu"
+EXPANDED_BYTES = 2**21
+"""Characters of own lines that are kept: nobody's macros make more of half a megabyte, and the
+judge reads it all."""
 PASSES = {"host": "kernel*.cpp4.ii", "device": "kernel*.cpp1.ii"}
 """nvcc's names (-keep) of what its two front ends read."""
 _MARKER = re.compile(r'# (\d+) "([^"\n]*)"')
@@ -17,22 +22,25 @@ _SPACES = {"host": "__host__", "device": "__device__", "global": "__global__"}
 _SPACE = re.compile(r"__attribute__\(\((host|device|global)\)\)")
 
 
-def own_lines(text: str) -> str:
-    """The lines of SOURCE in a preprocessed text, each where it stands in the source.
+def own_lines(text: Iterable[str]) -> str:
+    """Of a preprocessed text's lines those of SOURCE, each where it stands in the source.
 
     What several lines of the text say of one line of the source is joined. The guard sees to it
-    that no line of a source looks like a marker.
+    that no line of a source looks like a marker. What goes beyond EXPANDED_BYTES is cut.
     """
-    lines: dict[int, str] = {}
-    number, own = 0, False
-    for line in text.splitlines():
+    lines: dict[int, list[str]] = {}
+    number, own, size = 0, False, 0
+    for line in text:
         if marker := _MARKER.match(line):
             number, own = int(marker[1]), marker[2] == SOURCE
             continue
-        if own and line:
-            lines[number] = f"{lines[number]} {line}" if number in lines else line
+        if own and (line := line.rstrip("\r\n")):
+            lines.setdefault(number, []).append(line)
+            size += len(line)
         number += 1
-    spelt = "\n".join(lines.get(i, "") for i in range(1, max(lines, default=0) + 1))
+        if size > EXPANDED_BYTES:
+            break
+    spelt = "\n".join(" ".join(lines.get(i, ())) for i in range(1, max(lines, default=0) + 1))
     return _SPACE.sub(lambda match: _SPACES[match[1]], spelt)
 
 
@@ -40,4 +48,6 @@ def keep_expanded(folder: Path) -> None:
     """Write kernel.host.i and kernel.device.i beside nvcc's own files, where it left those."""
     for name, pattern in PASSES.items():
         for path in sorted(folder.glob(pattern))[:1]:
-            (folder / f"kernel.{name}.i").write_text(own_lines(path.read_text(errors="replace")))
+            with path.open(errors="replace") as text:
+                lines = iter(partial(text.readline, EXPANDED_BYTES + 1), "")
+                (folder / f"kernel.{name}.i").write_text(own_lines(lines))

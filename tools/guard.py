@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise, takewhile
 
 from astra_chat.tools import policy
-from astra_chat.tools.cpp_tokens import Token, content, tokens
+from astra_chat.tools.cpp_tokens import Code, Token, content, tokens
 from astra_chat.tools.types import Finding
 
 _ASM = ("asm", "__asm__", "__asm")
-_OPEN, _CLOSE = ("(", "[", "{"), (")", "]", "}")
+_ATTRIBUTE = ("__attribute__", "__attribute")
+MOST_FINDINGS, WHAT_CHARACTERS = 20, 300
+"""A source of half a megabyte could otherwise fill a chat with what is wrong with it."""
 
 
 def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Finding, ...]:
@@ -22,8 +24,8 @@ def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Findi
     """
     if len(source.encode(errors="replace")) > policy.SOURCE_BYTES:
         return (Finding(line=1, what=f"the source is longer than {policy.SOURCE_BYTES} bytes"),)
-    found = list(tokens(source))
-    code = [token for token in found if not token.directive]
+    found = Code(tokens(source))
+    code = Code(token for token in found if not token.directive)
     findings = [
         *(Finding(line=t.line, what=t.text) for t in found if t.kind == "bad"),
         *_directives(found, headers),
@@ -33,9 +35,24 @@ def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Findi
         *_attributes(found),
         *_false_markers(found),
         *_pasting(found),
+        *_macros_for_headers(found),
         *_entry(code, entry),
     ]
-    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.line))
+    return in_short(findings)
+
+
+def in_short(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """By line, each once, no more than can be read."""
+    found = sorted(dict.fromkeys(findings), key=lambda finding: finding.line)
+    short = [
+        f.model_copy(update={"what": f"{f.what[:WHAT_CHARACTERS]} ..."})
+        if len(f.what) > WHAT_CHARACTERS
+        else f
+        for f in found[:MOST_FINDINGS]
+    ]
+    if rest := found[MOST_FINDINGS:]:
+        short.append(Finding(line=rest[0].line, what=f"and {len(rest):,} more from here on"))
+    return tuple(short)
 
 
 def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
@@ -44,8 +61,8 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
     `host`: it is what the host's compiler reads, so that assembly in a function that is
     __host__ too is the host's.
     """
-    found = list(tokens(text))
-    code = [token for token in found if not token.directive]
+    found = Code(tokens(text))
+    code = Code(token for token in found if not token.directive)
     findings = [
         *_names(found),
         *_assembly(found),
@@ -53,7 +70,7 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
         *_attributes(found, policy.ATTRIBUTES | policy.CUDA_ATTRIBUTES),
         *(_standard_streams(code) if host else ()),
     ]
-    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: finding.line))
+    return in_short(findings)
 
 
 def _directives(found: list[Token], headers: Collection[str]) -> Iterator[Finding]:
@@ -92,7 +109,7 @@ def _include(directive: str, header: Token | None, headers: Collection[str]) -> 
     return None
 
 
-def _names(found: list[Token]) -> Iterator[Finding]:
+def _names(found: Code) -> Iterator[Finding]:
     own = _defined_functions(found)
     for index, token in enumerate(found):
         if token.kind != "name":
@@ -123,44 +140,38 @@ def _called(found: list[Token], index: int) -> bool:
     return after == "("
 
 
-def _defined_functions(found: list[Token]) -> frozenset[str]:
+def _defined_functions(found: Code) -> frozenset[str]:
     """Names that the source itself gives a body: name(...) { or name = [."""
     own = set()
     for index, (token, after) in enumerate(pairwise(found)):
         if token.kind == "name" and _texts(found, index + 1, 2) == ["=", "["]:
             own.add(token.text)
         if token.kind == "name" and after.text == "(":
-            end = _closing(found, index + 1)
+            end = found.closing(index + 1)
             if end + 1 < len(found) and found[end + 1].text == "{" and index:
                 own.add(token.text)
     return frozenset(own - {"if", "for", "while", "switch"})
 
 
-def _closing(found: list[Token], start: int) -> int:
-    """Index of the bracket that closes the one at `start`; the end if none does."""
-    depth = 0
-    for index in range(start, len(found)):
-        token = found[index]
-        if token.kind == "punct":
-            depth += (token.text in _OPEN) - (token.text in _CLOSE)
-        if depth == 0:
-            return index
-    return len(found)
-
-
-def _assembly(found: list[Token]) -> Iterator[Finding]:
+def _assembly(found: Code) -> Iterator[Finding]:
     """Inline PTX is welcome; assembly of the host is not, wherever it stands."""
+    end = 0
     for index, token in enumerate(found):
-        if token.kind == "name" and token.text in _ASM:
-            text = _spelt(found[index : _closing(found, _next_bracket(found, index)) + 1])
-            if policy.HOST_ASSEMBLY.search(text):
-                yield Finding(line=token.line, what="asm: this is assembly of the host, not PTX")
-            if clock := policy.DEVICE_CLOCK.search(text):
-                what = f"{clock[0]}: what a kernel does must not depend on time or chance"
-                yield Finding(line=token.line, what=what)
-            if directive := policy.PTX_DIRECTIVE.search(text):
-                what = f"asm: {directive[0]}: only instructions, registers and shared memory"
-                yield Finding(line=token.line, what=what)
+        if token.kind != "name" or token.text not in _ASM:
+            continue
+        if index < end:  # and so that no text is read twice
+            yield Finding(line=token.line, what=f"{token.text}: inside another one")
+            return
+        end = found.closing(_next_bracket(found, index))
+        text = _spelt(found[index : end + 1])
+        if policy.HOST_ASSEMBLY.search(text):
+            yield Finding(line=token.line, what="asm: this is assembly of the host, not PTX")
+        if clock := policy.DEVICE_CLOCK.search(text):
+            what = f"{clock[0]}: what a kernel does must not depend on time or chance"
+            yield Finding(line=token.line, what=what)
+        if directive := policy.PTX_DIRECTIVE.search(text):
+            what = f"asm: {directive[0]}: only instructions, registers and shared memory"
+            yield Finding(line=token.line, what=what)
 
 
 def _spelt(body: list[Token]) -> str:
@@ -187,14 +198,14 @@ def _assembly_places(code: list[Token], *, host_too: bool = True) -> Iterator[Fi
         elif token.text == "{":
             stack.append((device and not host) or (bool(stack) and stack[-1]))
         elif token.text == "}":
-            stack = stack[:-1]
+            del stack[-1:]
         elif token.text in _ASM and not (stack and stack[-1]):
             yield Finding(line=token.line, what="asm: only in a __device__ or __global__ function")
         if token.text in ("{", "}", ";"):
             device = host = False
 
 
-def _standard_streams(code: list[Token]) -> Iterator[Finding]:
+def _standard_streams(code: Code) -> Iterator[Finding]:
     """An error may be told by fprintf(stderr, ...). Nothing else is done with a stream of C: its
     fields say which file it writes to, the judge's pipe for one, and keep what is put there."""
     for index, token in enumerate(code):
@@ -205,7 +216,7 @@ def _standard_streams(code: list[Token]) -> Iterator[Finding]:
             yield Finding(line=token.line, what="stderr: only as fprintf(stderr, ...)")
 
 
-def _is_statement(code: list[Token], index: int) -> bool:
+def _is_statement(code: Code, index: int) -> bool:
     """A call by itself, no declaration of a variable of that name."""
     if _texts(code, index - 2, 2) == ["std", "::"]:
         index -= 2
@@ -213,63 +224,52 @@ def _is_statement(code: list[Token], index: int) -> bool:
         index -= 1
     before = code[index - 1].text if index else ""
     if before in (")", "}"):
-        opening = _opening(code, index - 1)
-        heads = {t.text for t in code[_head(code, opening) : opening]}
+        opening = code.opening(index - 1)
         if before == "}":
+            heads = {t.text for t in code[code.head(opening) : opening]}
             return not heads & {"struct", "class", "union", "enum"}
         cast = _texts(code, opening + 1, 2) == ["void", ")"]
         return cast or code[opening - 1].text in ("if", "for", "while", "switch", "constexpr")
     return before in (";", "{", "(", "else", "do", "&&", "||", "?", ":")
 
 
-def _opening(found: list[Token], end: int) -> int:
-    """Index of the bracket that the one at `end` closes; 0 if none does."""
-    depth = 0
-    for index in range(end, 0, -1):
-        if found[index].kind == "punct":
-            depth += (found[index].text in _CLOSE) - (found[index].text in _OPEN)
-        if depth == 0:
-            return index
-    return 0
-
-
-def _head(code: list[Token], index: int) -> int:
-    """Where the statement begins that `index` stands in."""
-    while index and code[index - 1].text not in (";", "{", "}"):
-        index -= 1
-    return index
-
-
 def _next_bracket(found: list[Token], index: int) -> int:
-    while index < len(found) - 1 and found[index].text not in _OPEN:
+    while index < len(found) - 1 and found[index].text not in ("(", "[", "{"):
         index += 1
     return index
 
 
-def _attributes(
-    found: list[Token], allowed: Collection[str] = policy.ATTRIBUTES
-) -> Iterator[Finding]:
+def _attributes(found: Code, allowed: Collection[str] = policy.ATTRIBUTES) -> Iterator[Finding]:
     """Attributes of GCC: __attribute__((a, b(1))), [[gnu::a]], [[using gnu: a]]."""
+    end = 0
     for index, token in enumerate(found):
         named: list[Token] = []
         after = "".join(_texts(found, index + 1, 1))
-        if token.text in ("__attribute__", "__attribute") and after != "(":
+        if token.text in _ATTRIBUTE and (after != "(" or index < end):
             yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
-        elif token.text in ("__attribute__", "__attribute"):
-            inner = found[index + 2 : _closing(found, index + 1)]
-            named = [t for i, t in enumerate(inner) if t.kind == "name" and _depth(inner[:i]) == 1]
+        elif token.text in _ATTRIBUTE:
+            end = found.closing(index + 1)
+            named = _outer_names(found[index + 2 : end])
         elif token.directive and token.text in ("gnu", "__gnu__") and after not in ("::", ":"):
             yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
         elif token.text in ("gnu", "__gnu__") and _texts(found, index + 1, 1) in (["::"], [":"]):
-            named = list(takewhile(lambda t: t.text not in ("]", "("), found[index + 2 :]))
+            named = list(
+                takewhile(lambda t: t.text not in ("]", "("), found[index + 2 : index + 99])
+            )
         for name in (t for t in named if t.kind == "name"):
             if name.text.strip("_") not in (*allowed, "gnu"):
                 yield Finding(line=name.line, what=f"attribute {name.text}: not for a kernel")
 
 
-def _depth(before: list[Token]) -> int:
-    texts = [t.text for t in before if t.kind == "punct"]
-    return texts.count("(") - texts.count(")")
+def _outer_names(inner: list[Token]) -> list[Token]:
+    """Names within one bracket: of attributes, not of their arguments."""
+    depth, names = 0, []
+    for token in inner:
+        if token.kind == "punct":
+            depth += (token.text == "(") - (token.text == ")")
+        elif token.kind == "name" and depth == 1:
+            names.append(token)
+    return names
 
 
 def _texts(found: list[Token], start: int, count: int) -> list[str]:
@@ -292,10 +292,23 @@ def _pasting(found: list[Token]) -> Iterator[Finding]:
             yield Finding(line=pastes[0].line, what=f"## can paste the forbidden name {name}")
 
 
-def _entry(code: list[Token], entry: str) -> Iterator[Finding]:
+def _macros_for_headers(found: Code) -> Iterator[Finding]:
+    """What a macro puts into a header's lines is nobody's line: so before a header a macro may
+    stand for a name, a number or nothing, and no text can be made there that is not read here."""
+    includes = [i for i, t in enumerate(found) if t.kind == "directive" and t.text == "include"]
+    for index in range(includes[-1] if includes else 0):
+        token = found[index]
+        if token.kind == "directive" and token.text == "define":
+            body = list(takewhile(_inside_directive, found[index + 2 : index + 9]))
+            if len(body) > 1 or any(t.kind not in ("name", "number") for t in body):
+                what = "#define before #include: a name, a number or nothing; move it below"
+                yield Finding(line=token.line, what=what)
+
+
+def _entry(code: Code, entry: str) -> Iterator[Finding]:
     """The launcher must be defined with C linkage, outside functions and namespaces."""
     linkage: list[bool] = []
-    single = False
+    single, inside = False, 0
     for index, token in enumerate(code):
         if (
             token.kind == "string"
@@ -305,15 +318,16 @@ def _entry(code: list[Token], entry: str) -> Iterator[Finding]:
             single = True
         elif token.text == "{":
             linkage.append(single and code[index - 1].text == '"C"')
+            inside += not linkage[-1]
             single = False
         elif token.text == "}":
-            linkage = linkage[:-1]
+            inside -= bool(linkage) and not linkage.pop()
             single = False
         elif token.text == ";":
             single = False
         elif token.text == entry and _texts(code, index + 1, 1) == ["("]:
-            body = _texts(code, _closing(code, index + 1) + 1, 1) == ["{"]
-            if body and (single or (linkage and all(linkage))):
+            body = _texts(code, code.closing(index + 1) + 1, 1) == ["{"]
+            if body and (single or (linkage and not inside)):
                 return
     what = f'no launcher: extern "C" cudaError_t {entry}(...) is not defined'
     yield Finding(line=1, what=what)

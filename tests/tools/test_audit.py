@@ -31,6 +31,26 @@ def found(source: str, dtypes: tuple[str, ...] | None = None) -> tuple[Finding, 
 
 
 HIDDEN = {
+    "memory of the heap": (
+        kernel("", "volatile int* kept = new int[500]; kept[100] = kept[100] + 1; delete[] kept;"),
+        "allocates nothing",
+    ),
+    "a policy that is a number": (
+        kernel(
+            "__global__ void k(float* out, const float* in) { float v; asm volatile("
+            '"ld.global.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(v) : "l"(in),'
+            ' "l"(0x14F0000000000000ull)); *out = v; }',
+            "k<<<1, 1, 0, stream>>>(nullptr, nullptr);",
+        ),
+        "asks the L2 cache",
+    ),
+    "macros that grow without end": (
+        kernel(
+            "#define A(x) x x x x x x x x x x x x x x x x\n#define B A(A(A(A(A(;;)))))",
+            "B",
+        ),
+        "macros expand to more",
+    ),
     "system by a pasted name": (
         kernel("#define JOIN(a, b) a##b\n", 'JOIN(sys, tem)("true");'),
         "system",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from astra_chat.tools.device_code import (
@@ -129,3 +131,49 @@ def test_whose_line_reads_the_timer() -> None:
     assert clock(theirs + files, timer=False) is None
     assert clock(theirs + files, timer=True) == "%globaltimer"
     assert clock(f"{theirs}.loc 1 5 1\n{read}{files}", timer=False) == "%globaltimer"
+
+
+NUMBERS = {
+    "evict_last": (0x14F0000000000000, False),
+    "evict_last of a part": (0x1470000000000000, False),
+    "evict_first": (0x12F0000000000000, True),
+    "evict_normal": (0x16F0000000000000, True),
+    "unchanged": (0x1000000000000000, True),
+    "a range": (0x12F0000000010000, False),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_cache_policy_may_be_a_number_that_keeps_nothing(name: str) -> None:
+    number, harmless = NUMBERS[name]
+    load = "ld.global.L2::cache_hint.f32 %f1, [%rd1], %rd2;"
+    for ptx in (
+        f"mov.u64 %rd2, {number};\n{load}",
+        f"mov.u64 %rd3, {number};\nmov.b64 %rd2, %rd3;\n@%p1 {load}",
+        f"selp.b64 %rd2, {0x1200000000000000}, {number}, %p2;\n{load}",
+        f"ld.global.L2::cache_hint.f32 %f1, [%rd1], {number:#x}U;",
+    ):
+        assert (kept_in_l2(f".entry k() {{ {ptx} }}") is None) == harmless
+
+
+@pytest.mark.parametrize(
+    ("made", "found"),
+    [
+        ("createpolicy.fractional.L2::evict_first.b64 %rd2, 0f3F800000;", False),
+        ("ld.param.u64 %rd2, [policy];", True),
+        ("add.u64 %rd2, %rd4, %rd5;", True),
+        ("", True),
+    ],
+)
+def test_a_policy_of_unknown_origin_is_refused(made: str, found: bool) -> None:
+    copy = f"{made} cp.async.bulk.prefetch.L2.global.L2::cache_hint [%rd1], 16, %rd2;"
+    assert bool(kept_in_l2(f".entry k() {{ {copy} }}")) == found
+
+
+def test_a_long_chain_is_followed_in_time() -> None:
+    """From its end to its beginning: a pass over all for each step would be minutes."""
+    steps = "".join(f"mov.u64 %r{i + 1}, %r{i};\n" for i in range(30_000, 0, -1))
+    ptx = f".entry k() {{ {steps} mov.u64 %r1, kept; st.global.u32 [%r30001], 1; }}"
+    began = time.process_time()
+    assert written_globals(ptx, frozenset({"kept"})) == ["kept"]
+    assert time.process_time() - began < 20

@@ -23,12 +23,12 @@ __attribute__((global)) void k() {
 
 
 def test_each_line_stands_where_it_stands_in_the_source() -> None:
-    lines = own_lines(TEXT).split("\n")
+    lines = own_lines(TEXT.splitlines()).split("\n")
     assert lines == ["", "", "__global__ void k() {", "  two", "      halves;", "", "", "", "}"]
 
 
 def test_pieces_of_one_line_are_joined() -> None:
-    assert own_lines('# 1 "kernel.cu"\na\n# 1 "kernel.cu"\nb\n') == "a b"
+    assert own_lines(['# 1 "kernel.cu"\n', "a\n", '# 1 "kernel.cu"\n', "b\n"]) == "a b"
 
 
 def test_both_compilers_texts_are_kept() -> None:

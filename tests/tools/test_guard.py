@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -227,3 +228,53 @@ def test_it_accepts_what_macros_made(name: str) -> None:
 def test_the_devices_text_may_hold_assembly_for_both() -> None:
     text = '__host__ __device__ float f() { asm("mov.b32 %0, 1;"); }'
     assert guard_expanded(text, host=False) == ()
+
+
+BEFORE_HEADER = {
+    "a body of several tokens": "#define swap own() { return 1; } void swap",
+    "a macro with arguments": "#define swap(a) a",
+    "one that pastes": "#define J(a, b) a##b",
+    "a string": '#define swap "rdtsc"',
+}
+
+
+@pytest.mark.parametrize("name", BEFORE_HEADER)
+def test_no_macro_writes_a_headers_lines(name: str) -> None:
+    """What comes of them there is not among the candidate's own lines, so nobody would read it."""
+    macro, header = f"{BEFORE_HEADER[name]}\n", "#include <algorithm>\n"
+    (finding,) = guard(f"\n{macro}{header}{LAUNCHER}", "entry")
+    assert finding.line == 2 and "before #include" in finding.what
+    assert guard(f"{header}{macro}{LAUNCHER}", "entry") == ()
+
+
+@pytest.mark.parametrize("macro", ["THREADS 256", "NOTHING", "REAL float", "STEP 0x10u"])
+def test_settings_may_stand_before_headers(macro: str) -> None:
+    assert guard(f"#define {macro}\n#include <algorithm>\n{LAUNCHER}", "entry") == ()
+
+
+ENDLESS = {
+    "calls": "a(",
+    "assembly": "asm(",
+    "attributes": "__attribute__((",
+    "streams": "fprintf(stderr,",
+    "blocks": "{",
+    "launchers": "entry(",
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_what_nests_without_end_is_read_in_time(name: str) -> None:
+    """Time that grew with the square of its length would be minutes."""
+    piece = ENDLESS[name]
+    text = piece * (50_000 // len(piece))
+    for whole in (text, text + ")" * text.count("(") + "}" * text.count("{")):
+        began = time.process_time()
+        guard(f"{LAUNCHER}#if 0\n{whole}\n#endif\n", "entry")
+        guard_expanded(whole, host=True)
+        assert time.process_time() - began < 20
+
+
+def test_what_is_found_is_told_in_short() -> None:
+    many = guard("\n".join(["#pragma " + "a " * 10_000, *["int i = system();"] * 5_000]), "entry")
+    assert len(many) == 21 and "4,982 more" in many[-1].what
+    assert all(len(finding.what) < 400 for finding in many)

@@ -27,7 +27,7 @@ class Call:
     after: Path
     how: How = "fresh"
     pattern: int = 0
-    """The 16-bit NaN that outputs, guards and paddings hold before the call."""
+    """The 16 bits that outputs, guards and paddings hold before the call, over and over."""
     entry: str | None = None
     """The launcher, where it is not the task's: one of several in a library."""
 
@@ -44,10 +44,7 @@ class Call:
 
 
 def poison(task: Task, call: Call, arg_index: int, pattern: int) -> Bytes:
-    """The buffer of an argument before the call: its input, or NaNs of this run's pattern.
-
-    The 16-bit pattern is a NaN in half, bfloat16 and, repeated, in float.
-    """
+    """The buffer of an argument before the call: its input, or the pattern over and over."""
     arg = task.args[arg_index]
     if arg.read:
         content = np.fromfile(call.truth / f"{arg.name}.in", dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Poison in the shared memory of every SM: what a kernel finds there before it wrote is a NaN.
+"""Poison in the shared memory of every SM: what a kernel finds there before it wrote is no result.
 
 Hardware leaves what the last block had there, often zeros, so a kernel that forgot to write passes
 by luck; compute-sanitizer's initcheck looks at global memory only.
