@@ -124,6 +124,8 @@ class CallsOnGpu:
         buffer = self._memory.find(address)
         if buffer is None or address + nbytes > buffer.address + buffer.nbytes:
             return INVALID_VALUE
+        if buffer.allocated is not None:  # what kernels allocate is not for copies
+            return INVALID_VALUE
         if write:
             self._gpu.parts.touch()
         if write and buffer.written is not None:
@@ -203,6 +205,7 @@ class CallsOnGpu:
     def forget(self) -> int:
         for address in [*self._allocated, *self._lent]:
             self.release(address)
+        self._memory.drop_heap()
         return 0
 
     def open(self, on: bool) -> int:
@@ -219,6 +222,9 @@ class CallsOnGpu:
 
     def replay(self, graph: int) -> int:
         return self.refuse("launching a graph")
+
+    def limit_heap(self, nbytes: int) -> int:
+        return 0 if self._memory.limit_heap(nbytes) else INVALID_VALUE
 
     def refuse(self, what: str) -> int:
         return self._gpu._note(CallUnsupported(what))

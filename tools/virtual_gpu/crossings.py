@@ -125,7 +125,11 @@ class Crossings:
         return self._coarse
 
     def _watched(self) -> list[Buffer]:
-        return [buffer for buffer in self._memory.buffers if buffer.address in self._stored]
+        return [
+            buffer
+            for buffer in self._memory.buffers
+            if buffer.address in self._stored and buffer.allocated is None
+        ]
 
     def _cells(self, buffer: Buffer, bits: int) -> Cells:
         last = buffer.address + max(buffer.nbytes, 1) - 1

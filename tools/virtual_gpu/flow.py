@@ -20,7 +20,8 @@ from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 BARRIERS = frozenset({"bar", "barrier"})
 NO_RESULT = frozenset(
     "st red bra brx bar barrier ret exit trap membar fence prefetch prefetchu griddepcontrol "
-    "nanosleep brkpt pmevent discard applypriority cp stmatrix __assertfail vprintf".split()
+    "nanosleep brkpt pmevent discard applypriority cp stmatrix __assertfail vprintf malloc "
+    "free".split()
 )
 """Families whose first operand is no destination."""
 

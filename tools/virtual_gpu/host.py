@@ -80,6 +80,9 @@ class Host(Protocol):
     def forget(self) -> int:
         """Releases all that was allocated."""
 
+    def limit_heap(self, nbytes: int) -> int:
+        """How much malloc of kernels may hand out; too late once a kernel has called it."""
+
     def refuse(self, what: str) -> int:
         """Notes that the host code asked for something that the virtual GPU lacks."""
 

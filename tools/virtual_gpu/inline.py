@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from astra_chat.tools.virtual_gpu.function_pointers import candidates, choice, with_addresses
 from astra_chat.tools.virtual_gpu.recursion import (
+    MACHINE_FUNCTIONS,
     ROOM,
     STACK,
     STACK_BYTES,
@@ -45,9 +46,6 @@ from astra_chat.tools.virtual_gpu.syntax import (
 )
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 from astra_chat.tools.virtual_gpu.vector_atomics import scalars
-
-MACHINE_FUNCTIONS = frozenset({"__assertfail", "vprintf"})
-"""External functions that an engine carries out: their calls become instructions of that name."""
 
 
 @dataclass(frozen=True)

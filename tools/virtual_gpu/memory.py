@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.heap import DEFAULT_BYTES, Heap
+from astra_chat.tools.virtual_gpu.heap import NAME as HEAP_NAME
+
 if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.crossings import Cells
 
@@ -57,6 +60,8 @@ class Buffer:
     """Of the check for races between blocks, while a launch runs that may store here."""
     fresh: bool = False
     """Nobody had written to it when tracking began."""
+    allocated: Bytes | None = None
+    """Of the device's heap: by byte, whether it may be touched."""
     _views: dict[int, tuple[Items, int]] = field(default_factory=dict)
 
     def items(self, size: int) -> tuple[Items, int]:
@@ -91,6 +96,35 @@ class Memory:
         self._starts: list[int] = []
         self._buffers: list[Buffer] = []
         self._tracking = False
+        self._heap: Heap | None = None
+        self._heap_bytes = DEFAULT_BYTES
+
+    @property
+    def heap(self) -> Heap:
+        """The device's own; made on first use."""
+        if self._heap is None:
+            self._heap = Heap(self._heap_bytes)
+            self.add(self._heap.array, HEAP_NAME, fresh=True)
+            buffer = self.find(self._heap.address)
+            assert buffer is not None
+            buffer.allocated, self._heap.written = self._heap.allocated, buffer.written
+        return self._heap
+
+    @property
+    def has_heap(self) -> bool:
+        return self._heap is not None
+
+    def limit_heap(self, nbytes: int) -> bool:
+        """How large the heap will be; False if it is there already."""
+        if self._heap is not None:
+            return False
+        self._heap_bytes = max(nbytes, 1 << 10)
+        return True
+
+    def drop_heap(self) -> None:
+        if self._heap is not None:
+            self.remove(self._heap.address)
+            self._heap = None
 
     def add(self, array: NDArray[Any], name: str, *, fresh: bool = False) -> int:
         """Registers a C-contiguous array at its exact byte size; returns its device address.
@@ -144,6 +178,8 @@ class Memory:
             if buffer.fresh and (buffer.written is None or buffer.written.any()):
                 buffer.fresh = False  # what was written before is forgotten now
             buffer.written = np.zeros(buffer.nbytes, np.bool_) if on else None
+            if self._heap is not None and buffer.allocated is not None:
+                self._heap.written = buffer.written
 
     def place(self, address: int) -> str:
         """Buffer and offset of an address that lies in a buffer."""
@@ -156,6 +192,9 @@ class Memory:
         """Where an address lies, for a message: the nearest buffer and the offset in it."""
         if address < 4096:
             return f"address {address:#x} (a null pointer)"
+        inside = self.find(address)
+        if inside is not None and inside.allocated is not None:
+            return f"address {address:#x} of {inside.name}, which is not allocated, or was freed"
         if not self._buffers:
             return f"address {address:#x}; no buffer is registered"
         nearest = min(self._buffers, key=lambda b: _distance(b, address))

@@ -15,6 +15,7 @@ from astra_chat.tools.virtual_gpu.order import components
 from astra_chat.tools.virtual_gpu.syntax import (
     Address,
     Function,
+    Group,
     Guard,
     Immediate,
     Instruction,
@@ -29,6 +30,8 @@ from astra_chat.tools.virtual_gpu.syntax import (
     registers_of,
 )
 
+MACHINE_FUNCTIONS = frozenset({"__assertfail", "vprintf", "malloc", "free"})
+"""External functions that an engine carries out: their calls become instructions of that name."""
 STACK_BYTES = 16384
 """Of each thread, for the frames of recursive functions; as much again for `alloca`."""
 STACK, ROOM = "$stack", "$room"
@@ -74,11 +77,13 @@ class Frame:
 
 def frame_of(function: Function, body: Sequence[Statement], names: Mapping[str, str]) -> Frame:
     """body: with the names that its registers have in the kernel; names: of the others."""
+    fixed = _slots_of_the_machine(function)
+    own = (v for v in function.variables.values() if v.space in ("local", "param"))
     size = 8
     places: dict[str, int] = {}
     things: list[Param | Variable] = [
         *function.returns, *function.params,
-        *(v for v in function.variables.values() if v.space in ("local", "param")),
+        *(v for v in own if v.name not in fixed),
     ]  # fmt: skip
     for thing in things:
         align = max(thing.align, 8)
@@ -89,6 +94,18 @@ def frame_of(function: Function, body: Sequence[Statement], names: Mapping[str, 
     size = -(-size // 8) * 8
     saved = {register: size + 8 * at for at, register in enumerate([*registers, TOP])}
     return Frame(-(-(size + 8 * len(saved)) // 16) * 16, places, saved)
+
+
+def _slots_of_the_machine(function: Function) -> set[str]:
+    """They stay where they are: the machine's functions look for them there."""
+    calls = (s.operands for s in function.body if isinstance(s, Instruction) and s.family == "call")
+    return {
+        item.name
+        for operands in calls
+        if any(isinstance(o, Symbol) and o.name in MACHINE_FUNCTIONS for o in operands)
+        for group in operands if isinstance(group, Group)
+        for item in group.items if isinstance(item, Symbol)
+    }  # fmt: skip
 
 
 def on_frame(body: Sequence[Statement], frame: Frame, returns: str) -> Iterator[Statement]:

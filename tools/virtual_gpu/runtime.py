@@ -153,6 +153,7 @@ _CALLBACKS: dict[str, Any] = {
     "lend": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE),
     "held": ctypes.CFUNCTYPE(_INT, _SIZE_OUT),
     "forget": ctypes.CFUNCTYPE(_INT),
+    "limit_heap": ctypes.CFUNCTYPE(_INT, _SIZE),
     "refuse": ctypes.CFUNCTYPE(_INT, _NAME),
 }
 
@@ -300,6 +301,9 @@ class _Adapters:
 
     def forget(self) -> int:
         return self._host.forget()
+
+    def limit_heap(self, nbytes: int) -> int:
+        return self._host.limit_heap(nbytes)
 
     def refuse(self, what: bytes) -> int:
         return self._host.refuse(what.decode())

@@ -174,3 +174,31 @@ def test_too_deep_a_recursion_is_told_by_its_line(capfd: pytest.CaptureFixture[s
     (line,) = (n for n, text in enumerate(source, 1) if "int down(int n)" in text)
     assert "deep: cudaErrorIllegalAddress" in capfd.readouterr().out
     assert f"recursion.cu:{line}" in done.faults[0] and "local offset" in done.faults[0]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_kernels_that_allocate(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("heap", engine=engine)
+    words = capfd.readouterr().out
+    assert words == "lists 0\nshapes 0\nkept 0\ngreedy 1 1\ncudaErrorInvalidValue\n"
+    assert (done.exit_code, done.faults, done.warnings) == (0, (), ())
+
+
+@pytest.mark.parametrize(
+    ("bug", "engine", "error", "words"),
+    [
+        ("beyond", "numpy", "cudaErrorIllegalAddress", "heap, which is not allocated"),
+        ("after", "c", "cudaErrorIllegalAddress", "heap, which is not allocated, or was freed"),
+        ("twice", "c", "cudaErrorLaunchFailure", "bad_free: free of an address"),
+        ("unset", "numpy", "cudaSuccess", "nobody wrote, at offset 4 of the device's heap"),
+    ],
+)
+def test_misuse_of_the_devices_heap_is_told_by_line(
+    bug: str, engine: str, error: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = run("heap", bug, engine=engine)
+    source = (PROGRAMS / "heap.cu").read_text().splitlines()
+    (line,) = (n for n, text in enumerate(source, 1) if text.endswith(f"// BUG {bug}"))
+    (told,) = done.faults or done.warnings
+    assert capfd.readouterr().out == f"{error}\n"
+    assert words in told and f"heap.cu:{line}," in told

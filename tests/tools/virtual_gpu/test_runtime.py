@@ -97,6 +97,9 @@ class Recorder:
     def replay(self, graph: int) -> int:
         return self._ask("replay", graph)
 
+    def limit_heap(self, nbytes: int) -> int:
+        return self._ask("limit_heap", nbytes)
+
     def refuse(self, what: str) -> int:
         self._ask("refuse", what)
         return 801

@@ -34,7 +34,7 @@ StartCompiler = Callable[[Sequence[str], Path], tuple[int, str]]
 """Runs a command in a folder to its end; its exit status and what it said. May raise
 EnvironmentLack. The text that is compiled comes from a stranger's PTX: a judge starts it walled."""
 _RUNTIME = (
-    "barriers.c", "blocks.c", "bulk.c", "copies.c", "crossings.c", "doubles.c", "grid.c",
+    "barriers.c", "blocks.c", "bulk.c", "copies.c", "crossings.c", "doubles.c", "grid.c", "heap.c",
     "mbarriers.c", "memory.c", "order.c", "prints.c", "races.c", "tally.c", "tensor.c",
     "unset.c", "warps.c",
 )  # fmt: skip

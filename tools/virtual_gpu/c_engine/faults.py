@@ -6,6 +6,7 @@ from astra_chat.tools.virtual_gpu.bulk_copies import BAD_SIZE, FLYING, STILL_REA
 from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
 from astra_chat.tools.virtual_gpu.crossings import Crossings
+from astra_chat.tools.virtual_gpu.heap import FREED_TWICE
 from astra_chat.tools.virtual_gpu.mbarriers import MISUSES, UNORDERED, in_vain
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
@@ -21,7 +22,7 @@ _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
     "missing_wait", "mbarrier", "race", "race", "missing_wait", "missing_wait", "missing_wait",
-    "misaligned", "timeout", "race", "timeout",
+    "misaligned", "timeout", "race", "timeout", "bad_free",
 )  # fmt: skip
 """By enum fault_kind."""
 (
@@ -42,7 +43,7 @@ _KINDS = (
 _MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNSEEN, _BULK, _STILL_READ, _SIZE, _IN_VAIN = range(
     13, 21
 )
-_CROSSING, _GRID = 21, 22
+_CROSSING, _GRID, _BAD_FREE = 21, 22, 23
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
@@ -129,12 +130,10 @@ def _message(
                 f"more than {budget} instructions in a row: an endless loop, or a wait for "
                 "another block"
             )
-        case 22:
-            return GRID_IN_VAIN
-        case kind if kind >= _MBARRIER:
-            return _of_mbarriers(found)
-        case kind:
+        case kind if kind in _PLAIN:
             return _PLAIN[kind]
+        case _:
+            return _of_mbarriers(found)
 
 
 _PLAIN = {
@@ -143,6 +142,8 @@ _PLAIN = {
     _TORN: "only a part of the warp's threads reach this barrier",
     _STUCK: "some threads wait here, others elsewhere",
     _BRANCH: "an index outside the table of targets",
+    _GRID: GRID_IN_VAIN,
+    _BAD_FREE: FREED_TWICE,
 }
 
 

@@ -54,6 +54,8 @@ def run(
     without an address, EnvironmentLack where the kernel can not be compiled.
     """
     library = _load(program)
+    if program.reference.has_heap:
+        _ = memory.heap
     if races and crossings is None:
         crossings = crossings_of(program.reference.reach, launch, memory, module_globals or {})
     chosen = np.ascontiguousarray(blocks_of(launch, blocks))
@@ -82,7 +84,9 @@ def run(
         printed_bytes=ctypes.addressof(printed_bytes),
         unset=ctypes.addressof(unset), visits=visits.ctypes.data if counters else None,
         counters=ctypes.addressof(tally), fault=ctypes.addressof(fault),
-        meeting_place=launch.meeting_place,
+        meeting_place=launch.meeting_place, has_heap=memory.has_heap,
+        take=layout.TAKE(lambda nbytes: memory.heap.take(nbytes)),
+        give=layout.GIVE(lambda address: memory.heap.give(address)),
     )  # fmt: skip
     failed = _watching(library, program, request, crossings, table)
     said = _prints(library, printed, printed_bytes.value)
@@ -155,6 +159,8 @@ class _Buffers:
         for row, buffer in zip(self.rows, buffers, strict=True):
             row.address, row.end = buffer.address, buffer.address + buffer.nbytes
             row.fresh = buffer.fresh
+            if buffer.allocated is not None:
+                row.allocated = buffer.allocated.ctypes.data
             row.written = buffer.written.ctypes.data if buffer.written is not None else None
             if counters:
                 last = (buffer.address + max(buffer.nbytes, 1) - 1) // SECTOR_BYTES

@@ -7,6 +7,9 @@ from ctypes import c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 
 from astra_chat.tools.virtual_gpu.types import PRINT_BYTES
 
+TAKE = ctypes.CFUNCTYPE(c_uint64, c_uint64)
+GIVE = ctypes.CFUNCTYPE(ctypes.c_int, c_uint64)
+
 
 class Buffer(ctypes.Structure):
     _fields_ = [
@@ -14,7 +17,7 @@ class Buffer(ctypes.Structure):
         *((name, c_void_p) for name in (
             "written", "loaded", "stored", "writers", "readers", "writer_threads", "reader_threads",
         )),
-        ("cell_bits", c_uint64), ("fresh", c_uint64),
+        ("cell_bits", c_uint64), ("allocated", c_void_p), ("fresh", c_uint64),
     ]  # fmt: skip
 
 
@@ -114,5 +117,6 @@ class Launch(ctypes.Structure):
         ("watched", c_uint64),
         *((name, c_uint32) for name in ("site_bits", "precise", "again")),
         ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
+        ("take", TAKE), ("give", GIVE), ("has_heap", c_uint64),
         ("meeting_place", c_uint64),
     ]  # fmt: skip

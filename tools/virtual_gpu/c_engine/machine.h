@@ -90,6 +90,8 @@ void shared_places(struct warp *w, const struct site *site, const uint64_t *addr
 int holds_span(const struct warp *w, uint64_t address, uint64_t size);
 void count_span(struct warp *w, const struct site *site, uint64_t address, uint64_t size);
 const struct buffer *find_buffer(const struct launch *launch, uint64_t address);
+int not_allocated(const struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+                  uint32_t m);
 void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void crossing_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                    uint32_t m);

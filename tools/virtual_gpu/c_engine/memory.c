@@ -42,8 +42,7 @@ static int holds(const struct buffer *buffer, uint64_t first, uint64_t last, uin
   return buffer && first >= buffer->address && last <= buffer->end && buffer->end - last >= size;
 }
 
-/* The buffer of a whole warp's access, or null where it is spread over several. Faults. */
-static const struct buffer *checked(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+static const struct buffer *held(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   uint64_t low = ~(uint64_t)0, high = 0;
   EACH low = address[l] < low ? address[l] : low;
   EACH high = address[l] > high ? address[l] : high;
@@ -57,6 +56,14 @@ static const struct buffer *checked(struct warp *w, const struct site *site, con
     if (!holds(each, address[l], address[l], site->size)) bad_access(w, site, OUT_OF_BOUNDS, GLOBAL, l, address[l]);
   }
   return NULL;
+}
+
+/* The buffer of a whole warp's access, or null where it is spread over several. Faults. */
+static const struct buffer *checked(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  const struct buffer *buffer = held(w, site, address, m);
+  const int lane = w->launch->has_heap ? not_allocated(w, site, buffer, address, m) : -1;
+  if (lane >= 0) bad_access(w, site, OUT_OF_BOUNDS, GLOBAL, lane, address[lane]);
+  return buffer;
 }
 
 static void mark(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,

@@ -196,6 +196,24 @@ def createpolicy(code: Code) -> None:
     code.write(0, "b64", "0")
 
 
+@family("malloc")
+@family("free")
+def allocation(code: Code) -> None:
+    """On the one heap of all blocks, which run one after the other."""
+    code.unit.serial = True
+    groups = (code.operand(0), code.operand(1))
+    slots = [
+        str(code.unit.places[item.name].offset)
+        for group in groups
+        for item in (group.items if isinstance(group, Group) else ())
+        if isinstance(item, Symbol)
+    ]
+    if code.instruction.family == "malloc":
+        code.warp(f"device_malloc(w, {code.active()}, {', '.join(slots)});")
+    else:
+        code.warp(f"device_free(w, {code.place}, {code.active()}, {', '.join(slots)});")
+
+
 @family("vprintf")
 def printf(code: Code) -> None:
     """Noted where somebody wants to know; the call returns 0 as for an empty format."""

@@ -16,7 +16,7 @@ enum space { GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONSTANT };
 enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
-                  UNSEEN_COPY, UNARRIVED_BULK, STILL_READ, BAD_SIZE, IN_VAIN, CROSSING, GRID_IN_VAIN };
+                  UNSEEN_COPY, UNARRIVED_BULK, STILL_READ, BAD_SIZE, IN_VAIN, CROSSING, GRID_IN_VAIN, BAD_FREE };
 
 struct buffer {
   uint64_t address, end;
@@ -25,6 +25,7 @@ struct buffer {
   uint32_t *writers, *readers; /* cells of crossings.c, or null */
   uint16_t *writer_threads, *reader_threads; /* of precise cells */
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
+  const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */
   uint64_t fresh;           /* what is not `written` nobody has written */
 };
 /* A read of what nobody wrote; block: linear, or -1 for none. */
@@ -77,6 +78,9 @@ struct launch {
   uint64_t *visits; /* by basic block: warps that entered it; null: no counters */
   struct counters *counters;
   struct fault *fault;
+  uint64_t (*take)(uint64_t bytes); /* malloc and free, and whether there is a heap */
+  int (*give)(uint64_t address);
+  uint64_t has_heap;
   uint64_t meeting_place; /* of a cooperative launch: address of two words at which its blocks meet; or 0 */
 };
 
@@ -115,6 +119,8 @@ extern const struct program program;
 __attribute__((visibility("default"))) int run_launch(const struct launch *launch);
 
 __attribute__((visibility("default"))) void drop_prints(uint8_t *printed);
+void device_malloc(struct warp *w, uint32_t m, uint32_t result, uint32_t size);
+void device_free(struct warp *w, uint32_t instruction, uint32_t m, uint32_t at);
 void note_print(struct warp *w, uint32_t m, const uint32_t *slots);
 
 /* Control flow. */

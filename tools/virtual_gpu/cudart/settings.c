@@ -15,8 +15,10 @@ EXPORT cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value) {
     RETURN_IF_BLOCKED;
     if ((unsigned)limit >= sizeof limits / sizeof *limits)
         return vcudart_result(cudaErrorUnsupportedLimit);
-    limits[limit] = value;
-    return cudaSuccess;
+    const int error = limit == cudaLimitMallocHeapSize ? vcudart_host.limit_heap(value) : 0;
+    if (!error)
+        limits[limit] = value;
+    return vcudart_result(error);
 }
 
 EXPORT cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit) {

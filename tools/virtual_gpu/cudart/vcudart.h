@@ -55,6 +55,8 @@ struct vcudart_host {
     int (*held)(uint64_t *bytes);
     /* Release all that was allocated. */
     int (*forget)(void);
+    /* How many bytes malloc of kernels may hand out. */
+    int (*limit_heap)(uint64_t bytes);
     /* Note that the host code asked for something the virtual GPU lacks. */
     int (*refuse)(const char *what);
 };

@@ -13,6 +13,7 @@ arithmetic that needs care.
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.numpy_engine import (
+    allocation,
     asynchronous,
     atomics,
     bits,
@@ -32,6 +33,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.program import Program, count, tr
 from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, run
 
 FAMILY_MODULES = (
+    allocation,
     asynchronous,
     atomics,
     bits,

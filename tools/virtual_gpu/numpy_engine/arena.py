@@ -161,6 +161,8 @@ def global_regions(f: Frame, site: Site, addresses: Array, active: Active) -> It
     low, high = int(addresses.min()), int(addresses.max())
     buffer = f.memory.find(low)
     if buffer is not None and high + site.size <= buffer.address + buffer.nbytes:
+        if buffer.allocated is not None:
+            _check_allocated(f, site, buffer, addresses, None, active)
         yield _region(buffer, site, addresses, None)
         return
     rest = np.arange(addresses.size)
@@ -178,9 +180,33 @@ def global_regions(f: Frame, site: Site, addresses: Array, active: Active) -> It
             )
         ends = np.uint64(buffer.address + buffer.nbytes - site.size)
         inside = (addresses[rest] >= np.uint64(buffer.address)) & (addresses[rest] <= ends)
+        if buffer.allocated is not None:
+            _check_allocated(f, site, buffer, addresses[rest[inside]], rest[inside], active)
         regions.append(_region(buffer, site, addresses[rest[inside]], rest[inside]))
         rest = rest[~inside]
     yield from regions
+
+
+def _check_allocated(
+    f: Frame,
+    site: Site,
+    buffer: Buffer,
+    addresses: Array,
+    chosen: NDArray[Any] | None,
+    active: Active,
+) -> None:
+    """Raises Fault for an access to bytes of the device's heap that nobody has."""
+    assert buffer.allocated is not None
+    start = (addresses - np.uint64(buffer.address)).view(np.int64)
+    there = start[:, None] + np.arange(site.size)
+    bad = np.flatnonzero((buffer.allocated[there] == 0).any(axis=1))
+    if bad.size:
+        lane = int(bad[0] if chosen is None else chosen[bad[0]])
+        what = f.memory.describe(int(addresses[bad[0]]))
+        raise f.fault(
+            site.instruction, "out_of_bounds", f"{site.verb} of {site.size} bytes at {what}",
+            machine.ILLEGAL_ADDRESS, lane_number(active, lane),
+        )  # fmt: skip
 
 
 def _region(buffer: Buffer, site: Site, addresses: Array, chosen: NDArray[Any] | None) -> Region:

@@ -39,7 +39,7 @@ _CLASSES = {
     "shuffle": "shfl vote match redux activemask elect",
     "barrier": "bar barrier",
     "control": "bra brx ret exit trap brkpt membar fence griddepcontrol nanosleep pmevent "
-    "__assertfail vprintf createpolicy",
+    "__assertfail vprintf malloc free createpolicy",
     "special": "ex2 lg2 sin cos tanh rcp rsqrt sqrt",
     "tensor": "mma",
     "move": "mov cvta",

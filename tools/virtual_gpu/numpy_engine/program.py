@@ -85,6 +85,8 @@ class Program:
     in_order: bool
     """A block may wait for those before it: they run one after the other, from the first."""
     has_mbarriers: bool
+    has_heap: bool
+    """It calls malloc or free."""
     together: bool
     """All blocks run at once: translated for a cooperative launch."""
 
@@ -151,7 +153,8 @@ def _translate(module: Module, kernel: Kernel, together: bool) -> Program:
         kernel, translated, tuple(unit.widths), found.shared_bytes, found.local_bytes,
         _granule(found.blocks), reach_of(found.blocks, {p.name: p.offset for p in kernel.params}),
         any(i.family == "ld" and looks_for_news(i) for b in found.blocks for i in b.body),
-        _has_mbarriers(found.blocks), together,
+        _has_mbarriers(found.blocks),
+        any(i.family in ("malloc", "free") for b in found.blocks for i in b.body), together,
     )  # fmt: skip
 
 

@@ -75,6 +75,8 @@ def run(
     step = chosen.size if program.together else _step(program, threads)
     tally = LaunchTally() if counters else None
     room = shared_limit(program, launch)
+    if program.has_heap:
+        _ = memory.heap
     if crossings is None:
         crossings = crossings_of(program.reach, launch, memory, module_globals or {})
     printed: list[Print] = []
