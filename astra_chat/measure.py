@@ -30,9 +30,10 @@ REPEATS = 5
 
 
 class InstantJudge:
-    """Answers at once with a fixed finding, so that only the chat's own time is left."""
+    """Answers at once, so that only the chat's own time is left: every candidate ties with the
+    baseline, or with `gains` each is a hundredth faster than the one before."""
 
-    def __init__(self, device: Device, case: Case) -> None:
+    def __init__(self, device: Device, case: Case, gains: bool = False) -> None:
         profile = Profile(
             basis="estimated", case=case, metrics=(), bottleneck="dram", why="",
             limit_us=1.0, percent_of_limit=100.0,
@@ -41,7 +42,7 @@ class InstantJudge:
             case=case, weight=1.0, baseline_us=1.0, median_us=1.0, ratio=1.0, ratio_low=1.0,
             ratio_high=1.0, limit_us=1.0, percent_of_limit=100.0, limiter="dram",
         )  # fmt: skip
-        self._device = device
+        self._device, self._gains, self._evaluated = device, gains, 0
         self._outcome = Timed(
             correct=Correct(cases=1, worst=0.0), cases=(time,), ratio=1.0, verdict="tie",
             why="", profile=profile,
@@ -53,10 +54,15 @@ class InstantJudge:
     def evaluate(
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
     ) -> Evaluation:
+        outcome = self._outcome
+        if self._gains and self._evaluated:
+            ratio = 1 + self._evaluated / 100
+            outcome = outcome.model_copy(update={"ratio": ratio, "verdict": "accepted"})
+        self._evaluated += 1
         return Evaluation(
             candidate=candidate_id(source),
             device=self._device,
-            outcome=self._outcome,
+            outcome=outcome,
             confirms=fresh_seeds,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import statistics
 import tempfile
 import time
@@ -19,7 +20,7 @@ from astra_chat.prompts import prompts
 from astra_chat.request import Request, Wishes, request_for
 from astra_chat.resume import request_on, resumed
 from astra_chat.session import Session
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.tasks import Task, find_task
 from astra_chat.transcript.reader import Transcript, read
 
 LENGTHS = (50, 200, 1000)
@@ -27,14 +28,14 @@ AROUND = 20
 """Turns over which the time of one is averaged."""
 TURNS_A_ROUND = 5
 PROMPT_ROUNDS = (1, 2, 5, 20, 200)
+GAINING_ROUNDS = 20
 LINES = 400
 """Of every kernel."""
 
 
 def script(task: Task, rounds: int) -> Script:
     """A script of so many rounds, each with another kernel of LINES lines."""
-    text = task.baseline
-    text += "// a comment, as long as lines of kernels are\n" * (LINES - text.count("\n"))
+    text = _long(task.baseline)
     one = {
         "plan": {
             "title": "Another", "change": "One line.", "why": "To measure.", "anchor": "x",
@@ -51,6 +52,11 @@ def script(task: Task, rounds: int) -> Script:
     )
 
 
+def _long(text: str) -> str:
+    """The text with comments up to LINES lines."""
+    return text + "// a comment, as long as lines of kernels are\n" * (LINES - text.count("\n"))
+
+
 def main() -> None:
     """Milliseconds of a turn after so many, seconds to go on with such a chat, its prompts."""
     with tempfile.TemporaryDirectory() as folder:
@@ -65,11 +71,24 @@ def main() -> None:
             )
         for line in _prompt_sizes(transcript):
             print(line)
+        print(f"with a baseline of {LINES} lines, and another best of as many after each round:")
+        for line in _prompt_sizes(_gaining(Path(folder))):
+            print(line)
 
 
-def _request(folder: Path) -> Request:
-    rounds = max(LENGTHS) // TURNS_A_ROUND + AROUND
-    asked = Wishes(task="silu_and_mul", device="virtual", out=folder, rounds=rounds)
+def _gaining(folder: Path) -> Transcript:
+    """A chat in which every prompt holds two long sources: the baseline and the best so far."""
+    shutil.copytree(find_task("silu_and_mul").folder, folder / "long")
+    baseline = folder / "long" / "baseline.cu"
+    baseline.write_text(_long(baseline.read_text()))
+    request = _request(folder / "gaining", str(folder / "long"), rounds=GAINING_ROUNDS)
+    judge = InstantJudge(request.device, request.task.demo[0][0], gains=True)
+    return read(Session(request, judge=judge).run().transcript)
+
+
+def _request(folder: Path, task: str = "silu_and_mul", rounds: int | None = None) -> Request:
+    rounds = rounds or max(LENGTHS) // TURNS_A_ROUND + AROUND
+    asked = Wishes(task=task, device="virtual", out=folder, rounds=rounds)
     request = request_for(asked)
     played = ScriptedModels(script(request.task, rounds))
     return replace(request, models=RunModels("scripted", dict.fromkeys(ROLES, played)))

@@ -29,5 +29,8 @@ def test_figures_of_short_chats(
     figures = re.findall(r"one more takes ([\d.]+) ms.* takes ([\d.]+) s, (\d+) turns", out)
     assert len(figures) == 2 and "after 30 turns" in out
     assert re.search(r"prompts of the coder: [\d,]+ in round 1, .* as the one before", out)
+    sizes = re.findall(r"prompts of the coder: ([\d,]+) in round 1, ([\d,]+) in round 2", out)
+    (tied, tied_on), (first, second) = [[int(n.replace(",", "")) for n in pair] for pair in sizes]
+    assert tied == tied_on and second > first > tied, "baseline, then baseline and best"
     assert all(0 < float(ms) < 500 and 0 < float(s) < 60 for ms, s, _ in figures)
     assert all(0 < int(turns) < 12 for *_, turns in figures)
