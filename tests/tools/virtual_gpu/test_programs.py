@@ -202,3 +202,13 @@ def test_misuse_of_the_devices_heap_is_told_by_line(
     (told,) = done.faults or done.warnings
     assert capfd.readouterr().out == f"{error}\n"
     assert words in told and f"heap.cu:{line}," in told
+
+
+def test_graphs_that_are_put_together_node_by_node(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("nodes")
+    assert capfd.readouterr().out == (
+        "8 nodes, 2 roots\nhost: 5000.0\nhost: 10000.0\nhost: 23000.0\nlooked 3 times\n"
+        "circle: invalid argument\nmemset kernel kernel child 9.0, updated 15.0, "
+        "cudaErrorGraphExecUpdateFailure 1\n"
+    )
+    assert (done.exit_code, done.faults, len(done.launches)) == (0, (), 13)

@@ -98,6 +98,8 @@ static const struct {
     E(cudaErrorHardwareStackError, "hardware stack error")
     E(cudaErrorHostMemoryAlreadyRegistered, "part or all of the requested memory range is already mapped")
     E(cudaErrorHostMemoryNotRegistered, "pointer does not correspond to a registered memory region")
+    E(cudaErrorIllegalState, "the operation cannot be performed in the present state")
+    E(cudaErrorGraphExecUpdateFailure, "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update")
     E(cudaErrorUnsupportedLimit, "limit is not supported on this architecture")
     E(cudaErrorIllegalInstruction, "an illegal instruction was encountered")
     E(cudaErrorMisalignedAddress, "misaligned address")

@@ -162,8 +162,11 @@ static cudaError_t launch(const struct kernel_entry *kernel, dim3 grid, dim3 blo
         return vcudart_result(UNKNOWN_FUNCTION);
     const uint32_t grid_xyz[3] = {grid.x, grid.y, grid.z};
     const uint32_t block_xyz[3] = {block.x, block.y, block.z};
-    return vcudart_result(vcudart_host.launch(kernel->fatbin->module, kernel->name, grid_xyz, block_xyz,
-                                              dynamic_shared_bytes, args, cooperative));
+    const int error = vcudart_host.launch(kernel->fatbin->module, kernel->name, grid_xyz, block_xyz,
+                                          dynamic_shared_bytes, args, cooperative);
+    if (!error && vcudart_capturing())
+        return vcudart_result(vcudart_captured(cudaGraphNodeTypeKernel, NULL, NULL));
+    return vcudart_result(error);
 }
 
 /* CUDA 13: a stub fetches its handle once and launches by it. */

@@ -108,7 +108,7 @@ int vcudart_copy_rows(void *to, size_t to_pitch, const void *from, size_t from_p
     }
     if (!noted)
         vcudart_host.open(0);
-    return error;
+    return error || !noted ? error : vcudart_captured(cudaGraphNodeTypeMemcpy, NULL, NULL);
 }
 
 EXPORT cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
@@ -127,8 +127,10 @@ PER_THREAD(cudaMemcpyAsync, _ptsz)
 EXPORT cudaError_t cudaMemset(void *pointer, int value, size_t bytes) {
     RETURN_IF_BLOCKED;
     int error = bytes ? vcudart_host.touch(number(pointer), bytes, 1) : cudaSuccess;
-    if (!error && bytes && vcudart_capturing())
-        return vcudart_result(vcudart_host.note(number(pointer), 0, bytes, 0, value));
+    if (!error && bytes && vcudart_capturing()) {
+        error = vcudart_host.note(number(pointer), 0, bytes, 0, value);
+        return vcudart_result(error ? error : vcudart_captured(cudaGraphNodeTypeMemset, NULL, NULL));
+    }
     if (!error && bytes) {
         vcudart_host.open(1);
         memset(pointer, value, bytes);

@@ -96,7 +96,7 @@ EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function
     (void)stream;
     RETURN_IF_BLOCKED;
     if (vcudart_capturing())
-        return vcudart_result(vcudart_host.refuse("a host function in a graph"));
+        return vcudart_result(vcudart_captured(cudaGraphNodeTypeHost, function, data));
     function(data);
     return cudaSuccess;
 }

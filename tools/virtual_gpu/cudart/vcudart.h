@@ -94,6 +94,8 @@ void vcudart_asked_to_copy(const void *to, const void *from, enum cudaMemcpyKind
 void vcudart_stray(void);
 /* Whether a stream is being captured: copies are noted instead of done. */
 int vcudart_capturing(void);
+/* Meanwhile: what has just been noted, or a host function, becomes a node. */
+int vcudart_captured(enum cudaGraphNodeType type, cudaHostFn_t function, void *data);
 /* Copies rows whose first bytes lie a pitch apart; noted instead while capturing. */
 int vcudart_copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t bytes, size_t rows,
                       enum cudaMemcpyKind kind);
