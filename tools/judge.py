@@ -305,6 +305,7 @@ class Judge:
             timed = time_cases(
                 self._runner, built, baseline, list(zip(truths, weights, strict=True)),
                 lambda done: self._tell("time", done, len(truths), how),
+                self._checker.yardstick, self._checker.learn,
             )  # fmt: skip
             if cross_checked and self.device.kind == "cuda" and isinstance(timed, list):
                 self._tell("time", len(truths), len(truths), "Nsight Compute's durations")

@@ -14,6 +14,8 @@ does. Of honest kernels it was 4 % at most (of the baselines 2 %), of silu_and_m
 from __future__ import annotations
 
 import math
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,8 +46,14 @@ oracle_ratio of 2, float32's last 200 ulps are not held against anyone where it 
 whose kernels may round in between says so by a larger ratio."""
 SHARE_SIGMAS = 3.0
 """What chance adds to a share of few values."""
+PART = 2**18
+"""Elements of a timed result that are looked at: as many tell its errors, and take no time."""
 LEAST_VALUES = 100
 """Fewer different results make no share: rows of one-hot inputs are right or off all together."""
+
+
+Piece = tuple[Arg, Case, Array, Array, Array]
+"""Of a written argument on a case: got, expected, and their flat positions."""
 
 
 @dataclass(frozen=True)
@@ -145,18 +153,28 @@ class Yardstick:
                 found.append(verdict)
         return max(found, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
 
+    def judge_pieces(self, pieces: Sequence[Piece]) -> Wrong | None:
+        """What is wrong with them. A case that no run of the baseline was learned of is held
+        against those of its kind."""
+        for arg, case, got, expected, ran in pieces:
+            if self._alike(arg, case):
+                verdict = self.judge_values(arg, case, got, expected, ran)
+                if isinstance(verdict, Wrong):
+                    return verdict.model_copy(update={"note": f"{verdict.note}; while timed"})
+        return None
+
     def judge_values(
         self, arg: Arg, case: Case, got: Array, expected: Array, ran: Array
     ) -> ErrorNorm | Wrong:
-        """Values at the flat positions `ran`, float64, on a case that the yardstick knows."""
-        own, dtype = self._own[_key(case)][arg.name], arg.dtype_of(case)
-        if own.exact is not None and len(own.exact) == len(got):
+        """Values at the flat positions `ran`, float64, on a case of a kind that it knows."""
+        own, dtype = self._norm(arg, case), arg.dtype_of(case)
+        if own and own.exact is not None and len(own.exact) == len(got) == ran[-1] + 1:
             inexact = np.flatnonzero(own.exact & (got != expected))
             if len(inexact):
                 note = "inputs of zeros and ones make it exact, as the baseline's is"
                 return _wrong(arg, case, got, expected, ran, inexact, note)
         norm = Norm.of(got, expected, dtype)
-        own_ulps, limit = self._limit(arg, case, norm)
+        own_ulps, limit = self._limit(arg, case, norm, len(got))
         own_share, most = self._share_limit(arg, case, norm)
         if norm.share > most and norm.values >= LEAST_VALUES:
             _, off = off_nearest(got, expected, dtype)
@@ -180,13 +198,20 @@ class Yardstick:
         )
         return _wrong(arg, case, got, expected, ran, beyond, note)
 
-    def _limit(self, arg: Arg, case: Case, norm: Norm) -> tuple[float, float]:
-        """The baseline's norm, by the case or by all of its kind, and the candidate's limit.
+    def _norm(self, arg: Arg, case: Case) -> Norm | None:
+        """The baseline's own, where this very case was learned."""
+        norms = self._own.get(_key(case))
+        return norms[arg.name] if norms else None
+
+    def _limit(self, arg: Arg, case: Case, norm: Norm, count: int) -> tuple[float, float]:
+        """The baseline's norm, by the case or by all of its kind, and the candidate's limit for
+        `count` elements of it.
 
         A correctly rounded result is always within it, however exact the baseline happens to be.
         """
-        own = max(self._own[_key(case)][arg.name].ulps, self._pooled(arg, case))
-        rows = max(1, math.prod(arg.shape_of(case)[:-1]))
+        known, shape = self._norm(arg, case), arg.shape_of(case)
+        own = max(known.ulps if known else 0.0, self._pooled(arg, case))
+        rows = max(1, math.prod(shape[:-1]) * count // max(1, math.prod(shape)))
         dtype = arg.dtype_of(case)
         common = ROW_ULPS * 2.0 ** (FRACTION_BITS[dtype] - FRACTION_BITS["float32"])
         # An intermediate that was rounded once more is off by the same in all of its row.
@@ -198,7 +223,8 @@ class Yardstick:
         """The baseline's share off the nearest values, and what a candidate's may be."""
         alike = self._alike(arg, case)
         pooled = sum(n.off for n in alike) / max(1, sum(n.nearest for n in alike))
-        own = max(self._own[_key(case)][arg.name].share, pooled)
+        known = self._norm(arg, case)
+        own = max(known.share if known else 0.0, pooled)
         most = min(1.0, self._task.oracle_ratio * max(FREE_SHARE, own))
         return own, most + SHARE_SIGMAS * math.sqrt(most * (1 - most) / max(1, norm.values))
 
@@ -216,15 +242,30 @@ class Yardstick:
         return math.sqrt(sum(n.ulps**2 * n.count for n in alike) / count) if count else 0.0
 
 
-def elements(arg: Arg, run: CaseRun) -> tuple[Array, Array, Array]:
-    """Got and expected, float64, where a block ran, and those flat positions."""
+def pieces(task: Task, run: CaseRun) -> list[Piece]:
+    """A piece of every written argument, drawn by chance like the copy that it is of."""
+    case, copy = run.truth.case, secrets.randbelow(run.copies)
+    return [(arg, case, *elements(arg, run, copy, PART)) for arg in task.args if arg.written]
+
+
+def elements(
+    arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
+) -> tuple[Array, Array, Array]:
+    """Got and expected, float64, where a block ran, and those flat positions; `most` of them in a
+    row, from anywhere."""
     dtype = arg.dtype_of(run.truth.case)
-    got, expected = as_float(run.after(arg)[0], dtype), np.asarray(run.truth.expected(arg))
+    item, content = ITEM_BYTES[dtype], run.after(arg, copy)[0]
+    total = len(content) // item
+    count = min(total, most or total)
+    start = secrets.randbelow(total - count + 1)
+    part = slice(start, start + count)
+    got = as_float(content[start * item : (start + count) * item], dtype)
+    expected, ran = np.asarray(run.truth.expected(arg)[part]), np.arange(start, start + count)
     covered = run.coverage(arg)
     if covered is None:
-        return got, expected, np.arange(len(got))
-    ran = np.flatnonzero(covered.reshape(-1, ITEM_BYTES[dtype]).any(axis=1))
-    return got[ran], expected[ran], ran
+        return got, expected, ran
+    kept = np.flatnonzero(covered.reshape(-1, item)[part].any(axis=1))
+    return got[kept], expected[kept], ran[kept]
 
 
 def _wrong(

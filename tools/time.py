@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from astra_chat.tools.build import Build
 from astra_chat.tools.compare import compare
 from astra_chat.tools.measured import case_limit_us, measured_time
 from astra_chat.tools.oracle import Truth
+from astra_chat.tools.precision import Piece, Yardstick, pieces
 from astra_chat.tools.runner import CaseRun, Failure, Runner
+from astra_chat.tools.tasks import Task
 from astra_chat.tools.types import AnyTime, EstimatedTime, Implausible, Wrong
 
 RESOLUTION = 1.10
@@ -38,8 +40,11 @@ def time_cases(
     baseline: Build,
     weighted: Sequence[tuple[Truth, float]],
     on_case: Callable[[int], None] = lambda _: None,
+    yardstick: Yardstick | None = None,
+    learn: Callable[[Sequence[Truth]], object] = lambda _: None,
 ) -> list[TimedCase] | Wrong | Implausible | Failure:
-    """Time every case; what the timed launches wrote is compared with the oracle too."""
+    """Time every case; what the timed launches wrote is compared with the oracle too, and held
+    against the baseline's own errors: `yardstick` knows them, or learns them by `learn`."""
     truths = [truth for truth, _ in weighted]
     baselines: list[CaseRun] = []
     if runner.device.kind == "virtual":
@@ -48,14 +53,12 @@ def time_cases(
                 return base
             baselines.append(base)
     timed = []
+    doubts = _Doubts(runner.task, yardstick, learn)
     for index, run in enumerate(runner.run(candidate, truths, "time", baseline)):
         if not isinstance(run, CaseRun):
             return run
-        verdict = compare(runner.task, run)
-        if isinstance(verdict, Wrong):
-            return verdict
-        if touched := run.report.get("touched"):
-            return _touched(run, touched[0])
+        if wrong := _wrong(runner.task, run, doubts):
+            return wrong
         weight = weighted[index][1]
         if baselines:
             time: AnyTime | Implausible = _estimated(runner, run, baselines[index], weight)
@@ -65,7 +68,43 @@ def time_cases(
             return time
         timed.append(TimedCase(time, run.report))
         on_case(index + 1)
-    return timed
+    return doubts.borne_out() or timed
+
+
+def _wrong(task: Task, run: CaseRun, doubts: _Doubts) -> Wrong | None:
+    """What is wrong with what the timed launches of a case wrote; more may be doubtful."""
+    verdict = compare(task, run)
+    if isinstance(verdict, Wrong):
+        return verdict
+    if touched := run.report.get("touched"):
+        return _touched(run, touched[0])
+    doubts.look(run)
+    return None
+
+
+@dataclass
+class _Doubts:
+    """Timed results that are less precise than the baseline's where it was learned so far.
+
+    That may be at other sizes, on which less is lost: before it counts, these cases are learned,
+    which cannot be done while the GPU is held to time.
+    """
+
+    task: Task
+    yardstick: Yardstick | None
+    learn: Callable[[Sequence[Truth]], object]
+    found: list[tuple[Truth, list[Piece]]] = field(default_factory=list)
+
+    def look(self, run: CaseRun) -> None:
+        if self.yardstick and self.yardstick.judge_pieces(some := pieces(self.task, run)):
+            self.found.append((run.truth, some))
+
+    def borne_out(self) -> Wrong | None:
+        if self.yardstick is None or not self.found:
+            return None
+        self.learn([truth for truth, _ in self.found])
+        again = (self.yardstick.judge_pieces(some) for _, some in self.found)
+        return next(filter(None, again), None)
 
 
 def _touched(run: CaseRun, argument: str) -> Wrong:

@@ -11,7 +11,7 @@ import json
 import re
 import threading
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
@@ -28,7 +28,7 @@ from astra_chat.tools.check import Call, Seen, check
 from astra_chat.tools.devices import pick_device
 from astra_chat.tools.guard import guard
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.oracle import Oracle
+from astra_chat.tools.oracle import Oracle, Truth
 from astra_chat.tools.precision import Yardstick
 from astra_chat.tools.process import Stop
 from astra_chat.tools.runner import CaseRun, Runner
@@ -49,10 +49,10 @@ from astra_chat.tools.types import (
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parents[1] / "docs" / "attacks.md"
 FOUND, LIMITS, RECORD = (HERE / name for name in ("found.md", "limits.md", "recorded.json"))
-WRITING = threading.Lock()
+WRITING, CLEAN = threading.Lock(), Correct(cases=1, worst=0.0)
+NOBODY: Callable[[int], None] = lambda _: None
 SANITIZED_BYTES = 2**16
 """Larger check cases take a sanitizer seconds; the timed ones go through memcheck."""
-CLEAN = Correct(cases=1, worst=0.0)
 MANY_ROWS = 10_000
 """Cases with more rows are left to the attacks that need them: they take seconds each."""
 
@@ -126,7 +126,7 @@ class Bench(AbstractContextManager["Bench"]):
 
     def prepare(self, sources: Sequence[str]) -> None:
         """All that calls share, so that they may come from several threads; builds `sources`."""
-        self._learn(self._cases(False))
+        self._learn(self.oracle.truths(self._cases(False), Stop()))
         build_all(self.task, [self.task.baseline, *sources], self.device)
 
     def build(self, source: str) -> Build | Any:
@@ -146,7 +146,7 @@ class Bench(AbstractContextManager["Bench"]):
         assert isinstance(built, Build), built
         cases = self._cases(all_cases)
         truths = self.oracle.truths(cases, Stop())
-        self._learn(cases)
+        self._learn(truths)
         calls = [Call(truth) for truth in truths]
         if self.device.kind == "cuda":
             calls.append(Call(truths[1], "graph"))
@@ -157,17 +157,17 @@ class Bench(AbstractContextManager["Bench"]):
         built = self.build(source)
         assert isinstance(built, Build), built
         small = [c for c in self.task.check if self.task.least_bytes(c) < SANITIZED_BYTES]
-        truths = self.oracle.truths(small, Stop())
-        timed = self.oracle.truths([case for case, _ in self.task.bench], Stop())
+        bench = [case for case, _ in self.task.bench]
+        truths, timed = (self.oracle.truths(cases, Stop()) for cases in (small, bench))
         return sanitize_cuda(self.runner, built, truths, timed) or CLEAN
 
     def _cases(self, everything: bool) -> list[Case]:
         return [c for c in self.task.check if everything or c.dims.get("rows", 1) < MANY_ROWS]
 
-    def _learn(self, cases: Sequence[Case]) -> None:
-        truths = [t for t in self.oracle.truths(cases, Stop()) if t.case.label not in self._learned]
-        if truths:
-            for run in self.runner.run(self.build(self.task.baseline), truths, "check"):
+    def _learn(self, truths: Sequence[Truth]) -> None:
+        unknown = [t for t in truths if t.case.label not in self._learned]
+        if unknown:
+            for run in self.runner.run(self.build(self.task.baseline), unknown, "check"):
                 assert isinstance(run, CaseRun), run
                 self.yardstick.learn(run)
                 self._learned.add(run.truth.case.label)
@@ -179,7 +179,9 @@ class Bench(AbstractContextManager["Bench"]):
         cases = self.task.demo if self.device.kind == "virtual" else self.task.bench
         truths = self.oracle.truths([case for case, _ in cases], Stop())
         weighted = [(t, weight) for t, (_, weight) in zip(truths, cases, strict=True)]
-        found = time_cases(self.runner, built, baseline, weighted)
+        found = time_cases(
+            self.runner, built, baseline, weighted, NOBODY, self.yardstick, self._learn
+        )
         return judge_times([t.time for t in found])[1] if isinstance(found, list) else found.kind
 
     def confirmed(self, source: str) -> str:
@@ -220,9 +222,7 @@ def _caught(bench: Bench, attack: Attack, gate: str) -> Said:
     if gate == "build":
         built = bench.build(attack.source)
         words = "" if isinstance(built, Build) else getattr(built, "log", built.kind)
-        return Said(
-            caught=not isinstance(built, Build), words=(words.splitlines() or [""])[0][:400]
-        )
+        return Said(caught=not isinstance(built, Build), words=words.split("\n")[0][:400])
     if gate == "sanitize":
         outcome = bench.sanitized(attack.source)
         return Said(caught=outcome.kind in attack.outcome, words=outcome_words(outcome)[:400])
@@ -354,10 +354,9 @@ def _row(attack: Attack, kinds: list[str], known: dict[str, Any]) -> str:
         marks.append(_mark(found))
         if found and not words:
             words = next(iter(found.values()))["words"]
-    shown = words.replace("|", "\\|").replace("\n", " ")[:160]
-    gates = dict.fromkeys((*attack.gates, *attack.cuda_gates))
-    cells = (attack.id, attack.name, ", ".join(gates), *marks, shown)
-    return f"| {' | '.join(cells)} |"
+    shown, gates = words.replace("|", "\\|"), dict.fromkeys((*attack.gates, *attack.cuda_gates))
+    shown = shown.replace("\n", " ")[:160]
+    return f"| {' | '.join((attack.id, attack.name, ', '.join(gates), *marks, shown))} |"
 
 
 def _mark(found: dict[str, Any] | None) -> str:

@@ -6,8 +6,11 @@ import math
 
 import pytest
 
+from astra_chat.tools.devices import pick_device
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.tasks import find_task
 from astra_chat.tools.time import judge_times
-from astra_chat.tools.types import AnyTime, Case, EstimatedTime, MeasuredTime
+from astra_chat.tools.types import AnyTime, Case, EstimatedTime, MeasuredTime, Timed, Wrong
 
 
 def case(tokens: int) -> Case:
@@ -61,3 +64,37 @@ def test_estimates_closer_than_the_model_resolves_are_ties(ratio: float, verdict
 
 def test_an_estimated_regression_is_not_hidden() -> None:
     assert judge_times([estimated(3.0, weight=9), estimated(0.7)])[1] == "tie"
+
+
+HALF = """
+#include <cstdint>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+__global__ void silu(__half* out, const __half* in, int64_t d, int64_t total, bool timed) {
+  for (int64_t i = blockIdx.x * 256 + threadIdx.x; i < total; i += gridDim.x * 256) {
+    const __half g = in[i + i / d * d], u = in[i + i / d * d + d];
+    const float sigmoid = 1.0f / (1.0f + __expf(-float(g)));
+    out[i] = timed ? (g * __half(sigmoid)) * u : __half(float(g) * sigmoid * float(u));
+  }
+}
+extern "C" cudaError_t silu_and_mul(void* out, const void* in, int64_t tokens, int64_t d, int,
+                                    cudaStream_t stream) {
+  silu<<<8, 256, 0, stream>>>((__half*)out, (const __half*)in, d, tokens * d, tokens == 16);
+  return cudaGetLastError();
+}
+"""
+
+
+def test_what_is_timed_is_as_precise_as_what_is_checked() -> None:
+    """Half precision is within the tolerance; it is the baseline's own errors that tell."""
+    few = Case(dims={"tokens": 16, "d": 1024}, dtype="float16")
+    task = find_task("silu_and_mul")
+    task = task.model_copy(update={"dtypes": ("float16",), "demo": ((few, 1.0),)})
+    checked = [c for c in task.check if c.dtype == "float16" and c.dims["tokens"] < 16]
+    task = task.model_copy(update={"check": tuple(checked[:6])})
+    with Judge(task, pick_device("virtual")) as judge:
+        honest = judge.evaluate(HALF.replace("tokens == 16", "false")).outcome
+        outcome = judge.evaluate(HALF).outcome
+    assert isinstance(honest, Timed), honest
+    assert isinstance(outcome, Wrong) and outcome.reason == "precision", outcome
+    assert "while timed" in outcome.note and outcome.case.dims == few.dims
