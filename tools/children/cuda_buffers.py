@@ -28,6 +28,8 @@ VERIFIED_BYTES = 256 * 2**20
 """At most this much of what cold launches wrote is handed to the judge, or one set."""
 FURTHER_BYTES = 32 * 2**20
 """The same of warm launches, and of those with an event pair round each."""
+FEW = 4096
+"""Of so many elements of a row one differs from set to set."""
 PERSISTING_L2_LIMIT = 6
 """The driver's number of the limit on L2 that access policy windows may keep."""
 
@@ -35,9 +37,10 @@ PERSISTING_L2_LIMIT = 6
 class BufferSets:
     """Copies of a call's arguments that together fill the L2 twice, as far as MAX_SETS allows.
 
-    A random third holds the case's inputs and is verified; the others hold the same values at
-    other places, so a kernel gains nothing by reading what lies beside its arguments: the result
-    that it finds there is another's.
+    A random third holds the case's inputs and is verified. The others hold nearly the same, half of
+    them with rows at other places: an element of each row is another. So a kernel gains nothing by
+    reading what lies beside its arguments, nor by what it left in the chip for later launches: the
+    result that it finds is mostly another's, and only who reads all of a row can tell.
 
     `cool` reads a large buffer last: reading leaves no dirty lines whose write-back would be timed
     with the kernel.
@@ -131,13 +134,15 @@ class BufferSets:
         return sum(len(kept[0]) for kept in self._kept.values())
 
     def _fill(self, pattern: int) -> None:
-        turns = [0 if i in self.verified else self._chance.random() for i in range(self.count)]
+        others = [which for which in range(self.count) if which not in self.verified]
+        turns = {which: self._chance.random() for which in others if self._chance.random() < 0.5}
         for index, (arg, filled) in enumerate(zip(self._task.args, self._filled, strict=True)):
             original = torch.from_numpy(poison(self._task, self._call, index, pattern)).cuda()
             filled[:, : len(original)] = original
-            for turn, into in zip(turns, filled, strict=True):
-                if arg.read and turn:
-                    turned_away(arg, self._call, original, turn, into)
+            if arg.read:
+                for which, turn in turns.items():
+                    turned_away(arg, self._call, original, turn, filled[which])
+                estranged(arg, self._call, filled, others, self._chance.getrandbits(63))
 
     def _most_verified(self) -> int:
         """How many sets fit into VERIFIED_BYTES: at least one, at most a third of them."""
@@ -162,3 +167,27 @@ def turned_away(
         whole, step = pieces * piece, piece * (1 + int(turn * (pieces - 1)))
         into[: whole - step] = original[step:whole]
         into[whole - step : whole] = original[:step]
+
+
+def estranged(arg: Arg, call: Call, filled: torch.Tensor, sets: Sequence[int], seed: int) -> None:
+    """Put other values of the same set in place of one element in each row of these sets, of more
+    in long rows: who takes such a row for one that he knows, by looking at some of it, is wrong.
+
+    `filled`: bytes, a row of them a set.
+    """
+    shape, item = arg.shape_of(call.case), ITEM_BYTES[arg.dtype_of(call.case)]
+    rows, columns = math.prod(shape[:-1]), shape[-1]
+    flat = filled.view(torch.int16 if item == 2 else torch.int32)
+    step = buffer_bytes(arg, call.case) // item // rows
+    chance = torch.Generator(flat.device)
+    chance.manual_seed(seed)
+
+    def drawn(end: int) -> torch.Tensor:
+        changes = (len(sets), rows, 1 + columns // FEW)
+        return torch.randint(end, changes, generator=chance, device=flat.device)
+
+    start = torch.tensor(sets, device=flat.device)[:, None, None] * flat.shape[1]
+    row = torch.arange(rows, device=flat.device)[None, :, None]
+    into, source = row * step + drawn(columns), drawn(rows) * step + drawn(columns)
+    whole = flat.view(-1)
+    whole[start + into] = whole[start + source]
