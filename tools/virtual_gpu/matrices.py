@@ -7,7 +7,8 @@ Numerics, as found on an H200 (numerics/, bit for bit): products are exact. Thos
 accumulator are aligned to the largest exponent (a product's is the sum of its factors') and cut to
 FRACTION_BITS behind it; what is left is added exactly, and the sum is cut to float32 or rounded to
 nearest even as f16. Other GPUs cut differently; wmma is taken to be the same.
-Integers wrap at 32 bits, or clamp with .satfinite. NaNs come out canonical.
+Doubles are added product by product in the order of k, each step rounded once; that order is not
+checked against a GPU. Integers wrap at 32 bits, or clamp with .satfinite. NaNs come out canonical.
 """
 
 from __future__ import annotations
@@ -18,18 +19,19 @@ from dataclasses import dataclass
 from astra_chat.tools.virtual_gpu.modifiers import Modifiers
 from astra_chat.tools.virtual_gpu.syntax import Operand, Vector
 
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s8": 8, "u8": 8, "s32": 32}
+BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s8": 8, "u8": 8, "s32": 32, "f64": 64}
 """Formats of elements, and their widths; a tf32 is a float32 whose last 13 bits do not count."""
 FRACTION_BITS = 25
 LEAST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
 """Subnormal numbers are aligned by it too."""
-_INPUTS = ("f16", "bf16", "tf32", "s8", "u8")
-_SUMS = ("f16", "f32", "s32")
+_INPUTS = ("f16", "bf16", "tf32", "s8", "u8", "f64")
+_SUMS = ("f16", "f32", "s32", "f64")
 _MMA_SHAPES = {
     "f16": ((16, 8, 8), (16, 8, 16)), "bf16": ((16, 8, 8), (16, 8, 16)),
     "tf32": ((16, 8, 4), (16, 8, 8)), "int": ((16, 8, 16), (16, 8, 32)),
+    "f64": ((8, 8, 4), (16, 8, 4), (16, 8, 8), (16, 8, 16)),
 }  # fmt: skip
-_WMMA_SHAPES = {"tf32": ((16, 16, 8),)}
+_WMMA_SHAPES = {"tf32": ((16, 16, 8),), "f64": ((8, 8, 4),)}
 _WMMA_USUAL = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
 _WARP = 32
 
@@ -51,7 +53,12 @@ class Fragment:
 
     @property
     def registers(self) -> int:
-        return self.elements * BITS[self.format] // 32
+        return self.elements * BITS[self.format] // self.word_bits
+
+    @property
+    def word_bits(self) -> int:
+        """Of a register."""
+        return max(BITS[self.format], 32)
 
     @property
     def different(self) -> int:
@@ -85,11 +92,13 @@ def mma_product(code: Modifiers) -> Product:
     if d != c or d not in _ACCUMULATORS[_family(code, a, b)]:
         raise code.refuse("this accumulator")
     accumulator = tuple(
-        tuple((lane // 4 + i // 2 * 8) * n + lane % 4 * 2 + i % 2 for i in range(4))
+        tuple((lane // 4 + i // 2 * 8) * n + lane % 4 * 2 + i % 2 for i in range(m * n // _WARP))
         for lane in range(_WARP)
     )
+    if d == "f64":
+        code.flag("rn")
     return Product(
-        Fragment(a, m, k, _mma_a(k, BITS[a])), Fragment(b, k, n, _mma_b(k, n, BITS[b])),
+        Fragment(a, m, k, _mma_a(m, k, BITS[a])), Fragment(b, k, n, _mma_b(k, n, BITS[b])),
         Fragment(c, m, n, accumulator), Fragment(d, m, n, accumulator),
         code.flag("satfinite") if d == "s32" else False,
     )  # fmt: skip
@@ -97,6 +106,7 @@ def mma_product(code: Modifiers) -> Product:
 
 _ACCUMULATORS = {
     "f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "int": ("s32",),
+    "f64": ("f64",),
 }  # fmt: skip
 
 
@@ -108,13 +118,13 @@ def _family(code: Modifiers, a: str, b: str) -> str:
     return a
 
 
-def _mma_a(k: int, bits: int) -> tuple[tuple[int, ...], ...]:
+def _mma_a(m: int, k: int, bits: int) -> tuple[tuple[int, ...], ...]:
     """Register r holds elements of row lane / 4 + 8 * (r odd)."""
-    each = 32 // bits
+    each = max(32 // bits, 1)
     return tuple(
         tuple(
             (lane // 4 + r % 2 * 8) * k + r // 2 * 4 * each + lane % 4 * each + j
-            for r in range(16 * k // _WARP // each)
+            for r in range(m * k // _WARP // each)
             for j in range(each)
         )
         for lane in range(_WARP)
@@ -122,7 +132,7 @@ def _mma_a(k: int, bits: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _mma_b(k: int, n: int, bits: int) -> tuple[tuple[int, ...], ...]:
-    each = 32 // bits
+    each = max(32 // bits, 1)
     return tuple(
         tuple(
             (r * 4 * each + lane % 4 * each + j) * n + lane // 4
@@ -145,6 +155,8 @@ def wmma_product(code: Modifiers) -> Product:
     m, n, k = _shape(code, _WMMA_SHAPES.get(family, _WMMA_USUAL))
     if d not in _ACCUMULATORS[family] or c not in _ACCUMULATORS[family]:
         raise code.refuse("this accumulator")
+    if d == "f64":
+        code.option("rn")
     return Product(
         _wmma_fragment(a, m, k, inputs=True), _wmma_fragment(b, k, n, inputs=True),
         _wmma_fragment(c, m, n, inputs=False), _wmma_fragment(d, m, n, inputs=False),

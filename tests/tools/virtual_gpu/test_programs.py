@@ -212,3 +212,10 @@ def test_graphs_that_are_put_together_node_by_node(capfd: pytest.CaptureFixture[
         "cudaErrorGraphExecUpdateFailure 1\n"
     )
     assert (done.exit_code, done.faults, len(done.launches)) == (0, (), 13)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_double_precision_tensor_cores(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("doubles", engine=engine)
+    assert capfd.readouterr().out == "tiles: 0 wrong\nmma: 0 wrong\n"
+    assert (done.exit_code, done.faults) == (0, ())

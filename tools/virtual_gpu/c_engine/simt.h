@@ -186,11 +186,13 @@ void redux(struct warp *w, uint32_t instruction, enum reduction how, uint32_t m,
 void elect(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *named, uint32_t *lane, uint32_t *chosen);
 
 /* Tensor cores: which element of a matrix each lane's elements are. */
-enum format { F16, BF16, TF32, F32, S8, U8, S32 };
+enum format { F16, BF16, TF32, F32, S8, U8, S32, F64 };
 struct fragment { uint8_t format, bits, elements; const uint16_t *at; };
 struct product { uint8_t m, n, k, integer, saturates; struct fragment a, b, c, d; };
 void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p, const uint32_t *const *ra,
               const uint32_t *const *rb, const uint32_t *const *rc, uint32_t *const *rd);
+void multiply_doubles(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p,
+                      const uint64_t *const *ra, const uint64_t *const *rb, const uint64_t *const *rc, uint64_t *const *rd);
 double add_directed(double a, double b, int mode);
 double sub_directed(double a, double b, int mode);
 double mul_directed(double a, double b, int mode);

@@ -104,6 +104,24 @@ void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct pro
   }
 }
 
+/* One product after the other is added, and rounded. */
+void multiply_doubles(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p,
+                      const uint64_t *const *ra, const uint64_t *const *rb, const uint64_t *const *rc, uint64_t *const *rd) {
+  if (!m) return;
+  together(w, instruction, m);
+  double a[LARGEST], b[LARGEST], sum[LARGEST];
+  EACH {
+    for (int i = 0; i < p->a.elements; i++) a[p->a.at[l * p->a.elements + i]] = f64(ra[i][l]);
+    for (int i = 0; i < p->b.elements; i++) b[p->b.at[l * p->b.elements + i]] = f64(rb[i][l]);
+    for (int i = 0; i < p->c.elements; i++) sum[p->c.at[l * p->c.elements + i]] = f64(rc[i][l]);
+  }
+  for (int row = 0; row < p->m; row++)
+    for (int column = 0; column < p->n; column++)
+      for (int k = 0; k < p->k; k++)
+        sum[row * p->n + column] = fma(a[row * p->k + k], b[k * p->n + column], sum[row * p->n + column]);
+  EACH for (int i = 0; i < p->d.elements; i++) memcpy(&rd[i][l], &sum[p->d.at[l * p->d.elements + i]], 8);
+}
+
 /* PTX: all threads of a warp execute it, those that have ended included. */
 void together(struct warp *w, uint32_t instruction, uint32_t m) {
   if (m && m != ~0u) fault_at(w, MISSING_LANE, instruction, LOWEST(m));

@@ -46,20 +46,27 @@ def _multiply(code: Code, product: Product) -> None:
     flags = f"{int(product.is_integer)}, {int(product.saturates)}"
     form = code.unit.table("struct product", f"{{{sizes}, {flags}, {fragments}}}")
     sources = [
-        [code.array(code.reader(o, "b32")) for o in parts(code, code.operand(place), fragment)]
+        [
+            code.array(code.reader(o, f"b{fragment.word_bits}"), f"uint{fragment.word_bits}_t")
+            for o in parts(code, code.operand(place), fragment)
+        ]
         for place, fragment in ((1, product.a), (2, product.b), (3, product.c))
     ]
     targets = parts(code, code.operand(0), product.d)
-    results = [code.results() for _ in targets]
-    inputs = ", ".join(f"(const uint32_t *[]){{{', '.join(names)}}}" for names in sources)
-    outputs = f"(uint32_t *[]){{{', '.join(f'X{n}' for n in results)}}}"
-    code.warp(f"multiply(w, {code.place}, {code.active()}, {form}, {inputs}, {outputs});")
-    _put_all(code, targets, results)
+    bits = product.d.word_bits
+    word, call = f"uint{bits}_t", "multiply" if bits == 32 else "multiply_doubles"
+    results = [code.results(word) for _ in targets]
+    inputs = ", ".join(f"(const {word} *[]){{{', '.join(names)}}}" for names in sources)
+    outputs = f"({word} *[]){{{', '.join(f'X{n}' for n in results)}}}"
+    code.warp(f"{call}(w, {code.place}, {code.active()}, {form}, {inputs}, {outputs});")
+    _put_all(code, targets, results, bits)
 
 
-def _put_all(code: Code, targets: Sequence[Operand], results: Sequence[int]) -> None:
+def _put_all(
+    code: Code, targets: Sequence[Operand], results: Sequence[int], bits: int = 32
+) -> None:
     for target, result in zip(targets, results, strict=True):
-        code.put(target, "b32", f"x{result}")
+        code.put(target, f"b{bits}", f"x{result}")
 
 
 @family("wmma")
@@ -105,17 +112,20 @@ def _load(code: Code, fragment: Fragment, space: str, active: str, places: Seque
         found.append(data)
     code.warp(f"meet(w, {active});")
     found *= fragment.elements // fragment.different
-    each = 32 // bits
+    wide = fragment.word_bits
+    each = wide // bits
     for number, target in enumerate(parts(code, code.operand(0), fragment)):
         held = found[number * each : (number + 1) * each]
-        word = " | ".join(f"(uint32_t)x{data} << {k * bits}" for k, data in enumerate(held))
-        code.put(target, "b32", word)
+        word = " | ".join(f"(uint{wide}_t)x{data} << {k * bits}" for k, data in enumerate(held))
+        code.put(target, f"b{wide}", word)
 
 
 def _store(code: Code, fragment: Fragment, space: str, active: str, places: Sequence[str]) -> None:
     bits = BITS[fragment.format]
-    each = 32 // bits
-    words = [code.reader(o, "b32") for o in parts(code, code.operand(1), fragment)]
+    each = fragment.word_bits // bits
+    words = [
+        code.reader(o, f"b{fragment.word_bits}") for o in parts(code, code.operand(1), fragment)
+    ]
     for element, place in enumerate(places):
         part = f"(uint{bits}_t)({words[element // each]} >> {element % each * bits})"
         data = code.array(part, f"uint{bits}_t")

@@ -27,6 +27,8 @@ TENTHS = 10
 """Slots are counted in tenths of an instruction."""
 _SHORT_STEP = 7
 """Tenths of a tensor core's step that a product of rows of 16 bytes takes."""
+_DOUBLE_PRODUCTS = 256
+"""Of doubles, in the time of an m16n8k16 of halves: by NVIDIA's peak rates of an H200."""
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 _ROW_BITS = {
     "f16": 16, "bf16": 16, "tf32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4, "f32": 32, "s32": 32,
@@ -138,6 +140,8 @@ def tensor_tenths(instruction: Instruction) -> int:
     if instruction.family == "wmma" and "mma" not in instruction.modifiers:
         return 0
     m, n, k = map(int, shape.groups())
+    if "f64" in instruction.modifiers:
+        return TENTHS * m * n * k // _DOUBLE_PRODUCTS
     types = [t for t in instruction.modifiers if t in _ROW_BITS]
     row_bytes = k * _ROW_BITS[types[1] if len(types) > 2 else "f16"] // 8
     step = _SHORT_STEP if row_bytes <= 16 else TENTHS * row_bytes // 32

@@ -30,12 +30,13 @@ from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     resolved_space,
     space_of,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.rounding import fma64
 from astra_chat.tools.virtual_gpu.numpy_engine.sums import aligned_sums, cut_float32
 from astra_chat.tools.virtual_gpu.numpy_engine.warps import MISSING, rows
 from astra_chat.tools.virtual_gpu.syntax import Operand, Vector
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
-_RAW: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
+_RAW: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}
 _NAN = np.uint32(0x7FFFFFFF)
 _TF32 = np.uint32(0xFFFFE000)
 
@@ -45,6 +46,8 @@ def _decode(raw: Array, form: str) -> Array:
     if form in ("f16", "bf16"):
         wide: Array = widened(form)(raw).astype(np.float64)
         return wide
+    if form == "f64":
+        return raw.view(np.float64)
     if form in ("f32", "tf32"):
         kept = raw & _TF32 if form == "tf32" else raw
         real: Array = kept.view(np.float32).astype(np.float64)
@@ -58,6 +61,8 @@ def _encode(value: Array, form: str, saturates: bool) -> Array:
         if saturates:
             value = np.clip(value, -(1 << 31), (1 << 31) - 1)
         return value.astype(np.uint32)
+    if form == "f64":
+        return value.view(np.uint64)
     if form == "f32":
         rounded = cut_float32(value)
         return np.where(np.isnan(rounded), _NAN, rounded.view(np.uint32))
@@ -101,9 +106,13 @@ def mma(code: Code) -> Step:
 def _multiply(code: Code, product: Product) -> Step:
     code.count(4)
     form = product.d
-    writes = [code.writer(o, dtype_of("b32")) for o in parts(code, code.operand(0), form)]
+    word = dtype_of(f"b{form.word_bits}")
+    writes = [code.writer(o, word) for o in parts(code, code.operand(0), form)]
     sources = [
-        [code.reader(o, dtype_of("b32")) for o in parts(code, code.operand(place), fragment)]
+        [
+            code.reader(o, dtype_of(f"b{fragment.word_bits}"))
+            for o in parts(code, code.operand(place), fragment)
+        ]
         for place, fragment in ((1, product.a), (2, product.b), (3, product.c))
     ]
     active_lanes = code.active
@@ -119,7 +128,7 @@ def _multiply(code: Code, product: Product) -> Step:
         )
         total = _summed(product, a, b, total)
         raw = _encode(total, form.format, product.saturates).reshape(total.shape[0], -1)
-        held = np.ascontiguousarray(raw[:, np.array(form.at)]).view(np.uint32)
+        held = np.ascontiguousarray(raw[:, np.array(form.at)]).view(word)
         for place, write in enumerate(writes):
             write(f, np.ascontiguousarray(held[..., place]).reshape(f.shape))
 
@@ -130,6 +139,11 @@ def _summed(product: Product, a: Array, b: Array, c: Array) -> Array:
     if product.is_integer:
         for k in range(product.a.columns):
             c = c + a[:, :, k, None] * b[:, k, None, :]
+        return c
+    if product.d.format == "f64":
+        for k in range(product.a.columns):
+            left, right = a[:, :, k, None], b[:, k, None, :]
+            c = fma64(*map(np.ascontiguousarray, np.broadcast_arrays(left, right, c)))
         return c
     return aligned_sums(a, b, c, (product.a.format, product.b.format, product.c.format))
 
@@ -169,7 +183,8 @@ def _load(
     code: Code, fragment: Fragment, order: str, space: str, base: Read, stride: Read | None
 ) -> Step:
     bits = BITS[fragment.format]
-    writes = [code.writer(o, dtype_of("b32")) for o in parts(code, code.operand(0), fragment)]
+    word = dtype_of(f"b{fragment.word_bits}")
+    writes = [code.writer(o, word) for o in parts(code, code.operand(0), fragment)]
     fetch = fetcher(space, Site(code.instruction, bits // 8, writes=False))
     active_lanes = code.active
 
@@ -184,7 +199,7 @@ def _load(
         ]
         _meet(f, active)
         copies = fragment.elements // fragment.different
-        words = np.stack(found * copies, axis=2).view(np.uint32)
+        words = np.stack(found * copies, axis=2).view(word)
         for place, write in enumerate(writes):
             write(f, np.ascontiguousarray(words[..., place]))
 
@@ -195,7 +210,8 @@ def _store(
     code: Code, fragment: Fragment, order: str, space: str, base: Read, stride: Read | None
 ) -> Step:
     bits = BITS[fragment.format]
-    reads = [code.reader(o, dtype_of("b32")) for o in parts(code, code.operand(1), fragment)]
+    word = dtype_of(f"b{fragment.word_bits}")
+    reads = [code.reader(o, word) for o in parts(code, code.operand(1), fragment)]
     put = putter(space, Site(code.instruction, bits // 8, writes=True))
     active_lanes = code.active
 
