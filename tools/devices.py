@@ -46,7 +46,7 @@ def cuda_device(index: int) -> Device:
     if known is None:
         raise EnvironmentLack(
             f"{name} is not in tools/virtual_gpu/specs.py: add its bandwidth and peak there, "
-            "so that limits can be judged"
+            "so that limits can be judged, or use --device virtual"
         )
     return Device(kind="cuda", index=index, name=name, arch=arch, spec=known)
 
