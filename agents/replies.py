@@ -82,6 +82,7 @@ def _illegal_cases(suite: TestSuite, task: Task) -> str | None:
             continue
         try:
             task.require_legal(test.case())
+            task.require_small(test.case())
         except ValueError as error:
             problems.append(f"case {number}: {error}")
     return "; ".join(problems[:MOST_PROBLEMS]) or None

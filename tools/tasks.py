@@ -28,6 +28,9 @@ HeaderName = Annotated[str, Field(pattern=HEADER_NAME)]
 Extent = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\*[a-z0-9_]+)*$")]
 """A product of dims and integers: "tokens", "2*d"."""
 
+MOST_BYTES = 2**27
+"""Of one case that a tester may ask for."""
+
 
 class Arg(Value):
     """A tensor that the launcher takes, in upstream's order; its last dim is contiguous."""
@@ -185,6 +188,17 @@ class Task(Value):
                     f"{name} = {extent} is outside {dim.min} to {dim.max} in steps of {step}"
                     f" for {case.dtype}"
                 )
+
+    def require_small(self, case: Case) -> None:
+        """Raise ValueError if its buffers take more than MOST_BYTES, paddings included: legal, but
+        a model that asks for it would fill the machine's memory."""
+        size = 0
+        for arg in self.args:
+            shape = arg.shape_of(case)
+            item = ITEM_BYTES[arg.dtype_of(case)]
+            size += math.prod(shape[:-1]) * arg.stride_of(case) * item
+        if size > MOST_BYTES:
+            raise ValueError(f"{size:,} bytes are too many for a check: at most {MOST_BYTES:,}")
 
     def least_bytes(self, case: Case) -> int:
         """Bytes that any kernel must move: each argument read once, each written once."""

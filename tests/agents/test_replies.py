@@ -47,6 +47,7 @@ def test_no_json_at_all() -> None:
     [
         (suite((7, 13)), "case 1: d = 13"),
         (suite((7, 12), (0, 12)), "case 2: rows = 0"),
+        (suite((7, 12), (4096, 4096)), "too many for a check"),
         (suite(*[(n + 1, 4) for n in range(MOST_CASES + 1)]), "too many"),
         (
             TestSuite(

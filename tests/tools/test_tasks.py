@@ -69,6 +69,21 @@ def test_the_step_of_a_dim_depends_on_the_dtype() -> None:
         task.require_legal(Case(dims={"tokens": 1, "d": 12}, dtype="float16"))
 
 
+def test_a_legal_case_may_be_too_large_to_ask_for() -> None:
+    for name, case in (
+        ("silu_and_mul", Case(dims={"tokens": 65536, "d": 65536}, dtype="float16")),
+        (
+            "fused_add_rmsnorm",
+            Case(dims={"tokens": 64, "h": 64}, dtype="float16", pads={"input": 10**9}),
+        ),
+    ):
+        task = find_task(name)
+        task.require_legal(case)
+        with pytest.raises(ValueError, match="too many for a check"):
+            task.require_small(case)
+        task.require_small(task.check[-1])
+
+
 def test_the_id_changes_with_any_file(folder: Path) -> None:
     before = load_task(folder).id
     with (folder / "baseline.cu").open("a") as file:
