@@ -28,7 +28,7 @@ HeaderName = Annotated[str, Field(pattern=HEADER_NAME)]
 Extent = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\*[a-z0-9_]+)*$")]
 """A product of dims and integers: "tokens", "2*d"."""
 
-MOST_BYTES = 2**27
+MOST_BYTES = 2**26
 """Of one case that a tester may ask for."""
 
 
