@@ -155,8 +155,8 @@ def test_the_c_engine_runs_behind_the_walls(scalar: str) -> None:
 
 def test_outputs_hold_now_a_nan_and_now_an_ordinary_number() -> None:
     """Who takes a NaN for a sign that nobody wrote there would be wrong in a server."""
-    finite = [pattern for pattern in (left_there() for _ in range(300)) if not is_nan(pattern)]
-    assert 50 < len(finite) < 150
+    finite = [pattern for pattern in map(left_there, range(300)) if not is_nan(pattern)]
+    assert len(finite) == 100
     for pattern in finite:
         words = np.full(2, pattern, dtype=np.uint16)
         for dtype in ("float16", "bfloat16", "float32"):
