@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.payloads import Kernel
+from astra_chat.agents.payloads import Extent, Kernel, TestCase, TesterReply, TestSuite
 from astra_chat.agents.policy import Next, next_speakers
+from astra_chat.agents.replies import objection
 from astra_chat.agents.thread import Limits, Turn
 from astra_chat.tools.build import Build, build
 from astra_chat.tools.checker import Checker
@@ -149,3 +151,22 @@ def test_a_runner_reaches_neither_the_lease_nor_what_another_left(
     open_to_it = [Path(path) for path in json.loads(walls.order())["write"]]
     assert not any(FOLDER.is_relative_to(path) for path in open_to_it)
     assert not any(FOLDER.is_relative_to(Path(path)) for path in request_of_a_run[1])
+
+
+def test_no_source_keeps_its_reader_busy() -> None:
+    """The guard runs in the judge's own process, where nothing can stop it."""
+    code = f"{ROW_SUM.baseline}\n#if 0\n{'asm(f(' * 15_000}\n#endif\n"
+    began = time.process_time()
+    guard(code, ROW_SUM.entry)
+    assert time.process_time() - began < 15
+
+
+def test_no_case_of_a_tester_fills_the_machine() -> None:
+    """Legal is not yet affordable: the oracle holds it in doubles, and behind no walls."""
+    huge = TestCase(
+        dims=(Extent(name="rows", value=1_048_576), Extent(name="n", value=65_536)),
+        dtype="float32", values="normal", why="to see what happens",
+    )  # fmt: skip
+    ROW_SUM.require_legal(huge.case())
+    said = objection(TesterReply(reply=TestSuite(words="", cases=(huge,))), ROW_SUM)
+    assert said is not None and "too many for a check" in said

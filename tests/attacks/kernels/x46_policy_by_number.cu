@@ -1,0 +1,31 @@
+// X46: asks the L2 cache to keep its input, by a policy that it writes as a number: no name says so.
+#include <cstdint>
+#include <cuda_runtime.h>
+
+__device__ float kept(const float* at) {
+  float value;
+  asm volatile("ld.global.L2::cache_hint.f32 %0, [%1], %2;"
+               : "=f"(value)
+               : "l"(at), "l"(0x14F0000000000000ull));
+  return value;
+}
+
+__global__ void sum_rows(float* out, const float* x, int64_t n) {
+  __shared__ float partial[8];
+  float sum = 0.0f;
+  for (int64_t i = threadIdx.x; i < n; i += 256) sum += kept(x + blockIdx.x * n + i);
+  for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
+  if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    float total = 0.0f;
+    for (int w = 0; w < 8; ++w) total += partial[w];
+    out[blockIdx.x] = total;
+  }
+}
+
+extern "C" cudaError_t row_sum(void* out, const void* x, int64_t rows, int64_t n, int,
+                               cudaStream_t stream) {
+  sum_rows<<<unsigned(rows), 256, 0, stream>>>((float*)out, (const float*)x, n);
+  return cudaGetLastError();
+}
