@@ -108,6 +108,8 @@ class Runner:
     """Of timing on a GPU, for measurements of the judge itself; None: as few as suffice."""
     on_wait: Callable[[StepName, str], None] = lambda *_: None
     """Called with a step and who holds the GPU, while that step waits for it."""
+    estimates_us: dict[tuple[Path, str], float] = field(default_factory=dict)
+    """Of the baseline's calls on the virtual GPU, by build and case: the same is the same again."""
     _early: dict[tuple[Path, Mode], _Process] = field(default_factory=dict)
     _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
     """Of the C engine, by PTX file."""

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from astra_chat.tools.build import Build
 from astra_chat.tools.devices import pick_device
 from astra_chat.tools.judge import Judge
+from astra_chat.tools.oracle import Truth
+from astra_chat.tools.runner import CaseRun, Failure, Mode, Runner
 from astra_chat.tools.tasks import find_task
 from astra_chat.tools.time import judge_times
 from astra_chat.tools.types import AnyTime, Case, EstimatedTime, MeasuredTime, Timed, Wrong
@@ -85,8 +91,19 @@ extern "C" cudaError_t silu_and_mul(void* out, const void* in, int64_t tokens, i
 """
 
 
-def test_what_is_timed_is_as_precise_as_what_is_checked() -> None:
-    """Half precision is within the tolerance; it is the baseline's own errors that tell."""
+def test_what_is_timed_is_as_precise_as_what_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half precision is within the tolerance; it is the baseline's own errors that tell. And the
+    baseline's estimate is made once for all candidates."""
+    timed: list[tuple[Path, int]] = []
+    run = Runner.run
+
+    def watched(
+        runner: Runner, build: Build, truths: Sequence[Truth], mode: Mode, *more: Any, **named: Any
+    ) -> Iterator[CaseRun | Failure]:
+        timed.extend([(build.folder, len(truths))] if mode == "time" else [])
+        return run(runner, build, truths, mode, *more, **named)
+
+    monkeypatch.setattr(Runner, "run", watched)
     few = Case(dims={"tokens": 16, "d": 1024}, dtype="float16")
     task = find_task("silu_and_mul")
     task = task.model_copy(update={"dtypes": ("float16",), "demo": ((few, 1.0),)})
@@ -96,5 +113,6 @@ def test_what_is_timed_is_as_precise_as_what_is_checked() -> None:
         honest = judge.evaluate(HALF.replace("tokens == 16", "false")).outcome
         outcome = judge.evaluate(HALF).outcome
     assert isinstance(honest, Timed), honest
+    assert len(timed) == len({folder for folder, _ in timed}) == 3, timed
     assert isinstance(outcome, Wrong) and outcome.reason == "precision", outcome
     assert "while timed" in outcome.note and outcome.case.dims == few.dims
