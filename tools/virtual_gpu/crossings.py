@@ -4,8 +4,9 @@ what was not there, and nothing orders the two.
 A cell for each granule of a buffer that the kernel may store to tells which block wrote there, and
 where the kernel loads too, which read. Two blocks are ordered once the first has done an atomic (or
 volatile) operation behind a fence, and the second any such operation: so do the last block of a
-reduction, locks and flags. That is more than the memory model grants: rather miss a race than see
-one that is none.
+reduction, locks and flags. What the first only read is done with once it stores a flag, fence or
+none: so do tiles that are compacted in place. That is more than the memory model grants: rather
+miss a race than see one that is none.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from astra_chat.tools.virtual_gpu.reach import ANYWHERE, Origin, Reach
 from astra_chat.tools.virtual_gpu.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch
 
-FENCED, PUBLISHED, ACQUIRED = 1, 2, 4
-"""What a block has done: a fence for the whole GPU; behind it an atomic operation; any such."""
+FENCED, PUBLISHED, ACQUIRED, FLAGGED = 1, 2, 4, 8
+"""What a block has done: a fence for the whole GPU; behind it an atomic operation; any such;
+a volatile or ordered store."""
 MANY = 1 << 31
 """Of a cell: several blocks read."""
 _BITS = 31

@@ -7,7 +7,7 @@
 #include <string.h>
 #include "machine.h"
 
-enum { FENCED = 1, PUBLISHED = 2, ACQUIRED = 4 };
+enum { FENCED = 1, PUBLISHED = 2, ACQUIRED = 4, FLAGGED = 8 };
 #define MANY ((uint32_t)1 << 31)
 
 static uint32_t block_of(const struct launch *launch, uint32_t cell) { return (cell & ~MANY) >> launch->site_bits; }
@@ -16,24 +16,25 @@ void block_fence(struct warp *w, uint32_t m) {
   if (m && w->launch->states) w->launch->states[w->block_id] |= FENCED;
 }
 
-void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int flags) {
   if (!m || !w->launch->states) return;
   /* Where the grid meets: that is seen once all are there (grid.c). */
   if (w->launch->meeting_place && address[LOWEST(m)] - w->launch->meeting_place < 8) return;
   uint8_t *state = &w->launch->states[w->block_id];
-  *state |= ACQUIRED | (site->releases ? FENCED : 0);
+  *state |= ACQUIRED | (site->releases ? FENCED : 0) | (flags ? FLAGGED : 0);
   if (*state & FENCED) *state |= PUBLISHED;
 }
 
-static int ordered(const struct warp *w, uint32_t cell) {
+static int ordered(const struct warp *w, uint32_t cell, int wrote) {
   const uint8_t *states = w->launch->states;
-  return states && states[block_of(w->launch, cell) - 1] & PUBLISHED && states[w->block_id] & ACQUIRED;
+  const int done = wrote ? PUBLISHED : PUBLISHED | FLAGGED;
+  return states && states[block_of(w->launch, cell) - 1] & done && states[w->block_id] & ACQUIRED;
 }
 
 static void met(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint32_t cell,
                 uint32_t thread, int wrote) {
   struct worker *k = w->worker;
-  if (ordered(w, cell)) return;
+  if (ordered(w, cell, wrote)) return;
   struct fault *fault = &k->fault;
   fault->address = address, fault->other = cell;
   fault->detail[0] = wrote, fault->detail[1] = thread, fault->detail[3] = site->size, fault->detail[4] = site->writes;

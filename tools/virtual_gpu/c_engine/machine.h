@@ -18,6 +18,8 @@ struct arrival {
 };
 /* Lanes that wait for other blocks, and where they go on. */
 struct pause { struct warp *warp; uint32_t target, instruction, lanes; };
+/* When a sector was last read or written: by which thread block, as a number from 1, in which round of loads. */
+struct touch { uint32_t turn, round; };
 struct worker {
   const struct launch *launch;
   uint8_t *shared, *local;
@@ -40,7 +42,7 @@ struct worker {
   uint32_t crossed;    /* blocks met */
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits;
-  uint32_t **touched; /* by buffer and sector: the thread block that last read it, as a number from 1 */
+  struct touch **touched; /* by buffer and sector */
   uint64_t **atomics; /* by buffer and sector: turns, and turns of floats */
   uint32_t turn;      /* number of the thread block */
   struct pause *paused;
@@ -92,7 +94,8 @@ void count_span(struct warp *w, const struct site *site, uint64_t address, uint6
 const struct buffer *find_buffer(const struct launch *launch, uint64_t address);
 int not_allocated(const struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                   uint32_t m);
-void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+/* flags: it stores something for others to see. */
+void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int flags);
 void crossing_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                    uint32_t m);
 void crossing_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
@@ -111,7 +114,7 @@ void hand_over_unset(const struct worker *k);
 void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_shared_atomics(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
-void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, uint64_t last);
+void count_touched(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t first, uint64_t last);
 void count_atomics(struct warp *w, const struct site *site, const struct buffer *const *buffers, const uint64_t *address,
                    uint32_t m);
 void count_regions(struct worker *k);

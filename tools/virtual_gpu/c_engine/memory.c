@@ -73,7 +73,7 @@ static void mark(struct warp *w, const struct site *site, const struct buffer *b
   if (w->launch->visits && sectors) {
     const uint64_t first = buffer->address / 32, from = address / 32, to = (address + bytes - 1) / 32;
     memset(sectors + (from - first), 1, to - from + 1);
-    if (!site->writes) count_touched(w, buffer, from - first, to - first);
+    count_touched(w, site, buffer, from - first, to - first);
   }
 }
 
@@ -115,7 +115,7 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
     if (in_a_row && !w->launch->precise) crossing_span_read(w, site, buffer, address[0], LANES * site->size);
     else crossing_read(w, site, buffer, address, m);
   }
-  if (site->ordered) block_synchronise(w, site, address, m);
+  if (site->ordered) block_synchronise(w, site, address, m, 0);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     COPY(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
@@ -134,7 +134,7 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
     if (in_a_row && !w->launch->precise) crossing_span_write(w, site, buffer, address[0], LANES * site->size);
     else crossing_write(w, site, buffer, address, m, data);
   }
-  if (site->ordered) block_synchronise(w, site, address, m);
+  if (site->ordered) block_synchronise(w, site, address, m, 1);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
     COPY(memcpy((void *)address[0], data, LANES * sizeof(item)))
@@ -272,7 +272,7 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
     count_global(w, site, address, m);
     const struct buffer *buffer = checked(w, site, address, m);
     if ((!buffer || buffer->fresh) && !site->blind) check_set(w, site, buffer, address, m);
-    block_synchronise(w, site, address, m);
+    block_synchronise(w, site, address, m, 0);
     if (w->launch->watched && (!buffer || buffer->writers)) crossing_update(w, site, buffer, address, m);
     mark_each(w, site, buffer, address, m);
     if (w->launch->visits) {

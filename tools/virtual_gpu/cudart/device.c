@@ -66,6 +66,7 @@ EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int devic
     out->cooperativeLaunch = out->managedMemory = out->concurrentManagedAccess = 1;
     out->concurrentKernels = out->canMapHostMemory = out->memoryPoolsSupported = 1;
     out->asyncEngineCount = 3;
+    out->ECCEnabled = out->streamPrioritiesSupported = out->computePreemptionSupported = 1;
     out->globalL1CacheSupported = out->localL1CacheSupported = 1;
 #if CUDART_VERSION < 13000
     out->clockRate = d->sm_clock_khz;
@@ -110,9 +111,32 @@ static int attribute(enum cudaDeviceAttr which) {
     case cudaDevAttrConcurrentManagedAccess:
     case cudaDevAttrConcurrentKernels:
     case cudaDevAttrCanMapHostMemory:
+    case cudaDevAttrGpuOverlap:
+    case cudaDevAttrStreamPrioritiesSupported:
+    case cudaDevAttrComputePreemptionSupported:
+    case cudaDevAttrCanUseHostPointerForRegisteredMem:
+    case cudaDevAttrEccEnabled:
     case cudaDevAttrMemoryPoolsSupported: return 1;
+    case cudaDevAttrAsyncEngineCount: return 3;
+    case cudaDevAttrMaxPitch: return INT_MAX;
+    case cudaDevAttrTextureAlignment:
+    case cudaDevAttrSurfaceAlignment: return 512;
+    case cudaDevAttrTexturePitchAlignment: return 32;
+    case cudaDevAttrSingleToDoublePrecisionPerfRatio: return d->major >= 8 && d->minor == 0 ? 2 : 64;
     /* Features that are absent here: code that asks goes another way. */
     case cudaDevAttrClusterLaunch:
+    case cudaDevAttrComputeMode: /* cudaComputeModeDefault */
+    case cudaDevAttrPciBusId:
+    case cudaDevAttrPciDeviceId:
+    case cudaDevAttrPciDomainId:
+    case cudaDevAttrPageableMemoryAccess:
+    case cudaDevAttrHostNativeAtomicSupported:
+    case cudaDevAttrDirectManagedMemAccessFromHost:
+    case cudaDevAttrPageableMemoryAccessUsesHostPageTables:
+    case cudaDevAttrIsMultiGpuBoard:
+    case cudaDevAttrMultiGpuBoardGroupID:
+    case cudaDevAttrTccDriver:
+    case cudaDevAttrGPUDirectRDMASupported:
     case cudaDevAttrMaxPersistingL2CacheSize:
     case cudaDevAttrIntegrated:
     case cudaDevAttrKernelExecTimeout: return 0;

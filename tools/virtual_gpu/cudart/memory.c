@@ -13,8 +13,41 @@ EXPORT cudaError_t cudaMalloc(void **out, size_t bytes) {
     return vcudart_result(error);
 }
 
+/* Memory that host code may touch too, and of which kind it is. */
+static struct open {
+    const char *start;
+    size_t bytes;
+    enum cudaMemoryType type;
+    struct open *next;
+} *open_memory;
+
+static void remember(const void *start, size_t bytes, enum cudaMemoryType type) {
+    struct open *one = malloc(sizeof *one);
+    if (!one)
+        abort();
+    *one = (struct open){start, bytes, type, open_memory};
+    open_memory = one;
+}
+
+static void forget(const void *start) {
+    for (struct open **link = &open_memory, *one; (one = *link); link = &one->next)
+        if (one->start == start) {
+            *link = one->next;
+            free(one);
+            return;
+        }
+}
+
+static enum cudaMemoryType type_of(const void *pointer) {
+    for (const struct open *one = open_memory; one; one = one->next)
+        if ((const char *)pointer >= one->start && (const char *)pointer < one->start + one->bytes)
+            return one->type;
+    return cudaMemoryTypeDevice;
+}
+
 EXPORT cudaError_t cudaFree(void *pointer) {
     RETURN_IF_BLOCKED;
+    forget(pointer);
     return vcudart_result(pointer ? vcudart_host.release(number(pointer)) : cudaSuccess);
 }
 
@@ -30,21 +63,29 @@ EXPORT cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
 }
 PER_THREAD(cudaFreeAsync, _ptsz)
 
-/* Pinned memory is the kernels' too. */
-EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
+static cudaError_t allocate_open(void **out, size_t bytes, enum cudaMemoryType type) {
     uint64_t address = 0;
-    (void)flags;
     *out = NULL;
     RETURN_IF_BLOCKED;
     int error = bytes ? vcudart_host.managed(bytes, &address) : cudaSuccess;
     *out = (void *)(uintptr_t)address;
+    if (!error && bytes)
+        remember(*out, bytes, type);
     return vcudart_result(error);
+}
+
+/* Pinned memory is the kernels' too. */
+EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
+    (void)flags;
+    return allocate_open(out, bytes, cudaMemoryTypeHost);
 }
 
 EXPORT cudaError_t cudaMallocHost(void **out, size_t bytes) { return cudaHostAlloc(out, bytes, 0); }
 
 EXPORT cudaError_t cudaMallocManaged(void **out, size_t bytes, unsigned flags) {
-    return cudaHostAlloc(out, bytes, flags);
+    if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)
+        return vcudart_result(cudaErrorInvalidValue);
+    return allocate_open(out, bytes, cudaMemoryTypeManaged);
 }
 
 EXPORT cudaError_t cudaHostGetDevicePointer(void **out, void *pointer, unsigned flags) {
@@ -216,9 +257,9 @@ EXPORT cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *out, c
     RETURN_IF_BLOCKED;
     memset(out, 0, sizeof *out);
     int device = is_device(pointer);
-    out->type = device ? cudaMemoryTypeDevice : cudaMemoryTypeUnregistered;
+    out->type = device ? type_of(pointer) : cudaMemoryTypeUnregistered;
     out->device = device ? 0 : -2;
     out->devicePointer = device ? (void *)(uintptr_t)pointer : NULL;
-    out->hostPointer = device ? NULL : (void *)(uintptr_t)pointer;
+    out->hostPointer = out->type == cudaMemoryTypeDevice ? NULL : (void *)(uintptr_t)pointer;
     return vcudart_result(cudaSuccess);
 }

@@ -136,7 +136,7 @@ EXPORT cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void *pointer, 
 }
 PER_THREAD(cudaStreamAttachMemAsync, _ptsz)
 
-/* The one pool: cudaMallocAsync allocates as cudaMalloc does. */
+/* All pools are one: cudaMallocAsync allocates as cudaMalloc does. */
 static char pool;
 
 EXPORT cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *out, int device) {
@@ -151,6 +151,44 @@ EXPORT cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t which, enum cudaMemPool
     (void)which, (void)attribute, (void)value;
     return vcudart_blocked();
 }
+
+EXPORT cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t which, enum cudaMemPoolAttr attribute, void *value) {
+    uint64_t held = 0;
+    (void)which;
+    RETURN_IF_BLOCKED;
+    if (attribute == cudaMemPoolAttrUsedMemCurrent || attribute == cudaMemPoolAttrReservedMemCurrent) {
+        const int error = vcudart_host.held(&held);
+        *(uint64_t *)value = held;
+        return vcudart_result(error);
+    }
+    return vcudart_result(vcudart_host.refuse("this attribute of a memory pool"));
+}
+
+EXPORT cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *out, int device) {
+    return cudaDeviceGetDefaultMemPool(out, device);
+}
+
+EXPORT cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t which) {
+    RETURN_IF_BLOCKED;
+    return vcudart_result(device || !which ? cudaErrorInvalidValue : cudaSuccess);
+}
+
+EXPORT cudaError_t cudaMemPoolCreate(cudaMemPool_t *out, const struct cudaMemPoolProps *properties) {
+    RETURN_IF_BLOCKED;
+    *out = (cudaMemPool_t)&pool;
+    return vcudart_result(properties->location.id ? cudaErrorInvalidDevice : cudaSuccess);
+}
+
+EXPORT cudaError_t cudaMemPoolDestroy(cudaMemPool_t which) {
+    RETURN_IF_BLOCKED;
+    return vcudart_result(which ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+EXPORT cudaError_t cudaMallocFromPoolAsync(void **out, size_t bytes, cudaMemPool_t which, cudaStream_t stream) {
+    (void)which;
+    return cudaMallocAsync(out, bytes, stream);
+}
+PER_THREAD(cudaMallocFromPoolAsync, _ptsz)
 
 EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t which, size_t bytes) {
     (void)which, (void)bytes;

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.crossings import ACQUIRED, FENCED, MANY, PUBLISHED, Crossings
+from astra_chat.tools.virtual_gpu.crossings import (
+    ACQUIRED,
+    FENCED,
+    FLAGGED,
+    MANY,
+    PUBLISHED,
+    Crossings,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
@@ -26,15 +33,18 @@ def fence(f: Frame, active: Active) -> None:
         f.crossings.states[f.blocks[active.mask.any(axis=1)]] |= np.uint8(FENCED)
 
 
-def synchronise(f: Frame, site: Site, addresses: Array, active: Active) -> None:
-    """An atomic or volatile operation of these lanes' blocks. addresses: of these lanes, or one."""
+def synchronise(
+    f: Frame, site: Site, addresses: Array, active: Active, *, flags: bool = False
+) -> None:
+    """An atomic or volatile operation of these lanes' blocks. addresses: of these lanes, or one;
+    flags: it stores something for others to see."""
     if f.crossings is None or not f.crossings.states.size:
         return
     place = f.launch.meeting_place
     if place and place <= int(addresses.flat[0]) < place + MEETING_BYTES:
         return  # where the grid meets: that is seen once all are there (pauses.py)
     blocks = f.blocks[active.mask.any(axis=1)]
-    states = f.crossings.states[blocks] | np.uint8(ACQUIRED)
+    states = f.crossings.states[blocks] | np.uint8(ACQUIRED | (FLAGGED if flags else 0))
     if site.releases:
         states |= np.uint8(FENCED)
     states[(states & np.uint8(FENCED)) != 0] |= np.uint8(PUBLISHED)
@@ -80,12 +90,13 @@ class Touch:
         """Of another block."""
         return np.asarray((cells != 0) & (((cells & ~_MANY) >> self._shift) != self._block))
 
-    def _unordered(self, cells: Words, clash: Mask) -> Mask:
+    def _unordered(self, cells: Words, clash: Mask, *, wrote: bool = True) -> Mask:
         states = self._crossings.states
         if not states.size or not clash.any():
             return clash
         first = np.maximum((cells & ~_MANY) >> self._shift, np.uint32(1)) - np.uint32(1)
-        published = (states[first] & PUBLISHED) != 0
+        done = PUBLISHED if wrote else PUBLISHED | FLAGGED
+        published = (states[first] & done) != 0
         acquired = (states[self._block - np.uint32(1)] & ACQUIRED) != 0
         return np.asarray(clash & ~(published & acquired))
 
@@ -142,7 +153,7 @@ class Touch:
             self._stop(granules, writers, self._others(writers), wrote=True)
 
     def _stop(self, granules: NDArray[np.int64], cells: Words, clash: Mask, *, wrote: bool) -> None:
-        clash = self._unordered(cells, clash)
+        clash = self._unordered(cells, clash, wrote=wrote)
         if clash.any():
             raise self._fault(int(np.argmax(clash)), granules, cells, wrote=wrote)
 

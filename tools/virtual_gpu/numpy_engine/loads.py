@@ -83,7 +83,8 @@ class _Form:
         size = self.element.itemsize * self.lanes
         if size > 16:
             raise code.refuse("an access of more than 16 bytes")
-        self.site = Site(code.instruction, size, writes, ordered)
+        levels = code.unit.levels.get(id(code.instruction), ())
+        self.site = Site(code.instruction, size, writes, ordered, levels=levels)
 
     def parts(self, code: Code, operand: Operand) -> tuple[Operand, ...]:
         items = operand.items if isinstance(operand, Vector) else (operand,)
@@ -278,7 +279,7 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
         f.tally.global_access(site, address, active)
     addresses = select(address, active, f.shape)
     if site.ordered:
-        synchronise(f, site, addresses, active)
+        synchronise(f, site, addresses, active, flags=True)
     for region in global_regions(f, site, addresses, active):
         chosen = values if region.chosen is None else values[region.chosen]
         plain = site.ordered or claim_rows(f, site, region, active)

@@ -77,3 +77,10 @@ def test_warps_take_turns_at_a_lock(compiled: Any, aligned: Any) -> None:
     for _ in range(BLOCKS * 2):
         expected = 3 * expected + 1
     assert total.tolist() == [expected, 5 * BLOCKS] and lock[0] == 0
+
+
+def test_a_flag_says_that_what_was_read_may_be_stored_over(compiled: Any, aligned: Any) -> None:
+    data, flags = (aligned(np.zeros(THREADS_IN_ALL, np.int32)) for _ in range(2))
+    data[:] = np.arange(THREADS_IN_ALL)
+    compiled("grid.cu").launch("moves_down", BLOCKS, THREADS, data, flags, np.int32(1))
+    assert np.array_equal(data[:-1], np.arange(1, THREADS_IN_ALL))

@@ -56,3 +56,15 @@ extern "C" __global__ void takes_turns(unsigned *lock, unsigned *sum) {
   const unsigned five = __shfl_sync(~0u, 5u, 3);
   if (threadIdx.x == 33) atomicAdd(sum + 1, five);
 }
+
+// Each block moves its tile one place down, into what the block before has read: it waits for that one's flag.
+extern "C" __global__ void moves_down(int *data, volatile int *flags, int waits) {
+  const int mine = data[blockIdx.x * blockDim.x + threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    flags[blockIdx.x] = 1;
+    if (blockIdx.x > 0 && waits) while (flags[blockIdx.x - 1] == 0) { }
+  }
+  __syncthreads();
+  if (blockIdx.x > 0 || threadIdx.x > 0) data[blockIdx.x * blockDim.x + threadIdx.x - 1] = mine;
+}
