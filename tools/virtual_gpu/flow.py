@@ -112,6 +112,17 @@ def control_flow(flat: FlatKernel, kernel: str, *, together: bool = False) -> li
     return ordered
 
 
+def unreached_instructions(flat: FlatKernel) -> list[Instruction]:
+    """Those of basic blocks that control never comes to, but for the ends of the blocks."""
+    blocks = _Builder(flat, "", frozenset()).build()
+    seen, found = {0}, [0]
+    for number in found:
+        new = [n for n in blocks[number].successors if n not in seen]
+        seen.update(new)
+        found += new
+    return [i for number, block in enumerate(blocks) if number not in seen for i in block.body]
+
+
 def _waits(flat: FlatKernel) -> frozenset[int]:
     """Ids of the instructions in loops that look for what another block does."""
     labels = {s.name: at for at, s in enumerate(flat.body) if isinstance(s, Label)}

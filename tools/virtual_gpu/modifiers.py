@@ -54,8 +54,9 @@ class Modifiers:
 
     def refuse(self, what: str) -> PtxUnsupported:
         ins = self.instruction
+        source = f", {ins.source}," if ins.source else ""
         return PtxUnsupported(
-            f"{what} in '{ins.text}'", kernel=self._kernel, opcode=ins.opcode, line=ins.line
+            f"{what} in '{ins.text}'{source}", kernel=self._kernel, opcode=ins.opcode, line=ins.line
         )
 
     def done(self) -> None:

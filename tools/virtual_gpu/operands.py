@@ -1,15 +1,18 @@
-"""Operands against the types that an instruction wants, as ptxas checks them.
+"""Operands against what an instruction wants (signatures.py), as ptxas checks them.
 
 Both engines keep registers as bits and need no types; a text that mixes them up is no PTX all the
 same. Rules of the PTX ISA (operand type checking, relaxed for loads, stores and conversions), as
-ptxas 13.0 applies them. What an instruction of a family that is not listed here wants is not known.
+ptxas 13.0 applies them. What an instruction of a family that is not listed wants is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 
-from astra_chat.tools.virtual_gpu.modifiers import is_type
+from astra_chat.tools.virtual_gpu.constant_ranges import out_of_range
+from astra_chat.tools.virtual_gpu.signatures import forms
 from astra_chat.tools.virtual_gpu.syntax import (
     Address,
     Immediate,
@@ -22,48 +25,77 @@ from astra_chat.tools.virtual_gpu.syntax import (
     Special,
     Symbol,
     Vector,
+    registers_of,
     type_bits,
 )
 
-_SHORT = frozenset("ldmatrix stmatrix mbarrier cp wmma".split())
-"""Families that work on shared memory without saying so, or on two spaces."""
-_WIDER = "~"
-"""Before a type: a register of more bits will do."""
-_ADDRESS = "address"
 _LONG_SPECIALS = ("%clock64", "%globaltimer")
+_PLACES = ("%tid", "%ntid", "%ctaid", "%nctaid")
+"""Special registers that 16 bits will do for."""
 _NAMES_VARIABLES = frozenset({"mov", "cvta"})
-_NO_DISCARD = frozenset("mov cvt setp set selp slct ld".split())
-Wanted = Callable[[Sequence[str], Sequence[str], int], list[str]]
-"""(modifiers, types among them, operands) -> the type of each operand."""
+_DISCARDS = frozenset("setp atom lop3".split())
+"""Families whose result may be `_`."""
+_PAIRS = frozenset("setp shfl match lop3 elect".split())
+"""Families that may have two results."""
+_MOST_BITS = 64
+_SPACES = ("global", "const", "shared", "local", "param")
+_GENERIC = frozenset({"global", "shared", "local"})
+"""Spaces that a variable's name may stand for where no space is named."""
+_INSIDE = {"param": {"param", "slot"}}
+Space = Callable[[str], str]
+"""Space of a variable by its name; empty for a name that is none."""
 
 
-def mistake(instruction: Instruction) -> str:
+def mistake(instruction: Instruction, space: Space = lambda _: "") -> str:
     """What is wrong with the operands; empty where nothing is, or the family is not known."""
+    if "L2::cache_hint" in instruction.modifiers:
+        policy = instruction.operands[-1] if instruction.operands else Sink()
+        if not (isinstance(policy, Immediate | Register) and _fits("", policy, "u64")):
+            return "no cache policy of 64 bits"
+        instruction = replace(instruction, operands=instruction.operands[:-1])
     for operand in instruction.operands:
-        if wrong := _wrong_address(instruction, operand):
+        if wrong := _wrong_base(instruction, operand) or _unknown_form(instruction, operand):
             return wrong
-    if instruction.family in ("mma", "wmma"):
-        return _wrong_fragments(instruction)
-    types = [m for m in instruction.modifiers if is_type(m)]
-    wanted = _WANTED.get(instruction.family)
-    if wanted is None or not (types or instruction.family in _UNTYPED):
-        return ""
-    found = wanted(instruction.modifiers, types, len(instruction.operands))
+    found = forms(instruction)
     if not found:
         return ""
     if len(instruction.operands) != len(found):
         return "this number of operands"
-    pairs = zip(instruction.operands, found, strict=True)
-    return next(filter(None, (_wrong(instruction.family, *pair) for pair in pairs)), "")
+    for operand, form in zip(instruction.operands, found, strict=True):
+        if form.startswith("@"):
+            wrong = _wrong_place(instruction, operand, form[1:], space)
+        else:
+            wrong = _wrong(instruction, operand, form)
+        if wrong:
+            return wrong
+    return _wrong_pair(instruction) or _wrong_name(instruction, space) or out_of_range(instruction)
 
 
-def _wrong_address(instruction: Instruction, operand: Operand) -> str:
+def _wrong_pair(instruction: Instruction) -> str:
+    """Two results: of shfl and match.all, and of setp but for single halves."""
+    pair = any(isinstance(operand, Pair) for operand in instruction.operands)
+    if pair and instruction.family == "setp" and {"f16", "bf16"} & set(instruction.modifiers):
+        return "two results"
+    return "two results" if pair and "any" in instruction.modifiers else ""
+
+
+def _unknown_form(instruction: Instruction, operand: Operand) -> str:
+    """128 bits are for ld and st of .b128 only, which the engines lack; two results for few."""
+    if any(register.bits > _MOST_BITS for register in registers_of(operand)):
+        return "registers of 128 bits"
+    if isinstance(operand, Pair) and instruction.family not in _PAIRS:
+        return "two results"
+    return ""
+
+
+def _wrong_base(instruction: Instruction, operand: Operand) -> str:
     """Bits of 32 or 64, an integer, or the name of a variable."""
     if not isinstance(operand, Address):
         return ""
     base = operand.base
     spaces = {m.partition("::")[0] for m in instruction.modifiers}
-    least = 32 if spaces & {"shared", "local", "param"} or instruction.family in _SHORT else 64
+    short = spaces & {"shared", "local", "param"}
+    least = 64 if not short else 32
     if isinstance(base, Immediate) and "local" not in instruction.modifiers:
         return "a number as an address"
     if isinstance(base, Register) and (base.type[0] not in "bus" or base.bits < least):
@@ -71,65 +103,162 @@ def _wrong_address(instruction: Instruction, operand: Operand) -> str:
     return ""
 
 
-def _wrong_fragments(instruction: Instruction) -> str:
-    """A fragment's registers are alike, and of 32 bits but for those of doubles."""
-    for operand in instruction.operands:
-        items = operand.items if isinstance(operand, Vector) else ()
-        kinds = {item.type if isinstance(item, Register) else "" for item in items}
-        if len(kinds) > 1 or any(not kind or type_bits(kind) < 32 for kind in kinds):
-            return "a fragment of unlike registers"
-        if kinds & {"b64", "u64", "s64"}:
-            return "a fragment of registers of 64 bits"
-    return ""
-
-
-def _wrong(family: str, operand: Operand, wanted: str) -> str:
-    type_name = wanted.removeprefix(_WIDER)
-    if wanted == _ADDRESS:
+def _wrong_place(instruction: Instruction, operand: Operand, named: str, space: Space) -> str:
+    """Of a variable's name as an address: does it lie where the instruction looks?"""
+    if not isinstance(operand, Address):
+        return "no address where one is wanted"
+    base = operand.base
+    storing = instruction.family == "st" and "param" in instruction.modifiers
+    if not isinstance(base, Symbol):
+        return "a parameter by its address" if storing else ""
+    lies = space(base.name)
+    if lies in ("param", "slot") and operand.offset < 0:
+        return f"an address before {base.name}"
+    if storing and lies == "param":
+        return f"a store to the parameter {base.name}"
+    if not lies:
         return ""
-    for each, in_vector in _parts(operand, type_name):
-        if not _fits(family, each, type_name, wanted != type_name, in_vector):
-            return f"an operand that does not fit .{type_name}"
+    said = {m.partition("::")[0] for m in instruction.modifiers}
+    looks = named if named in _SPACES else next((s for s in _SPACES if s in said), "")
+    if lies in _INSIDE.get(looks, {looks}) or (not looks and lies in _GENERIC):
+        return ""
+    return f"{base.name} lies in .{lies}, which this does not access:"
+
+
+def _wrong_name(instruction: Instruction, space: Space) -> str:
+    """Of a variable's name as a value."""
+    value = instruction.operands[-1]
+    if not isinstance(value, Symbol):
+        return ""
+    lies, modifiers = space(value.name), instruction.modifiers
+    if instruction.family == "cvta" and lies not in ("", modifiers[0]):
+        return f"{value.name} lies in .{lies}: it"
+    short = instruction.family == "mov" and not modifiers[-1].endswith("64")
+    if short and lies == "global":
+        return f"the address of {value.name} in 32 bits"
     return ""
 
 
-def _parts(operand: Operand, type_name: str) -> Iterator[tuple[Operand, bool]]:
-    """An operand's values, and whether they are elements of a vector."""
-    if isinstance(operand, Vector):
-        yield from ((item, True) for item in operand.items)
-    elif isinstance(operand, Pair):
-        yield operand.first, False
-    else:
-        yield operand, False
+def _wrong(instruction: Instruction, operand: Operand, form: str) -> str:
+    type_name = form.lstrip("~={")
+    family = instruction.family
+    if form == "#":
+        whole = isinstance(operand, Immediate) and operand.kind == "int"
+        return "" if whole else "no whole number where one is wanted"
+    if form.startswith("{"):
+        return _wrong_vector(family, operand, form[1:])
+    if isinstance(operand, Vector) and family == "mov":
+        return _wrong_parts(operand.items, type_name)
+    single = operand.first if isinstance(operand, Pair) else operand
+    if isinstance(single, Vector) and family in ("ld", "st") and len(single.items) == 1:
+        single = single.items[0]
+    if isinstance(single, Sink) and not _discards(instruction):
+        return "a result that is dropped"
+    return "" if _fits(family, single, form) else f"an operand that does not fit .{type_name}"
 
 
-def _fits(family: str, operand: Operand, type_name: str, wider: bool, in_vector: bool) -> bool:
+def _discards(instruction: Instruction) -> bool:
+    if instruction.family == "mbarrier":
+        return instruction.modifiers[0] in ("arrive", "arrive_drop")
+    return instruction.family in _DISCARDS
+
+
+def _wrong_vector(family: str, operand: Operand, form: str) -> str:
+    """Elements of one size and kind; those of memory may be wider than the type."""
+    if not isinstance(operand, Vector):
+        return "no vector where one is wanted"
+    items, type_name = operand.items, form.lstrip("=")
+    of_memory = family in ("ld", "st")
+    if wrong := _wrong_sizes(items, type_bits(type_name), wider=of_memory):
+        return wrong
+    kind = _inferred(items, type_name)
+    if not kind:
+        return "a vector of unlike types"
+    if kind == "bits" and form == type_name:
+        return ""
+    numbers = [item for item in items if isinstance(item, Immediate)]
+    if numbers and not of_memory and family != "atom":
+        return "a constant in a fragment"
+    loads_whole = family == "ld" and kind == "whole"
+    for item in items:
+        if not (loads_whole or isinstance(item, Sink) or _fits(family, item, f"~{form}")):
+            return f"an element that does not fit .{type_name}"
+    return ""
+
+
+def _wrong_sizes(items: Sequence[Operand], bits: int, *, wider: bool) -> str:
+    if any(not isinstance(item, Register | Immediate | Sink) for item in items):
+        return "an element that is no register"
+    sizes = {item.bits for item in items if isinstance(item, Register)}
+    if items and all(isinstance(item, Sink) for item in items):
+        return "a vector of nothing"
+    if len(sizes) > 1:
+        return "a vector of registers of unlike sizes"
+    size = next(iter(sizes), bits)
+    fits = size >= max(bits, 2) if wider else size == bits
+    return "" if fits else f"elements of {size} bits, not {bits},"
+
+
+def _inferred(items: Sequence[Operand], type_name: str) -> str:
+    """Kind of a vector's elements: bits go with all; empty if neighbours differ.
+
+    ptxas compares each with the one before, and takes over its kind: bits between a float and a
+    whole number make them fit.
+    """
+    found: list[str] = []
+    for item in items:
+        if isinstance(item, Register):
+            found.append(_kind(item.type))
+        elif isinstance(item, Immediate):
+            found.append("whole" if item.kind == "int" else "float")
+            if found[-1] == "whole" and _kind(type_name) == "float":
+                return ""
+    if any(len({a, b, "bits"}) > 2 for a, b in pairwise(found)):
+        return ""
+    return "bits" if "bits" in found else next(iter(found), "none")
+
+
+def _wrong_parts(items: Sequence[Operand], type_name: str) -> str:
+    """mov of parts: of one size, that make up the whole."""
+    sizes = {item.bits for item in items if isinstance(item, Register)}
+    if any(isinstance(item, Special) for item in items) or type_name[:1] != "b" or "f" in type_name:
+        return "parts of this"
+    if len(sizes) != 1 or sizes.pop() * len(items) != type_bits(type_name):
+        return f"parts that do not make up .{type_name}"
+    return "" if _inferred(items, type_name) else "parts of unlike types"
+
+
+def _fits(family: str, operand: Operand, form: str) -> bool:
+    type_name = form.lstrip("~=")
     match operand:
         case Register(type=declared):
-            if in_vector:
-                return _element_fits(family, declared, type_name)
-            return _register_fits(declared, type_name, wider)
+            if "=" in form:
+                return declared == type_name
+            return _register_fits(declared, type_name, form.startswith("~"))
         case Negated():
             return type_name == "pred"
         case Immediate(kind=kind):
-            return in_vector or _number_fits(kind, type_name)
+            return "=" not in form and _number_fits(kind, type_name)
         case Special(name=name):
-            long = name in _LONG_SPECIALS
-            return family == "mov" and type_name != "pred" and (long or type_bits(type_name) < 64)
+            return family == "mov" and _special_fits(name, type_name)
         case Sink():
-            return in_vector or family not in _NO_DISCARD
-        case Symbol():
-            return family in _NAMES_VARIABLES
-        case _:
             return True
+        case Symbol():
+            return (
+                family in _NAMES_VARIABLES and type_name != "pred" and _kind(type_name) != "float"
+            )
+        case _:
+            return False
 
 
-def _element_fits(family: str, declared: str, type_name: str) -> bool:
-    """A vector's elements are checked for their size only; those of mov make up the type."""
-    if declared == "pred":
+def _special_fits(name: str, type_name: str) -> bool:
+    """%tid.x of 32 bits or 16, %clock of 32, %clock64 of 64."""
+    bits = type_bits(type_name)
+    if type_name == "pred" or _kind(type_name) == "float":
         return False
-    have, want = type_bits(declared), type_bits(type_name)
-    return have < want if family == "mov" else have >= want
+    if name in _LONG_SPECIALS:
+        return bits == 64
+    return bits == 32 or (bits == 16 and name.partition(".")[0] in _PLACES)
 
 
 def _register_fits(declared: str, type_name: str, wider: bool) -> bool:
@@ -153,99 +282,3 @@ def _number_fits(kind: str, type_name: str) -> bool:
     if kind == "int":
         return type_name == "pred" or _kind(type_name) != "float"
     return type_name in ("f32", "f64", "b32", "b64")
-
-
-def _all(number: int) -> Wanted:
-    return lambda _, types, __: [types[-1]] * number
-
-
-def _extreme(_: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    return [types[-1]] * (4 if count == 4 else 3)
-
-
-def _product(modifiers: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    """mul and mad, .wide too."""
-    number = 4 if count == 4 else 3
-    single = types[-1]
-    if "wide" not in modifiers:
-        return [single] * number
-    double = f"{single[0]}{2 * type_bits(single)}"
-    return [double, single, single, double][:number]
-
-
-def _setp(_: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    return ["pred", types[-1], types[-1], "pred"][: max(count, 3)]
-
-
-def _set(_: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    return [types[0], types[-1], types[-1], "pred"][: max(count, 3)] if len(types) == 2 else []
-
-
-def _cvt(modifiers: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    if len(types) != 2 or any(m.startswith(("e4m3", "e5m2", "ue8m0")) for m in modifiers):
-        return []
-    target = "b32" if types[0] == "tf32" else types[0]
-    if target.endswith("x2"):
-        return [target, types[1], types[1]]
-    return [_WIDER + target, _WIDER + types[1]]
-
-
-def _shuffled(_: Sequence[str], __: Sequence[str], count: int) -> list[str]:
-    return ["b32", "b32", "u32", "u32", "u32"] if count == 5 else []
-
-
-def _voted(modifiers: Sequence[str], _: Sequence[str], __: int) -> list[str]:
-    return ["b32" if "ballot" in modifiers else "pred", "pred", "u32"]
-
-
-def _atomic(modifiers: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    if any(m in ("v2", "v4", "v8") for m in modifiers) or "noftz" in modifiers:
-        return []
-    return [types[-1], _ADDRESS, *[types[-1]] * (count - 2)] if count > 2 else []
-
-
-def _reduced(modifiers: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    found = _atomic(modifiers, types, count + 1)
-    return found[1:]
-
-
-def _loaded(_: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    return [_WIDER + types[-1], _ADDRESS] if count == 2 and types[-1] != "b128" else []
-
-
-def _stored(_: Sequence[str], types: Sequence[str], count: int) -> list[str]:
-    return [_ADDRESS, _WIDER + types[-1]] if count == 2 and types[-1] != "b128" else []
-
-
-def _barrier(modifiers: Sequence[str], _: Sequence[str], count: int) -> list[str]:
-    if "red" in modifiers or "warp" in modifiers:
-        return []
-    return ["u32"] * count
-
-
-def _fixed(*wanted: str) -> Wanted:
-    """T stands for the last type."""
-    return lambda _, types, __: [types[-1] if w == "T" else w for w in wanted]
-
-
-_UNTYPED = frozenset({"vote", "bar", "barrier"})
-_WANTED: dict[str, Wanted] = {
-    **dict.fromkeys("not cnot neg abs rcp sqrt rsqrt ex2 lg2 sin cos tanh brev".split(), _all(2)),
-    **dict.fromkeys("and or xor div rem mul24 addc subc copysign add sub".split(), _all(3)),
-    **dict.fromkeys("fma sad mad24 madc".split(), _all(4)),
-    **dict.fromkeys("min max".split(), _extreme),
-    **dict.fromkeys("mul mad".split(), _product),
-    **dict.fromkeys("shl shr".split(), _fixed("T", "T", "u32")),
-    **dict.fromkeys("popc clz bfind".split(), _fixed("u32", "T")),
-    **dict.fromkeys("dp4a dp2a".split(), _fixed("u32", "u32", "u32", "u32")),
-    "bfe": _fixed("T", "T", "u32", "u32"), "bfi": _fixed("T", "T", "T", "u32", "u32"),
-    "shf": _fixed("b32", "b32", "b32", "u32"), "prmt": _fixed("b32", "b32", "b32", "b32"),
-    "lop3": _fixed("b32", "b32", "b32", "b32", "u32"), "bmsk": _fixed("b32", "u32", "u32"),
-    "szext": _fixed("T", "T", "u32"), "testp": _fixed("pred", "T"),
-    "setp": _setp, "set": _set, "selp": _fixed("T", "T", "T", "pred"),
-    "slct": lambda _, t, __: [t[0], t[0], t[0], t[1]] if len(t) == 2 else [],
-    "cvt": _cvt, "mov": _all(2), "cvta": _all(2), "ld": _loaded, "st": _stored,
-    "shfl": _shuffled, "vote": _voted, "redux": _fixed("T", "T", "u32"),
-    "bar": _barrier, "barrier": _barrier, "atom": _atomic, "red": _reduced,
-    "activemask": _fixed("b32"),
-}  # fmt: skip

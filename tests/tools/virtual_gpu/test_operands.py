@@ -50,7 +50,9 @@ def test_what_ptxas_takes(text: str) -> None:
      "add.s32 %r1, %tid.x, 1;", "ld.global.u32 %r1, [16];", "ld.global.u32 _, [%rd1];",
      "add.u32 %r1, %r1, %rs1;", "cvt.u64.u32 %r1, %r1;", "add.s32 %r1, %r1, %p1;",
      "ld.global.u32 %r1, [%r1];", "add.s32 %r1, %r1;", "bar.sync %f1;",
-     "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1, %f1, %f1, %r1}, {%r1}, {%r1}, {};"],
+     "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f1, %f1, %f1, %f1}, {%r1, %r1}, %r1, {};",
+     "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32 {%f1, %f1, %f1, %f1}, {%f1, %f1}, {%r1}, "
+     "{%f1, %f1, %f1, %f1};"],
 )  # fmt: skip
 def test_what_ptxas_does_not_take(text: str) -> None:
     assert wrong(text)

@@ -21,7 +21,6 @@ from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
     resize,
     unsigned,
 )
-from astra_chat.tools.virtual_gpu.operands import mistake
 from astra_chat.tools.virtual_gpu.syntax import (
     Immediate,
     Instruction,
@@ -108,12 +107,6 @@ class Code(Modifiers):
         """Refuses what no machine without a GPU will ever have."""
         if needs_gpu(self.instruction):
             raise self.refuse("this needs a GPU: it")
-
-    def done(self) -> None:
-        """Refuses what is left of the modifiers, and operands that ptxas would not take."""
-        super().done()
-        if wrong := mistake(self.instruction):
-            raise self.refuse(wrong)
 
     def read(self, index: int, type_name: str) -> Read:
         return self.reader(self.operand(index), dtype_of(type_name))

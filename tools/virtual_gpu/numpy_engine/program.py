@@ -27,10 +27,12 @@ from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Read, St
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes
 from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, translate_poll
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
+from astra_chat.tools.virtual_gpu.numpy_engine.unreached import translate_unreached
 from astra_chat.tools.virtual_gpu.ptx import shared_layout
 from astra_chat.tools.virtual_gpu.reach import Reach, reach_of
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Kernel, Module, type_bits
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
+from astra_chat.tools.virtual_gpu.wellformed import check
 
 
 @dataclass(frozen=True)
@@ -135,11 +137,13 @@ def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
         raise PtxUnsupported(
             "a cluster launch", kernel=kernel.name, opcode=".reqnctapercluster", line=0
         )
+    check(module, kernel)
     flat = inline(module, kernel)
     blocks = control_flow(flat, kernel.name, together=together)
     offsets, shared_bytes = shared_layout(module, kernel)
     local, local_bytes = _local_layout(flat)
     places = _places(module, kernel, offsets) | local
+    translate_unreached(module, kernel.name, flat, places)
     return Prepared(kernel, blocks, places, shared_bytes, local_bytes)
 
 

