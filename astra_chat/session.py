@@ -125,14 +125,12 @@ class Session:
         if self._own_judge is not None:
             return nullcontext(self._own_judge)
         request = self._request
-        return Judge(
-            request.task,
-            request.device,
-            tier=request.tier,
-            cases=request.cases,
-            trust=request.trust,
-            on_progress=self._progress,
-        )
+        judge = Judge(
+            request.task, request.device, tier=request.tier, cases=request.cases,
+            trust=request.trust, on_progress=self._progress,
+        )  # fmt: skip
+        judge.prepare()
+        return judge
 
     def _metered(self, judge: Judging) -> Judging:
         """Start the meter, of which the earlier sittings are a part, and the models' tape."""

@@ -8,10 +8,13 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from astra_chat.cli import main
 from astra_chat.transcript.reader import read
 from tests.chat_samples import KERNELS, SCRIPT, write_transcript
 
@@ -25,6 +28,29 @@ def astra(*words: object) -> subprocess.CompletedProcess[str]:
         [sys.executable, "-m", "astra_chat", *map(str, words)],
         cwd=ROOT, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Said:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Said]:
+    """The command in this process, which saves its start."""
+
+    def run(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["astra-chat", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        return Said(int(caught.value.code or 0), captured.out, captured.err)
+
+    return run
 
 
 class Terminal:
@@ -81,31 +107,31 @@ def short(task_folder: Path) -> Path:
     return task_folder
 
 
-def test_detached_hours_later(short: Path, tmp_path: Path) -> None:
+def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., Said]) -> None:
     path = tmp_path / "out" / "transcript.jsonl"
     first = astra("run", short, *QUICK, "-o", path.parent, "--approver", "detached")
     assert first.returncode == 4, first.stderr
     assert first.stderr == f"astra-chat: decide with: astra-chat approve {path}\n"
-    asked = astra("approve", path)
+    asked = here("approve", path)
     assert asked.returncode == 0 and "waits to be run" in asked.stdout
     assert "+  float4 v = in[i];" in asked.stdout and "expected: 2.00x" in asked.stdout
     assert "decide by --approve" in asked.stdout
-    assert astra("approve", path, "--source").stdout == KERNELS["vector.cu"]
-    said = astra("approve", path, "--approve")
+    assert here("approve", path, "--source").stdout == KERNELS["vector.cu"]
+    said = here("approve", path, "--approve")
     assert said.stdout == f"decided; go on with: {RESUME} {path}\n"
-    again = astra("approve", path, "--approve")
+    again = here("approve", path, "--approve")
     assert again.stderr == f"astra-chat: {path}: decided; go on with: {RESUME} {path}\n"
-    assert "decided; go on with" in astra("replay", path).stderr
+    assert "decided; go on with" in here("replay", path).stderr
     second = astra("run", "--resume", path)
     assert second.returncode == 4, second.stderr
-    evidence = astra("approve", path.parent).stdout
+    evidence = here("approve", path.parent).stdout
     assert "waits to be accepted" in evidence and "% of limit" in evidence
     assert "sanitizers: " in evidence and "confirmed: on fresh seeds" in evidence
     last = astra("approve", path, "--all", "--resume")
     assert last.returncode == 0, last.stderr
     assert (path.parent / "best.cu").read_text() == KERNELS["vector.cu"]
     assert read(path).ended is not None
-    replayed = astra("replay", path)
+    replayed = here("replay", path)
     assert replayed.stdout == last.stdout, "and replay needs no human"
 
 
@@ -139,6 +165,8 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
         (["--source", "--approve"], "--source decides nothing"),
     ],
 )
-def test_bad_input_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
-    done = astra("approve", write_transcript(tmp_path / "t.jsonl"), *words)
+def test_bad_input_is_one_line(
+    tmp_path: Path, here: Callable[..., Said], words: list[str], said: str
+) -> None:
+    done = here("approve", write_transcript(tmp_path / "t.jsonl"), *words)
     assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1

@@ -13,7 +13,8 @@ from astra_chat.models.script import load_script
 from astra_chat.request import Request
 from astra_chat.resume import Past, resumed
 from astra_chat.session import RunResult, Session
-from astra_chat.tools.errors import BadInput
+from astra_chat.summary import summarize
+from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.tasks import Task
 from astra_chat.transcript.events import Chosen, Repaired
 from astra_chat.transcript.reader import read
@@ -178,7 +179,11 @@ def test_a_scripted_run_asks_no_model_and_counts_none(task: Task, tmp_path: Path
 
 
 def test_a_filtered_answer_costs_too(task: Task, tmp_path: Path) -> None:
-    with serving(in_order(said(None, finish="content_filter"))) as server:
-        result = run(task, tmp_path / "out", "", server)
-    assert result.summary.spent is not None
-    assert result.summary.spent.tokens.total == 120 * len(server.asked)
+    with (
+        serving(in_order(said(None, finish="content_filter"))) as server,
+        pytest.raises(EnvironmentLack, match="no usable reply"),
+    ):
+        run(task, tmp_path / "out", "", server)
+    spent = summarize(read(tmp_path / "out").records).spent
+    assert spent is not None and len(server.asked) == 3 + 9, "the tester's and the planner's"
+    assert spent.tokens.total == 120 * len(server.asked)

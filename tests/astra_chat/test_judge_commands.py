@@ -59,9 +59,11 @@ def test_a_case_that_cannot_be_is_bad_input(command: Command, case: str, said: s
     assert code == 2 and not out and said in err and len(err.splitlines()) == 1
 
 
-def test_a_task_is_checked(command: Command) -> None:
-    code, out, _ = command("tasks", "check", "silu_and_mul", "--device", "virtual")
-    assert code == 0 and "baseline: right on 30 of 30" in out and out.endswith("fit to judge by\n")
+def test_a_task_is_checked(command: Command, task_folder: Path) -> None:
+    code, out, _ = command("tasks", "check", task_folder, "--device", "virtual", "--mutants", "4")
+    assert code == 0 and "baseline: right on 2 of 2" in out and out.endswith("fit to judge by\n")
+    assert "out: all zeros: fails on 2 of 2 cases" in out
+    assert "seeded bugs: the check cases kill 4 of 4" in out
 
 
 def test_tasks_alone_are_listed(command: Command) -> None:
