@@ -181,7 +181,10 @@ class _Inliner:
                 self._flat.body.append(statement)
 
     def _refuse(self, call: Instruction, what: str) -> PtxUnsupported:
-        return PtxUnsupported(what, kernel=self._kernel.name, opcode=call.opcode, line=call.line)
+        source = f", {call.source}," if call.source else ""
+        return PtxUnsupported(
+            what + source, kernel=self._kernel.name, opcode=call.opcode, line=call.line
+        )
 
     def _call(self, call: Instruction, stack: tuple[str, ...]) -> None:
         pointer = next((o for o in call.operands[:2] if isinstance(o, Register)), None)
