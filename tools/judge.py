@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Sequence
 
 from astra_chat.tools.audit import audit
+from astra_chat.tools.background import Background
 from astra_chat.tools.build import Build, build_all
 from astra_chat.tools.checker import Checker
 from astra_chat.tools.cross_check import cross_check
@@ -53,8 +54,6 @@ from astra_chat.tools.virtual_gpu.types import Engine
 TIER_FILES = {"sglang": "baseline.cu", "paper": "paper.cu"}
 """Tiers of baseline, always named: SGLang's own algorithm, the paper's weaker start."""
 CASE_LISTS = ("demo", "bench")
-
-
 Weighted = tuple[tuple[Case, float], ...]
 """Cases to time, each with its weight."""
 
@@ -99,6 +98,7 @@ class Judge:
         self._checker = Checker(self._runner, self._oracle)
         self._scorer: Scorer | None = None
         self._baseline: Build | None = None
+        self._ready = Background(self._make_ready)
 
     def __enter__(self) -> Judge:
         return self
@@ -108,8 +108,24 @@ class Judge:
 
     def close(self) -> None:
         """Delete the inputs and expected outputs that this judge made."""
+        if self._ready.begun:
+            self._stop.set()
+            self._ready.wait()
         self._runner.dismiss()
         self._oracle.close()
+
+    def prepare(self) -> None:
+        """Begin what the first evaluation needs besides its own: the baseline's build and errors."""
+        self._ready.start()
+
+    def _make_ready(self) -> None:
+        if not self._trust and not is_shipped(self.baseline):
+            require_isolation()
+        self._oracle.prepare()
+        built = build_all(self.task, [self.baseline], self.device, self._stop)[0]
+        if isinstance(built, Build):
+            self._baseline = built
+            self._checker.make_ready()
 
     def cancel(self) -> None:
         """Stop the running step from another thread."""
@@ -134,6 +150,8 @@ class Judge:
         `fresh_seeds` for the timed cases, after the sanitizers, and that figure is the one to
         report.
         """
+        if self.device.kind == "cuda" and source != self.baseline:
+            self.prepare()  # beside nvcc; a virtual GPU would take its cores
         found = self._evaluated(source, extra_cases, fresh_seeds)
         return found.model_copy(update={"confirms": fresh_seeds})
 
@@ -223,15 +241,20 @@ class Judge:
             findings = guard(source, self.task.entry, self.task.headers)
         if findings:
             return Refused(gate="guard", findings=findings)
+        if self.device.kind == "virtual" or source == self.baseline:
+            self._ready.wait()
         self._oracle.prepare()
-        if timed and self.device.kind == "cuda":  # beside a virtual GPU they would take its cores
+        if timed and self.device.kind == "cuda":
             small_first = sorted(timed, key=self.task.least_bytes)
             self._oracle.ahead([*self._checker.own, *small_first])
-            if self._baseline is not None:
+            if self._baseline is not None and not self._ready.running:
                 self._runner.prepare(self._baseline, "check", self._oracle.inputs)
         self._tell("build", 0, 1, "nvcc")
         with steps.step("build"):
             ahead = [one for one in also if not guard(one, self.task.entry, self.task.headers)]
+            if self._ready.running:  # there the baseline is built
+                build_all(self.task, [source, *ahead], self.device, self._stop)
+                self._ready.wait()
             baseline, built, *_ = build_all(
                 self.task, [self.baseline, source, *ahead], self.device, self._stop
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -141,3 +142,19 @@ def test_what_hides_from_the_guard_is_refused_by_the_audit(judge: Judge, scalar:
     assert [(f.line, f.what.split(":")[0]) for f in outcome.findings] == [
         (1 + counting[: counting.index("static int n")].count("\n"), "n")
     ]
+
+
+def test_what_can_be_done_before_a_candidate_is_there_is_prepared(task: Task) -> None:
+    """And who closes at once, waits for nothing."""
+    with Judge(task, virtual_device("h200")) as judge:
+        judge.prepare()
+        judge._ready.wait()
+        own = judge._checker.own
+        assert len(own) == 4 and all(judge._checker.yardstick.knows(case) for case in own)
+        assert judge.build(judge.baseline).steps[1].note == "from the cache"
+        assert isinstance(judge.evaluate(judge.baseline).outcome, Timed)
+        assert judge._checker.own == own
+    began = time.monotonic()
+    with Judge(find_task("silu_and_mul"), virtual_device("h200")) as judge:
+        judge.prepare()
+    assert time.monotonic() - began < 5
