@@ -27,10 +27,6 @@ class Background:
             self._thread.start()
 
     @property
-    def begun(self) -> bool:
-        return self._thread is not None
-
-    @property
     def running(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 

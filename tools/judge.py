@@ -108,14 +108,13 @@ class Judge:
 
     def close(self) -> None:
         """Delete the inputs and expected outputs that this judge made."""
-        if self._ready.begun:
-            self._stop.set()
-            self._ready.wait()
+        self._stop.set()
+        self._ready.wait()
         self._runner.dismiss()
         self._oracle.close()
 
     def prepare(self) -> None:
-        """Begin what the first evaluation needs besides its own: the baseline's build and errors."""
+        """Begin what the first evaluation needs besides its own candidate."""
         self._ready.start()
 
     def _make_ready(self) -> None:
@@ -126,6 +125,8 @@ class Judge:
         if isinstance(built, Build):
             self._baseline = built
             self._checker.make_ready()
+            if self.device.kind == "cuda":
+                self._oracle.ahead([case for case, _ in self.weighted])
 
     def cancel(self) -> None:
         """Stop the running step from another thread."""

@@ -21,13 +21,13 @@ def test_it_is_done_once_and_waited_for() -> None:
 
     background = Background(work)
     background.wait()
-    assert not background.begun
+    assert not background.running
     background.start()
     background.start()
-    assert background.begun and not done
+    assert background.running and not done
     begin.set()
     background.wait()
-    assert done == [1]
+    assert done == [1] and not background.running
 
 
 @pytest.mark.parametrize("error", [BadInput, EnvironmentLack, Cancelled, OSError])
