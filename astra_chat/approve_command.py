@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from astra_chat.agents.approval import Word
 from astra_chat.tools.errors import BadInput
+
+if TYPE_CHECKING:
+    from astra_chat.agents.approval import Word
 
 
 def register(app: typer.Typer) -> None:
