@@ -11,22 +11,27 @@ listed before (validation/, docs/virtual-gpu.md). Checked on an H200 only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.virtual_gpu.limits import blocks_per_sm
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.traffic import Traffic, traffic
-from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, WARP_LANES, LaunchReport
+from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, LaunchReport
 
 ERROR = 0.30
 """Half width of the error bar. Of the validation's points, 79 % lie within it, warm 81 %."""
 RESOLUTION = 0.10
 """Estimates closer than this are a tie."""
 
+SLOTS = 1.2
+"""Machine instructions over issue_tenths: of 150 kernels, the median."""
 L1_SECTORS_PER_TURN = 2
 """Of loads that L1 serves, a clock and SM; measured on an H200."""
+L2_NEAR = 0.4
+"""A footprint of this share of L2 lies in both halves of it; twice as large, in one each."""
+AHEAD = 16
+"""So many blocks that want one sector wait for it together; of more, most find it."""
 L1_LATENCY_CYCLES = 43.0
 """Measured on an H200."""
 
@@ -35,42 +40,40 @@ L1_LATENCY_CYCLES = 43.0
 class Constants:
     """What no counter tells."""
 
-    overlap: float = 3.94
+    overlap: float = 3.42
     """Exponent of the p-norm: 1 adds the terms, infinity takes the largest."""
-    chain: float = 0.68
+    chain: float = 0.97
     """Time of a warp's chain of results, over critical_path_cycles."""
-    load: float = 1.386
+    load: float = 1.19
     """Wait for a load, over the latency that a pointer chase shows."""
-    hiding: float = 1.2
+    hiding: float = 1.16
     """Exponent of the p-norm of waiting and computing on an SM."""
-    first_round: float = 1.178
+    first_round: float = 0.643
     """What nothing hides at a launch's start and end, in rounds of loads and what follows them."""
-    phases: float = 0.585
+    phases: float = 0.717
     """Share of the first blocks' time after their first round that nothing hides either: all are at
     the same point then."""
-    slots: float = 1.26
-    """Machine instructions over issue_tenths."""
-    alu: float = 0.84
-    """The same over alu_tenths."""
-    scattered_load: float = 0.246
+    scattered_load: float = 2.36
     """Further time of a sector from L2 that is not used in full, over one that is."""
-    store_line: float = 3.63
+    store_line: float = 4.79
     """Time of a store's line in L2, at least, over that of a sector."""
-    scattered_write: float = 0.915
-    """Further time of a sector written to DRAM alone, over one with the rest of its line."""
-    pace: float = 3.4
+    start: float = 27.9
+    """Cycles for each warp of a block: the block's place is free when its last warp is through."""
+    pace: float = 4.61
     """Cycles between a lone warp's machine instructions, whatever they wait for."""
-    atomic_ns: float = 0.68
+    atomic_ns: float = 0.775
     """For each turn of atomics on one region of L2."""
-    float_atomic_ns: float = 1.68
+    float_atomic_ns: float = 1.82
     """For each turn of floats on one sector: the sum before must be there."""
-    spread_atomic_ns: float = 0.01035
+    spread_atomic_ns: float = 0.0164
     """For each turn anywhere."""
-    ramp_us: float = 0.373
+    cold_us: float = 0.173
+    """Of a launch whose first loads find nothing in L2, beyond their wait."""
+    ramp_us: float = 0.412
     """Of a launch that touches memory at all, beyond that of an empty one."""
-    shuffle_turns: float = 1.62
+    shuffle_turns: float = 1.22
     """Of the shared-memory unit, for a shuffle."""
-    barrier_turns: float = 1.92
+    barrier_turns: float = 2.11
 
 
 FITTED = Constants()
@@ -164,7 +167,7 @@ def _with_bar(
 def _launch(
     report: LaunchReport, resources: Resources, spec: GpuSpec, constants: Constants, warm: bool
 ) -> Estimate:
-    launch = report.launch
+    launch, c = report.launch, report.counters
     registers, static = resources[launch.kernel]
     warps = -(-launch.block.count // WARP_LANES)
     per_sm = blocks_per_sm(
@@ -180,20 +183,29 @@ def _launch(
     held = min(shape.per_sm, shape.share)
     moved = traffic(report, spec, held, shared_bytes, warm)
     terms = _throughputs(report, shape, moved, spec, constants)
-    wait, chain = _warp_us(report, moved, spec, constants)
+    chain = _chain_us(report, spec, constants) + constants.start * warps / spec.clocks_per_us
+    # A round waits for the last of its sectors.
+    sectors = max(1.0, c.global_load_sectors / max(1, c.global_load_requests))
+    from_dram = 1 - (1 - moved.new_from_dram) ** sectors
+    # The first blocks run at once: what they share nobody has fetched before, unless one of many
+    # runs ahead.
+    fetched = moved.cold * min(1.0, (AHEAD / moved.repeated) ** 2)
+    at_first = _wait_us(report, moved, max(fetched, from_dram), 1.0, spec, constants)
+    wait = _wait_us(report, moved, from_dram, moved.new_misses, spec, constants)
+    opening = constants.load * _beyond_l1(moved.cold, spec) / spec.clocks_per_us
     dispatch = blocks * spec.block_dispatch_ns * 1e-3
     units = (chain * _turns(shape, report, "instructions"), *(terms[unit] for unit in _SM_UNITS))
     computing = max(units)
-    rounds = max(1, report.counters.dependent_load_rounds)
-    turn = (wait + chain) * (1 - 1 / rounds)
-    first = constants.first_round * (wait + chain) / rounds + constants.phases * turn
-    waiting = wait * _turns(shape, report, "loads")
-    hiding = constants.hiding
-    sm = max((waiting**hiding + computing**hiding) ** (1 / hiding) - first, 0.0)
-    power = constants.overlap
+    rounds = max(1, c.dependent_load_rounds)
+    turn = (at_first + chain) * (1 - 1 / rounds)
+    opening = (opening if c.dependent_load_rounds else 0.0) + chain / rounds
+    first = constants.first_round * opening + constants.phases * turn
+    waiting = at_first + wait * (_turns(shape, report, "loads") - 1)
+    sm = max(_norm(constants.hiding, waiting, computing) - first, 0.0)
     overlapping = (sm, terms["dram"], terms["l2"], terms["atomics"], dispatch)
-    ramp = constants.ramp_us if moved.loads or moved.stores else 0.0
-    us = spec.launch_floor_us + ramp + first + sum(t**power for t in overlapping) ** (1 / power)
+    ramp = constants.ramp_us + constants.cold_us * moved.cold
+    ramp = ramp if moved.loads or moved.stores else 0.0
+    us = spec.launch_floor_us + ramp + first + _norm(constants.overlap, *overlapping)
     terms["latency"] = (wait + chain) * shape.turns
     terms["launch"] = spec.launch_floor_us + dispatch
     limiter = max(terms, key=lambda name: terms[name])
@@ -205,6 +217,12 @@ def _launch(
 
 
 _SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor")
+
+
+def _norm(power: float, *terms: float) -> float:
+    """Their sum for power 1, the largest for infinity."""
+    largest = max(terms)
+    return largest and largest * sum((t / largest) ** power for t in terms) ** (1 / power)
 
 
 def _turns(shape: _Shape, report: LaunchReport, what: str) -> float:
@@ -227,24 +245,22 @@ def _throughputs(
     sm_us = shape.share / max(report.blocks_run, 1) / spec.clocks_per_us
     classes = counters.warp_instructions
     issue_cycles = max(
-        constants.slots * counters.issue_tenths / 10 / spec.schedulers_per_sm,
-        constants.alu * counters.alu_tenths / 10 * WARP_LANES / spec.int_lanes,
+        SLOTS * counters.issue_tenths / 10 / spec.schedulers_per_sm,
+        counters.alu_tenths / 10 * WARP_LANES / spec.int_lanes,
         classes["float"] * WARP_LANES / spec.fp32_lanes,
         classes["half"] * WARP_LANES / spec.half_lanes,
         classes["convert"] * WARP_LANES / spec.convert_lanes,
     )
-    lines = counters.global_load_lines + counters.global_store_lines
-    l1_turns = max(lines, counters.global_load_sectors / L1_SECTORS_PER_TURN)
+    loads = max(counters.global_load_wavefronts, counters.global_load_sectors / L1_SECTORS_PER_TURN)
+    l1_turns = loads + counters.global_store_lines
     fetched = moved.l1_misses * (1 + constants.scattered_load * (1 - moved.load_density))
     stored = max(moved.stores, constants.store_line * moved.store_lines)
-    alone = (1 - moved.store_density) / (1 - SECTOR_BYTES / LINE_BYTES)
-    written = moved.dram_stores * (1 + constants.scattered_write * alone)
     through_l2 = (fetched + stored) * SECTOR_BYTES
     per_sm = through_l2 / max(shape.blocks, 1) * shape.share
     dram_bytes_per_us = spec.dram_bytes_per_s * spec.dram_reachable * 1e-6
     return {
-        "dram": (moved.l2_misses + written) * SECTOR_BYTES / dram_bytes_per_us,
-        "l2": through_l2 / (spec.l2_bytes_per_s * 1e-6),
+        "dram": (moved.l2_misses + moved.dram_stores) * SECTOR_BYTES / dram_bytes_per_us,
+        "l2": through_l2 / _l2_bytes_per_us(moved.footprint, spec),
         "issue": issue_cycles * sm_us,
         "special_functions": classes["special"] * WARP_LANES / spec.special_lanes * sm_us,
         "lsu": max(l1_turns * sm_us, per_sm / spec.l2_bytes_per_clock / spec.clocks_per_us),
@@ -265,22 +281,44 @@ def _throughputs(
     }
 
 
-def _warp_us(
-    report: LaunchReport, moved: Traffic, spec: GpuSpec, constants: Constants
-) -> tuple[float, float]:
-    """Of the longest warp of a block alone: waiting for loads, and its longest chain of results."""
+def _l2_bytes_per_us(footprint: float, spec: GpuSpec) -> float:
+    """Each half of L2 keeps its own copy of what is small; more comes from the far half."""
+    near = spec.l2_bytes_per_clock * spec.sms * spec.clocks_per_us
+    far = spec.l2_bytes_per_s * 1e-6
+    share = min(1.0, max(0.0, 2 - footprint / (L2_NEAR * spec.l2_bytes)))
+    return far + (near - far) * share
+
+
+def _chain_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> float:
+    """Of the longest warp of a block alone: its longest chain of results."""
     counters = report.counters
     instructions = max(1, sum(counters.warp_instructions.values()))
     slots = counters.issue_tenths / 10 * counters.critical_path_instructions / instructions
-    chain = math.hypot(constants.chain * counters.critical_path_cycles, constants.pace * slots)
-    rounds = counters.dependent_load_rounds
-    fresh = min(rounds, counters.fresh_load_rounds)
-    # A round waits for the last of its sectors.
-    sectors = counters.global_load_sectors / max(1, counters.global_load_requests)
-    from_dram = 1 - (1 - moved.dram_share) ** max(1.0, sectors)
-    far = from_dram * spec.dram_latency_cycles + (1 - from_dram) * spec.l2_latency_cycles
-    wait = constants.load * (fresh * far + (rounds - fresh) * L1_LATENCY_CYCLES)
-    return wait / spec.clocks_per_us, chain / spec.clocks_per_us
+    chain = _norm(6.0, constants.chain * counters.critical_path_cycles, constants.pace * slots)
+    return chain / spec.clocks_per_us
+
+
+def _wait_us(
+    report: LaunchReport,
+    moved: Traffic,
+    from_dram: float,
+    beyond_l1: float,
+    spec: GpuSpec,
+    constants: Constants,
+) -> float:
+    """Of the longest warp of a block alone: waiting for loads. The shares are of new sectors."""
+    c = report.counters
+    new = beyond_l1 * _beyond_l1(from_dram, spec) + (1 - beyond_l1) * L1_LATENCY_CYCLES
+    lost = moved.again_misses
+    again = lost * _beyond_l1(moved.again_from_dram, spec) + (1 - lost) * L1_LATENCY_CYCLES
+    rounds = c.dependent_load_rounds
+    fresh = min(rounds, c.fresh_load_rounds)
+    return constants.load * (fresh * new + (rounds - fresh) * again) / spec.clocks_per_us
+
+
+def _beyond_l1(from_dram: float, spec: GpuSpec) -> float:
+    """Cycles until a load is there that L1 does not serve."""
+    return from_dram * spec.dram_latency_cycles + (1 - from_dram) * spec.l2_latency_cycles
 
 
 def _why(

@@ -101,18 +101,22 @@ def _leaving(members: Sequence[int], blocks: Sequence[BasicBlock]) -> set[int]:
 
 
 def _is_short(block: BasicBlock) -> bool:
-    """Such a branch is predicated, unless several loads are waited for behind it."""
+    """Such a branch is predicated, unless a load behind it waits for another, or what waits is a
+    vector."""
     if not isinstance(block.end, Branch | Jump) or _size(block) > PREDICATED_MOST:
         return False
-    loaded: list[str] = []
-    waits = False
+    loaded, vectors = set[str](), set[str]()
     for instruction in block.body:
         if instruction.family in _NOT_PREDICATED:
             return False
-        waits |= instruction.family not in _NO_WORK and bool(sources(instruction) & set(loaded))
-        if is_global_load(instruction):
-            loaded += destinations(instruction)
-    return len(loaded) < 2 or not waits
+        waits = bool(sources(instruction) & loaded)
+        if (waits and is_global_load(instruction)) or sources(instruction) & vectors:
+            return False
+        if is_global_load(instruction) and len(destinations(instruction)) > 1:
+            vectors |= destinations(instruction)
+        if waits or is_global_load(instruction):
+            loaded |= destinations(instruction)
+    return True
 
 
 def _size(block: BasicBlock) -> int:

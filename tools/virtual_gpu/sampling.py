@@ -54,7 +54,7 @@ def run_sampled(
     blocks = range(launch.grid.count) if only is None else only
     first = max(PROBE_BLOCKS, PROBE_LANES // max(launch.block.count, 1))
     if len(blocks) <= first or (budget is None and then is None):
-        return dataclasses.replace(run(only, counters), ran=only)
+        return dataclasses.replace(_told(report := run(only, counters), report), ran=only)
     probed = [blocks[i] for i in choose(len(blocks), first)]
     probe = run(probed, True)
     cost = max(1, probe.counters.lane_instructions)
@@ -64,10 +64,10 @@ def run_sampled(
     if budget is not None and only is None:
         affordable = budget * first // cost
     if affordable <= first:
-        return dataclasses.replace(probe, ran=probed)
+        return dataclasses.replace(_told(probe, probe), ran=probed)
     others = sorted(set(blocks).difference(probed))
     rest = [others[i] for i in choose(len(others), affordable - first)]
-    report = merged(probe, run(rest, counters))
+    report = _told(merged(probe, run(rest, counters)), probe)
     return dataclasses.replace(report, ran=sorted([*probed, *rest]) if report.sampled else None)
 
 
@@ -108,6 +108,12 @@ def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
         first.launch, first.blocks_run + second.blocks_run, total, first.prints + second.prints,
         unset=first_of_each(first.unset + second.unset),
     )  # fmt: skip
+
+
+def _told(report: LaunchReport, first: LaunchReport) -> LaunchReport:
+    """The report, with what all blocks read: few, far apart, meet only there."""
+    report.counters.common_load_sectors = _shared(first)
+    return report
 
 
 def _shared(report: LaunchReport) -> int:

@@ -68,8 +68,6 @@ class GpuSpec:
     half_lanes: int = 256  # [CUDA] 8.0, 9.0
     special_lanes: int = 16  # [CUDA] 8.0 to 9.0
     convert_lanes: int = 64  # [CUDA] 9.0; measured: 45 to 90 by kind
-    l1_bytes_per_clock: int = 128  # [CUDA] all: a bank is 4 bytes wide
-    """What an SM's load/store unit moves a clock; shared memory too."""
     l2_bytes_per_clock: int = 64  # measured; [A100] gives 64 too
     """What an SM takes from L2 a clock."""
 

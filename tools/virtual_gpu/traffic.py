@@ -14,9 +14,9 @@ from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, LaunchR
 L1_LEAST_BYTES = 16 * 1024
 WARM_LEAST, WARM_MOST = 0.5, 1.1
 """A footprint of these shares of L2 finds all, or none, of itself there on the next launch."""
-L2_STAYS = 0.5
-"""Share of L2 that a footprint which is read at random finds itself in: each half of the chip keeps
-its own copy."""
+L2_STAYS, L2_LOST = 0.5, 1.0
+"""Data of these shares of L2 is all found, or all lost, when it is read again in the same order:
+each half of the chip keeps its own copy."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,20 @@ class Traffic:
     """Written to DRAM, a sector that is not filled counted twice: it is read first."""
     load_density: float
     """Sectors of each line that a request touches, of the four: low where lanes are far apart."""
-    store_density: float
-
-    @property
-    def dram_share(self) -> float:
-        """Of L1 misses, those that wait for DRAM."""
-        return min(1.0, self.l2_misses / max(self.l1_misses, 1.0))
+    footprint: float
+    """Bytes of all different sectors."""
+    cold: float
+    """Share of the footprint that L2 does not hold at the start."""
+    new_misses: float
+    """Of a block's new sectors, the share that L1 does not hold: others may have read them."""
+    again_misses: float
+    """Of what a block reads again, the share that L1 has lost."""
+    new_from_dram: float
+    """Of a block's new sectors that L1 does not hold, the share that comes from DRAM."""
+    again_from_dram: float
+    """Of what L1 has lost, the share that L2 has lost too."""
+    repeated: float
+    """How many of the blocks that run first want each sector that they want."""
 
 
 def traffic(
@@ -51,43 +59,56 @@ def traffic(
     scale = blocks / max(ran, 1)
     loads, stores = c.global_load_sectors * scale, c.global_store_sectors * scale
     fresh = min(c.block_load_sectors or c.unique_load_sectors, c.global_load_sectors)
-    kept = _kept_by_l1(report, spec, resident, shared_bytes)
-    own_again = (loads - fresh * scale) * (1 - kept)
-    l1_misses = fresh * scale + own_again
+    new, late = fresh * scale, min(c.late_load_sectors, c.global_load_sectors - fresh) * scale
+    lost_soon, lost_late = _lost_by_l1(report, spec, resident, shared_bytes)
+    soon = max(0.0, loads - new - late)
+    again = soon * lost_soon + late * lost_late
     unique = _unique(c.unique_load_sectors, fresh, ran, blocks, c.load_buffer_sectors)
-    # What blocks share, those of one SM find in L1 where it holds enough of it.
+    # What all blocks share, those of one SM find in L1 where it holds enough of it.
     room = max(spec.l1_bytes - shared_bytes * resident, L1_LEAST_BYTES)
-    shared = min(1.0, room / max(unique * SECTOR_BYTES, 1.0))
-    floor = min(l1_misses, unique * min(spec.sms, blocks))
-    l1_misses = floor + (l1_misses - floor) * (1 - shared)
+    common = min(float(c.common_load_sectors), fresh / max(ran, 1))
+    held = min(1.0, room / max(common * SECTOR_BYTES, 1.0))
+    spared = held * common * max(0, blocks - spec.sms)
+    l1_misses = max(new + again - spared, min(new + again, unique))
+    beyond = l1_misses / max(new + again, 1.0)
     stored = _unique(
         c.unique_store_sectors, c.unique_store_sectors, ran, blocks, c.store_buffer_sectors
     )
     footprint = (unique + stored) * SECTOR_BYTES
     load_density = _density(c.global_load_sectors, c.global_load_lines)
-    again = max(0.0, l1_misses - unique)
-    own_again = min(own_again, again)
-    # Of what a block reads again, L2 must hold only what blocks that run at once have read.
-    at_once = fresh / max(ran, 1) * SECTOR_BYTES * resident * min(spec.sms, blocks)
-    lost_own = _lost(min(footprint, at_once * (1 + stored / max(unique, 1.0))), spec)
-    lost_shared = _lost(footprint, spec)
-    store_density = _density(c.global_store_sectors, c.global_store_lines)
+    # Of what is read again, L2 must hold only what blocks that run at once have read; of what
+    # blocks draw from one place at random, all of that.
+    of_block, at_once = fresh / max(ran, 1), min(blocks, resident * spec.sms)
+    first = of_block * at_once
+    repeated = max(1.0, first / max(1.0, min(unique, first)))
+    live = ((of_block - common) * at_once + common) * SECTOR_BYTES
+    live = min(footprint, live * (1 + stored / max(unique, 1.0)))
+    lost_own, lost_drawn = _lost(live, spec), _lost_at_random(footprint, spec)
+    drawn = max(0.0, min((of_block - common) * blocks, new * beyond) - unique) * lost_drawn
+    own = late * lost_late * beyond * lost_own
     # What is read again from far apart arrives in pieces of two sectors.
     pieces = 1 + max(0.0, 1 - 2 * (load_density - 0.25))
-    l2_misses = unique + (own_again * lost_own + (again - own_again) * lost_shared) * pieces
     filled = min(1.0, c.global_store_bytes * scale / max(stored * SECTOR_BYTES, 1.0))
     cold = 1.0
     if warm:
         share = footprint / spec.l2_bytes
         cold = min(1.0, max(0.0, (share - WARM_LEAST) / (WARM_MOST - WARM_LEAST)))
     return Traffic(
-        loads, l1_misses, min(l2_misses, l1_misses * pieces) * cold, stores,
-        c.global_store_lines * scale, stored * (2 - filled) * cold, load_density, store_density,
+        loads, l1_misses, min(unique + (own + drawn) * pieces, l1_misses * pieces) * cold, stores,
+        c.global_store_lines * scale, stored * (2 - filled) * cold, load_density,
+        footprint, cold, beyond, again * beyond / max(soon + late, 1.0),
+        min(1.0, (unique + drawn) / max(new * beyond, 1.0)) * cold,
+        own / max(again * beyond, 1.0), repeated,
     )  # fmt: skip
 
 
 def _lost(live: float, spec: GpuSpec) -> float:
-    """Share of these bytes that L2 no longer holds when they are read again."""
+    """Share of these bytes that L2 no longer holds when they are read again in the same order."""
+    share = live / spec.l2_bytes
+    return min(1.0, max(0.0, (share - L2_STAYS) / (L2_LOST - L2_STAYS)))
+
+
+def _lost_at_random(live: float, spec: GpuSpec) -> float:
     return max(0.0, 1 - L2_STAYS * spec.l2_bytes / max(live, 1.0))
 
 
@@ -101,24 +122,21 @@ def _unique(unique: int, by_block: int, ran: int, blocks: int, most: int) -> flo
     return min(whole, most) if most else whole
 
 
-def _kept_by_l1(report: LaunchReport, spec: GpuSpec, resident: int, shared_bytes: int) -> float:
-    """Share of a block's repeated reads that still lie in L1."""
+def _lost_by_l1(
+    report: LaunchReport, spec: GpuSpec, resident: int, shared_bytes: int
+) -> tuple[float, float]:
+    """Of a block's repeated reads, the share that no longer lies in L1: of those that follow the
+    one before soon, and of those that come late."""
     c = report.counters
     ran = max(report.blocks_run, 1)
     own = c.block_load_sectors / ran * SECTOR_BYTES
     warps = -(-report.launch.block.count // 32)
-    # Lanes far apart hold a line each, and come back for the rest of it at once; neighbours come
-    # back to what they read when they are through with all of it.
+    # Lanes far apart hold a line each.
     at_once = c.global_load_lines / max(c.global_load_requests, 1) * LINE_BYTES * warps
-    use = _use(c.global_load_bytes, c.global_load_sectors)
-    live = (use * own + (1 - use) * min(own, at_once)) * resident
     room = max(spec.l1_bytes - shared_bytes * resident, L1_LEAST_BYTES)
-    return min(1.0, max(0.0, 2 - live / room))
+    soon, late = (min(own, at_once) * resident / room, own * resident / room)
+    return min(1.0, max(0.0, soon - 1)), min(1.0, max(0.0, late - 1))
 
 
 def _density(sectors: int, lines: int) -> float:
     return sectors / (lines * LINE_BYTES / SECTOR_BYTES) if lines else 1.0
-
-
-def _use(asked: int, sectors: int) -> float:
-    return min(1.0, asked / (sectors * SECTOR_BYTES)) if sectors else 1.0

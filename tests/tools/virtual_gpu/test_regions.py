@@ -6,7 +6,6 @@ import pytest
 
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import instruction_mixes
 from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare
-from astra_chat.tools.virtual_gpu.numpy_engine.tally import ROUND_PARTS
 from astra_chat.tools.virtual_gpu.ptx import parse
 from astra_chat.tools.virtual_gpu.regions import Region, find_regions
 
@@ -20,14 +19,14 @@ ld.param.u64 %rd1, [in]; mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 5; setp.lt.u
 
 
 def regions(body: str) -> tuple[list[Region], int]:
-    """Regions, and rounds of loads of the longest way through all of them, in parts."""
+    """Regions, and rounds of loads of the longest way through all of them."""
     module = parse(HEAD + body + "st.global.f32 [%rd1], %f1; ret; }")
-    blocks = prepare(module, module.kernels["k"]).blocks
+    blocks = prepare(module, module.kernels["k"], together=False).blocks
     mixes = instruction_mixes(blocks)
     found = find_regions(blocks)
     assert sorted(n for region in found for n in region.blocks) == list(range(len(blocks)))
     assert [i for i, mix in enumerate(mixes) if mix.head] == sorted(r.blocks[0] for r in found)
-    return found, sum(mix.round_parts for mix in mixes)
+    return found, sum(mix.rounds for mix in mixes)
 
 
 EDGES = """mov.f32 %f1, 0f00000000; mov.f32 %f2, 0f00000000;
@@ -36,23 +35,23 @@ B: add.f32 %f1, %f1, %f2; """
 
 
 def test_loads_behind_short_branches_wait_together() -> None:
-    found, parts = regions(EDGES)
-    assert len(found) == 1 and len(found[0].conditional) == 2 and parts == ROUND_PARTS
+    found, rounds = regions(EDGES)
+    assert len(found) == 1 and len(found[0].conditional) == 2 and rounds == 1
 
 
 def test_a_load_that_decides_is_waited_for_first() -> None:
-    _, parts = regions(
+    _, rounds = regions(
         "ld.global.u32 %r2, [%rd1]; setp.eq.u32 %p3, %r2, 0; @%p3 bra A;"
         "cvt.u64.u32 %rd2, %r2; add.s64 %rd3, %rd1, %rd2; ld.global.f32 %f1, [%rd3]; A: "
     )
-    assert parts == 2 * ROUND_PARTS
+    assert rounds == 2
 
 
 @pytest.mark.parametrize(
     "long_or_not_movable",
     [
         "add.u32 %r3, %r1, 1; " * 20, "bar.sync 0; ", "atom.global.add.u32 %r3, [%rd1], 1; ",
-        "ld.global.f32 %f3, [%rd1]; ld.global.f32 %f4, [%rd1+4]; add.f32 %f1, %f3, %f4; ",
+        "ld.global.u64 %rd2, [%rd1]; ld.global.f32 %f1, [%rd2]; ",
     ],
 )  # fmt: skip
 def test_other_branches_stay(long_or_not_movable: str) -> None:
@@ -73,9 +72,9 @@ FOUR = "".join(
 
 
 def test_a_small_loop_is_unrolled_and_its_turns_share_a_wait() -> None:
-    found, parts = regions(loop(FOUR))
+    found, rounds = regions(loop(FOUR))
     assert [region.unrolled for region in found if region.unrolled > 1] == [4]
-    assert parts == ROUND_PARTS // 4
+    assert rounds == 1
 
 
 @pytest.mark.parametrize(
@@ -88,10 +87,10 @@ def test_a_small_loop_is_unrolled_and_its_turns_share_a_wait() -> None:
     ids=["forbidden", "unknown step", "many loads", "stores", "large"],
 )  # fmt: skip
 def test_other_loops_stay(text: str) -> None:
-    found, parts = regions(text)
-    assert all(region.unrolled == 1 for region in found) and parts >= ROUND_PARTS
+    found, rounds = regions(text)
+    assert all(region.unrolled == 1 for region in found) and rounds >= 1
 
 
 def test_a_chase_waits_each_turn_however_unrolled() -> None:
-    _, parts = regions(loop("ld.global.u64 %rd2, [%rd2]; "))
-    assert parts == ROUND_PARTS
+    _, rounds = regions(loop("ld.global.u64 %rd2, [%rd2]; "))
+    assert rounds == 4

@@ -27,7 +27,7 @@ def of(counters: Counters, blocks: int = 100, *, ran: int = 100, warm: bool = Fa
 def test_a_stream_comes_from_dram_once() -> None:
     found = of(STREAM)
     assert (found.loads, found.l1_misses, found.l2_misses) == (4000, 4000, 4000)
-    assert found.dram_share == 1 and found.load_density == 1
+    assert found.new_from_dram == 1 and found.load_density == 1
 
 
 def test_a_small_stream_is_found_in_l2_the_second_time_and_a_large_one_is_not() -> None:
@@ -47,8 +47,31 @@ def test_what_a_block_reads_again_comes_from_l1_while_it_fits() -> None:
     much = replace(
         again, global_load_sectors=200 * own, global_load_bytes=200 * own * 32,
         block_load_sectors=100 * own, unique_load_sectors=100 * own, load_buffer_sectors=10**9,
+        late_load_sectors=100 * own,
     )  # fmt: skip
     assert of(much).l1_misses == pytest.approx(200 * own, rel=0.01)
+    assert of(replace(much, late_load_sectors=0)).l1_misses == pytest.approx(100 * own, rel=0.01)
+
+
+def test_what_all_blocks_read_an_sm_fetches_once() -> None:
+    table = replace(
+        STREAM, block_load_sectors=4000, unique_load_sectors=40, common_load_sectors=40
+    )  # fmt: skip
+    found = of(table, 1000)
+    assert found.l1_misses == pytest.approx(40 * H200.sms)
+    assert found.new_misses == pytest.approx(H200.sms / 1000)
+    assert of(replace(table, common_load_sectors=0), 1000).new_misses == 1
+
+
+def test_what_is_drawn_at_random_from_more_than_l2_holds_comes_from_dram_again() -> None:
+    place = 500 * MIB // SECTOR_BYTES
+    drawn = replace(
+        STREAM, global_load_sectors=3 * place, global_load_requests=3 * place,
+        global_load_lines=3 * place, block_load_sectors=3 * place, unique_load_sectors=place,
+        load_buffer_sectors=place,
+    )  # fmt: skip
+    assert of(drawn).l2_misses > 4 * place
+    assert 0.9 < of(drawn).new_from_dram < 1
 
 
 def test_blocks_that_ran_stand_for_the_others_but_share_what_they_shared() -> None:

@@ -39,10 +39,10 @@ static void visit(struct warp *w, int block, uint32_t m) {
   w->steps += mix->instructions;
   w->cycles += mix->cycles;
   w->loads += mix->loads;
-  w->rounds += mix->rounds;
-  if (mix->head) {
-    if (w->fresh) w->fresh_rounds += w->rounds_here;
-    w->fresh = 0, w->rounds_here = mix->rounds;
+  if (mix->head && (w->region != (uint32_t)block || ++w->turn >= mix->turns)) {
+    w->fresh_rounds += __builtin_popcountll(w->pending_rounds);
+    w->rounds += mix->rounds;
+    w->pending_rounds = 0, w->turn = 0, w->region = block;
   }
   k->visits[block]++;
   k->counters.lane_instructions += (uint64_t)mix->instructions * __builtin_popcount(m);
@@ -96,7 +96,8 @@ static void begin(struct worker *k, int64_t id) {
     copies_forget(w);
     bulk_forget(w);
     w->back = UINT32_MAX;
-    w->idle = w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->rounds_here = w->fresh = 0;
+    w->idle = w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->pending_rounds = w->turn = 0;
+    w->region = UINT32_MAX;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
     memset(w->queue, 0, QUEUE_WORDS * sizeof *w->queue);
@@ -112,7 +113,7 @@ static void keep_longest(struct worker *k) {
     c->longest_cycles = w->cycles > c->longest_cycles ? w->cycles : c->longest_cycles;
     c->longest_loads = w->loads > c->longest_loads ? w->loads : c->longest_loads;
     c->longest_rounds = w->rounds > c->longest_rounds ? w->rounds : c->longest_rounds;
-    const uint64_t fresh = w->fresh_rounds + (w->fresh ? w->rounds_here : 0);
+    const uint64_t fresh = w->fresh_rounds + __builtin_popcountll(w->pending_rounds);
     c->fresh_rounds = fresh > c->fresh_rounds ? fresh : c->fresh_rounds;
   }
 }

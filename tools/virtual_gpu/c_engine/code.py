@@ -114,6 +114,8 @@ class Unit:
     """Registers of one basic block only."""
     places: Mapping[str, Place]
     param_bytes: int
+    levels: Mapping[int, tuple[int, ...]]
+    """Of global loads: mix.load_levels."""
     variables: Variables = field(default_factory=Variables)
     numbers: dict[str, int] = field(default_factory=dict)
     """Of registers."""

@@ -18,7 +18,6 @@ from astra_chat.tools.virtual_gpu.crossings import Crossings, crossings_of
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
 from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, shared_limit
-from astra_chat.tools.virtual_gpu.numpy_engine.tally import whole_rounds
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, Counters, Launch, LaunchReport, Print
 from astra_chat.tools.virtual_gpu.unset import first_of_each
 
@@ -200,6 +199,7 @@ def _counters(
         global_load_requests=tally.load_requests,
         global_load_sectors=tally.load_sectors,
         global_load_lines=tally.load_lines,
+        global_load_wavefronts=tally.load_wavefronts,
         global_load_bytes=tally.load_bytes,
         global_store_requests=tally.store_requests,
         global_store_sectors=tally.store_sectors,
@@ -208,6 +208,7 @@ def _counters(
         unique_load_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.loaded),
         unique_store_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.stored),
         block_load_sectors=tally.block_sectors,
+        late_load_sectors=tally.late_sectors,
         load_buffer_sectors=sum(bitmap.size for bitmap in table.loaded if bitmap.any()),
         store_buffer_sectors=sum(bitmap.size for bitmap in table.stored if bitmap.any()),
         atomic_lanes=tally.atomic_lanes,
@@ -224,6 +225,6 @@ def _counters(
         alu_tenths=alu,
         tensor_tenths=tensor,
         critical_path_loads=tally.longest_loads,
-        dependent_load_rounds=whole_rounds(tally.longest_rounds),
-        fresh_load_rounds=whole_rounds(tally.fresh_rounds),
+        dependent_load_rounds=tally.longest_rounds,
+        fresh_load_rounds=tally.fresh_rounds,
     )

@@ -66,9 +66,9 @@ class Fault(ctypes.Structure):
 
 
 _COUNTERS = (
-    "lane_instructions load_requests load_sectors load_bytes store_requests store_sectors "
-    "store_bytes shared_requests shared_wavefronts barriers divergent_branches "
-    "block_sectors atomic_lanes load_lines store_lines atomic_turns "
+    "lane_instructions load_requests load_sectors load_wavefronts load_bytes store_requests "
+    "store_sectors store_bytes shared_requests shared_wavefronts barriers divergent_branches "
+    "block_sectors late_sectors atomic_lanes load_lines store_lines atomic_turns "
     "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds "
     "hottest_turns float_turns"
 ).split()
@@ -80,6 +80,7 @@ class Counters(ctypes.Structure):
     lane_instructions: int
     load_requests: int
     load_sectors: int
+    load_wavefronts: int
     load_bytes: int
     store_requests: int
     store_sectors: int
@@ -89,6 +90,7 @@ class Counters(ctypes.Structure):
     barriers: int
     divergent_branches: int
     block_sectors: int
+    late_sectors: int
     atomic_lanes: int
     load_lines: int
     store_lines: int

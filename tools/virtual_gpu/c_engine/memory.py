@@ -92,9 +92,11 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
     """blind: an atomic operation that does not look at what it replaces."""
     number = len(code.unit.sites)
     releases = bool({"release", "acq_rel"}.intersection(code.instruction.modifiers))
+    levels = code.unit.levels.get(id(code.instruction), ())
+    rounds = "".join(f", {min(level, 64)}" for level in levels)
     code.unit.sites.append(
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}, "
-        f"{int(releases)}}}"
+        f"{int(releases)}, {len(levels)}, {{0{rounds}}}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
 

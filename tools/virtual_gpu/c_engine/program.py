@@ -13,6 +13,7 @@ from astra_chat.tools.virtual_gpu.c_engine.code import Code, Unit
 from astra_chat.tools.virtual_gpu.c_engine.control import translate_end
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step, block_text, find_uniform
 from astra_chat.tools.virtual_gpu.flow import BasicBlock, local_registers
+from astra_chat.tools.virtual_gpu.numpy_engine.mix import load_levels
 from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Module
 
@@ -67,7 +68,10 @@ def translate(module: Module, kernel: str, *, together: bool = False) -> Program
 def _translate(module: Module, kernel: str, together: bool) -> Program:
     reference = numpy_engine.translate(module, kernel, together=together)
     found = prepare(module, module.kernels[kernel], together=together)
-    unit = Unit(kernel, local_registers(found.blocks), found.places, found.kernel.param_bytes)
+    unit = Unit(
+        kernel, local_registers(found.blocks), found.places, found.kernel.param_bytes,
+        load_levels(found.blocks),
+    )  # fmt: skip
     blocks = [_block(unit, block) for block in found.blocks]
     find_uniform(blocks, unit.variables)
     firsts = [_first(unit, block) for block in found.blocks]
@@ -137,7 +141,7 @@ def _table(c_type: str, name: str, rows: Sequence[str]) -> list[str]:
 
 def _mixes(reference: numpy_engine.Program, firsts: list[int]) -> list[str]:
     return [
-        f"{{{b.mix.instructions}, {b.mix.cycles}, {b.mix.loads}, {b.mix.round_parts}, "
+        f"{{{b.mix.instructions}, {b.mix.cycles}, {b.mix.loads}, {b.mix.rounds}, {b.mix.turns}, "
         f"{int(b.mix.head)}, {int(b.only_leaves)}, {first}u}}"
         for b, first in zip(reference.blocks, firsts, strict=True)
     ]

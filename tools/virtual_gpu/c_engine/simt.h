@@ -41,13 +41,19 @@ struct fault {
   uint32_t space, other;
 };
 struct counters {
-  uint64_t lane_instructions, load_requests, load_sectors, load_bytes, store_requests, store_sectors, store_bytes,
-      shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, atomic_lanes, load_lines, store_lines, atomic_turns,
+  uint64_t lane_instructions, load_requests, load_sectors, load_wavefronts, load_bytes, store_requests, store_sectors,
+      store_bytes, shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, late_sectors,
+      atomic_lanes, load_lines, store_lines, atomic_turns,
       /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds,
       hottest_turns, float_turns;
 };
-struct mix { uint32_t instructions, cycles, loads, rounds, head, only_leaves, instruction; };
-struct site { uint32_t instruction, number; uint8_t size, writes, ordered, blind, releases; };
+struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_leaves, instruction; };
+enum { MOST_TURNS = 4 };
+struct site {
+  uint32_t instruction, number;
+  uint8_t size, writes, ordered, blind, releases;
+  uint8_t turns, rounds[1 + MOST_TURNS]; /* of a global load: the round of its region that waits for it, from 1, by turn */
+};
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
 struct poll { uint32_t instruction, target; uint8_t relaxed, parity; };
 
@@ -103,7 +109,8 @@ struct warp {
   uint64_t idle; /* spent on tests in vain */
   uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
   uint64_t steps, cycles, loads, rounds, fresh_rounds;
-  uint32_t rounds_here, fresh; /* of the basic block that it is in: load rounds; a sector new to the thread block? */
+  uint64_t pending_rounds; /* of the region that it is in: those with a sector new to the thread block, a bit each */
+  uint32_t region, turn;   /* turns of an unrolled loop share its rounds */
 };
 
 /* What a generated file exports. */

@@ -17,6 +17,40 @@ static uint32_t different(const uint64_t *values) {
   return count;
 }
 
+/* Most different words that any one bank must deliver. */
+static uint32_t conflicts(const int64_t *first, int lanes, int parts) {
+  int64_t seen[LANES][LANES];
+  uint32_t counts[LANES] = {0}, most = 0;
+  for (int l = 0; l < lanes; l++)
+    for (int part = 0; part < parts; part++) {
+      const int64_t word = first[l] + part;
+      const uint32_t bank = word & 31;
+      uint32_t known = 0;
+      for (uint32_t k = 0; k < counts[bank]; k++) known |= seen[bank][k] == word;
+      if (!known) seen[bank][counts[bank]++] = word;
+    }
+  for (int bank = 0; bank < LANES; bank++) most = counts[bank] > most ? counts[bank] : most;
+  return most;
+}
+
+/* A warp's access is cut into parts of 128 bytes. */
+static uint32_t wavefronts(const struct site *site, const uint64_t *address, uint32_t m) {
+  const int parts = site->size / 4 ? site->size / 4 : 1, lanes = LANES / parts;
+  int64_t words[LANES] ALIGNED, highest = 0;
+  LANES_OF(m, l) highest = (int64_t)(address[l] / 4) > highest ? (int64_t)(address[l] / 4) : highest;
+  EACH words[l] = m >> l & 1 ? (int64_t)(address[l] / 4) : highest;
+  uint32_t found = 0;
+  for (int start = 0; start < LANES; start += lanes) {
+    int64_t low = words[start], high = words[start];
+    for (int l = start; l < start + lanes; l++) {
+      low = words[l] < low ? words[l] : low;
+      high = words[l] > high ? words[l] : high;
+    }
+    found += high - low + parts <= LANES ? 1 : conflicts(words + start, lanes, parts);
+  }
+  return found;
+}
+
 void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   if (!w->launch->visits) return;
   uint64_t sectors[LANES] ALIGNED, lines[LANES] ALIGNED;
@@ -30,6 +64,7 @@ void count_global(struct warp *w, const struct site *site, const uint64_t *addre
   } else {
     c->load_lines += apart;
     c->load_requests++, c->load_sectors += count, c->load_bytes += bytes;
+    c->load_wavefronts += wavefronts(site, address, m);
   }
 }
 
@@ -38,13 +73,23 @@ static void *counts_of(void **table, uint64_t entries, size_t size) {
   return *table;
 }
 
-/* Sectors first to last of a buffer are read: which are new to the thread block? */
-void count_touched(struct warp *w, const struct buffer *buffer, uint64_t first, uint64_t last) {
+/* Sectors first to last of a buffer are read, or stored, which puts them into L1 too: which are new to the block, which come late, rounds
+   after they were touched? */
+void count_touched(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t first, uint64_t last) {
   struct worker *k = w->worker;
-  uint32_t *touched = counts_of((void **)&k->touched[buffer - w->launch->buffers],
-                                (buffer->end + 31) / 32 - buffer->address / 32 + 1, sizeof *touched);
-  for (uint64_t sector = first; sector <= last; sector++)
-    if (touched[sector] != k->turn) touched[sector] = k->turn, k->counters.block_sectors++, w->fresh = 1;
+  struct touch *touched = counts_of((void **)&k->touched[buffer - w->launch->buffers],
+                                    (buffer->end + 31) / 32 - buffer->address / 32 + 1, sizeof *touched);
+  const uint32_t round = w->rounds;
+  uint64_t fresh = 0, late = 0;
+  for (uint64_t sector = first; sector <= last; sector++) {
+    struct touch *t = &touched[sector];
+    if (t->turn != k->turn) fresh++;
+    else late += (t->round > round ? t->round - round : round - t->round) > 1;
+    *t = (struct touch){k->turn, round};
+  }
+  if (site->writes) return;
+  k->counters.block_sectors += fresh, k->counters.late_sectors += late;
+  if (fresh && site->turns) w->pending_rounds |= (uint64_t)1 << (site->rounds[1 + w->turn % site->turns] - 1);
 }
 
 /* A sector of a request takes as many turns as its most wanted address has lanes; a warp's integers at one address
@@ -108,22 +153,6 @@ void gather_atomics(const struct launch *launch, struct worker *blocks) {
   }
 }
 
-/* Most different words that any one bank must deliver. */
-static uint32_t conflicts(const int64_t *first, int lanes, int parts) {
-  int64_t seen[LANES][LANES];
-  uint32_t counts[LANES] = {0}, most = 0;
-  for (int l = 0; l < lanes; l++)
-    for (int part = 0; part < parts; part++) {
-      const int64_t word = first[l] + part;
-      const uint32_t bank = word & 31;
-      uint32_t known = 0;
-      for (uint32_t k = 0; k < counts[bank]; k++) known |= seen[bank][k] == word;
-      if (!known) seen[bank][counts[bank]++] = word;
-    }
-  for (int bank = 0; bank < LANES; bank++) most = counts[bank] > most ? counts[bank] : most;
-  return most;
-}
-
 /* Atomics: a turn for each lane that wants a bank, whatever its word; more for floats, which try until they succeed. */
 void count_shared_atomics(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   if (!w->launch->visits) return;
@@ -136,21 +165,8 @@ void count_shared_atomics(struct warp *w, const struct site *site, const uint64_
   w->worker->counters.shared_wavefronts += site->ordered == FLOAT_ATOMIC ? FLOAT_TRIES * most : most;
 }
 
-/* A warp's access is cut into parts of 128 bytes. */
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   if (!w->launch->visits) return;
-  const int parts = site->size / 4 ? site->size / 4 : 1, lanes = LANES / parts;
-  int64_t words[LANES] ALIGNED, highest = 0;
-  LANES_OF(m, l) highest = (int64_t)(address[l] / 4) > highest ? (int64_t)(address[l] / 4) : highest;
-  EACH words[l] = m >> l & 1 ? (int64_t)(address[l] / 4) : highest;
-  struct counters *c = &w->worker->counters;
-  c->shared_requests++;
-  for (int start = 0; start < LANES; start += lanes) {
-    int64_t low = words[start], high = words[start];
-    for (int l = start; l < start + lanes; l++) {
-      low = words[l] < low ? words[l] : low;
-      high = words[l] > high ? words[l] : high;
-    }
-    c->shared_wavefronts += high - low + parts <= LANES ? 1 : conflicts(words + start, lanes, parts);
-  }
+  w->worker->counters.shared_requests++;
+  w->worker->counters.shared_wavefronts += wavefronts(site, address, m);
 }

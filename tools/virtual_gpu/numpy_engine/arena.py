@@ -40,6 +40,8 @@ class Site:
     """An atomic operation on floats."""
     counts: bool = False
     """An atomic addition of one."""
+    levels: tuple[int, ...] = ()
+    """Of a global load: the round of its region in which it is waited for, by turn."""
 
     @property
     def releases(self) -> bool:

@@ -68,6 +68,8 @@ class Unit:
     local: set[str]
     """Registers of one basic block only: written without a mask."""
     places: Mapping[str, Place]
+    levels: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Of global loads: mix.load_levels."""
     numbers: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     """Bits of each register, by number."""

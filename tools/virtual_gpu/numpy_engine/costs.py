@@ -21,7 +21,7 @@ from astra_chat.tools.virtual_gpu.flow import (
     sources,
 )
 from astra_chat.tools.virtual_gpu.regions import is_step
-from astra_chat.tools.virtual_gpu.syntax import Instruction, registers_of
+from astra_chat.tools.virtual_gpu.syntax import Instruction, Special, registers_of
 
 TENTHS = 10
 """Slots are counted in tenths of an instruction."""
@@ -155,7 +155,9 @@ def _tensor(instruction: Instruction) -> tuple[int, int]:
 
 def _one(instruction: Instruction, kind: str) -> tuple[int, int]:
     family, modifiers = instruction.family, instruction.modifiers
-    if family in _FREE or kind == "move":
+    if kind == "move":
+        return _fetch(instruction), 0
+    if family in _FREE:
         return 0, 0
     wide = bool({"s64", "u64", "b64", "f64"}.intersection(modifiers[-1:]))
     if family in ("div", "rem", "sqrt", "rcp") and "approx" not in modifiers:
@@ -174,6 +176,13 @@ def _one(instruction: Instruction, kind: str) -> tuple[int, int]:
     if family == "st":
         return TENTHS, 0
     return TENTHS, CYCLES[kind]
+
+
+def _fetch(instruction: Instruction) -> int:
+    """Parameters and numbers of threads and blocks are fetched, each by an instruction; other moves
+    are none."""
+    fetched = isinstance(instruction.operands[-1], Special) if instruction.operands else False
+    return TENTHS if instruction.family == "ld" or fetched else 0
 
 
 def _whole(family: str, wide: bool) -> tuple[int, int]:

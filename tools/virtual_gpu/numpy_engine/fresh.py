@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,28 @@ class KeySet:
     def __init__(self) -> None:
         self._bits, self._size = 12, 0
         self._table: Keys = np.zeros(1 << self._bits, np.uint64)
+        self._notes = np.zeros(1 << self._bits, np.int64)
 
-    def add(self, keys: Keys) -> NDArray[np.bool_]:
-        """Adds different numbers, uint64 [n]; returns which of them are new, bool [n]."""
+    def add(
+        self, keys: Keys, notes: NDArray[np.int64]
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Adds different numbers, uint64 [n], each with a note; returns which of them are new, bool
+        [n], and the notes that stood there, 0 for new ones."""
         while 2 * (self._size + keys.size) > self._table.size:
-            kept = self._table[self._table != 0]
+            there = self._table != 0
+            kept, noted = self._table[there], self._notes[there]
             self._bits += 2
             self._table = np.zeros(1 << self._bits, np.uint64)
-            self._place(kept)
-        new = self._place(keys)
+            self._notes = np.zeros(1 << self._bits, np.int64)
+            self._notes[self._place(kept)[1]] = noted
+        new, at = self._place(keys)
         self._size += int(np.count_nonzero(new))
-        return new
+        before = self._notes[at]
+        self._notes[at] = notes
+        return new, before
 
-    def _place(self, keys: Keys) -> NDArray[np.bool_]:
+    def _place(self, keys: Keys) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which keys were not there, and where each is now."""
         new = np.zeros(keys.size, np.bool_)
         at = (keys * _GOLDEN >> np.uint64(64 - self._bits)).astype(np.int64)
         left = np.arange(keys.size)
@@ -45,7 +55,7 @@ class KeySet:
             new[left[settled & empty]] = True
             left = left[~settled]
             at[left] = (at[left] + 1) & (self._table.size - 1)
-        return new
+        return new, at
 
 
 class FreshRounds:
@@ -54,21 +64,45 @@ class FreshRounds:
     def __init__(self, shape: tuple[int, int], warps: int) -> None:
         self.sectors = 0
         """Different sectors of each block, summed."""
+        self.late = 0
+        """Of those read again, the ones that were last touched rounds ago."""
         self._shape = shape
         self._block_of = np.arange(warps) // (shape[1] // WARP_LANES)
         self._seen = KeySet()
-        self._pending = np.zeros(warps, np.bool_)
-        self._here = np.zeros(warps, np.int64)
-        self._rounds = np.zeros(warps, np.int64)
+        self.rounds = np.zeros(warps, np.int64)
+        """Of loads, by warp."""
+        self._fresh = np.zeros(warps, np.int64)
+        self._pending = np.zeros(warps, np.uint64)
+        """Of the region that a warp is in, the rounds with a new sector: a bit each."""
+        self._region = np.full(warps, -1)
+        self._turn = np.zeros(warps, np.int64)
 
-    def visit(self, warps: Any, rounds: int) -> None:
-        """The warps (an index) enter a region with that many rounds of loads, or parts of one."""
-        self._rounds[warps] += np.where(self._pending[warps], self._here[warps], 0)
-        self._pending[warps] = False
-        self._here[warps] = rounds
+    def visit(self, region: int, warps: Any, rounds: int, turns: int) -> None:
+        """The warps (an index) enter a region; `turns` visits of it share its rounds of loads."""
+        turn = self._turn[warps] + 1
+        again = (self._region[warps] == region) & (turn < turns)
+        self._turn[warps] = np.where(again, turn, 0)
+        self._region[warps] = region
+        self.rounds[warps] += np.where(again, 0, rounds)
+        left = np.where(again, np.uint64(0), self._pending[warps])
+        self._fresh[warps] += np.bitwise_count(left)
+        self._pending[warps] ^= left
 
-    def load(self, address: Array, active: Active) -> None:
-        """One load of the active lanes."""
+    def load(self, address: Array, active: Active, levels: Sequence[int]) -> None:
+        """One load of the active lanes; levels: its round of the region, by turn."""
+        warps, late = self._new(address, active)
+        self.sectors += warps.size
+        self.late += late
+        if levels:
+            bits = np.array([1 << min(level, 64) - 1 for level in levels], np.uint64)
+            self._pending[warps] |= bits[self._turn[warps] % len(levels)]
+
+    def store(self, address: Array, active: Active) -> None:
+        """What is stored lies in L1 too."""
+        self._new(address, active)
+
+    def _new(self, address: Array, active: Active) -> tuple[NDArray[np.intp], int]:
+        """The warp of each sector that is new to its block, and how many others come late."""
         sectors = np.broadcast_to(address // np.uint64(SECTOR_BYTES), self._shape)
         sectors = np.ascontiguousarray(sectors).reshape(-1, WARP_LANES)
         wanted = active.mask.reshape(-1, WARP_LANES).copy()
@@ -78,18 +112,19 @@ class FreshRounds:
         keys, first = np.unique(
             sectors[wanted] * np.uint64(self._shape[0]) + blocks, return_index=True
         )
-        new = self._seen.add(keys)
-        self.sectors += int(np.count_nonzero(new))
-        self._pending[warps[first[new]]] = True
+        mine = warps[first]
+        rounds = self.rounds[mine]
+        new, before = self._seen.add(keys, rounds)
+        late = ~new & (np.abs(rounds - before) > 1)
+        return np.asarray(mine[new]), int(np.count_nonzero(late))
 
-    def span(self, sectors: slice, warp: int) -> None:
-        """A copy of sectors in a row by one warp."""
+    def span(self, sectors: slice, warp: int, *, reads: bool) -> None:
+        """A copy of sectors in a row by one warp, which no load waits for."""
         numbers = np.arange(sectors.start, sectors.stop, dtype=np.uint64)
         keys = numbers * np.uint64(self._shape[0]) + np.uint64(self._block_of[warp])
-        new = int(np.count_nonzero(self._seen.add(keys)))
-        self.sectors += new
-        self._pending[warp] |= new > 0
+        new, _ = self._seen.add(keys, np.full(keys.size, self.rounds[warp]))
+        self.sectors += int(np.count_nonzero(new)) if reads else 0
 
     def longest(self) -> int:
         """Most rounds of any one warp that waited for a sector new to its block."""
-        return int((self._rounds + np.where(self._pending, self._here, 0)).max())
+        return int((self._fresh + np.bitwise_count(self._pending)).max())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from astra_chat.tools.virtual_gpu.flow import (
@@ -25,7 +25,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.costs import (
     tensor_tenths,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import INTEGERS
-from astra_chat.tools.virtual_gpu.numpy_engine.tally import ROUND_PARTS, Mix
+from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.regions import (
     Region,
     find_regions,
@@ -92,22 +92,39 @@ def _transfer_class(instruction: Instruction) -> str:
 def instruction_mixes(blocks: Sequence[BasicBlock]) -> list[Mix]:
     """One for each block. What a region costs as a whole stands at its first block."""
     mixes: dict[int, Mix] = {}
-    for region in find_regions(blocks):
+    for region, stretches in _stretched(blocks):
         for index in region.blocks:
             last = index == region.blocks[-1]
             mixes[index] = _own(blocks[index], region, last, index in blocks[index].successors)
         head = region.blocks[0]
-        stretches = [
-            Stretch(tuple((i, class_of(i)) for i in blocks[n].body), n in region.conditional)
-            for n in region.blocks
-        ]
         turns = region.unrolled
         longest = chain(stretches * turns, blocks[region.blocks[-1]])
-        rounds = ROUND_PARTS * _load_rounds(stretches * turns) // turns
+        levels = _levels(stretches * turns)
+        rounds = max((level for _, level in levels), default=0)
         mixes[head] = replace(
-            mixes[head], cycles=-(-longest // turns), round_parts=rounds, head=True
+            mixes[head], cycles=-(-longest // turns), rounds=rounds, turns=turns, head=True
         )
     return [mixes[index] for index in range(len(blocks))]
+
+
+def load_levels(blocks: Sequence[BasicBlock]) -> Mapping[int, tuple[int, ...]]:
+    """By id() of each global load: the round of its region in which it is waited for, from 1; in
+    each of the turns that are unrolled."""
+    found: dict[int, tuple[int, ...]] = {}
+    for region, stretches in _stretched(blocks):
+        for instruction, level in _levels(stretches * region.unrolled):
+            found[id(instruction)] = (*found.get(id(instruction), ()), level)
+    return found
+
+
+def _stretched(blocks: Sequence[BasicBlock]) -> list[tuple[Region, list[Stretch]]]:
+    return [
+        (region, [
+            Stretch(tuple((i, class_of(i)) for i in blocks[n].body), n in region.conditional)
+            for n in region.blocks
+        ])
+        for region in find_regions(blocks)
+    ]  # fmt: skip
 
 
 def _own(block: BasicBlock, region: Region, last: bool, loops: bool) -> Mix:
@@ -129,27 +146,29 @@ def _own(block: BasicBlock, region: Region, last: bool, loops: bool) -> Mix:
     )
 
 
-def _load_rounds(stretches: Sequence[Stretch]) -> int:
-    """How often a warp waits for global memory, one wait after the other.
+def _levels(stretches: Sequence[Stretch]) -> list[tuple[Instruction, int]]:
+    """Global loads, with the number of waits for global memory, one after the other, that end with
+    that for the load.
 
     ptxas moves loads up as far as their addresses, and stores that might alias them, allow; a load
     marked .nc passes stores.
     """
     ready: dict[str, int] = {}
-    fence = longest = 0
+    found: list[tuple[Instruction, int]] = []
+    fence = 0
     for stretch in stretches:
         for instruction, _ in stretch.body:
             level = max((ready.get(name, 0) for name in sources(instruction)), default=0)
             if is_global_load(instruction):
                 start = level if "nc" in instruction.modifiers else max(level, fence)
                 level = start + 1
-                longest = max(longest, level)
+                found.append((instruction, level))
             elif is_global_store(instruction):
                 stored = (ready.get(name, 0) for name in _all_names(instruction))
                 fence = max(fence, level, *stored)
             for name in destinations(instruction):
                 ready[name] = max(level, ready.get(name, 0)) if stretch.conditional else level
-    return longest
+    return found
 
 
 def _all_names(instruction: Instruction) -> set[str]:

@@ -24,7 +24,7 @@ from astra_chat.tools.virtual_gpu.mbarriers import is_poll
 from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Read, Step, Unit
-from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes
+from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes, load_levels
 from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, translate_poll
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.numpy_engine.unreached import translate_unreached
@@ -135,7 +135,7 @@ def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
     """Raises PtxUnsupported for clusters and for control flow that is not known beforehand."""
     if "reqnctapercluster" in kernel.directives or "explicitcluster" in kernel.directives:
         raise PtxUnsupported(
-            "a cluster launch", kernel=kernel.name, opcode=".reqnctapercluster", line=0
+            "a cluster (it needs a GPU)", kernel=kernel.name, opcode=".reqnctapercluster", line=0
         )
     check(module, kernel)
     flat = inline(module, kernel)
@@ -149,7 +149,7 @@ def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
 
 def _translate(module: Module, kernel: Kernel, together: bool) -> Program:
     found = prepare(module, kernel, together=together)
-    unit = Unit(kernel.name, local_registers(found.blocks), found.places)
+    unit = Unit(kernel.name, local_registers(found.blocks), found.places, load_levels(found.blocks))
     mixes = instruction_mixes(found.blocks)
     pairs = zip(found.blocks, mixes, strict=True)
     translated = tuple(_block(unit, block, mix) for block, mix in pairs)

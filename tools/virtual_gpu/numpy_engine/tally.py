@@ -27,8 +27,6 @@ _SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
 _LINE_SHIFT = np.uint64((LINE_BYTES // SECTOR_BYTES).bit_length() - 1)
 """From sectors."""
 _BANKS = 32
-ROUND_PARTS = 16
-"""Rounds of loads are counted in parts: turns of an unrolled loop share one."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,10 @@ class Mix:
     """First of a region, whose cycles and rounds stand here."""
     cycles: int = 0
     """Of the longest chain of results."""
-    round_parts: int = 0
-    """Longest chain of global loads that wait for each other, in parts of a round."""
-
-
-def whole_rounds(parts: int) -> int:
-    return -(-parts // ROUND_PARTS)
+    rounds: int = 0
+    """Longest chain of global loads that wait for each other."""
+    turns: int = 1
+    """Of a loop, that share these rounds."""
 
 
 @dataclass
@@ -90,7 +86,6 @@ class Tally:
         self._instructions = np.zeros(warps, np.int64)
         self._cycles = np.zeros(warps, np.int64)
         self._loads = np.zeros(warps, np.int64)
-        self._rounds = np.zeros(warps, np.int64)
         self._fresh = FreshRounds(shape, warps)
         self._mixes = mixes
         self._visits = [0] * len(mixes)
@@ -107,8 +102,7 @@ class Tally:
         self._instructions[warps] += mix.instructions
         self._cycles[warps] += mix.cycles
         if mix.head:
-            self._fresh.visit(warps, mix.round_parts)
-            self._rounds[warps] += mix.round_parts
+            self._fresh.visit(block, warps, mix.rounds, mix.turns)
         if mix.loads:
             self._loads[warps] += mix.loads
 
@@ -136,12 +130,11 @@ class Tally:
         counters.critical_path_cycles = max(counters.critical_path_cycles, int(self._cycles.max()))
         counters.critical_path_loads = max(counters.critical_path_loads, int(self._loads.max()))
         counters.dependent_load_rounds = max(
-            counters.dependent_load_rounds, whole_rounds(int(self._rounds.max()))
+            counters.dependent_load_rounds, int(self._fresh.rounds.max())
         )
         counters.block_load_sectors += self._fresh.sectors
-        counters.fresh_load_rounds = max(
-            counters.fresh_load_rounds, whole_rounds(self._fresh.longest())
-        )
+        counters.late_load_sectors += self._fresh.late
+        counters.fresh_load_rounds = max(counters.fresh_load_rounds, self._fresh.longest())
 
     def global_access(self, site: Site, address: Array, active: Active) -> None:
         """Requests, sectors and bytes of one instruction."""
@@ -153,12 +146,14 @@ class Tally:
             counters.global_store_sectors += sectors
             counters.global_store_lines += lines
             counters.global_store_bytes += bytes_
+            self._fresh.store(address, active)
         else:
             counters.global_load_requests += requests
             counters.global_load_sectors += sectors
             counters.global_load_lines += lines
             counters.global_load_bytes += bytes_
-            self._fresh.load(address, active)
+            counters.global_load_wavefronts += self._wavefronts(site, address, active)
+            self._fresh.load(address, active, site.levels)
 
     def atomic(self, region: Region, addresses: Array, active: Active, floats: bool) -> None:
         """Counts an atomic operation of the active lanes on a part of memory."""
@@ -207,6 +202,7 @@ class Tally:
         if buffer.address not in bitmaps:
             bitmaps[buffer.address] = np.zeros(_sector_count(buffer), np.bool_)
         first = buffer.address // SECTOR_BYTES
+        self._fresh.span(sectors, lane // WARP_LANES, reads=not writes)
         bitmaps[buffer.address][sectors.start - first : sectors.stop - first] = True
         if writes:
             counters.global_store_requests += counts[0]
@@ -218,22 +214,24 @@ class Tally:
             counters.global_load_sectors += counts[1]
             counters.global_load_lines += counts[2]
             counters.global_load_bytes += nbytes
-            self._fresh.span(sectors, lane // WARP_LANES)
 
     def shared_access(self, site: Site, address: Array, active: Active) -> None:
-        """Wavefronts: a warp's access is cut into parts of 128 bytes; lanes that want different
-        words of one bank wait for each other."""
+        self._counters.shared_requests += int(np.count_nonzero(_warps(active)))
+        self._counters.shared_wavefronts += self._wavefronts(site, address, active)
+
+    def _wavefronts(self, site: Site, address: Array, active: Active) -> int:
+        """A warp's access is cut into parts of 128 bytes; lanes that want different words of one
+        bank wait for each other."""
+        parts = max(site.size // 4, 1)
+        if address.size == 1:
+            return parts * int(np.count_nonzero(_warps(active)))
         words = np.broadcast_to(address, self._shape).view(np.int64) >> 2
         rows = _per_warp(words, active, self._shape)
-        counters = self._counters
-        counters.shared_requests += rows.shape[0]
-        parts = max(site.size // 4, 1)
         rows = rows.reshape(-1, WARP_LANES // parts)
         span = rows.max(axis=1) - rows.min(axis=1) + parts
         easy = span <= _BANKS
-        counters.shared_wavefronts += int(np.count_nonzero(easy))
-        if not easy.all():
-            counters.shared_wavefronts += _conflicts(rows[~easy], parts)
+        hard = 0 if easy.all() else _conflicts(rows[~easy], parts)
+        return int(np.count_nonzero(easy)) + hard
 
     def shared_atomic(self, site: Site, address: Array, active: Active) -> None:
         """Turns: one for each lane that wants a bank, whatever its word; more for floats."""

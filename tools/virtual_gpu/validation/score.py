@@ -39,7 +39,6 @@ class Score:
     """More than CLOSE apart."""
     right: int
     """Of these, in the right order."""
-    median_regret: float
     worst_regret: float
     """Measured time of the variant with the least estimate, over the least measured time; over all
     groups."""
@@ -74,7 +73,7 @@ def score(points: Sequence[Scored]) -> Score:
     regrets = [_regret(group) for group in groups.values() if len(group) > 1] or [1.0]
     return Score(
         len(errors), median(errors), errors[int(0.9 * len(errors))], errors[-1], len(pairs),
-        sum(pairs), median(regrets), max(regrets), sum(r > 1.05 for r in regrets), len(regrets),
+        sum(pairs), max(regrets), sum(r > 1.05 for r in regrets), len(regrets),
     )  # fmt: skip
 
 

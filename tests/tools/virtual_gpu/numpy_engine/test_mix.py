@@ -6,7 +6,6 @@ import pytest
 
 from astra_chat.tools.virtual_gpu.flow import BasicBlock
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes
-from astra_chat.tools.virtual_gpu.numpy_engine.tally import ROUND_PARTS
 from astra_chat.tools.virtual_gpu.ptx import parse
 from astra_chat.tools.virtual_gpu.syntax import Instruction
 
@@ -54,4 +53,4 @@ def test_classes(text: str, expected: str) -> None:
 )  # fmt: skip
 def test_rounds_of_dependent_loads(body: str, rounds: int) -> None:
     (mix,) = instruction_mixes([BasicBlock(instructions(body))])
-    assert mix.round_parts == rounds * ROUND_PARTS and mix.head
+    assert mix.rounds == rounds and mix.head
