@@ -47,7 +47,9 @@ def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime |
         baseline_event_us=median(report["baseline_event_us"]),
         event_us=median(report["candidate_event_us"]),
         sm_clock_mhz=int(median(b["sm_clock_mhz"] for b in blocks)),
-        note=SPACED_NOTE if report["spaced"] else "",
+        note="; ".join(
+            filter(None, [report["spaced"] and SPACED_NOTE, _clock_note(report, blocks)])
+        ),
         baseline_warm_us=median(b["baseline_us"] for b in report["warm"]),
         warm_us=median(b["candidate_us"] for b in report["warm"]),
         noise=noise,
@@ -60,6 +62,17 @@ def steady(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     usual = median(b["sm_clock_mhz"] for b in blocks)
     kept = [b for b in blocks if not b["throttled"] and b["sm_clock_mhz"] >= SLOW_CLOCK * usual]
     return kept or list(blocks)
+
+
+def _clock_note(report: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> str:
+    """What the GPU said of itself, where that is not as it should be."""
+    blocks = report["blocks"]
+    if all(block["throttled"] for block in blocks):
+        hot = f"{max(b['temperature_c'] for b in blocks)} C, {max(b['power_w'] for b in blocks)} W"
+        return f"the GPU throttled itself all the time ({hot})"
+    if left_out := len(blocks) - len(kept):
+        return f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock"
+    return ""
 
 
 def interval(logs: Sequence[float]) -> tuple[float, float, float]:

@@ -54,7 +54,15 @@ def test_throttled_and_slow_blocks_are_left_out() -> None:
     bad = [block(9.0, throttled=True), block(9.0, sm_clock_mhz=1200)]
     time = judged(good + bad)
     assert isinstance(time, MeasuredTime) and time.median_us == 2.0 and time.blocks == 9
+    assert time.note == "2 of 11 blocks left out: throttled, or at a slow clock"
     assert len(steady(bad[:1])) == 1
+
+
+def test_a_gpu_that_throttles_all_the_time_is_told_of() -> None:
+    hot = [block(2.0, throttled=True, temperature_c=80 + i, power_w=700) for i in range(5)]
+    time = judged(hot)
+    assert isinstance(time, MeasuredTime) and time.blocks == 5
+    assert time.note == "the GPU throttled itself all the time (84 C, 700 W)"
 
 
 def test_below_the_physical_limit_is_not_believed() -> None:
