@@ -31,6 +31,12 @@ _JUMPS = re.compile(r"^(bra|brx|call|ret|exit)\b")
 _FIRST = re.compile(r"\s*(\{[^}]*\}|[^,]*)(.*)", re.DOTALL)
 _TO_PARAMETER = re.compile(r"^st\.param\b")
 _NAME = re.compile(r"[%$A-Za-z_][\w$%]*")
+_STRING_LITERAL = re.compile(r"\$str(\$\d+)?|__unnamed_\d+")
+"""What nvcc calls the strings of a kernel, __func__ among them."""
+_LOCAL, _LOCAL_LOAD = "<local>", re.compile(r"^ld(?!\S*\.(?:global|shared|const|param)\b)[\w.:]*\s")
+_LOCAL_STORE = re.compile(r"^st\S*\.local\b")
+_TOLD = re.compile(r"\b(vprintf|__assertfail)\b")
+"""Calls that write nothing."""
 
 LOW_PRECISION = re.compile(
     r"\b(?P<opcode>(?:mma|wmma|wgmma|tcgen05)\.[\w.:]*"
@@ -162,7 +168,9 @@ def written_globals(ptx: str, names: frozenset[str]) -> list[str]:
     An address is followed through registers: any register that an instruction makes from it counts
     as one, and so does one that is set or not as the address has it; a call may write what it is
     given unless it is printf or assert, a branch that hangs on an address may do anything, and
-    whatever another variable starts with the address of may be written through that.
+    whatever another variable starts with the address of may be written through that. The address of
+    a string literal may lie in local memory, as printf's arguments do: whatever is loaded from
+    there counts as one.
     """
     if not names:
         return []
@@ -199,11 +207,15 @@ def _held(body: list[Statement], names: frozenset[str]) -> dict[str, frozenset[s
     operand. From name to name, each as often as it learns something: a body may be long."""
     readers: dict[str, list[str]] = {}
     for guard, statement in body:
+        if _LOCAL_LOAD.match(statement):
+            readers.setdefault(_LOCAL, []).extend(_NAME.findall(_first_operand(statement)[0]))
+            continue
+        local = _LOCAL_STORE.match(statement)
         other = statement.startswith((".", "ld", "call")) or _WRITES.match(statement)
-        if other and not _TO_PARAMETER.match(statement):
+        if other and not (local or _TO_PARAMETER.match(statement)):
             continue
         first, rest = _first_operand(statement)
-        targets = _NAME.findall(first)
+        targets = [_LOCAL] if local else _NAME.findall(first)
         for word in (*_NAME.findall(rest), guard):
             readers.setdefault(word, []).extend(targets)
     holds: dict[str, frozenset[str]] = {}
@@ -225,8 +237,12 @@ def _written(
     words: list[str] = []
     if _JUMPS.match(statement):
         words = [guard]
-        if not re.search(r"\b(vprintf|__assertfail)\b", statement):
+        if not _TOLD.search(statement):
             words += _NAME.findall(_operands(statement))
+            words += [_LOCAL] if statement.startswith("call") else []
+    elif _LOCAL_STORE.match(statement):
+        held = frozenset[str]().union(*(_of(w, holds, names) for w in _NAME.findall(statement)))
+        return frozenset(name for name in held if not _STRING_LITERAL.fullmatch(name))
     elif _WRITES.match(statement) and not _TO_PARAMETER.match(statement):
         words = _NAME.findall(" ".join(re.findall(r"\[([^\]]*)\]", statement)[:1]))
         if not _COPIES.match(statement):

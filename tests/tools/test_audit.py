@@ -116,6 +116,22 @@ HIDDEN = {
         ),
         "count",
     ),
+    "a string of the device that is written": (
+        kernel(
+            '__device__ char text[8] = "abc";\n__global__ void k(float* o) {'
+            ' printf("%s\\n", text); ++text[0]; o[0] = text[0]; }',
+            "k<<<1, 1, 0, stream>>>(nullptr);",
+        ),
+        "text",
+    ),
+    "a string literal that is written": (
+        kernel(
+            '__global__ void k(float* o) { char* volatile p = const_cast<char*>("abc");\n'
+            ' printf("%s\\n", p); ++p[0]; o[0] = p[0]; }',
+            "k<<<1, 1, 0, stream>>>(nullptr);",
+        ),
+        "$str",
+    ),
     "a raw system call": (kernel("", 'asm volatile("syscall");'), ".text"),
     "a section of its own": (
         kernel(
@@ -235,6 +251,11 @@ HONEST = {
     ),
     "assert and printf on the device": kernel(
         '#include <cassert>\n__global__ void k(float* o) { assert(o); printf("%f\\n", o[0]); }',
+        "k<<<1, 4, 0, stream>>>(nullptr);",
+    ),
+    "strings that the device prints": kernel(
+        '__global__ void k(float* o) {\n  const char* names[2] = {"one", "two"};\n'
+        '  printf("%s in %s\\n", names[o[0] > 0], __func__); }',
         "k<<<1, 4, 0, stream>>>(nullptr);",
     ),
     "shared memory over 48 KB": kernel(

@@ -54,6 +54,30 @@ def test_a_write_is_followed_to_its_variable(body: str) -> None:
     assert written_globals(f"{HEAD}{body} ret; }}", NAMES) == ["table"]
 
 
+TEXT = "mov.u64 %rd3, $str; cvta.global.u64 %rd4, %rd3; "
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "st.local.u64 [%rd5], %rd4; ld.local.u64 %rd6, [%rd5]; st.u8 [%rd6], 1;",
+        "st.local.u64 [%rd5], %rd4; ld.u16 %rs1, [%rd7]; cvt.u64.u16 %rd6, %rs1; st.u8 [%rd6], 1;",
+        "st.local.v2.u64 [%rd5], {%rd7, %rd4}; call.uni helper, (param0);",
+        "st.u64 [%rd5], %rd4;",
+        "st.global.u64 [%rd5], %rd4;",
+    ],
+)
+def test_a_string_s_address_is_followed_through_local_memory(body: str) -> None:
+    assert written_globals(f"{HEAD}{TEXT}{body} ret; }}", NAMES) == ["$str"]
+
+
+def test_a_string_may_be_printed_and_a_variable_s_address_is_not_kept() -> None:
+    printed = "st.local.u64 [%rd5], %rd4; call.uni (retval0), vprintf, (param0, param1);"
+    assert written_globals(f"{HEAD}{TEXT}{printed} ld.local.u64 %rd6, [%rd5]; ret; }}", NAMES) == []
+    kept = "st.local.u64 [%rd5], %rd2; call.uni (retval0), vprintf, (param0, param1);"
+    assert written_globals(f"{HEAD}{kept} ret; }}", NAMES) == ["table"]
+
+
 @pytest.mark.parametrize(
     "body",
     [

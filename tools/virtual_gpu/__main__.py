@@ -26,7 +26,7 @@ def main(words: Sequence[str] | None = None) -> int:
             case "bench":
                 bench()
             case "fuzz":
-                return int(fuzz(asked.ptx, asked.count, asked.seed, asked.ptxas) > 0)
+                return int(_fuzz(asked) > 0)
             case "numerics":
                 return int(_numerics(asked) > 0)
             case "validate":
@@ -37,6 +37,10 @@ def main(words: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def _fuzz(asked: argparse.Namespace) -> int:
+    return fuzz(asked.ptx, asked.count, asked.seed, asked.ptxas, asked.refused)
 
 
 def _numerics(asked: argparse.Namespace) -> int:
@@ -68,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     mutate.add_argument("--count", type=int, default=1000)
     mutate.add_argument("--seed", type=int, default=0)
     mutate.add_argument("--ptxas", type=int, default=0, help="accepted texts to give to ptxas")
+    mutate.add_argument("--refused", type=int, default=0, help="texts refused as no PTX, likewise")
     bits = commands.add_parser("numerics", help="results against those of a real GPU")
     bits.add_argument("--device", choices=["virtual", "cuda"], default="virtual")
     bits.add_argument("--engine", choices=["numpy", "c"], default="numpy")

@@ -123,16 +123,18 @@ def attempt(text: str) -> str:
     return "accepted"
 
 
-def fuzz(files: Sequence[Path], count: int, seed: int, ptxas: int) -> int:
+def fuzz(files: Sequence[Path], count: int, seed: int, ptxas: int, refused: int = 0) -> int:
     """Tries `count` mutations, prints what became of them; the number of crashes and hangs.
 
-    Up to `ptxas` of the accepted ones are given to ptxas too, and why it refuses is counted.
-    Raises BadInput without a file.
+    Up to `ptxas` of the accepted ones are given to ptxas too, and why it refuses is counted; so are
+    up to `refused` of those that are no PTX here, of which it should take none. Raises BadInput
+    without a file.
     """
     corpus = [words_of(piece) for text in _read(files) for piece in pieces(text)]
     originals = {"".join(words) for words in corpus}
     generator, found = random.Random(seed), Counter[str]()
     accepted: list[str] = []
+    no_ptx: list[str] = []
     began = time.monotonic()
     for _ in range(count):
         text = mutated(generator.choice(corpus), generator)
@@ -140,11 +142,18 @@ def fuzz(files: Sequence[Path], count: int, seed: int, ptxas: int) -> int:
         found[outcome] += 1
         if outcome == "accepted" and len(accepted) < ptxas and text not in originals:
             accepted.append(text)
+        if outcome == "not_ptx" and len(no_ptx) < refused:
+            no_ptx.append(text)
     for outcome, number in found.most_common():
         print(f"{number:8d} {outcome}")
     print(f"{count} texts, seed {seed}, {time.monotonic() - began:.0f} s")
     if accepted:
-        _ask_ptxas(accepted)
+        said = _ask_ptxas(accepted)
+        print(f"ptxas takes {said.pop('', 0)} of {len(accepted)} accepted texts")
+        for why, number in said.most_common():
+            print(f"{number:8d} {why}")
+    if no_ptx:
+        print(f"ptxas takes {_ask_ptxas(no_ptx)['']} of {len(no_ptx)} texts that are no PTX here")
     return sum(n for outcome, n in found.items() if outcome.startswith(("crash", "hang")))
 
 
@@ -158,12 +167,9 @@ def _outcome(text: str) -> str:
         return f"crash: {_place(error)}"
 
 
-def _ask_ptxas(accepted: list[str]) -> None:
+def _ask_ptxas(texts: list[str]) -> Counter[str]:
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        said = Counter(pool.map(_ptxas_says, accepted))
-    print(f"ptxas takes {said.pop('', 0)} of {len(accepted)} accepted texts")
-    for why, number in said.most_common():
-        print(f"{number:8d} {why}")
+        return Counter(pool.map(_ptxas_says, texts))
 
 
 def _read(files: Sequence[Path]) -> list[str]:
@@ -197,7 +203,14 @@ def _ptxas_says(text: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "text.ptx"
         path.write_text(text)
-        command = [str(tool), "-arch=sm_90", "-O0", "-o", str(path.with_suffix(".o")), str(path)]
+        command = [
+            str(tool),
+            f"-arch={_architecture(text)}",
+            "-O0",
+            "-o",
+            str(path.with_suffix(".o")),
+            str(path),
+        ]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, check=False, timeout=PTXAS_LIMIT_S
@@ -211,4 +224,12 @@ def _ptxas_says(text: str) -> str:
     return _NAMED.sub("'...'", lines[0].partition(";")[2].strip() or lines[0]) if lines else "died"
 
 
+def _architecture(text: str) -> str:
+    """sm_90, or what the text is for where that is newer."""
+    target = _TARGET.search(text)
+    newer = target is not None and (int(target[1]) > _OLDEST or bool(target[2]))
+    return f"sm_{target[1]}{target[2]}" if newer and target else f"sm_{_OLDEST}"
+
+
+_TARGET, _OLDEST = re.compile(r"\bsm_(\d+)([af]?)"), 90
 _NAMED = re.compile(r"'[^']*'")
