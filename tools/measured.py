@@ -70,7 +70,7 @@ def _clock_note(report: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) ->
     if all(block["throttled"] for block in blocks):
         hot = f"{max(b['temperature_c'] for b in blocks)} C, {max(b['power_w'] for b in blocks)} W"
         return f"the GPU throttled itself all the time ({hot})"
-    if left_out := len(blocks) - len(kept):
+    if 4 * (left_out := len(blocks) - len(kept)) > len(blocks):
         return f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock"
     return ""
 
