@@ -15,12 +15,13 @@ from typing import Any
 
 from astra_chat.tools.cache import cache_folder
 from astra_chat.tools.toolkit import find_toolkit
-from astra_chat.tools.virtual_gpu.compile import compile_file
+from astra_chat.tools.virtual_gpu.compile import Compiled, compile_file
 from astra_chat.tools.virtual_gpu.runtime import LIBRARY, ensure_runtime
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import Engine
 
 TIMEOUT_S = 600.0
+FLAGS = ("-std=c++17", "-O3")
 FAILED_UNDER_SANITIZER = 99
 """Exit code of a program that ended well although one of its kernels was stopped."""
 
@@ -66,14 +67,32 @@ def run_program(
     """
     chosen = spec(gpu)
     with tempfile.TemporaryDirectory(prefix="astra-program-") as name:
+        built = compile_file(source, Path(name), chosen, (*FLAGS, *flags))
+        return run_built(
+            built, source, arguments, gpu=gpu, engine=engine, timeout_s=timeout_s,
+            memory_bytes=memory_bytes,
+        )  # fmt: skip
+
+
+def run_built(
+    built: Compiled,
+    source: Path,
+    arguments: Sequence[str] = (),
+    *,
+    gpu: str = "h200",
+    engine: Engine = "auto",
+    timeout_s: float = TIMEOUT_S,
+    memory_bytes: int = 0,
+) -> ProgramRun:
+    """The same for a program that compile_file built for that GPU with FLAGS, or more."""
+    toolkit = find_toolkit()
+    runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
+    with tempfile.TemporaryDirectory(prefix="astra-program-") as name:
         folder = Path(name)
-        built = compile_file(source, folder, chosen, ("-std=c++17", "-O3", *flags))
-        toolkit = find_toolkit()
-        runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
         request = {
             "library": str(built.library), "ptx": str(built.ptx), "resources": built.resources,
             "runtime": str(runtime / LIBRARY), "report": str(folder / "report.jsonl"),
-            "gpu": chosen.key, "engine": engine, "arguments": [str(source), *arguments],
+            "gpu": spec(gpu).key, "engine": engine, "arguments": [str(source), *arguments],
             "memory_bytes": memory_bytes,
         }  # fmt: skip
         (folder / "request.json").write_text(json.dumps(request))

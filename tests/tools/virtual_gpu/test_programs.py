@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.programs import ProgramRun, describe, run_program
+from astra_chat.tools.virtual_gpu.compile import Compiled, compile_file
+from astra_chat.tools.virtual_gpu.programs import (
+    FLAGS,
+    ProgramRun,
+    describe,
+    run_built,
+    run_program,
+)
+from astra_chat.tools.virtual_gpu.specs import spec
 
 PROGRAMS = Path(__file__).parent / "programs"
 
 
-def run(name: str, *arguments: str, **options: object) -> ProgramRun:
-    return run_program(PROGRAMS / f"{name}.cu", arguments, **options)  # type: ignore[arg-type]
+@functools.cache
+def _built(name: str, gpu: str) -> Compiled:
+    """Once for all tests: most of what a run takes is the compiler's."""
+    folder = tempfile.TemporaryDirectory(prefix="astra-programs-")
+    _folders.append(folder)
+    return compile_file(PROGRAMS / f"{name}.cu", Path(folder.name), spec(gpu), FLAGS)
+
+
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+"""They go when this process ends."""
+
+
+def run(name: str, *arguments: str, gpu: str = "h200", **options: object) -> ProgramRun:
+    source = PROGRAMS / f"{name}.cu"
+    return run_built(_built(name, gpu), source, arguments, gpu=gpu, **options)  # type: ignore[arg-type]
 
 
 def test_vector_add(capfd: pytest.CaptureFixture[str]) -> None:
@@ -219,3 +242,12 @@ def test_double_precision_tensor_cores(engine: str, capfd: pytest.CaptureFixture
     done = run("doubles", engine=engine)
     assert capfd.readouterr().out == "tiles: 0 wrong\nmma: 0 wrong\n"
     assert (done.exit_code, done.faults) == (0, ())
+
+
+def test_what_a_program_asks_the_device(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("query")
+    said = capfd.readouterr().out
+    assert "attribute" not in said and "opt-in: cudaSuccess" in said, said
+    assert "no opt-in: cudaErrorInvalidValue" in said and "own pool cudaSuccess" in said
+    assert "pinned 1 managed 1 device 1 none 1\n" in said
+    assert (done.exit_code, done.faults, done.refused) == (0, (), "")

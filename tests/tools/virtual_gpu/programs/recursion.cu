@@ -7,7 +7,7 @@
   fprintf(stderr, "%s:%d %s\n", __FILE__, __LINE__, cudaGetErrorString(e)); exit(1); } } while (0)
 
 __host__ __device__ int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
-__global__ void fibs(int *out) { out[threadIdx.x] = fib(threadIdx.x % 12); }
+__global__ void fibs(int *out) { out[threadIdx.x] = fib(threadIdx.x % 9); }
 
 struct Node { int left, right; double value; };
 // Each level hands the next a pointer to its own array.
@@ -50,7 +50,7 @@ __device__ __noinline__ int shuffled(int n, int seed) {
   for (int i = 0; i < n; i++) s = s * 3 + p[(i * 7) % n];
   return s;
 }
-__global__ void rooms(int *out) { int s = 0; for (int i = 0; i < 50; i++) s += shuffled(threadIdx.x * 8 + i + 1, i); out[threadIdx.x] = s; }
+__global__ void rooms(int *out) { int s = 0; for (int i = 0; i < 9; i++) s += shuffled(threadIdx.x * 4 + i + 1, i); out[threadIdx.x] = s; }
 
 __device__ int down(int n) { volatile int keep[8]; keep[n & 7] = n; return n == 0 ? 0 : down(n - 1) * 3 + keep[n & 7]; }
 __global__ void deep(int *out, int n) { out[threadIdx.x] = down(n); }
@@ -58,8 +58,9 @@ __global__ void deep(int *out, int n) { out[threadIdx.x] = down(n); }
 int main(int argc, char **argv) {
   int *out; CHECK(cudaMallocManaged(&out, 4096 * 4));
   int wrong = 0;
+  if (argc > 1) { deep<<<1, 1>>>(out, 100000); printf("deep: %s\n", cudaGetErrorName(cudaDeviceSynchronize())); return 0; }
   fibs<<<1, 64>>>(out); CHECK(cudaDeviceSynchronize());
-  for (int i = 0; i < 64; i++) wrong += out[i] != fib(i % 12);
+  for (int i = 0; i < 64; i++) wrong += out[i] != fib(i % 9);
   printf("fib %d\n", wrong);
   const int n = 100;
   std::vector<Node> tree(n);
@@ -74,22 +75,21 @@ int main(int argc, char **argv) {
   printf("parity %d\n", wrong);
   std::vector<int> all(4096), want;
   for (int i = 0; i < 4096; i++) out[i] = all[i] = (i * 7919 + i * i) % 1009;
-  sort<<<2, 32>>>(out, 64); CHECK(cudaDeviceSynchronize());
-  for (int r = 0; r < 64; r++) std::sort(all.begin() + 64 * r, all.begin() + 64 * r + 64);
+  sort<<<2, 32>>>(out, 24); CHECK(cudaDeviceSynchronize());
+  for (int r = 0; r < 64; r++) std::sort(all.begin() + 24 * r, all.begin() + 24 * r + 24);
   for (int i = 0; i < 4096; i++) wrong += out[i] != all[i];
   printf("sort %d\n", wrong);
   rooms<<<1, 32>>>(out); CHECK(cudaDeviceSynchronize());
   for (int x = 0; x < 32; x++) {
     int s = 0;
-    for (int i = 0; i < 50; i++) {
-      int m = x * 8 + i + 1, h = 0;
+    for (int i = 0; i < 9; i++) {
+      int m = x * 4 + i + 1, h = 0;
       for (int k = 0; k < m; k++) h = h * 3 + (short)((k * 7) % m * i);
       s += h;
     }
     wrong += out[x] != s;
   }
   printf("rooms %d\n", wrong);
-  if (argc > 1) { deep<<<1, 1>>>(out, 100000); printf("deep: %s\n", cudaGetErrorName(cudaDeviceSynchronize())); return 0; }
   CHECK(cudaFree(out)); CHECK(cudaFree(t)); CHECK(cudaFree(v));
   return wrong != 0;
 }
