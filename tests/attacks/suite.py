@@ -196,7 +196,7 @@ def short_limits() -> Iterator[None]:
     """Hangs and compile bombs must end; that they end after two minutes need not be waited for."""
     kept = (builder.BUILD_TIMEOUT_S, builder.BUILD_MEMORY_BYTES, runner.RUN_TIMEOUT_S["check"])
     builder.BUILD_TIMEOUT_S, builder.BUILD_MEMORY_BYTES = 30.0, 2 * 2**30
-    runner.RUN_TIMEOUT_S["check"] = 10.0
+    runner.RUN_TIMEOUT_S["check"] = 6.0
     try:
         yield
     finally:
