@@ -14,7 +14,7 @@ from typing import cast
 from astra_chat.agents import search
 from astra_chat.agents import thread as facts
 from astra_chat.agents.edits import lines_of
-from astra_chat.agents.payloads import MODEL_ROLES, Plan, RoleName
+from astra_chat.agents.payloads import MODEL_ROLES, Analysis, Plan, RoleName
 from astra_chat.agents.policy import acts_as
 from astra_chat.agents.predictions import Prediction, predictions, score
 from astra_chat.agents.quoting import fenced, one_line, report
@@ -289,6 +289,30 @@ def _profile(setting: Setting, thread: Thread) -> Section | None:
     return _report("Profile of the source to change", evaluation) if evaluation else None
 
 
+def _analysis(setting: Setting, thread: Thread) -> Section | None:
+    """What the profiler said last, and of what."""
+    said = [i for i, turn in enumerate(thread) if isinstance(turn.payload, Analysis)]
+    if not said:
+        return None
+    analysis, judged = thread[said[-1]].payload, facts.last_evaluation(thread[: said[-1]])
+    assert isinstance(analysis, Analysis)
+    found = search.parent(thread)
+    same = judged is not None and found is not None and judged.candidate == found.candidate
+    what = "the source to change" if same else "the last candidate, which is not the one to change"
+    return Section(
+        f"The profiler on {what}",
+        f"Said: {one_line(analysis.words)}\nBottleneck: {one_line(analysis.bottleneck)}",
+        2,
+    )
+
+
+def _other_report(setting: Setting, thread: Thread) -> Section | None:
+    """The judge on the last candidate, where that is not the source to change."""
+    last, found = facts.last_evaluation(thread), search.parent(thread)
+    same = last is not None and found is not None and last.candidate == found.candidate
+    return None if same else _last_report(setting, thread)
+
+
 def _last_report(setting: Setting, thread: Thread) -> Section | None:
     evaluation = facts.last_evaluation(thread)
     return _report("The judge on the last candidate", evaluation) if evaluation else None
@@ -321,15 +345,15 @@ WANTED = {
     "fixer": "A kernel: the whole source of the candidate, repaired.",
 }
 SINGLE_BESIDES: dict[str, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
-    "planner": (_last_report, _wanted),
+    "planner": (_other_report, _wanted),
     "coder": (_wanted,),
     "fixer": (_wanted,),
 }
 """What a single agent is told besides what the role is told whose place it takes."""
 
 SECTIONS: dict[RoleName, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
-    "tester": (_task, _baseline, _tests, _log, _score),
-    "planner": (_task, _baseline, _log, _ledger, _parent, _profile),
+    "tester": (_task, _baseline, _tests, _log, _score, _analysis),
+    "planner": (_task, _baseline, _log, _ledger, _parent, _profile, _analysis),
     "coder": (_task, _contract, _headers, _baseline, _parent, _plan),
     "fixer": (_task, _contract, _headers, _plan, _failing),
     "profiler": (_task, _log, _ledger, _plan, _last_report),

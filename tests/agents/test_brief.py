@@ -17,6 +17,7 @@ from astra_chat.agents.brief import (
     stamp,
 )
 from astra_chat.agents.payloads import MODEL_ROLES, Approval, Kernel, RoleName
+from astra_chat.agents.strategy import Strategy
 from astra_chat.agents.thread import Limits, Position, Turn
 from astra_chat.tools.contract import prototype
 from astra_chat.tools.tasks import Scalar, Task
@@ -30,6 +31,7 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
+    commission,
     evaluation,
     plan,
     timed,
@@ -120,6 +122,33 @@ def test_the_fixer_is_shown_the_candidate_and_the_finding(setting: Setting) -> N
 def test_the_profiler_is_shown_figures_that_say_what_they_are(setting: Setting) -> None:
     text = brief("profiler", setting, [*baseline_turns(), *one_round(1, VECTOR, 1.5)])
     assert "global_load_requests 100" in text and "estimated 1.33 us" in text
+
+
+def test_planner_and_tester_are_told_what_the_profiler_said(setting: Setting) -> None:
+    said = analysis().model_copy(update={"words": "Loads\nwait.", "bottleneck": "latency"})
+    first = one_round(1, VECTOR, 1.5)[:-1]
+    thread = [*baseline_turns(), *first, Turn("profiler", said)]
+    words = "## The profiler on the source to change\nSaid: Loads wait.\nBottleneck: latency\n"
+    for role in ("planner", "tester"):
+        assert words in brief(role, setting, thread)  # type: ignore[arg-type]
+    slower = one_round(2, VECTOR + "//", 1.2)[:-1]
+    thread += [*slower, Turn("profiler", said)]
+    assert "## The profiler on the last candidate, which is not the one" in brief(
+        "planner", setting, thread
+    )
+    assert "The profiler" not in brief("coder", setting, thread)
+
+
+def test_alone_nothing_is_told_twice(setting: Setting) -> None:
+    """The judge on the last candidate, where the profile of the source to change says no less."""
+    alone = Turn("user", commission().model_copy(update={"strategy": Strategy(kind="single")}))
+    thread = [alone, *baseline_turns()[1:]]
+    text = brief("single", setting, [t for t in thread if t.speaker != "tester"])
+    assert "## Profile of the source to change" in text and "## The judge on" not in text
+    first = [*thread, *one_round(1, VECTOR, 1.5)[:-1]]
+    slower = [*first, *one_round(2, VECTOR + "//", 1.2)[:-1]]
+    assert "## The judge on the last candidate" not in brief("single", setting, first)
+    assert "## The judge on the last candidate" in brief("single", setting, slower)
 
 
 def test_the_stable_part_comes_first(setting: Setting) -> None:
