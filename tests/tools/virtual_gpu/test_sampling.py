@@ -100,3 +100,20 @@ def test_counters_of_parts_add_up_and_the_longest_warp_stays_the_longest() -> No
     assert total.counters == Counters(
         Counter({"int": 7, "float": 1}), barriers=3, unique_load_sectors=11, dependent_load_rounds=4
     )
+
+
+def test_what_all_blocks_read_shows_in_the_first_ones() -> None:
+    """Each block reads 5 sectors of its own and 7 that all do."""
+    launch = launch_of(4000)
+
+    def run(blocks: Sequence[int] | None, counters: bool) -> LaunchReport:
+        ran = 4000 if blocks is None else len(blocks)
+        found = Counters(
+            lane_instructions=1000 * ran, block_load_sectors=12 * ran,
+            unique_load_sectors=5 * ran + 7, global_load_sectors=12 * ran,
+        )  # fmt: skip
+        return LaunchReport(launch, ran, found)
+
+    for budget in (None, 100, 1000 * 2000):
+        report = run_sampled(launch, run, budget, True)
+        assert report.counters.common_load_sectors == 7

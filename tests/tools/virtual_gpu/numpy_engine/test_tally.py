@@ -127,3 +127,51 @@ def test_constants_are_no_traffic_of_global_memory() -> None:
     assert counters.global_load_requests == counters.unique_load_sectors == 0
     assert counters.global_load_bytes == counters.block_load_sectors == 0
     assert counters.global_store_requests == 2 and counters.warp_instructions["global"] == 2
+
+
+def rounds(body: str, loop: int = 1) -> Counters:
+    """Counters of one warp of 32 whose %rd2 is the start of `in`, for lane l 1 KiB further each."""
+    bench = Bench(
+        parse(
+            ".version 9.0\n.target sm_90\n.address_size 64\n"
+            ".visible .entry kernel(.param .u64 in)\n{ .reg .b32 %r<9>; .reg .b64 %rd<9>;\n"
+            ".reg .pred %p<3>; .reg .f32 %f<9>; mov.f32 %f0, 0f00000000; mov.u32 %r3, 0;\n"
+            "mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [in]; mul.wide.u32 %rd1, %r0, 1024;\n"
+            f"add.s64 %rd2, %rd0, %rd1; L: {body} add.s64 %rd2, %rd2, 4; add.u32 %r3, %r3, 1;\n"
+            f"setp.lt.u32 %p1, %r3, {loop}; @%p1 bra L; st.global.f32 [%rd0], %f0; ret; }}"
+        )
+    )
+    return bench.launch("kernel", 1, 32, at_256(np.zeros(32 * 256, np.float32))).counters
+
+
+LOAD = "ld.global.f32 %f1, [%rd2{}]; add.f32 %f0, %f0, %f1; "
+
+
+def test_only_the_load_that_brings_a_new_sector_is_waited_for_beyond_l1() -> None:
+    """Loads between stores that might alias wait one by one; a sector has eight words."""
+    body = "".join(
+        LOAD.format(f"+{4 * k}") + f"st.global.f32 [%rd2+{4 * k}], %f0; " for k in range(16)
+    )
+    counters = rounds(body)
+    assert (counters.dependent_load_rounds, counters.fresh_load_rounds) == (16, 2)
+    assert counters.global_load_wavefronts == 16 * 32  # 1 KiB apart: one bank
+    assert counters.block_load_sectors == 32 * 2 and counters.late_load_sectors == 0
+
+
+def test_turns_of_an_unrolled_loop_share_a_round_and_its_new_sector() -> None:
+    counters = rounds(LOAD.format(""), loop=32)
+    assert (counters.dependent_load_rounds, counters.fresh_load_rounds) == (8, 4)
+
+
+def test_what_is_read_again_after_rounds_of_others_comes_late() -> None:
+    def read(*offsets: int) -> int:
+        return rounds("bar.sync 0; ".join(LOAD.format(f"+{o}") for o in offsets)).late_load_sectors
+
+    assert read(0, 256, 512, 0) == 32
+    assert read(0, 0) == read(0, 256, 512) == 0
+
+
+def test_what_was_stored_is_in_l1() -> None:
+    counters = rounds("st.global.f32 [%rd2], %f0; " + LOAD.format(""))
+    assert (counters.dependent_load_rounds, counters.fresh_load_rounds) == (1, 0)
+    assert counters.block_load_sectors == 0
