@@ -130,7 +130,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
 
 
 def _time(evaluation: Evaluation) -> list[str]:
-    """What became of what timed launches wrote, what a second clock said or why it was not asked."""
+    """What became of what timed launches wrote; what a second clock said, or why nobody asked."""
     notes = [step.note for step in evaluation.steps if step.name == "time" and step.note]
     if not isinstance(evaluation.outcome, Timed):
         return notes
