@@ -106,38 +106,58 @@ def kept_in_l2(ptx: str) -> str | None:
 
 def _odd_policy(body: list[Statement]) -> str | None:
     """An instruction of this function whose cache policy comes from elsewhere."""
+    hinted = [text for _, text in body if _HINTED.search(text)]
     sources: dict[str, list[str]] = {}
-    for _, text in body:
+    for _, text in body if hinted else ():
         if not text.startswith("."):
-            first, _ = _first_operand(text)
-            for name in _NAME.findall(first):
+            for name in _NAME.findall(_first_operand(text)[0]):
                 sources.setdefault(name, []).append(text)
-    known: dict[str, bool] = {}
-    for _, text in body:
-        if _HINTED.search(text) and not _policy_known(text.split(",")[-1].strip(), sources, known):
+    harmless: set[str] = set()
+    for text in hinted:
+        if not _policies_only(text.split(",")[-1].strip(), sources, harmless):
             return text.split()[0]
     return None
 
 
-def _policy_known(word: str, sources: Mapping[str, list[str]], known: dict[str, bool]) -> bool:
-    """Whether it is a harmless policy's number, or a register that holds nothing but policies."""
-    if word[:1].isdigit():
+def _policies_only(word: str, sources: Mapping[str, list[str]], harmless: set[str]) -> bool:
+    """Whether it is a harmless policy's number, or a register that holds nothing but policies.
+
+    `harmless`: what is known to be so, and what is found to be.
+    """
+    waiting, seen = [word], {word}
+    while waiting:
+        word = waiting.pop()
+        if word[:1].isdigit():
+            if not _keeps_nothing(word):
+                return False
+        elif word not in harmless:
+            made = [_chosen_from(text) for text in sources.get(word, [""])]
+            if None in made:
+                return False
+            new = {other for chosen in made for other in chosen or ()} - seen
+            seen |= new
+            waiting += new
+    harmless |= seen
+    return True
+
+
+def _keeps_nothing(word: str) -> bool:
+    """Of a policy written as a number, in decimal or hexadecimal digits."""
+    try:
         number = int(word.rstrip("U"), 0)
-        return number >> 56 in HARMLESS_PRIORITIES and not number & ~FRACTION_BITS & (1 << 56) - 1
-    if word not in known:
-        known[word] = True  # of a loop of moves, what enters it decides
-        known[word] = all(_makes_policy(text, sources, known) for text in sources.get(word, [""]))
-    return known[word]
+    except ValueError:
+        return False
+    return number >> 56 in HARMLESS_PRIORITIES and not number & ~FRACTION_BITS & (1 << 56) - 1
 
 
-def _makes_policy(text: str, sources: Mapping[str, list[str]], known: dict[str, bool]) -> bool:
+def _chosen_from(text: str) -> list[str] | None:
+    """What an instruction that makes a policy takes it from; None for any other instruction."""
     if text.startswith("createpolicy."):
-        return True
-    _, *operands = _operands(text).split(",")
-    chosen = operands[:1] if text.startswith("mov.") else operands[:2]
-    return text.startswith(("mov.", "selp.")) and all(
-        _policy_known(operand.strip(), sources, known) for operand in chosen
-    )
+        return []
+    _, *operands = (operand.strip() for operand in _operands(text).split(","))
+    if text.startswith("mov."):
+        return operands[:1]
+    return operands[:2] if text.startswith("selp.") else None
 
 
 def launch_number(ptx: str) -> str | None:

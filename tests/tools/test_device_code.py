@@ -186,12 +186,22 @@ def test_a_cache_policy_may_be_a_number_that_keeps_nothing(name: str) -> None:
         ("createpolicy.fractional.L2::evict_first.b64 %rd2, 0f3F800000;", False),
         ("ld.param.u64 %rd2, [policy];", True),
         ("add.u64 %rd2, %rd4, %rd5;", True),
+        ("mov.b64 %rd2, 0d3FF0000000000000;", True),
+        ("mov.b64 %rd2, 017;", True),
         ("", True),
     ],
 )
 def test_a_policy_of_unknown_origin_is_refused(made: str, found: bool) -> None:
     copy = f"{made} cp.async.bulk.prefetch.L2.global.L2::cache_hint [%rd1], 16, %rd2;"
     assert bool(kept_in_l2(f".entry k() {{ {copy} }}")) == found
+
+
+def test_a_policy_is_followed_through_any_number_of_moves() -> None:
+    steps = "".join(f"mov.b64 %p{i + 1}, %p{i};\n" for i in range(20_000))
+    load = "ld.global.L2::cache_hint.f32 %f1, [%rd1], %p20000;"
+    for number, harmless in ((0x14F0000000000000, False), (0x12F0000000000000, True)):
+        ptx = f".entry k() {{ mov.b64 %p0, {number};\n{steps}{load} mov.b64 %p0, %p20000; }}"
+        assert (kept_in_l2(ptx) is None) == harmless
 
 
 def test_a_long_chain_is_followed_in_time() -> None:
