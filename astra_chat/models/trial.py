@@ -19,6 +19,8 @@ from astra_chat.tools.errors import AstraError, BadInput
 QUESTION = (
     "This is a trial of the connection. Answer with the JSON object {reply} and nothing else."
 )
+TRIES = "2"
+"""Of each question, unless --models says otherwise: somebody waits for the answer."""
 UNUSABLE = 1
 """Exit code where a model answered and its answer cannot be used."""
 
@@ -40,6 +42,8 @@ def open_live(spec: str, base_url: str | None) -> Models:
     roles = parse(spec)
     if not all(one.kind == "openai" for one in roles.values()):
         raise BadInput(f"--models {spec}: only live models can be tried: openai:MODEL")
+    for one in roles.values():
+        one.options.setdefault("tries", TRIES)
     return RunModels(spec, dict.fromkeys(ROLES, OpenAIModels(spec, roles)))
 
 
