@@ -259,16 +259,30 @@ def pasted(fragments: frozenset[str]) -> str | None:
     Single letters are left to the audit: those of any kernel spell something forbidden.
     """
     parts = frozenset(fragment for fragment in fragments if len(fragment) > 1)
+    longest = max(map(len, _ENDS))
+    starts = (part[:end] for part in parts for end in range(1, min(len(part), longest) + 1))
+    beginnings = _ENDS.intersection(starts)
     for rule in RULES:
         for name in rule.names.split() if not rule.called else ():
-            if "[" not in name and _joined(name.rstrip("*"), name.endswith("*"), parts, 3):
+            whole = beginnings if name.endswith("*") else parts
+            if "[" not in name and _joined(name.rstrip("*"), whole, parts, 3):
                 return name
     return None
 
 
-def _joined(stem: str, family: bool, parts: frozenset[str], most: int) -> bool:
-    """Whether at most `most` parts joined give `stem`, or begin with it if it names a family."""
-    if stem in parts or (family and any(part.startswith(stem) for part in parts)):
+def _joined(stem: str, whole: frozenset[str], parts: frozenset[str], most: int) -> bool:
+    """Whether at most `most` parts joined give `stem`; its last piece is one of `whole`."""
+    if stem in parts or stem in whole:
         return True
-    heads = [part for part in parts if stem.startswith(part)] if most > 1 else []
-    return any(_joined(stem[len(head) :], family, parts, most - 1) for head in heads)
+    heads = [end for end in range(2, len(stem)) if stem[:end] in parts] if most > 1 else []
+    return any(_joined(stem[end:], whole, parts, most - 1) for end in heads)
+
+
+_ENDS = frozenset(
+    name[start:-1]
+    for rule in RULES
+    for name in rule.names.split()
+    if name.endswith("*")
+    for start in range(len(name) - 1)
+)
+"""Of names of families."""

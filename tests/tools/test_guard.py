@@ -274,6 +274,16 @@ def test_what_nests_without_end_is_read_in_time(name: str) -> None:
         assert time.process_time() - began < 20
 
 
+def test_what_could_be_pasted_is_found_in_time() -> None:
+    stem = "gettimeofda"
+    pieces = [stem[i:j] for i in range(len(stem)) for j in range(i + 2, len(stem))]
+    names = " ".join([*pieces, *(f"q{i:x}" for i in range(20_000)), "q" * 50_000])
+    began = time.process_time()
+    findings = guard(f"{LAUNCHER}#define J(a, b) a##b\n#if 0\n{names}\n#endif\n", "entry")
+    assert findings == () and time.process_time() - began < 15
+    assert guard(f"{LAUNCHER}#define J(a, b) a##b\n#if 0\n{names} day\n#endif\n", "entry")
+
+
 def test_what_is_found_is_told_in_short() -> None:
     many = guard("\n".join(["#pragma " + "a " * 10_000, *["int i = system();"] * 5_000]), "entry")
     assert len(many) == 21 and "4,982 more" in many[-1].what
