@@ -276,7 +276,7 @@ def test_what_nests_without_end_is_read_in_time(name: str) -> None:
 
 def test_what_could_be_pasted_is_found_in_time() -> None:
     stem = "gettimeofda"
-    pieces = [stem[i:j] for i in range(len(stem)) for j in range(i + 2, len(stem))]
+    pieces = {stem[i:j] for i in range(len(stem)) for j in range(i + 2, len(stem))} - {"of"}
     names = " ".join([*pieces, *(f"q{i:x}" for i in range(20_000)), "q" * 50_000])
     began = time.process_time()
     findings = guard(f"{LAUNCHER}#define J(a, b) a##b\n#if 0\n{names}\n#endif\n", "entry")
