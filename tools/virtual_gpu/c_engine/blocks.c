@@ -77,7 +77,11 @@ static void begin(struct worker *k, int64_t id) {
   memset(k->shared, 0xFF, launch->shared_limit);
   memset(k->local, 0xFF, k->local_stride * LANES * k->warp_count);
   if (k->filled) memset(k->filled, 0, launch->shared_limit);
-  k->arrived = 0;
+  if (launch->reserved_at) {
+    memset(k->shared + launch->reserved_at, 0, launch->shared_limit - launch->reserved_at);
+    memset(k->filled + launch->reserved_at, 1, launch->shared_limit - launch->reserved_at);
+  }
+  k->arrived = k->pauses = 0;
   if (k->in_flight) memset(k->flying, 0, (launch->shared_limit / 4 + 1) * sizeof *k->flying);
   k->in_flight = 0;
   if (k->reading) memset(k->unread, 0, (launch->shared_limit / 4 + 1) * sizeof *k->unread);
@@ -137,7 +141,7 @@ int run_on(struct worker *k) {
 static int run_block(struct worker *k, int64_t id) {
   if (setjmp(k->stopped)) return 0;
   begin(k, id);
-  run_on(k);
+  for (uint32_t vain = 0; run_on(k);) vain = go_on_alone(k, vain);
   return 1;
 }
 

@@ -49,6 +49,7 @@ _SPECIALS = {
     "%lanemask_ge": "~((1u << l) - 1)",
     "%dynamic_smem_size": "w->launch->dynamic_shared",
     "%total_smem_size": "w->launch->shared_limit",
+    "%reserved_smem_offset_1": "w->launch->reserved_at",
     "%envreg1": "((uint32_t)(w->launch->meeting_place >> 32))",
     "%envreg2": "((uint32_t)w->launch->meeting_place)",
     # Fiction, and different for each visit: `l` keeps them from being taken for constants.

@@ -46,6 +46,14 @@ static void stop_in_vain(struct worker *k) {
   fault_at(first->warp, GRID_IN_VAIN, first->instruction, LOWEST(first->lanes));
 }
 
+/* Warps of a tile that wait for each other, in a block that runs by itself: the looks in vain until now. */
+uint32_t go_on_alone(struct worker *k, uint32_t vain) {
+  vain = in_vain(k) ? vain + 1 : 0;
+  if (vain > MOST_IN_VAIN) stop_in_vain(k);
+  go_on(k, vain);
+  return vain;
+}
+
 /* What all blocks did before they met comes before what they do after. */
 static void see_sync(const struct launch *launch, uint32_t *turned) {
   if (!launch->meeting_place) return;

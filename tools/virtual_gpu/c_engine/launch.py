@@ -17,7 +17,11 @@ from astra_chat.tools.virtual_gpu.c_engine.program import Program
 from astra_chat.tools.virtual_gpu.crossings import Crossings, crossings_of
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
-from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGET, shared_limit
+from astra_chat.tools.virtual_gpu.numpy_engine.schedule import (
+    INSTRUCTION_BUDGET,
+    RESERVED_BYTES,
+    shared_limit,
+)
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, Counters, Launch, LaunchReport, Print
 from astra_chat.tools.virtual_gpu.unset import first_of_each
 
@@ -76,6 +80,11 @@ def run(
         budget=instruction_budget // BUDGET_SHARE,
         param_bytes=program.reference.kernel.param_bytes,
         shared_limit=shared_limit(program.reference, launch),
+        reserved_at=(
+            shared_limit(program.reference, launch) - RESERVED_BYTES
+            if program.reference.reserves
+            else 0
+        ),
         local_bytes=program.reference.local_bytes, dynamic_shared=launch.dynamic_shared_bytes,
         race_granule=program.reference.shared_granule if races else 0,
         workers=1 if program.serial else _workers(workers, chosen.size),

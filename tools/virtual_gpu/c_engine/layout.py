@@ -120,5 +120,5 @@ class Launch(ctypes.Structure):
         *((name, c_uint32) for name in ("site_bits", "precise", "again")),
         ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
         ("take", TAKE), ("give", GIVE), ("has_heap", c_uint64),
-        ("meeting_place", c_uint64),
+        ("meeting_place", c_uint64), ("reserved_at", c_uint32),
     ]  # fmt: skip

@@ -59,6 +59,7 @@ struct worker {
 void fault_at(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t lane) __attribute__((noreturn));
 void hand_over_prints(struct worker *k);
 int run_on(struct worker *k);
+uint32_t go_on_alone(struct worker *k, uint32_t vain);
 const struct arrival *waiting_at_barrier(const struct worker *k);
 int open_some(struct worker *k);
 const struct fault *run_together(const struct launch *launch, struct worker *blocks);

@@ -88,6 +88,7 @@ struct launch {
   int (*give)(uint64_t address);
   uint64_t has_heap;
   uint64_t meeting_place; /* of a cooperative launch: address of two words at which its blocks meet; or 0 */
+  uint32_t reserved_at; /* where shared memory begins that is not the kernel's own; 0: there is none */
 };
 
 struct worker;

@@ -63,6 +63,8 @@ class Arena:
     """First byte of a lane's piece in `data`: int64, broadcastable to lanes."""
     limit: int
     """Bytes of a piece that may be touched."""
+    reserved_at: int = 0
+    """Where the part begins that is not the kernel's own; 0: there is none."""
     filled: Bytes | None = None
     """By byte, 1 where a store has been; None: nobody asks."""
 

@@ -131,6 +131,9 @@ def _targets(
             arena = arena_of(f, where)
             index = arena.locate(f, site, inner, lanes)
             if where == "shared":
+                if f.races is not None and arena.reserved_at:
+                    # So tiles of several warps meet: rather miss a race than see one that is none.
+                    f.races.advance(lanes.mask.any(axis=1))
                 _touch_shared(f, site, inner, index, lanes)
             yield arena.items(site.size), index, positions
 

@@ -161,12 +161,14 @@ def padded_threads(block: Dim3) -> int:
     return -(-block.count // WARP_LANES) * WARP_LANES
 
 
+RESERVED = "%reserved_smem_offset_1"
+"""Where shared memory begins that cooperative_groups uses for tiles of several warps."""
 SPECIALS = frozenset(
     [f"%{name}.{axis}" for name in ("tid", "ntid", "ctaid", "nctaid") for axis in "xyz"]
     + [f"%lanemask_{which}" for which in ("eq", "lt", "le", "gt", "ge")]
     + ["%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid"]
     + ["%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"]
-    + ["%dynamic_smem_size", "%total_smem_size", "%envreg1", "%envreg2"]
+    + ["%dynamic_smem_size", "%total_smem_size", "%envreg1", "%envreg2", RESERVED]
 )
 SPECIAL_64 = frozenset({"%clock64", "%globaltimer", "%gridid"})
 CLOCKS = frozenset({"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"})
@@ -197,6 +199,7 @@ def special_register(frame: Frame, name: str) -> Array:
         "gridid": np.ones((1, 1), np.uint64),
         "dynamic_smem_size": _scalar(launch.dynamic_shared_bytes),
         "total_smem_size": _scalar(frame.shared.limit),
+        RESERVED[1:]: _scalar(frame.shared.reserved_at),
         # Where the blocks of a cooperative launch meet, as cooperative_groups reads it.
         "envreg1": _scalar(launch.meeting_place >> 32),
         "envreg2": _scalar(launch.meeting_place & 0xFFFFFFFF),

@@ -24,13 +24,14 @@ from astra_chat.tools.virtual_gpu.mbarriers import is_poll
 from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Read, Step, Unit
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import RESERVED
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes, load_levels
 from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, translate_poll
 from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.numpy_engine.unreached import translate_unreached
 from astra_chat.tools.virtual_gpu.ptx import shared_layout
 from astra_chat.tools.virtual_gpu.reach import Reach, reach_of
-from astra_chat.tools.virtual_gpu.syntax import Instruction, Kernel, Module, type_bits
+from astra_chat.tools.virtual_gpu.syntax import Instruction, Kernel, Module, Special, type_bits
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 from astra_chat.tools.virtual_gpu.wellformed import check
 
@@ -89,6 +90,8 @@ class Program:
     has_mbarriers: bool
     has_heap: bool
     """It calls malloc or free."""
+    reserves: bool
+    """Tiles of several warps meet in shared memory beyond its own."""
     together: bool
     """All blocks run at once: translated for a cooperative launch."""
 
@@ -129,6 +132,7 @@ class Prepared:
     places: dict[str, Place]
     shared_bytes: int
     local_bytes: int
+    reserves: bool
 
 
 def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
@@ -139,12 +143,15 @@ def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
         )
     check(module, kernel)
     flat = inline(module, kernel)
-    blocks = control_flow(flat, kernel.name, together=together)
+    reserves = any(
+        o == Special(RESERVED) for s in flat.body if isinstance(s, Instruction) for o in s.operands
+    )
+    blocks = control_flow(flat, kernel.name, together=together or reserves)
     offsets, shared_bytes = shared_layout(module, kernel)
     local, local_bytes = _local_layout(flat)
     places = _places(module, kernel, offsets) | local
     translate_unreached(module, kernel.name, flat, places)
-    return Prepared(kernel, blocks, places, shared_bytes, local_bytes)
+    return Prepared(kernel, blocks, places, shared_bytes, local_bytes, reserves)
 
 
 def _translate(module: Module, kernel: Kernel, together: bool) -> Program:
@@ -158,7 +165,8 @@ def _translate(module: Module, kernel: Kernel, together: bool) -> Program:
         _granule(found.blocks), reach_of(found.blocks, {p.name: p.offset for p in kernel.params}),
         any(i.family == "ld" and looks_for_news(i) for b in found.blocks for i in b.body),
         _has_mbarriers(found.blocks),
-        any(i.family in ("malloc", "free") for b in found.blocks for i in b.body), together,
+        any(i.family in ("malloc", "free") for b in found.blocks for i in b.body),
+        found.reserves, together,
     )  # fmt: skip
 
 

@@ -47,6 +47,8 @@ INSTRUCTION_BUDGET = 1 << 33
 seconds. All threads of the batch count, idle ones too, and at least _LEAST_LANES."""
 _LEAST_LANES = 8192
 _KEPT_BYTES = 1 << 28
+RESERVED_BYTES = 288
+"""What cooperative_groups may use beyond a kernel's own shared memory."""
 _LOCAL_LIMIT_BYTES = 1 << 28
 
 
@@ -127,7 +129,8 @@ def shared_limit(program: Program, launch: Launch) -> int:
         if launch.dynamic_shared_bytes
         else (program.shared_bytes)
     )
-    return static + launch.dynamic_shared_bytes
+    own = static + launch.dynamic_shared_bytes
+    return -(-max(own, 1) // 16) * 16 + RESERVED_BYTES if program.reserves else own
 
 
 def _frame(
@@ -144,6 +147,11 @@ def _frame(
     shared = make_arena("shared", shape[0], shared_limit, (shape[0], 1))
     if shared_limit:
         shared.filled = np.zeros(shared.data.size, np.uint8)
+    if program.reserves:
+        shared.reserved_at = shared_limit - RESERVED_BYTES
+        for bytes_, value in ((shared.data, 0), (shared.filled, 1)):
+            assert bytes_ is not None
+            bytes_.reshape(shape[0], -1)[:, shared.reserved_at :] = value
     local = make_arena("local", shape[0] * shape[1], program.local_bytes, shape)
     races = None
     if program.shared_granule and shared_limit:

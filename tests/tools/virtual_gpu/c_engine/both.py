@@ -87,8 +87,9 @@ class Both:
     ) -> None:
         if fault is None:
             found = c_engine.run(program, launch, memory, **options)
+            # How often warps try depends on who comes first.
             retries = any(".cas." in i.opcode for i in program.instructions)
-            assert found == report or retries
+            assert found == report or retries or program.reference.reserves
             return
         with pytest.raises(Fault) as caught:
             c_engine.run(program, launch, memory, **options)

@@ -84,3 +84,11 @@ def test_a_flag_says_that_what_was_read_may_be_stored_over(compiled: Any, aligne
     data[:] = np.arange(THREADS_IN_ALL)
     compiled("grid.cu").launch("moves_down", BLOCKS, THREADS, data, flags, np.int32(1))
     assert np.array_equal(data[:-1], np.arange(1, THREADS_IN_ALL))
+
+
+@pytest.mark.parametrize("tile", [64, 128])
+def test_tiles_of_several_warps_meet(tile: int, compiled: Any, aligned: Any) -> None:
+    out = aligned(np.zeros(768, np.int32))
+    compiled("grid.cu").launch(f"tiles_of_{tile}", 3, 256, out)
+    sums = np.arange(768, dtype=np.int32).reshape(-1, tile).sum(axis=1)
+    assert np.array_equal(out, np.repeat(3 * sums, tile))

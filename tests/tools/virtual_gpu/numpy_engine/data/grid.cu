@@ -1,5 +1,6 @@
 // Kernels whose blocks wait for each other: cooperative launches. Lines of bugs end in "// BUG".
 #include <cooperative_groups.h>
+#include <cooperative_groups/reduce.h>
 namespace cg = cooperative_groups;
 
 extern "C" __global__ void neighbours(int *out, int *room, int n, int rounds) {
@@ -68,3 +69,19 @@ extern "C" __global__ void moves_down(int *data, volatile int *flags, int waits)
   __syncthreads();
   if (blockIdx.x > 0 || threadIdx.x > 0) data[blockIdx.x * blockDim.x + threadIdx.x - 1] = mine;
 }
+
+// Tiles of several warps: they meet in shared memory that is not the kernel's own.
+template <int TILE> __device__ void tile_sums(int *out) {
+  __shared__ int turned[256];
+  auto tile = cg::tiled_partition<TILE>(cg::this_thread_block());
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  for (int round = 0; round < 3; round++) {
+    turned[threadIdx.x] = i * round;
+    tile.sync();
+    const int other = turned[threadIdx.x ^ (TILE - 1)];
+    out[i] += cg::reduce(tile, other, cg::plus<int>());
+    tile.sync();
+  }
+}
+extern "C" __global__ void tiles_of_64(int *out) { tile_sums<64>(out); }
+extern "C" __global__ void tiles_of_128(int *out) { tile_sums<128>(out); }
