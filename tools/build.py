@@ -6,8 +6,11 @@ hash of the call, so PTX and .so of two calls would not fit together.
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import shlex
+import shutil
 import tempfile
 import time
 from collections.abc import Sequence
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from astra_chat.tools.cache import cache_folder, new_entry
+from astra_chat.tools.cache import cache_folder, new_entry, room_in
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.expanded import keep_expanded
 from astra_chat.tools.process import StepMemory, StepTimeout, Stop, run_limited
@@ -27,6 +30,8 @@ from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha
 BUILD_TIMEOUT_S = 180.0
 BUILD_MEMORY_BYTES = 12 * 2**30
 BUILD_FILE_BYTES = 2**30
+LEAST_FREE_BYTES = 2**20
+"""With less, a build that failed says nothing about the kernel."""
 LOG_BYTES = 2**22
 LOG_LINES = 40
 LOG_COLUMNS = 300
@@ -103,7 +108,10 @@ def build_all(
     missing = {f: s for f, s, k in zip(finals, sources, known, strict=True) if not k}
     failures: dict[Path, BuildFailed | TimedOut] = {}
     if missing:
-        with tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch:
+        with (
+            room_in(folder),
+            tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch,
+        ):
             walls = _walls(Path(scratch), headers)
             failures = _build_missing(missing, own, command, walls, stop or Stop())
     seconds = time.monotonic() - start
@@ -175,6 +183,8 @@ def _build_missing(
         else:
             log = entry / "nvcc.log"
             text = _log(log) if log.is_file() else done.output
+            if shutil.disk_usage(scratch).free < LEAST_FREE_BYTES:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             failures[final] = BuildFailed(log=readable_log(text, source))
     return failures
 

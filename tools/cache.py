@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -24,6 +25,17 @@ def cache_folder(kind: str) -> Path:
             f"cannot write the cache folder {folder} ({error.strerror}); set ASTRA_CACHE"
         ) from None
     return folder
+
+
+@contextmanager
+def room_in(folder: Path) -> Iterator[None]:
+    """Raises EnvironmentLack where the disk of a folder of the cache is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise EnvironmentLack(f"no space left in {folder}: free some or set ASTRA_CACHE") from None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build import Build, build, build_all, parse_ptxas, readable_log
+from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.process import Cancelled, Stop
 from astra_chat.tools.tasks import find_task, load_task
 from astra_chat.tools.types import BuildFailed, Device
@@ -122,3 +123,10 @@ def test_a_tasks_headers_are_included_and_part_of_the_key(tmp_path: Path) -> Non
     second = build(task, source, H200)
     assert isinstance(second, Build) and second.resources[0].static_shared_bytes == 1024
     assert isinstance(build(TASK, source, H200), BuildFailed), "without it, it does not build"
+
+
+def test_a_build_on_a_full_disk_is_not_the_kernel_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: real._replace(free=0))
+    with pytest.raises(EnvironmentLack, match="no space left"):
+        build(TASK, BROKEN, H200)

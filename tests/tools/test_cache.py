@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.cache import cache_folder, new_entry
+from astra_chat.tools.cache import cache_folder, new_entry, room_in
 from astra_chat.tools.errors import EnvironmentLack
 
 
@@ -40,3 +41,10 @@ def test_a_cache_that_cannot_be_made_says_what_to_do(
     monkeypatch.setenv("ASTRA_CACHE", str(tmp_path / "file"))
     with pytest.raises(EnvironmentLack, match="set ASTRA_CACHE"):
         cache_folder("builds")
+
+
+def test_a_full_disk_is_what_the_environment_lacks(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentLack, match="no space left"), room_in(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(PermissionError), room_in(tmp_path):
+        raise PermissionError(errno.EPERM, "Not permitted")

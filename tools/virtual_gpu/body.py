@@ -213,9 +213,9 @@ class BodyParser:
             self._function.targets[name] = self._names()
             self._scopes[-1].tables.append(name)
         elif cursor.accept(".calltargets"):
-            self._function.call_targets.update(self._names())
+            self._function.call_targets[name] = self._names()
         elif cursor.accept(".callprototype"):
-            self._prototype()
+            self._function.prototypes[name] = self._prototype()
         else:
             inner = len(self._scopes) > 1
             self._scopes[-1].labels[name] = f"{name}#{self._unique(name)}" if inner else name
@@ -229,17 +229,17 @@ class BodyParser:
         cursor.expect(";")
         return tuple(names)
 
-    def _prototype(self) -> None:
-        """(.param .b32 _) _ (.param .b64 _): calls say the same again."""
+    def _prototype(self) -> tuple[Variable, ...]:
+        """(.param .b32 _) _ (.param .b64 _): results, then parameters."""
         cursor = self._cursor
-        if cursor.at("("):
-            params(cursor, unnamed=True)
+        found = params(cursor, unnamed=True) if cursor.at("(") else []
         if not cursor.accept("_"):
             cursor.identifier()
         if cursor.at("("):
-            params(cursor, unnamed=True)
+            found += params(cursor, unnamed=True)
         cursor.accept(".noreturn")
         cursor.expect(";")
+        return tuple(found)
 
     def _instruction(self) -> Instruction:
         cursor = self._cursor

@@ -65,7 +65,8 @@ class _ModuleParser:
         if missing := self._named_lines - labels:
             raise PtxSyntaxError(f".loc names {min(missing)}, which is nowhere")
         bodies = (*self._module.functions.values(), *self._module.kernels.values())
-        for target in (target for body in bodies for target in body.call_targets):
+        tables = (table for body in bodies for table in body.call_targets.values())
+        for target in (target for table in tables for target in table):
             if target not in self._module.functions:
                 raise PtxSyntaxError(f".calltargets names {target}, which is no function")
         for name, function in self._module.functions.items():

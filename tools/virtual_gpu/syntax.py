@@ -169,8 +169,10 @@ class Function:
     """Declared in the body: .local, .shared and the .param slots of calls."""
     targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """.branchtargets by label."""
-    call_targets: set[str] = field(default_factory=set)
-    """Functions that .calltargets name."""
+    call_targets: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Functions that .calltargets name, by label."""
+    prototypes: dict[str, tuple[Variable, ...]] = field(default_factory=dict)
+    """.callprototype by label: results, then parameters."""
     directives: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """maxntid, reqntid, minnctapersm, ... with their numbers."""
     defined: bool = True

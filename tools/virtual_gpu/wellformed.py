@@ -20,11 +20,12 @@ from astra_chat.tools.virtual_gpu.syntax import (
     Kernel,
     Module,
     Operand,
-    Pair,
+    Param,
     Register,
     Symbol,
     Variable,
     Vector,
+    type_bits,
 )
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
@@ -169,37 +170,48 @@ def _wrong_function(module: Module, instruction: Instruction) -> str:
 def _wrong_call(module: Module, function: Function, instruction: Instruction) -> str:
     if left := set(instruction.modifiers) - _STEERING["call"]:
         return f"modifier .{min(left)} here"
-    named = [o for o in instruction.operands if isinstance(o, Symbol)]
-    callee = module.functions.get(named[0].name) if named else None
-    if callee is None or any(isinstance(o, Register | Pair) for o in instruction.operands):
-        return ""
-    groups = [o for o in instruction.operands if isinstance(o, Group)]
-    actual = [item for group in groups for item in group.items]
-    formal = (*callee.returns, *callee.params)
+    operands = instruction.operands
+    formal = _formal(module, function, operands)
+    if isinstance(formal, str):
+        return formal
+    actual = [item for o in operands if isinstance(o, Group) for item in o.items]
     if len(actual) != len(formal):
         return "" if any(v.size == 0 for v in formal) else "this number of arguments"
-    own = {v.name: v for v in function.variables.values()}
     for argument, parameter in zip(actual, formal, strict=True):
-        if isinstance(argument, Symbol) and argument.offset:
-            return "a part of an argument"
-        if not isinstance(argument, Symbol) or argument.name not in own:
-            return "" if isinstance(argument, Register) else "an argument that is no .param here"
-        if wrong := _wrong_argument(own[argument.name], parameter.size, parameter.align,
-                                    parameter.type):  # fmt: skip
-            return f"argument {argument.name}, {wrong},"
+        if wrong := _wrong_argument(function, argument, parameter):
+            return wrong
     return ""
 
 
-def _wrong_argument(variable: Variable, size: int, align: int, type_name: str) -> str:
-    if variable.space != "param":
-        return f"which lies in .{variable.space}"
-    arrays = [t.endswith("8") or s > _width(t) for t, s in
-              ((variable.type, variable.size), (type_name, size))]  # fmt: skip
-    if variable.size != size or (arrays[0] != arrays[1]):
-        return "which has another type than the parameter"
-    return "which has another alignment than the parameter" if variable.align != align else ""
+def _formal(
+    module: Module, function: Function, operands: Sequence[Operand]
+) -> Sequence[Param | Variable] | str:
+    """What the called function takes, results first; or what is wrong."""
+    named = [o for o in operands if isinstance(o, Symbol)]
+    if not any(isinstance(o, Register) for o in operands):
+        callee = module.functions.get(named[0].name) if named else None
+        return (*callee.returns, *callee.params) if callee else "a function that is not here"
+    said = named[-1].name if named else ""
+    if said in function.prototypes:
+        return function.prototypes[said]
+    targets = function.call_targets.get(said)
+    if not targets:
+        return "a call without a prototype"
+    first = module.functions[targets[0]]
+    return (*first.returns, *first.params)
 
 
-def _width(type_name: str) -> int:
-    digits = type_name.lstrip("busf").removesuffix("x2")
-    return int(digits) // 8
+def _wrong_argument(function: Function, argument: Operand, formal: Param | Variable) -> str:
+    if not isinstance(argument, Symbol):
+        return ""
+    variable = next((v for v in function.variables.values() if v.name == argument.name), None)
+    if variable is None or variable.space != "param" or argument.offset:
+        return f"argument {argument.name}, which is no .param of here,"
+    if variable.size != formal.size or _is_array(variable) != _is_array(formal):
+        return f"argument {argument.name}, of another type than the parameter,"
+    wrong = variable.align != formal.align
+    return f"argument {argument.name}, of another alignment than the parameter," if wrong else ""
+
+
+def _is_array(slot: Param | Variable) -> bool:
+    return slot.type.endswith("8") or slot.size > type_bits(slot.type) // 8
