@@ -217,7 +217,9 @@ def test_a_library_that_cannot_be_bound_is_refused(
         tmp_path, toolkit, 'extern "C" int cudaGraphAddMemAllocNode(void*); int f() { return '
         "cudaGraphAddMemAllocNode(nullptr); }", f"-L{runtime_folder}", "-lvcudart",
     )  # fmt: skip
-    with pytest.raises(PtxUnsupported, match="the CUDA call cudaGraphAddMemAllocNode is not supported"):
+    with pytest.raises(
+        PtxUnsupported, match="the CUDA call cudaGraphAddMemAllocNode is not supported"
+    ):
         gpu.load(lacks, calls.ptx, calls.resources)
     alone = _host_library(tmp_path, toolkit, "int f() { return 0; }")
     (tmp_path / "other.so").write_bytes(alone.read_bytes())
