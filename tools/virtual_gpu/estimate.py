@@ -4,7 +4,7 @@ Each term is the time of one unit if nothing else cost anything. On an SM, waiti
 computing, which takes as long as its slowest unit; SMs, DRAM, L2 and the start of blocks overlap (a
 p-norm); the launch, and the first blocks' first round, which nothing hides, are added.
 
-The constants are fitted to kernels of one mechanism each and to 140 others; see
+The constants are fitted to kernels of one mechanism each and to others; see
 tests/tools/virtual_gpu/calibration. How good that is was measured over kernels of further kinds,
 listed before (validation/, docs/virtual-gpu.md). Checked on an H200 only.
 """
@@ -20,7 +20,7 @@ from astra_chat.tools.virtual_gpu.traffic import Traffic, traffic
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, LaunchReport
 
 ERROR = 0.30
-"""Half width of the error bar. Of the validation's points, 79 % lie within it, warm 81 %."""
+"""Half width of the error bar. Of the calibration's points, 89 % lie within it, warm 88 %."""
 RESOLUTION = 0.10
 """Estimates closer than this are a tie."""
 
