@@ -13,8 +13,16 @@ import pytest
 from astra_chat.tools.virtual_gpu.calls import device_array
 from astra_chat.tools.virtual_gpu.compile import compile_file
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.parts import Parts
 from astra_chat.tools.virtual_gpu.specs import spec
-from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.tools.virtual_gpu.types import (
+    Counters,
+    Dim3,
+    Engine,
+    Launch,
+    LaunchReport,
+    PtxUnsupported,
+)
 
 N, THREADS = 1 << 20, 256
 BLOCKS = N // THREADS
@@ -112,3 +120,12 @@ def test_a_third_launch_goes_on_from_the_second(chain: Chain) -> None:
     status, gpu, _ = chain("3", BLOCKS // 5, "numpy")
     first, second, third = gpu.reports()
     assert status == 0 and not first.sampled and not second.sampled and third.sampled
+
+
+def test_a_cooperative_launch_can_not_follow_a_sample_of_the_same_grid() -> None:
+    parts = Parts()
+    launch = Launch("k", Dim3(100), Dim3(32), 0, b"")
+    parts.alone(launch)
+    parts.after(LaunchReport(launch, 10, Counters(), ran=range(10)), lambda _: pytest.fail("runs"))
+    with pytest.raises(PtxUnsupported, match="a cooperative launch needs all its blocks"):
+        parts.alone(launch)

@@ -219,8 +219,8 @@ def test_attributes_are_those_of_the_gpu(library: ctypes.CDLL) -> None:
 
 
 def test_an_attribute_without_answer_is_refused(library: ctypes.CDLL, host: Recorder) -> None:
-    assert library.device_attribute(116) == -801
-    assert host.asked == [("refuse", "cudaDeviceGetAttribute of attribute 116")]
+    assert library.device_attribute(21) == -801
+    assert host.asked == [("refuse", "cudaDeviceGetAttribute of attribute 21")]
 
 
 def test_errors_have_cudas_names_and_words(library: ctypes.CDLL) -> None:
