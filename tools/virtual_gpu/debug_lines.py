@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from astra_chat.tools.virtual_gpu.constants import starts, whole
+from astra_chat.tools.virtual_gpu.constants import literal, starts
 from astra_chat.tools.virtual_gpu.cursor import Cursor
 
 _WIDTHS = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64}
@@ -68,7 +68,7 @@ def _data(cursor: Cursor) -> None:
 def _value(cursor: Cursor, width: int) -> None:
     token = cursor.peek
     if starts(token):
-        value = whole(cursor)
+        value = literal(cursor).value
         if not -(1 << width - 1) <= value < 1 << width:
             raise cursor.error(f"{value} in {width} bits", token)
         return
