@@ -23,7 +23,8 @@ def test_lines_and_sections() -> None:
     [("inlined_at 1 16 5", "inlined_at 1 16 6"), ("$n+1", "$m"), ("1 16 5\n", "1 -16 5\n"),
      ("1 16 5\n", "1 16\n"), ("function_name", "name"), (".file 2", ".file 1"),
      ('"a.cu"', "a.cu"), (".file 1", ".file -1"), ("1, 255", "1, 256"), ("1, 255", "1,,255"),
-     ("1, 255", "$n"), ("1, 255", "1/255"), ("$n:", "$n: $n:"), (".b8", ".b7"), (".b64 $n-4", ".b64 $n-"),
+     ("1, 255", "$n"), ("1, 255", "1/255"), ("$n:", "$n: $n:"), (".b8", ".b7"),
+     (".b64 $n-4", ".b64 $n-"),
      (".debug_str", '"debug"'), ("a.cu", "\u00e4.cu")],
 )  # fmt: skip
 def test_what_ptxas_does_not_take(old: str, new: str) -> None:

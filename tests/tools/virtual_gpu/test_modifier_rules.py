@@ -8,9 +8,11 @@ from astra_chat.tools.virtual_gpu.modifier_rules import misuse
 from astra_chat.tools.virtual_gpu.syntax import Instruction
 
 RIGHT = """cvt.rn.f32.s32 cvt.rzi.s32.f32 cvt.sat.u8.s32 cvt.rni.f32.f32 cvt.rn.bf16.f32
- cvt.f32.bf16 cvt.rn.relu.f16.f32 cvt.rn.ftz.f32.s32 cvt.rna.tf32.f32 cvt.u64.u32 setp.lo.u32 setp.eq.b32
+ cvt.f32.bf16 cvt.rn.relu.f16.f32 cvt.rn.ftz.f32.s32 cvt.rna.tf32.f32 cvt.u64.u32
+ setp.lo.u32 setp.eq.b32
  setp.ltu.f32 set.eq.u32.f16x2 set.eq.f16x2.f16x2 ld.global.nc.f32 ld.relaxed.gpu.global.u32
- ld.volatile.shared.u32 st.global.cs.f32 st.release.cta.b32 atom.global.add.u32 atom.global.exch.b32
+ ld.volatile.shared.u32 st.global.cs.f32 st.release.cta.b32 atom.global.add.u32
+ atom.global.exch.b32
  atom.global.add.noftz.f16x2 redux.sync.add.s32 redux.sync.xor.b32 fma.rn.f32 add.sat.f32
  div.full.f32 rcp.approx.ftz.f64 ex2.approx.ftz.bf16 mul.wide.u32 shl.b32 mov.f32 bar.sync
  membar.gl wmma.load.a.sync.aligned.row.m16n16k16.f16 fence.acq_rel.gpu frobnicate.x""".split()
