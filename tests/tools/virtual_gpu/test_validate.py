@@ -24,3 +24,10 @@ def test_a_set_that_nobody_measured_has_no_table(tmp_path: Path) -> None:
     shutil.copy(HERE / "set.toml", tmp_path)
     with pytest.raises(BadInput, match=r"no .*h200\.jsonl: run validate --device cuda"):
         validate("virtual", tmp_path, None, again=False)
+
+
+def test_the_validation_says_what_the_docs_say(capsys: pytest.CaptureFixture[str]) -> None:
+    validate("virtual", None, None, again=False)
+    cold, warm = capsys.readouterr().out.splitlines()[-2:]
+    assert "186 points: median error 10.5%" in cold and "136/142" in cold and "62/66" in cold
+    assert "186 points: median error 13.8%" in warm and "139/143" in warm and "63/66" in warm
