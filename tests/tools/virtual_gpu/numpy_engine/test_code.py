@@ -64,7 +64,7 @@ def translate(instruction: str, directives: str = "") -> numpy_engine.Program:
         "add.u64 %rd1, %r1, %r2;",
         "selp.b32 %r1, %r2, %r3, %r4;",
         # Operands
-        "mov.u32 %r1, %reserved_smem_offset_1;",
+        "mov.u32 %r1, %envreg3;",
         "mov.u32 %r1, %cluster_ctarank;",
         "mov.u64 %rd1, undeclared;",
         "ld.global.b32 %r1, [undeclared];",
