@@ -126,12 +126,13 @@ class BufferSets:
                 self.touched.add(arg.name)
 
     def write_back(self) -> int:
-        """Hand the kept sets to the judge, one after the other in each file; their number."""
+        """Hand what was kept to the judge, one set after the other in each file; their number."""
+        sets = distinct(list(self._kept.values()))
         for index, arg in enumerate(self._task.args):
             with (self._call.after / f"{arg.name}.after").open("wb") as file:
-                for kept in self._kept.values():
-                    kept[index].cpu().numpy().tofile(file)
-        return sum(len(kept[0]) for kept in self._kept.values())
+                for arguments in sets:
+                    arguments[index].cpu().numpy().tofile(file)
+        return len(sets)
 
     def _fill(self, pattern: int) -> None:
         others = [which for which in range(self.count) if which not in self.verified]
@@ -147,6 +148,21 @@ class BufferSets:
     def _most_verified(self) -> int:
         """How many sets fit into VERIFIED_BYTES: at least one, at most a third of them."""
         return max(1, min(self.count // 3, VERIFIED_BYTES // sum(self._sizes)))
+
+
+def distinct(kept: Sequence[Sequence[torch.Tensor]]) -> list[list[torch.Tensor]]:
+    """Arguments of the first set, and of those that differ from it: all began alike, so what is
+    said of it holds of the others too.
+
+    `kept`: by mode of timing and by argument, bytes, a row of them a set.
+    """
+    first = [rows[0] for rows in kept[0]]
+    found = [first]
+    for mode in kept:
+        pairs = zip(mode, first, strict=True)
+        same = torch.stack([(rows == one).all(dim=1) for rows, one in pairs]).all(dim=0)
+        found += [[rows[which] for rows in mode] for which in torch.nonzero(~same).flatten()]
+    return found
 
 
 def _copied(source: torch.Tensor, target: torch.Tensor) -> None:
