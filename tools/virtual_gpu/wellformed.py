@@ -16,6 +16,7 @@ from astra_chat.tools.virtual_gpu.syntax import (
     Address,
     Function,
     Group,
+    Immediate,
     Instruction,
     Kernel,
     Module,
@@ -171,6 +172,9 @@ def _wrong_call(module: Module, function: Function, instruction: Instruction) ->
     if left := set(instruction.modifiers) - _STEERING["call"]:
         return f"modifier .{min(left)} here"
     operands = instruction.operands
+    results = operands[0].items if operands and isinstance(operands[0], Group) else ()
+    if any(isinstance(item, Immediate) for item in results):
+        return "a number as a result"
     formal = _formal(module, function, operands)
     if isinstance(formal, str):
         return formal
