@@ -60,8 +60,8 @@ class Dirt:
         self._do("cuFuncSetAttribute", self._fill, MAX_DYNAMIC_SHARED_SIZE_BYTES, self._bytes)
 
     def spread(self, pattern: int, stream: int) -> None:
-        """Fill the shared memory of all SMs with the 16-bit pattern on this stream, its sign turned:
-        what a kernel carries from there past its outputs must not look untouched."""
+        """Fill the shared memory of all SMs, on this stream, with the 16-bit pattern, its sign
+        turned: what a kernel carries from there past its outputs must not look untouched."""
         pattern ^= 0x8000
         values = (ctypes.c_uint32(pattern << 16 | pattern), ctypes.c_uint32(self._bytes))
         arguments = (ctypes.c_void_p * 2)(*(ctypes.addressof(value) for value in values))
