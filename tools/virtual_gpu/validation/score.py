@@ -7,7 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import geometric_mean, median
 
 CLOSE = 0.10
 """Variants whose measured times are within this share of each other are no pair."""
@@ -39,9 +39,10 @@ class Score:
     """More than CLOSE apart."""
     right: int
     """Of these, in the right order."""
+    mean_regret: float
+    """Measured time of the variant with the least estimate, over the least measured time: geometric
+    mean of all groups."""
     worst_regret: float
-    """Measured time of the variant with the least estimate, over the least measured time; over all
-    groups."""
     regretted: int
     """Groups whose regret is more than 1.05."""
     groups: int
@@ -51,8 +52,8 @@ class Score:
             f"{self.points} points: median error {self.median_error:.1%}, 90 % within"
             f" {self.p90_error:.1%}, worst {self.worst_error:.0%}; pairs in order"
             f" {self.right}/{self.pairs} = {self.right / max(1, self.pairs):.1%}; best named"
-            f" in {self.groups - self.regretted}/{self.groups} groups within 5 %, worst regret"
-            f" {self.worst_regret:.2f}x"
+            f" in {self.groups - self.regretted}/{self.groups} groups within 5 %, regret"
+            f" {self.mean_regret:.2f}x in the mean, {self.worst_regret:.2f}x at worst"
         )
 
 
@@ -73,7 +74,8 @@ def score(points: Sequence[Scored]) -> Score:
     regrets = [_regret(group) for group in groups.values() if len(group) > 1] or [1.0]
     return Score(
         len(errors), median(errors), errors[int(0.9 * len(errors))], errors[-1], len(pairs),
-        sum(pairs), max(regrets), sum(r > 1.05 for r in regrets), len(regrets),
+        sum(pairs), geometric_mean(regrets), max(regrets), sum(r > 1.05 for r in regrets),
+        len(regrets),
     )  # fmt: skip
 
 

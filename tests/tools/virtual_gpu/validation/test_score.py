@@ -15,6 +15,7 @@ def test_pairs_that_are_close_do_not_count_and_regret_is_that_of_the_named_best(
     assert (found.points, found.pairs, found.right) == (5, 3, 2)
     assert found.worst_error == pytest.approx(0.5)
     assert found.worst_regret == pytest.approx(1.5)
+    assert found.mean_regret == pytest.approx((1.05 * 1.5) ** 0.5)
     assert (found.regretted, found.groups) == (1, 2)
     assert "pairs in order 2/3" in str(found)
 
