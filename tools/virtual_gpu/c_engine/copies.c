@@ -74,6 +74,13 @@ void copies_commit(struct warp *w, uint32_t m) {
   LANES_OF(m, l) c->committed[l]++;
 }
 
+/* Lets these lanes' copies arrive; the lanes whose do not yet. */
+static uint32_t under_way(struct warp *w, struct copy *copy, uint32_t done) {
+  fly(w->worker, copy, done, -1);
+  store(w, copy->site, SHARED, copy->target, done, copy->values);
+  return copy->lanes &= ~done;
+}
+
 /* Completes all groups of the lanes but the newest `pending`; with `all` also what none closed. */
 void copies_wait(struct warp *w, uint32_t m, int64_t pending, int all) {
   struct copies *c = copies_of(w);
@@ -83,13 +90,9 @@ void copies_wait(struct warp *w, uint32_t m, int64_t pending, int all) {
     struct copy *copy = &c->waiting[i];
     uint32_t done = 0;
     LANES_OF(copy->lanes & m, l) done |= (uint32_t)(copy->group[l] < c->committed[l] - pending) << l;
-    fly(w->worker, copy, done, -1);
-    store(w, copy->site, SHARED, copy->target, done, copy->values);
-    copy->lanes &= ~done;
-    if (copy->lanes) {
-      if (kept != i) c->waiting[kept] = *copy;
-      kept++;
-    }
+    if (!under_way(w, copy, done)) continue;
+    if (kept != i) c->waiting[kept] = *copy;
+    kept++;
   }
   c->count = kept;
 }
@@ -103,13 +106,9 @@ void copies_deliver(struct warp *w, uint32_t lanes, uint64_t before) {
   for (size_t i = 0; i < c->count; i++) {
     struct copy *copy = &c->waiting[i];
     const uint32_t done = copy->serial < before ? copy->lanes & lanes : 0;
-    fly(w->worker, copy, done, -1);
-    store(w, copy->site, SHARED, copy->target, done, copy->values);
-    copy->lanes &= ~done;
-    if (copy->lanes) {
-      if (kept != i) c->waiting[kept] = *copy;
-      kept++;
-    }
+    if (!under_way(w, copy, done)) continue;
+    if (kept != i) c->waiting[kept] = *copy;
+    kept++;
   }
   c->count = kept;
 }

@@ -124,5 +124,13 @@ void count_global(struct warp *w, const struct site *site, const uint64_t *addre
 
 #define LOWEST(mask) ((uint32_t)__builtin_ctz(mask))
 #define LANES_OF(mask, l) for (uint32_t left_ = (mask), l; left_ && ((l = LOWEST(left_)), 1); left_ &= left_ - 1)
+/* `body` with `item` an integer of an access's size; needs `site`. */
+#define BY_SIZE(body) \
+  switch (site->size) { \
+    case 1: { typedef uint8_t item; body; } break; \
+    case 2: { typedef uint16_t item; body; } break; \
+    case 4: { typedef uint32_t item; body; } break; \
+    case 8: { typedef uint64_t item; body; } break; \
+    default: { typedef unsigned __int128 item; body; } }
 
 #endif

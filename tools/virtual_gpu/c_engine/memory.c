@@ -89,21 +89,13 @@ static int contiguous(const uint64_t *address, uint32_t size) {
   return !differ;
 }
 
-#define COPY(body) \
-  switch (site->size) { \
-    case 1: { typedef uint8_t item; body; } break; \
-    case 2: { typedef uint16_t item; body; } break; \
-    case 4: { typedef uint32_t item; body; } break; \
-    case 8: { typedef uint64_t item; body; } break; \
-    default: { typedef unsigned __int128 item; body; } }
-
 static void take(const struct site *site, const uint64_t *place, uint32_t m, void *data) {
-  if (m == ~0u) COPY(EACH ((item *)data)[l] = *(const item *)place[l])
-  else COPY(LANES_OF(m, l) ((item *)data)[l] = *(const item *)place[l])
+  if (m == ~0u) BY_SIZE(EACH ((item *)data)[l] = *(const item *)place[l])
+  else BY_SIZE(LANES_OF(m, l) ((item *)data)[l] = *(const item *)place[l])
 }
 static void give(const struct site *site, const uint64_t *place, uint32_t m, const void *data) {
-  if (m == ~0u) COPY(EACH *(item *)place[l] = ((const item *)data)[l])
-  else COPY(LANES_OF(m, l) *(item *)place[l] = ((const item *)data)[l])
+  if (m == ~0u) BY_SIZE(EACH *(item *)place[l] = ((const item *)data)[l])
+  else BY_SIZE(LANES_OF(m, l) *(item *)place[l] = ((const item *)data)[l])
 }
 
 static void load_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, void *data) {
@@ -118,7 +110,7 @@ static void load_global(struct warp *w, const struct site *site, const uint64_t 
   if (site->ordered) block_synchronise(w, site, address, m, 0);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
-    COPY(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
+    BY_SIZE(memcpy(data, (const void *)address[0], LANES * sizeof(item)))
     return;
   }
   mark_each(w, site, buffer, address, m);
@@ -137,7 +129,7 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
   if (site->ordered) block_synchronise(w, site, address, m, 1);
   if (in_a_row) {
     mark(w, site, buffer, address[0], LANES * site->size);
-    COPY(memcpy((void *)address[0], data, LANES * sizeof(item)))
+    BY_SIZE(memcpy((void *)address[0], data, LANES * sizeof(item)))
     return;
   }
   mark_each(w, site, buffer, address, m);

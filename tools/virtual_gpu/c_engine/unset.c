@@ -27,13 +27,6 @@ void check_set(struct warp *w, const struct site *site, const struct buffer *buf
 }
 
 /* Flags of an access as one number; its address is a multiple of its size. */
-#define BY_SIZE(body) \
-  switch (site->size) { \
-    case 1: { typedef uint8_t item; body; } break; \
-    case 2: { typedef uint16_t item; body; } break; \
-    case 4: { typedef uint32_t item; body; } break; \
-    case 8: { typedef uint64_t item; body; } break; \
-    default: { typedef unsigned __int128 item; body; } }
 #define SET ((item)0x0101010101010101ull | (sizeof(item) > 8 ? (item)0x0101010101010101ull << (sizeof(item) * 4) : 0))
 
 void check_filled(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {

@@ -1,5 +1,5 @@
 // Pictures and volumes: pooling, resampling, colours, windows, permuted axes, cellular automata.
-#include "common.cuh"
+#include "../../general/kernels/common.cuh"
 
 namespace {
 

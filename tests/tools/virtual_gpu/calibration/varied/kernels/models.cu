@@ -1,5 +1,5 @@
 // What language and vision models run between their matrix products.
-#include "common.cuh"
+#include "../../general/kernels/common.cuh"
 
 namespace {
 

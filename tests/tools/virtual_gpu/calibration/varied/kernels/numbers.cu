@@ -1,5 +1,5 @@
 // Numerical kernels: transforms, recurrences, solvers, random numbers, searches, sparse matrices.
-#include "common.cuh"
+#include "../../general/kernels/common.cuh"
 
 namespace {
 

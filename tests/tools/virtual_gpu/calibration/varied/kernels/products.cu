@@ -1,5 +1,5 @@
 // Small matrix products: with and without tensor cores, in batches, with few rows; distances; outer products.
-#include "common.cuh"
+#include "../../general/kernels/common.cuh"
 
 namespace {
 
