@@ -1,7 +1,7 @@
 """Tensor-core instructions as both engines see them: formats, shapes, who holds which element.
 
-Fragments of mma are laid out as the PTX ISA says; those of wmma, which PTX leaves open, hold
-consecutive elements of the matrix's rows.
+Fragments of mma are laid out as the PTX ISA says; those of wmma, which PTX leaves open, as an H200
+has them (fragments.py).
 
 Numerics, as found on an H200 (numerics/, bit for bit): products are exact. Those of all k and the
 accumulator are aligned to the largest exponent (a product's is the sum of its factors') and cut to
@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from astra_chat.tools.virtual_gpu.fragments import BITS, Fragment, Transfer, transfer, wmma_fragment
 from astra_chat.tools.virtual_gpu.modifiers import Modifiers
 from astra_chat.tools.virtual_gpu.syntax import Operand, Vector
 
-BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s8": 8, "u8": 8, "s32": 32, "f64": 64}
-"""Formats of elements, and their widths; a tf32 is a float32 whose last 13 bits do not count."""
 FRACTION_BITS = 25
 LEAST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
 """Subnormal numbers are aligned by it too."""
@@ -34,36 +33,6 @@ _MMA_SHAPES = {
 _WMMA_SHAPES = {"tf32": ((16, 16, 8),), "f64": ((8, 8, 4),)}
 _WMMA_USUAL = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
 _WARP = 32
-
-
-@dataclass(frozen=True)
-class Fragment:
-    """A warp's part of a matrix."""
-
-    format: str
-    rows: int
-    columns: int
-    at: tuple[tuple[int, ...], ...]
-    """[lane][element]: row * columns + column."""
-
-    @property
-    def elements(self) -> int:
-        """Of one lane."""
-        return len(self.at[0])
-
-    @property
-    def registers(self) -> int:
-        return self.elements * BITS[self.format] // self.word_bits
-
-    @property
-    def word_bits(self) -> int:
-        """Of a register."""
-        return max(BITS[self.format], 32)
-
-    @property
-    def different(self) -> int:
-        """Of one lane's elements: those that are not copies of earlier ones."""
-        return self.rows * self.columns // _WARP
 
 
 @dataclass(frozen=True)
@@ -158,14 +127,15 @@ def wmma_product(code: Modifiers) -> Product:
     if d == "f64":
         code.option("rn")
     return Product(
-        _wmma_fragment(a, m, k, inputs=True), _wmma_fragment(b, k, n, inputs=True),
-        _wmma_fragment(c, m, n, inputs=False), _wmma_fragment(d, m, n, inputs=False),
+        wmma_fragment(a, "a", m, k), wmma_fragment(b, "b", k, n),
+        wmma_fragment(c, "c", m, n), wmma_fragment(d, "d", m, n),
         code.flag("satfinite") if d == "s32" else False,
     )  # fmt: skip
 
 
-def wmma_transfer(code: Modifiers) -> tuple[Fragment, str]:
-    """Takes the modifiers of wmma.load and wmma.store: the fragment, and row or col."""
+def wmma_transfer(code: Modifiers, space: str) -> tuple[Transfer, int]:
+    """Takes the modifiers of wmma.load and wmma.store but the space: the transfer, and the usual
+    distance of lines in elements."""
     part = code.option("a", "b", "c", "d")
     code.option("sync")
     code.option("aligned")
@@ -175,16 +145,10 @@ def wmma_transfer(code: Modifiers) -> tuple[Fragment, str]:
     rows, columns = {"a": (m, k), "b": (k, n)}.get(part, (m, n))
     if form not in (_INPUTS if part in "ab" else _SUMS):
         raise code.refuse("this format")
-    fragment = _wmma_fragment(form, rows, columns, inputs=part in "ab")
-    return fragment, order
-
-
-def _wmma_fragment(form: str, rows: int, columns: int, *, inputs: bool) -> Fragment:
-    """An f16 input has 16 elements a lane whatever its shape: copies fill them."""
-    each = rows * columns // _WARP
-    copies = 16 // each if form == "f16" and inputs else 1
-    one = tuple(tuple(lane * each + i for i in range(each)) * copies for lane in range(_WARP))
-    return Fragment(form, rows, columns, one)
+    found = transfer(
+        wmma_fragment(form, part, rows, columns), part, order, shared=space == "shared"
+    )
+    return found, columns if order == "row" else rows
 
 
 def _formats(code: Modifiers, *counts: int) -> list[str]:

@@ -17,6 +17,7 @@ from astra_chat.tools.virtual_gpu.flow import (
     destinations,
     sources,
 )
+from astra_chat.tools.virtual_gpu.fragments import machine_accesses
 from astra_chat.tools.virtual_gpu.syntax import Immediate, Instruction
 
 PREDICATED_MOST = 14
@@ -61,13 +62,22 @@ def find_regions(blocks: Sequence[BasicBlock]) -> list[Region]:
 def is_global_load(instruction: Instruction) -> bool:
     """From global memory, or through a generic address."""
     spaces = {m.partition("::")[0] for m in instruction.modifiers}
-    return instruction.family == "ld" and not spaces & {"param", "const", "shared", "local"}
+    loads = instruction.family == "ld" or (instruction.family == "wmma" and "load" in spaces)
+    return loads and not spaces & {"param", "const", "shared", "local"}
+
+
+def global_loads(instruction: Instruction) -> int:
+    """Machine instructions that load from global memory."""
+    return (machine_accesses(instruction.modifiers) or 1) if is_global_load(instruction) else 0
 
 
 def is_global_store(instruction: Instruction) -> bool:
     """Or a generic one, or an atomic: only those can alias a global load."""
     spaces = {m.partition("::")[0] for m in instruction.modifiers}
-    return instruction.family in ("st", "red", "atom") and not spaces & {"shared", "local", "param"}
+    stores = instruction.family in ("st", "red", "atom") or (
+        instruction.family == "wmma" and "store" in spaces
+    )
+    return stores and not spaces & {"shared", "local", "param"}
 
 
 def _grown(head: int, blocks: Sequence[BasicBlock], before: Sequence[set[int]]) -> Region:

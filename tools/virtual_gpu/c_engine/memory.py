@@ -128,7 +128,7 @@ def load(code: Code) -> None:
         return
     where = code.array(address(code, source), "uint64_t")
     active = code.active()
-    data = _room(code, form.size)
+    data = room(code, form.size)
     site = site_of(code, form.size, writes=False, ordered=form.ordered)
     code.warp(f"load(w, {site}, {c_space(form.space)}, {where}, {active}, X{data});")
     for item, slot in zip(items_of(target), _slots(form, data), strict=True):
@@ -140,7 +140,7 @@ def _extending(type_name: str) -> str:
     return type_name if type_name[0] == "s" else f"b{type_bits(type_name)}"
 
 
-def _room(code: Code, size: int) -> int:
+def room(code: Code, size: int) -> int:
     """Raw bytes of an access: `size` of each lane."""
     return code.results({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}.get(
         size, "unsigned __int128"
@@ -172,7 +172,7 @@ def store(code: Code) -> None:
     target, source = code.operand(0), code.operand(1)
     form = _form(code, target)
     where = code.array(address(code, target), "uint64_t")
-    data = _room(code, form.size)
+    data = room(code, form.size)
     for item, slot in zip(items_of(source), _slots(form, data), strict=True):
         code.lanes(f"{slot} = {code.reader(item, f'b{type_bits(form.type)}')};")
     active = code.active()

@@ -214,6 +214,10 @@ void block_fence(struct warp *w, uint32_t m);
 void together(struct warp *w, uint32_t instruction, uint32_t m);
 void meet(struct warp *w, uint32_t m);
 void take_matrix(const void *lines, int matrix, int transposed, uint32_t *out);
+void take_fragment(void *const *data, uint32_t wide, uint32_t different, uint32_t size, const uint16_t *source,
+                   uint32_t elements, void *const *words, uint32_t word);
+void give_fragment(void *const *data, uint32_t wide, uint32_t different, uint32_t size, const uint16_t *source,
+                   uint32_t elements, void *const *words, uint32_t word);
 void give_matrix(void *lines, int matrix, int transposed, const uint32_t *in);
 
 INLINE uint32_t mask_of(const uint32_t *predicate) {

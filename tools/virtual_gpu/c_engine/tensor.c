@@ -144,3 +144,24 @@ void give_matrix(void *lines, int matrix, int transposed, const uint32_t *in) {
     else half[a][b] = in[l], half[a][b + 1] = in[l] >> 16;
   }
 }
+
+/* Where an element of a fragment lies, among what accesses of `wide` elements each carry. */
+static uint8_t *carried(void *const *data, uint32_t wide, uint32_t size, uint32_t place) {
+  return (uint8_t *)data[place / wide] + place % wide * size;
+}
+static uint8_t *held(void *const *words, uint32_t word, uint32_t size, int lane, uint32_t element) {
+  const uint32_t at = element * size;
+  return (uint8_t *)words[at / word] + lane * word + at % word;
+}
+/* source: by lane, the places of its `different` elements, which fill `elements`; word: bytes of a register. */
+void take_fragment(void *const *data, uint32_t wide, uint32_t different, uint32_t size, const uint16_t *source,
+                   uint32_t elements, void *const *words, uint32_t word) {
+  EACH for (uint32_t e = 0; e < elements; e++)
+    memcpy(held(words, word, size, l, e), carried(data, wide, size, source[l * different + e % different]), size);
+}
+void give_fragment(void *const *data, uint32_t wide, uint32_t different, uint32_t size, const uint16_t *source,
+                   uint32_t elements, void *const *words, uint32_t word) {
+  (void)elements;
+  EACH for (uint32_t e = 0; e < different; e++)
+    memcpy(carried(data, wide, size, source[l * different + e]), held(words, word, size, l, e), size);
+}

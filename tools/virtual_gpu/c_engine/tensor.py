@@ -10,12 +10,12 @@ from astra_chat.tools.virtual_gpu.c_engine.memory import (
     c_space,
     items_of,
     resolved_space,
+    room,
     site_of,
     space_of,
 )
+from astra_chat.tools.virtual_gpu.fragments import BITS, Access, Fragment, Transfer
 from astra_chat.tools.virtual_gpu.matrices import (
-    BITS,
-    Fragment,
     Product,
     matrix_count,
     mma_product,
@@ -24,6 +24,7 @@ from astra_chat.tools.virtual_gpu.matrices import (
     wmma_transfer,
 )
 from astra_chat.tools.virtual_gpu.syntax import Operand
+from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 _LINE = "unsigned __int128"
 
@@ -76,62 +77,72 @@ def wmma(code: Code) -> None:
         _multiply(code, wmma_product(code))
         return
     place = 1 if how == "load" else 0
-    space = c_space(resolved_space(code, space_of(code), code.operand(place)))
-    fragment, order = wmma_transfer(code)
+    space = resolved_space(code, space_of(code), code.operand(place))
+    transfer, usual = wmma_transfer(code, space)
     base = code.keep(address(code, code.operand(place)), "uint64_t")
-    usual = fragment.columns if order == "row" else fragment.rows
     stride = code.read(2, "u32") if len(code.operands) == 3 else f"{usual}u"
     lines = code.keep(stride, "uint32_t")
     active = code.active()
     code.warp(f"together(w, {code.place}, {active});")
-    places = [_place(code, fragment, order, base, lines, e) for e in range(fragment.different)]
-    transfer = _load if how == "load" else _store
-    transfer(code, fragment, space, active, places)
+    bits = BITS[transfer.fragment.format]
+    places = [_places(code, access, bits // 8, base, lines) for access in transfer.accesses]
+    move = _load if how == "load" else _store
+    move(code, transfer, c_space(space), active, places)
 
 
-def _place(code: Code, fragment: Fragment, order: str, base: int, lines: int, element: int) -> str:
-    """The address of one element of each lane."""
-    at = [divmod(lane[element], fragment.columns) for lane in fragment.at]
-    if order == "col":
-        at = [(inside, line) for line, inside in at]
+def _places(code: Code, access: Access, size: int, base: int, lines: int) -> str:
+    """Where each lane's part of an access begins."""
+    at = [*access.at, *[(0, 0)] * (WARP_LANES - len(access.at))]
     line, inside = (
         code.unit.table("uint16_t", ", ".join(str(pair[k]) for pair in at)) for k in (0, 1)
     )
-    size = BITS[fragment.format] // 8
     offset = f"((uint64_t)x{lines} * {line}[l] + {inside}[l]) * {size}"
     return code.array(f"x{base} + {offset}", "uint64_t")
 
 
-def _load(code: Code, fragment: Fragment, space: str, active: str, places: Sequence[str]) -> None:
-    bits = BITS[fragment.format]
+def _load(code: Code, transfer: Transfer, space: str, active: str, places: Sequence[str]) -> None:
     found = []
-    for place in places:
-        data = code.results(f"uint{bits}_t")
-        site = site_of(code, bits // 8, writes=False, ordered=False)
-        code.warp(f"load(w, {site}, {space}, {place}, {active}, X{data});")
-        found.append(data)
+    for access, place in zip(transfer.accesses, places, strict=True):
+        data = room(code, access.size)
+        site = site_of(code, access.size, writes=False, ordered=False)
+        taking = f"({active} & {(1 << len(access.at)) - 1}u)"
+        code.warp(f"load(w, {site}, {space}, {place}, {taking}, X{data});")
+        found.append(f"X{data}")
     code.warp(f"meet(w, {active});")
-    found *= fragment.elements // fragment.different
-    wide = fragment.word_bits
-    each = wide // bits
-    for number, target in enumerate(parts(code, code.operand(0), fragment)):
-        held = found[number * each : (number + 1) * each]
-        word = " | ".join(f"(uint{wide}_t)x{data} << {k * bits}" for k, data in enumerate(held))
-        code.put(target, f"b{wide}", word)
+    fragment = transfer.fragment
+    source = ", ".join(str(place) for lane in transfer.source for place in lane)
+    carried, table = _carried(code, transfer, found), code.unit.table("uint16_t", source)
+    targets = parts(code, code.operand(0), fragment)
+    bits = fragment.word_bits
+    words = [code.results(f"uint{bits}_t") for _ in targets]
+    outputs = f"(void *[]){{{', '.join(f'X{n}' for n in words)}}}"
+    code.warp(f"take_fragment({carried}, {table}, {fragment.elements}, {outputs}, {bits // 8});")
+    _put_all(code, targets, words, bits)
 
 
-def _store(code: Code, fragment: Fragment, space: str, active: str, places: Sequence[str]) -> None:
-    bits = BITS[fragment.format]
-    each = fragment.word_bits // bits
+def _store(code: Code, transfer: Transfer, space: str, active: str, places: Sequence[str]) -> None:
+    fragment = transfer.fragment
+    bits = fragment.word_bits
     words = [
-        code.reader(o, f"b{fragment.word_bits}") for o in parts(code, code.operand(1), fragment)
+        code.array(code.reader(o, f"b{bits}"), f"uint{bits}_t")
+        for o in parts(code, code.operand(1), fragment)
     ]
-    for element, place in enumerate(places):
-        part = f"(uint{bits}_t)({words[element // each]} >> {element % each * bits})"
-        data = code.array(part, f"uint{bits}_t")
-        site = site_of(code, bits // 8, writes=True, ordered=False)
-        code.warp(f"store(w, {site}, {space}, {place}, {active}, {data});")
+    data = [f"X{room(code, access.size)}" for access in transfer.accesses]
+    source = ", ".join(str(place) for lane in transfer.source for place in lane)
+    carried, table = _carried(code, transfer, data), code.unit.table("uint16_t", source)
+    inputs = f"(const void *[]){{{', '.join(words)}}}"
+    code.warp(f"give_fragment({carried}, {table}, {fragment.elements}, {inputs}, {bits // 8});")
+    for access, place, held in zip(transfer.accesses, places, data, strict=True):
+        site = site_of(code, access.size, writes=True, ordered=False)
+        code.warp(f"store(w, {site}, {space}, {place}, {active}, {held});")
     code.warp(f"meet(w, {active});")
+
+
+def _carried(code: Code, transfer: Transfer, data: Sequence[str]) -> str:
+    """What all accesses carry, as the first arguments of take_fragment and give_fragment."""
+    fragment = transfer.fragment
+    whole, size = f"(void *[]){{{', '.join(data)}}}", BITS[fragment.format] // 8
+    return f"{whole}, {WARP_LANES * transfer.each}, {fragment.different}, {size}"
 
 
 @family("ldmatrix")

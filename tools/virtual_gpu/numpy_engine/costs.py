@@ -20,6 +20,7 @@ from astra_chat.tools.virtual_gpu.flow import (
     destinations,
     sources,
 )
+from astra_chat.tools.virtual_gpu.fragments import machine_accesses
 from astra_chat.tools.virtual_gpu.regions import is_step
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Special, registers_of
 
@@ -149,8 +150,12 @@ def tensor_tenths(instruction: Instruction) -> int:
 
 
 def _tensor(instruction: Instruction) -> tuple[int, int]:
+    """wmma's products are two or more of the machine's, m16n8."""
     short = 0 < tensor_tenths(instruction) <= _SHORT_STEP
-    return TENTHS, 17 if short else CYCLES["tensor"]
+    shape = next((s for m in instruction.modifiers if (s := _SHAPE.fullmatch(m))), None)
+    m, n = map(int, shape.groups()[:2]) if shape else (16, 8)
+    products = max(1, m * n // 128)
+    return products * TENTHS, 17 if short else CYCLES["tensor"]
 
 
 def _one(instruction: Instruction, kind: str) -> tuple[int, int]:
@@ -169,13 +174,21 @@ def _one(instruction: Instruction, kind: str) -> tuple[int, int]:
         return (TENTHS if once else 2 * TENTHS), CYCLES[kind]
     if kind == "tensor":
         return _tensor(instruction)
-    if family == "ldmatrix":
-        return TENTHS, 33
+    if family in ("ldmatrix", "wmma"):
+        return _of_matrices(instruction, kind)
     if wide and kind == "float":
         return 2 * TENTHS, 10
     if family == "st":
         return TENTHS, 0
     return TENTHS, CYCLES[kind]
+
+
+def _of_matrices(instruction: Instruction, kind: str) -> tuple[int, int]:
+    """Loads and stores of fragments."""
+    accesses = machine_accesses(instruction.modifiers) or 1
+    if "store" in instruction.modifiers:
+        return accesses * TENTHS, 0
+    return accesses * TENTHS, 33 if kind == "shared" else CYCLES[kind]
 
 
 def _fetch(instruction: Instruction) -> int:

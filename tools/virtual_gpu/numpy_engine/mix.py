@@ -29,6 +29,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.regions import (
     Region,
     find_regions,
+    global_loads,
     is_global_load,
     is_global_store,
 )
@@ -135,7 +136,7 @@ def _own(block: BasicBlock, region: Region, last: bool, loops: bool) -> Mix:
             classes["control"] += 1
         case Suspend():
             classes["barrier"] += 1
-    loads = sum(map(is_global_load, block.body))
+    loads = sum(map(global_loads, block.body))
     used = slots([(i, class_of(i)) for i in block.body], block, ends=last, loops=loops)
     if region.unrolled > 1:
         used -= overhead(block) * (region.unrolled - 1) // region.unrolled

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from astra_chat.tools.virtual_gpu.fragments import BITS, Access, Fragment, Transfer
 from astra_chat.tools.virtual_gpu.matrices import (
-    BITS,
-    Fragment,
     Product,
     matrix_count,
     mma_product,
@@ -22,7 +22,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.convert import narrowed, widened
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
+from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     address_reader,
     fetcher,
@@ -155,37 +155,42 @@ def wmma(code: Code) -> Step:
         return _multiply(code, wmma_product(code))
     place = 1 if how == "load" else 0
     space = resolved_space(code, space_of(code), code.operand(place))
-    fragment, order = wmma_transfer(code)
+    transfer, usual = wmma_transfer(code, space)
     code.count(2, 3)
     base = address_reader(code, code.operand(place))
     stride = code.read(2, "u32") if len(code.operands) == 3 else None
     if how == "load":
-        return _load(code, fragment, order, space, base, stride)
-    return _store(code, fragment, order, space, base, stride)
+        return _load(code, transfer, space, _Lines(base, stride, usual))
+    return _store(code, transfer, space, _Lines(base, stride, usual))
 
 
-def _places(
-    f: Frame, fragment: Fragment, order: str, base: Read, stride: Read | None, element: int
-) -> Array:
-    """The address of one element of each lane."""
-    at = np.array([lane[element] for lane in fragment.at])
-    line, inside = np.divmod(at, fragment.columns)
-    if order == "col":
-        line, inside = inside, line
-    usual = fragment.columns if order == "row" else fragment.rows
-    lines = np.full((1, 1), usual, np.uint32) if stride is None else stride(f)
-    size = BITS[fragment.format] // 8
-    offset = rows(f, lines).astype(np.int64) * line + inside
-    return (rows(f, base(f)) + (offset * size).astype(np.uint64)).reshape(f.shape)
+@dataclass(frozen=True)
+class _Lines:
+    """A matrix in memory."""
+
+    base: Read
+    stride: Read | None
+    usual: int
+    """Distance of lines, in elements, where no stride is given."""
+
+    def places(self, f: Frame, access: Access, bits: int) -> Array:
+        """Where each lane's part of an access begins: uint64, as lanes."""
+        at = np.zeros((WARP_LANES, 2), np.int64)
+        at[: len(access.at)] = access.at
+        stride = np.full((1, 1), self.usual, np.uint32) if self.stride is None else self.stride(f)
+        offset = rows(f, stride).astype(np.int64) * at[:, 0] + at[:, 1]
+        return (rows(f, self.base(f)) + (offset * (bits // 8)).astype(np.uint64)).reshape(f.shape)
 
 
-def _load(
-    code: Code, fragment: Fragment, order: str, space: str, base: Read, stride: Read | None
-) -> Step:
+def _load(code: Code, transfer: Transfer, space: str, lines: _Lines) -> Step:
+    fragment = transfer.fragment
     bits = BITS[fragment.format]
     word = dtype_of(f"b{fragment.word_bits}")
     writes = [code.writer(o, word) for o in parts(code, code.operand(0), fragment)]
-    fetch = fetcher(space, Site(code.instruction, bits // 8, writes=False))
+    levels = code.unit.levels.get(id(code.instruction), ())
+    fetch = fetcher(space, Site(code.instruction, transfer.size, writes=False, levels=levels))
+    copies = fragment.elements // fragment.different
+    source = np.tile(np.array(transfer.source), copies)
     active_lanes = code.active
 
     def step(f: Frame) -> None:
@@ -194,25 +199,27 @@ def _load(
             return
         _together(f, code, active)
         found = [
-            np.broadcast_to(fetch(f, _places(f, fragment, order, base, stride, e), active), f.shape)
-            for e in range(fragment.different)
+            fetch(f, lines.places(f, access, bits), _first_lanes(f, active, len(access.at)))
+            for access in transfer.accesses
         ]
         _meet(f, active)
-        copies = fragment.elements // fragment.different
-        words = np.stack(found * copies, axis=2).view(word)
+        carried = np.stack([rows(f, each) for each in found], axis=1)
+        elements = carried.view(_RAW[bits]).reshape(carried.shape[0], -1)
+        words = np.ascontiguousarray(elements[:, source]).view(word)
         for place, write in enumerate(writes):
-            write(f, np.ascontiguousarray(words[..., place]))
+            write(f, np.ascontiguousarray(words[..., place]).reshape(f.shape))
 
     return step
 
 
-def _store(
-    code: Code, fragment: Fragment, order: str, space: str, base: Read, stride: Read | None
-) -> Step:
+def _store(code: Code, transfer: Transfer, space: str, lines: _Lines) -> Step:
+    fragment = transfer.fragment
     bits = BITS[fragment.format]
     word = dtype_of(f"b{fragment.word_bits}")
     reads = [code.reader(o, word) for o in parts(code, code.operand(1), fragment)]
-    put = putter(space, Site(code.instruction, bits // 8, writes=True))
+    put = putter(space, Site(code.instruction, transfer.size, writes=True))
+    item = np.complex128 if transfer.size == 16 else unsigned(transfer.size * 8)
+    target = np.array(transfer.target).reshape(len(transfer.accesses), -1)
     active_lanes = code.active
 
     def step(f: Frame) -> None:
@@ -220,20 +227,22 @@ def _store(
         if not active.count:
             return
         _together(f, code, active)
-        words = np.stack([np.broadcast_to(read(f), f.shape) for read in reads], axis=2)
-        elements = np.ascontiguousarray(words).view(_RAW[bits])
-        for e in range(fragment.different):
-            values = select(np.ascontiguousarray(elements[..., e]), active, f.shape)
-            put(f, _places(f, fragment, order, base, stride, e), values, active)
+        words = np.stack([rows(f, read(f)) for read in reads], axis=2)
+        elements = np.ascontiguousarray(words).view(_RAW[bits]).reshape(words.shape[0], -1)
+        for access, held in zip(transfer.accesses, target, strict=True):
+            items = np.ascontiguousarray(elements[:, held]).view(item)
+            values = select(items.reshape(f.shape), active, f.shape)
+            put(f, lines.places(f, access, bits), values, active)
         _meet(f, active)
 
     return step
 
 
-def _rows_of(f: Frame, active: Active, count: int) -> Active:
-    """The lanes that give addresses: eight for each matrix."""
-    lane = np.arange(f.shape[1]) % WARP_LANES
-    mask = active.mask & (lane < 8 * count)
+def _first_lanes(f: Frame, active: Active, count: int) -> Active:
+    """Of each warp those that give addresses."""
+    if count == WARP_LANES:
+        return active
+    mask = active.mask & (np.arange(f.shape[1]) % WARP_LANES < count)
     return Active(mask, int(np.count_nonzero(mask)))
 
 
@@ -261,7 +270,7 @@ def load_matrix(code: Code) -> Step:
         if not active.count:
             return
         _together(f, code, active)
-        found = np.broadcast_to(fetch(f, address(f), _rows_of(f, active, count)), f.shape)
+        found = np.broadcast_to(fetch(f, address(f), _first_lanes(f, active, 8 * count)), f.shape)
         _meet(f, active)
         halves = np.ascontiguousarray(found).view(np.uint16).reshape(-1, 4, 8, 8)
         if transposed:
@@ -299,7 +308,7 @@ def store_matrix(code: Code) -> Step:
         if transposed:
             halves = halves.transpose(0, 1, 3, 2)
         lines = np.ascontiguousarray(halves).view(np.complex128).reshape(f.shape)
-        lanes = _rows_of(f, active, count)
+        lanes = _first_lanes(f, active, 8 * count)
         put(f, address(f), select(lines, lanes, f.shape), lanes)
         _meet(f, active)
 

@@ -40,6 +40,17 @@ def test_classes(text: str, expected: str) -> None:
     assert class_of(instruction) == expected
 
 
+WMMA = "wmma.load.a.sync.aligned.row.m16n16k16.{}.bf16 {{%r0, %r1, %r2, %r3}}, [{}], %r8;"
+
+
+def test_fragments_from_global_memory_are_several_loads() -> None:
+    """Four LDG, of which none waits for another."""
+    (mix,) = instruction_mixes([BasicBlock(instructions(WMMA.format("global", "%rd0")))])
+    assert (mix.loads, mix.rounds, mix.slots) == (4, 1, 50)
+    (mix,) = instruction_mixes([BasicBlock(instructions(WMMA.format("shared", "%r7")))])
+    assert (mix.loads, mix.rounds, mix.slots) == (0, 0, 20)
+
+
 @pytest.mark.parametrize(
     ("body", "rounds"),
     [
@@ -49,6 +60,8 @@ def test_classes(text: str, expected: str) -> None:
         ("ld.global.u32 %r0, [%rd0]; st.global.u32 [%rd2], %r0; ld.global.u32 %r1, [%rd1];", 2),
         ("ld.global.u32 %r0, [%rd0]; st.global.u32 [%rd2], %r0; ld.global.nc.u32 %r1, [%rd1];", 1),
         ("ld.shared.u32 %r0, [%r1]; ld.local.u32 %r2, [%rd0];", 0),
+        ("ld.global.u64 %rd1, [%rd0];" + WMMA.format("global", "%rd1"), 2),
+        (WMMA.format("shared", "%r8"), 0),
     ],
 )  # fmt: skip
 def test_rounds_of_dependent_loads(body: str, rounds: int) -> None:

@@ -8,8 +8,12 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.virtual_gpu import numpy_engine
+from astra_chat.tools.virtual_gpu.fragments import BITS, transfer
 from astra_chat.tools.virtual_gpu.ptx import parse
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
+from tests.tools.virtual_gpu.numpy_engine.conftest import Bench
+from tests.tools.virtual_gpu.test_fragments import FORMS
+from tests.tools.virtual_gpu.test_fragments import fragment as fragment_of
 
 RANDOM = np.random.default_rng(7)
 
@@ -138,3 +142,94 @@ def test_what_needs_a_gpu_says_so(instruction: str) -> None:
     )
     with pytest.raises(PtxUnsupported, match="needs a GPU"):
         numpy_engine.translate(parse(text), "kernel")
+
+
+def _register(form: str) -> str:
+    return {"f64": "f64", "f32": "f32"}.get(form, "b32")
+
+
+def _fragments_ptx(order: str, space: str) -> str:
+    """One warp loads each fragment from the matrix at ROOM bytes times its number, lines APART
+    elements apart, and leaves its registers; accumulators are stored again behind that."""
+    lines = []
+    for number, (part, shape, form) in enumerate(FORMS):
+        fragment = fragment_of(part, shape, form)
+        kind, size = _register(form), fragment.word_bits // 8
+        names = [f"%f{number}_{i}" for i in range(fragment.registers)]
+        lines += [f".reg .{kind} {name};" for name in names]
+        group = f"{{{', '.join(names)}}}" if len(names) > 1 or form != "f64" else f"{{{names[0]}}}"
+        name = "m{}n{}k{}".format(*shape)
+        at = f"[matrices + {number * ROOM}]" if space == "shared" else f"[%in + {number * ROOM}]"
+        lines.append(
+            f"wmma.load.{part}.sync.aligned.{order}.{name}.{space}.{form} {group}, {at}, {APART};"
+        )
+        lines += [
+            f"st.global.{kind} [%mine + {number * KEPT + i * size}], {name};"
+            for i, name in enumerate(names)
+        ]
+        if part == "c":
+            to = (
+                f"[matrices + {number * ROOM}]"
+                if space == "shared"
+                else f"[%back + {number * ROOM}]"
+            )
+            lines.append(
+                f"wmma.store.d.sync.aligned.{order}.{name}.{space}.{form} {to}, {group}, {APART};"
+            )
+    filling = (
+        f"""mov.u32 %i, %tid.x; $fill: mul.wide.u32 %w, %i, 16; add.u64 %w, %w, %in;
+        ld.global.v4.u32 {{%t, %u, %v, %x}}, [%w]; mul.lo.u32 %y, %i, 16; mov.u32 %z, matrices;
+        add.u32 %y, %y, %z; st.shared.v4.u32 [%y], {{%t, %u, %v, %x}}; add.u32 %i, %i, 32;
+        setp.lt.u32 %p, %i, {len(FORMS) * ROOM // 16}; @%p bra $fill; bar.sync 0;"""
+        if space == "shared"
+        else ""
+    )
+    return f""".version 8.0\n.target sm_90\n.address_size 64
+    .extern .shared .align 16 .b8 matrices[];
+    .visible .entry fragments(.param .u64 in, .param .u64 kept, .param .u64 back) {{
+    .reg .b64 %in, %mine, %back, %w; .reg .b32 %i, %t, %u, %v, %x, %y, %z; .reg .pred %p;
+    ld.param.u64 %in, [in]; ld.param.u64 %mine, [kept]; ld.param.u64 %back, [back];
+    mov.u32 %t, %tid.x; mul.wide.u32 %w, %t, {len(FORMS) * KEPT}; add.u64 %mine, %mine, %w;
+    {filling}
+    {" ".join(lines)}
+    ret; }}"""
+
+
+ROOM, KEPT, APART = 4096, 64, 32
+
+
+@pytest.mark.parametrize("order", ["row", "col"])
+@pytest.mark.parametrize("space", ["global", "shared"])
+def test_every_fragment_of_wmma(aligned: Any, order: str, space: str) -> None:
+    raw = aligned(RANDOM.integers(0, 256, (len(FORMS), ROOM)).astype(np.uint8))
+    kept = aligned(np.zeros((32, len(FORMS), KEPT), np.uint8))
+    back = aligned(np.zeros_like(raw))
+    bench = Bench(parse(_fragments_ptx(order, space)))
+    counters = bench.launch("fragments", 1, 32, raw, kept, back, shared=raw.nbytes).counters
+    loads = 0
+    for number, (part, shape, form) in enumerate(FORMS):
+        fragment = fragment_of(part, shape, form)
+        bits = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}[BITS[form]]
+        count, length = fragment.rows, fragment.columns
+        lines = np.lib.stride_tricks.as_strided(
+            raw[number].view(bits),
+            (count, length) if order == "row" else (length, count),
+            (APART * bits().itemsize, bits().itemsize),
+        )
+        matrix = lines if order == "row" else lines.T
+        held = kept[:, number, : fragment.elements * bits().itemsize].copy().view(bits)
+        assert np.array_equal(held, matrix.reshape(-1)[np.array(fragment.at)]), (part, shape, form)
+        loads += len(transfer(fragment, part, order, shared=space == "shared").accesses)
+        if part == "c" and space == "global":
+            again = np.lib.stride_tricks.as_strided(
+                back[number].view(bits), lines.shape, lines.strides
+            )
+            assert np.array_equal(again, lines)
+    stores = sum(
+        len(transfer(fragment_of(*x), "c", order, shared=space == "shared").accesses)
+        for x in FORMS if x[0] == "c"
+    )  # fmt: skip
+    if space == "global":
+        assert counters.global_load_requests == loads
+    else:
+        assert counters.shared_requests == loads + stores + len(FORMS) * ROOM // 512
