@@ -121,6 +121,8 @@ def profile_text(profile: Profile) -> RenderableType:
     """A profile alone: every metric with its words."""
     title = Text(f"{profile.basis} profile of {profile.case.label}")
     table = Table(title=title, title_justify="left", pad_edge=False, box=None)
+    if not profile.metrics:  # neither Nsight Compute nor the virtual GPU could count
+        return Group(title, profile_line(profile))
     table.add_column("metric", overflow="fold", min_width=max(len(m.name) for m in profile.metrics))
     table.add_column("value", justify="right")
     table.add_column("")

@@ -118,6 +118,8 @@ BOTTLENECKS = tuple(
     "dram l2 issue special_functions lsu shared tensor atomics latency launch".split()
 )
 
+NEEDED = (TIME, DRAM, L2, ISSUE)
+"""Without these a bottleneck would be a guess."""
 BUSY_PERCENT = 60.0
 """A unit above this share of its peak is what limits the kernel; below, latency does."""
 DRAM_SHARE = 0.75

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,9 +43,11 @@ def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedO
     if NOT_PERMITTED in seen.log + seen.output:
         raise EnvironmentLack(HOW_TO_PERMIT)
     metrics, kernels = parse_ncu(seen.log)
-    if not metrics:
-        said = (seen.log + seen.output)[-400:]
-        raise EnvironmentLack(f"Nsight Compute recorded no kernel: {said}")
+    if not kernels:
+        said = (seen.log + seen.output).strip()[-400:]
+        raise EnvironmentLack(f"Nsight Compute recorded no kernel: {said or 'it said nothing'}")
+    if missing := [name for name in m.NEEDED if name not in metrics]:
+        raise EnvironmentLack(f"Nsight Compute did not read {', '.join(missing)}")
     return _read_ncu(runner, truth, metrics, kernels)
 
 
@@ -62,19 +65,18 @@ def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
     """Metrics of ncu's raw CSV page by name, and the kernels' names in order.
 
     Counts add up over kernels; shares, rates and limits are means weighted by the kernels' times.
-    What ncu could not read is left out.
+    What ncu could not read is left out: "n/a", and "nan" where it divided by zero.
     """
-    rows = _rows(text)
-    if len(rows) < 2:
+    units, kernels = _page(text)
+    if not kernels:
         return {}, []
-    units, kernels = rows[0], rows[1:]
-    times = [_figure(row.get(m.TIME)) or 1.0 for row in kernels]
+    times = [figure(row.get(m.TIME)) or 1.0 for row in kernels]
     found = {}
     for name in m.ASKED:
         pairs = [
             (value, time)
             for row, time in zip(kernels, times, strict=True)
-            if (value := _figure(row.get(name))) is not None
+            if (value := figure(row.get(name))) is not None
         ]
         if pairs:
             whole = sum(value for value, _ in pairs)
@@ -88,20 +90,26 @@ def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
 
 def ncu_rows(text: str) -> list[dict[str, str]]:
     """ncu's raw CSV page: a row for each launch, in order, by the columns' names."""
-    return _rows(text)[1:]
+    return _page(text)[1]
 
 
-def _rows(text: str) -> list[dict[str, str]]:
-    """The first is the row of units."""
+def _page(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """The row of units, and those of the launches; what ncu says in between is passed over."""
     start = text.find('"ID"')
-    return list(csv.DictReader(io.StringIO(text[start:]))) if start >= 0 else []
-
-
-def _figure(cell: str | None) -> float | None:
     try:
-        return float((cell or "").replace(",", ""))
+        rows = list(csv.DictReader(io.StringIO(text[start:]))) if start >= 0 else []
+    except csv.Error:  # no page of ncu's
+        rows = []
+    return (rows or [{}])[0], [row for row in rows[1:] if (row["ID"] or "").isdecimal()]
+
+
+def figure(cell: object) -> float | None:
+    """A cell's number; None where it holds none, or the page is cut there."""
+    try:
+        value = float(str(cell or "").replace(",", ""))
     except ValueError:
         return None
+    return value if math.isfinite(value) else None
 
 
 def _read_ncu(
@@ -113,7 +121,7 @@ def _read_ncu(
     if len(kernels) > 1:
         names = ", ".join(kernel.split("(")[0] for kernel in kernels[:SHOWN_NAMES])
         why += f"; {len(kernels)} launches together: {names}"
-    microseconds = metrics[m.TIME].value / 1e3 if m.TIME in metrics else float("inf")
+    microseconds = metrics[m.TIME].value / 1e3
     shown = tuple(metrics[name] for name in m.WORDS if name in metrics)
     return Profile(
         basis="measured", case=truth.case, metrics=(*shown, *reading.derived),

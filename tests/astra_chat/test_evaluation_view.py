@@ -34,6 +34,11 @@ def test_names_of_metrics_stand_whole() -> None:
     assert "estimated profile of" in text and "bottleneck (estimated): latency" in text
 
 
+def test_a_profile_without_figures_is_words() -> None:
+    text = shown(profile_text(timed(1.9).profile.model_copy(update={"metrics": ()})))
+    assert "estimated profile of" in text and "bottleneck (estimated): latency" in text
+
+
 def test_an_estimate_says_so_in_every_part() -> None:
     found = evaluation(VECTOR, timed(1.9))
     text = shown(evaluation_text(found))

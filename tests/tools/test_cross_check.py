@@ -11,6 +11,7 @@ from astra_chat.tools import cross_check as module
 from astra_chat.tools.build import Build, build
 from astra_chat.tools.cross_check import Profiled, cross_check, durations, ends
 from astra_chat.tools.devices import pick_device
+from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.oracle import Oracle, Truth
 from astra_chat.tools.process import Stop
 from astra_chat.tools.profile import NOT_PERMITTED
@@ -47,6 +48,36 @@ def test_a_process_that_ended_early_shows() -> None:
     assert durations(page(mark, ("a", "1"), mark), "astra_77", [2]) is None
     assert durations(page(mark, ("a", "1")), "astra_77", [1]) is None, "the last mark is missing"
     assert durations("==ERROR== nothing", "astra_77", [1]) is None
+
+
+def test_a_duration_that_cannot_be_read_is_a_missing_one() -> None:
+    mark, other = ("astra_77", "900"), ("a", "5000")
+    assert durations(page(mark, ("a", "n/a"), mark), "astra_77", [1]) is None
+    assert durations(page(mark, ("a", "nan"), mark), "astra_77", [1]) is None
+    whole = page(mark, other, mark)
+    assert durations(whole.replace(',"5000"', ""), "astra_77", [1]) is None, "a cut row"
+    assert durations(whole.replace("sum", "max"), "astra_77", [1]) is None, "another metric"
+    noted = whole.replace('"1","a"', '==WARNING== a note\n"1","a"')
+    assert durations(noted, "astra_77", [1]) == [Profiled(5.0, 1)]
+
+
+def test_a_tool_that_fails_once_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def fails(times: int) -> list[Profiled] | None:
+        asked.clear()
+
+        def profiled(*_: object) -> list[Profiled]:
+            asked.append(1)
+            if len(asked) <= times:
+                raise EnvironmentLack("it did not record all calls")
+            return [Profiled(1.0, 1)]
+
+        monkeypatch.setattr(module, "_profiled", profiled)
+        return module._tried_twice(None, None, [])  # type: ignore[arg-type, return-value]
+
+    assert fails(1) == [Profiled(1.0, 1)] and len(asked) == 2
+    assert fails(2) is None, "it ends there every time: held against the kernel"
 
 
 def test_a_candidate_cannot_name_its_kernels_so() -> None:

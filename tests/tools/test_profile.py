@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
+
 import pytest
 
 from astra_chat.tools import metrics as m
 from astra_chat.tools import profile as module
 from astra_chat.tools.devices import pick_device
+from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.profile import HOW_TO_PERMIT, counted, parse_ncu, unprofiled
+from astra_chat.tools.profile import HOW_TO_PERMIT, counted, parse_ncu, profile_cuda, unprofiled
 from astra_chat.tools.tasks import find_task
 from astra_chat.tools.types import Case, MeasuredTime, Profile, TimedOut
 from astra_chat.tools.watched import Watched
@@ -52,6 +56,44 @@ def test_counts_add_up_and_shares_are_means_by_time() -> None:
 def test_a_page_without_kernels_is_empty() -> None:
     assert parse_ncu("==ERROR== No kernels were profiled\n") == ({}, [])
     assert parse_ncu("\n".join(PAGE.splitlines()[:4])) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "", '"ID"', '"ID","Kernel Name"\n', '"ID"\n"",\n"0"\n', '"ID","a"\n"","',
+        "\0\n\"ID\",\"\0\"\n\0\n\0", PAGE[: PAGE.index("1,000")],
+        PAGE.replace("3,072", "nan").replace("1,000", "inf"),
+    ],
+    ids=["nothing", "a word", "a head", "a column", "an open quote", "bytes", "cut", "no numbers"],
+)  # fmt: skip
+def test_a_broken_page_gives_nothing_and_no_nonsense(page: str) -> None:
+    metrics, _ = parse_ncu(page)
+    assert m.DRAM_READ not in metrics
+    assert all(math.isfinite(metric.value) for metric in metrics.values())
+
+
+def test_what_ncu_says_within_its_page_is_no_launch() -> None:
+    page = PAGE.replace('"1","second', '==WARNING== Found outstanding GPU clock reset\n"1","second')
+    assert parse_ncu(page) == parse_ncu(PAGE)
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("", "recorded no kernel: it said nothing"),
+        ("==ERROR== no kernel\n", "recorded no kernel: ==ERROR== no kernel"),
+        (PAGE, f"did not read {m.DRAM}, {m.L2}, {m.ISSUE}"),
+        (PAGE.replace("3,072", "n/a").replace("1024", ""), f"did not read {m.TIME}"),
+    ],
+)
+def test_too_little_is_said_and_no_bottleneck_guessed(
+    log: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "run_watched", lambda *_, **__: Watched(log, ""))
+    monkeypatch.setattr(module, "ncu_command", lambda _: [])
+    with pytest.raises(EnvironmentLack, match=re.escape(words)):
+        profile_cuda(None, None, None)  # type: ignore[arg-type]
 
 
 def test_without_ncu_the_time_over_the_limit_speaks() -> None:
