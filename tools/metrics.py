@@ -21,6 +21,8 @@ L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
 ISSUE = "smsp__issue_active.avg.pct_of_peak_sustained_active"
 SPECIAL = "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"
 LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+LOCAL_LOADS = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"
+LOCAL_STORES = "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
 LOAD_SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
 STORE_SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio"
 SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
@@ -62,8 +64,8 @@ WORDS: dict[str, str] = {
     SHARED_WAVEFRONTS: "passes through shared memory",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "bank conflicts of shared loads",
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "bank conflicts of shared stores",
-    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": "sectors of spilled registers, read",
-    "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": "sectors of spilled registers, written",
+    LOCAL_LOADS: "sectors of local memory (a thread's arrays, spilled registers), read",
+    LOCAL_STORES: "sectors of local memory (a thread's arrays, spilled registers), written",
     "launch__registers_per_thread": "registers per thread",
     "launch__shared_mem_per_block_static": "static shared memory of a block",
     "launch__shared_mem_per_block_dynamic": "dynamic shared memory of a block",

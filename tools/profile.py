@@ -217,5 +217,9 @@ def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
         ("shared_wavefronts_per_request", totals["shared_wavefronts"] / shared, "",
          "1 is free of bank conflicts"),
         ("barriers", totals["barriers"], "", "block barriers, counted once a warp"),
+        *((name, totals[counter], "sector", m.WORDS[name])
+          for name, counter in ((m.LOCAL_LOADS, "local_load_sectors"),
+                                (m.LOCAL_STORES, "local_store_sectors"))
+          if totals.get(counter)),
     ]  # fmt: skip
     return [Metric(name=n, value=float(v), unit=u, words=w) for n, v, u, w in rows]

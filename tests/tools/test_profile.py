@@ -31,7 +31,7 @@ REPORT = {
         "global_load_requests": 4, "global_store_requests": 2, "global_load_bytes": 2048,
         "global_load_sectors": 64, "global_store_sectors": 32, "shared_requests": 0,
         "shared_wavefronts": 0, "unique_load_sectors": 64, "unique_store_sectors": 32,
-        "barriers": 6,
+        "barriers": 6, "local_load_sectors": 0, "local_store_sectors": 0,
     }}],
     "estimate": {"us": 3.5, "occupancy": 0.5, "waves": 0.1, "limiter": "latency", "why": "idle"},
 }  # fmt: skip
@@ -117,6 +117,11 @@ def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
         "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
     }  # fmt: skip
     assert names <= m.KNOWN
+    launch = REPORT["launches"][0]
+    counters = launch["counters"] | {"local_load_sectors": 40}
+    metrics = module._counter_metrics({**REPORT, "launches": [{**launch, "counters": counters}]})
+    local = {metric.name: metric.value for metric in metrics if metric.name not in names}
+    assert local == {m.LOCAL_LOADS: 80.0}
 
 
 @pytest.mark.gpu

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,6 +159,11 @@ def _profile(run: ProgramRun) -> list[str]:
             f"  {sum(c['warp_instructions'].values())} warp instructions,"
             f" {c['global_load_sectors']} sectors loaded, {c['global_store_sectors']} stored,"
             f" {c['shared_wavefronts']} shared wavefronts, {c['divergent_branches']} divergent"
-            f" branches, {c['barriers']} barriers",
+            f" branches, {c['barriers']} barriers" + _local(c),
         ]
     return lines
+
+
+def _local(counters: Mapping[str, int]) -> str:
+    loads, stores = counters["local_load_sectors"], counters["local_store_sectors"]
+    return f", local memory: {loads} sectors loaded, {stores} stored" if loads or stores else ""

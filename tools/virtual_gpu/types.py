@@ -99,6 +99,15 @@ class Counters:
     """Of these, those on the busiest ATOMIC_REGION_BYTES of a buffer."""
     atomic_float_turns: int = 0
     """Those of floats on the busiest sector: each waits for the sum before."""
+    local_load_requests: int = 0
+    """Of local memory, as far as it is memory (local_memory.py). Words of a warp's lanes lie side
+    by side, so eight lanes share a sector."""
+    local_load_sectors: int = 0
+    """Over all requests."""
+    local_store_requests: int = 0
+    local_store_sectors: int = 0
+    local_unique_sectors: int = 0
+    """Different sectors that a block touched, summed over blocks."""
     shared_requests: int = 0
     shared_wavefronts: int = 0
     """One a request without bank conflicts; of atomics, one for each lane at the busiest bank."""

@@ -76,6 +76,7 @@ static void begin(struct worker *k, int64_t id) {
   const struct launch *launch = k->launch;
   memset(k->shared, 0xFF, launch->shared_limit);
   memset(k->local, 0xFF, k->local_stride * LANES * k->warp_count);
+  if (k->local_touched) memset(k->local_touched, 0, local_words(launch) * 4 * k->warp_count);
   if (k->filled) memset(k->filled, 0, launch->shared_limit);
   if (launch->reserved_at) {
     memset(k->shared + launch->reserved_at, 0, launch->shared_limit - launch->reserved_at);
@@ -208,7 +209,7 @@ static void tear_down(struct worker *k) {
   free(k->writer), free(k->reader), free(k->filled), free(k->unset);
   free(k->paused);
   for (uint64_t b = 0; b < k->launch->buffer_count; b++) free(k->touched[b]), free(k->atomics[b]);
-  free(k->touched), free(k->atomics);
+  free(k->touched), free(k->atomics), free(k->local_touched);
 }
 
 static void add_up(const struct launch *launch, struct worker *k) {

@@ -117,6 +117,8 @@ class Unit:
     param_bytes: int
     levels: Mapping[int, tuple[int, ...]]
     """Of global loads: mix.load_levels."""
+    in_registers: frozenset[int]
+    """Of local memory: local_memory.kept_in_registers."""
     variables: Variables = field(default_factory=Variables)
     numbers: dict[str, int] = field(default_factory=dict)
     """Of registers."""

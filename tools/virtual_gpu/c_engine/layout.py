@@ -69,6 +69,8 @@ _COUNTERS = (
     "lane_instructions load_requests load_sectors load_wavefronts load_bytes store_requests "
     "store_sectors store_bytes shared_requests shared_wavefronts barriers divergent_branches "
     "block_sectors late_sectors atomic_lanes load_lines store_lines atomic_turns "
+    "local_load_requests local_load_sectors local_store_requests local_store_sectors "
+    "local_unique_sectors "
     "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds "
     "hottest_turns float_turns"
 ).split()
@@ -94,6 +96,11 @@ class Counters(ctypes.Structure):
     atomic_lanes: int
     load_lines: int
     store_lines: int
+    local_load_requests: int
+    local_load_sectors: int
+    local_store_requests: int
+    local_store_sectors: int
+    local_unique_sectors: int
     longest_instructions: int
     longest_cycles: int
     longest_loads: int

@@ -43,6 +43,7 @@ struct worker {
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits;
   struct touch **touched; /* by buffer and sector */
+  uint8_t *local_touched; /* by warp, word of a lane and eight lanes; null until the first */
   uint64_t **atomics; /* by buffer and sector: turns, and turns of floats */
   uint32_t turn;      /* number of the thread block */
   struct pause *paused;
@@ -113,6 +114,8 @@ void check_filled(struct warp *w, const struct site *site, const uint64_t *addre
 void fill(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void hand_over_unset(const struct worker *k);
 void check_arrived(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
+static inline size_t local_words(const struct launch *launch) { return (launch->local_bytes + 3) / 4; }
+void count_local(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_shared(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_shared_atomics(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void count_touched(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t first, uint64_t last);

@@ -189,6 +189,7 @@ static void load_on_chip(struct warp *w, const struct site *site, enum space spa
     if (w->worker->writer && !site->ordered) race_read(w, site, address, m);
     if (w->worker->filled) check_filled(w, site, address, m);
   }
+  if (space == LOCAL && !site->in_registers) count_local(w, site, address, m);
   if (space == PARAM) { /* not aligned as the host wants it */
     LANES_OF(m, l) memcpy((uint8_t *)data + l * site->size, (const void *)place[l], site->size);
     return;
@@ -218,6 +219,7 @@ static void store_on_chip(struct warp *w, const struct site *site, enum space sp
       return;
     }
   }
+  if (space == LOCAL && !site->in_registers) count_local(w, site, address, m);
   give(site, place, m, data);
 }
 

@@ -90,13 +90,14 @@ def _form(code: Code, operand: Operand) -> _Form:
 
 def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = False) -> str:
     """blind: an atomic operation that does not look at what it replaces."""
+    kept = id(code.instruction) in code.unit.in_registers or code.instruction.family == "vprintf"
     number = len(code.unit.sites)
     releases = bool({"release", "acq_rel"}.intersection(code.instruction.modifiers))
     levels = code.unit.levels.get(id(code.instruction), ())
     rounds = "".join(f", {min(level, 64)}" for level in levels)
     code.unit.sites.append(
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}, "
-        f"{int(releases)}, {len(levels)}, {{0{rounds}}}}}"
+        f"{int(releases)}, {int(kept)}, {len(levels)}, {{0{rounds}}}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
 

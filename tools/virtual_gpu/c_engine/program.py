@@ -70,7 +70,7 @@ def _translate(module: Module, kernel: str, together: bool) -> Program:
     found = prepare(module, module.kernels[kernel], together=together)
     unit = Unit(
         kernel, local_registers(found.blocks), found.places, found.kernel.param_bytes,
-        load_levels(found.blocks),
+        load_levels(found.blocks), found.in_registers,
     )  # fmt: skip
     blocks = [_block(unit, block) for block in found.blocks]
     find_uniform(blocks, unit.variables)

@@ -43,7 +43,8 @@ struct fault {
 struct counters {
   uint64_t lane_instructions, load_requests, load_sectors, load_wavefronts, load_bytes, store_requests, store_sectors,
       store_bytes, shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, late_sectors,
-      atomic_lanes, load_lines, store_lines, atomic_turns,
+      atomic_lanes, load_lines, store_lines, atomic_turns, local_load_requests, local_load_sectors,
+      local_store_requests, local_store_sectors, local_unique_sectors,
       /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds,
       hottest_turns, float_turns;
 };
@@ -51,7 +52,7 @@ struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_lea
 enum { MOST_TURNS = 4 };
 struct site {
   uint32_t instruction, number;
-  uint8_t size, writes, ordered, blind, releases;
+  uint8_t size, writes, ordered, blind, releases, in_registers;
   uint8_t turns, rounds[1 + MOST_TURNS]; /* of a global load: the round of its region that waits for it, from 1, by turn */
 };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };

@@ -68,6 +68,36 @@ void count_global(struct warp *w, const struct site *site, const uint64_t *addre
   }
 }
 
+/* Words of the lanes of a warp lie side by side: eight lanes share a sector. */
+void count_local(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  struct worker *k = w->worker;
+  if (!w->launch->visits) return;
+  const size_t own = local_words(w->launch) * 4;
+  if (!k->local_touched && !(k->local_touched = calloc(k->warp_count, own))) abort();
+  uint8_t *const touched = k->local_touched + w->index * own;
+  const uint32_t words = site->size / 4 ? site->size / 4 : 1;
+  uint32_t sectors = 0;
+  for (uint32_t eight = 0; eight < 4; eight++) {
+    uint64_t known[8];
+    uint32_t count = 0;
+    LANES_OF(m >> 8 * eight & 0xFF, l) {
+      const uint64_t word = address[8 * eight + l] / 4;
+      uint32_t there = 0;
+      for (uint32_t i = 0; i < count; i++) there |= known[i] == word;
+      if (there) continue;
+      known[count++] = word;
+      for (uint32_t part = 0; part < words; part++) {
+        uint8_t *const mark = &touched[(word + part) * 4 + eight];
+        k->counters.local_unique_sectors += !*mark;
+        *mark = 1;
+      }
+    }
+    sectors += count * words;
+  }
+  if (site->writes) k->counters.local_store_requests++, k->counters.local_store_sectors += sectors;
+  else k->counters.local_load_requests++, k->counters.local_load_sectors += sectors;
+}
+
 static void *counts_of(void **table, uint64_t entries, size_t size) {
   if (!*table && !(*table = calloc(entries, size))) abort();
   return *table;

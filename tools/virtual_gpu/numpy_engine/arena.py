@@ -42,6 +42,8 @@ class Site:
     """An atomic addition of one."""
     levels: tuple[int, ...] = ()
     """Of a global load: the round of its region in which it is waited for, by turn."""
+    in_registers: bool = False
+    """Where it is of local memory, the machine makes none of it."""
 
     @property
     def releases(self) -> bool:

@@ -70,6 +70,8 @@ class Unit:
     places: Mapping[str, Place]
     levels: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Of global loads: mix.load_levels."""
+    in_registers: frozenset[int] = frozenset()
+    """Of local memory: local_memory.kept_in_registers."""
     numbers: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     """Bits of each register, by number."""

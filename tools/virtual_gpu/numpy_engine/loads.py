@@ -84,7 +84,8 @@ class _Form:
         if size > 16:
             raise code.refuse("an access of more than 16 bytes")
         levels = code.unit.levels.get(id(code.instruction), ())
-        self.site = Site(code.instruction, size, writes, ordered, levels=levels)
+        kept = id(code.instruction) in code.unit.in_registers
+        self.site = Site(code.instruction, size, writes, ordered, levels=levels, in_registers=kept)
 
     def parts(self, code: Code, operand: Operand) -> tuple[Operand, ...]:
         items = operand.items if isinstance(operand, Vector) else (operand,)
@@ -220,6 +221,8 @@ def fetch_arena(f: Frame, site: Site, space: str, address: Array, active: Active
         if f.races is not None:
             f.races.read(f, site, index, active)
         note_unset_shared(f, site, index, active)
+    elif space == "local" and f.tally is not None and not site.in_registers:
+        f.tally.local_access(site, address, active)
     return spread(arena.items(site.size).take(index), active, f.shape)
 
 
@@ -305,6 +308,8 @@ def put_arena(
             f.tally.shared_access(site, address, active)
         if f.bulk is not None:
             f.bulk.check_free(f, site, index, active)
+    elif f.tally is not None and not site.in_registers:
+        f.tally.local_access(site, address, active)
     if space == "shared" and f.races is not None:
         before = items[index]
         items[index] = values

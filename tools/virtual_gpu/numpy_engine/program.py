@@ -20,6 +20,7 @@ from astra_chat.tools.virtual_gpu.flow import (
     looks_for_news,
 )
 from astra_chat.tools.virtual_gpu.inline import FlatKernel, inline
+from astra_chat.tools.virtual_gpu.local_memory import kept_in_registers
 from astra_chat.tools.virtual_gpu.mbarriers import is_poll
 from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
@@ -133,6 +134,8 @@ class Prepared:
     shared_bytes: int
     local_bytes: int
     reserves: bool
+    in_registers: frozenset[int]
+    """id() of loads and stores of local memory that the machine does not make."""
 
 
 def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
@@ -151,12 +154,18 @@ def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
     local, local_bytes = _local_layout(flat)
     places = _places(module, kernel, offsets) | local
     translate_unreached(module, kernel.name, flat, places)
-    return Prepared(kernel, blocks, places, shared_bytes, local_bytes, reserves)
+    return Prepared(
+        kernel, blocks, places, shared_bytes, local_bytes, reserves,
+        kept_in_registers(blocks, flat.variables),
+    )  # fmt: skip
 
 
 def _translate(module: Module, kernel: Kernel, together: bool) -> Program:
     found = prepare(module, kernel, together=together)
-    unit = Unit(kernel.name, local_registers(found.blocks), found.places, load_levels(found.blocks))
+    unit = Unit(
+        kernel.name, local_registers(found.blocks), found.places, load_levels(found.blocks),
+        found.in_registers,
+    )  # fmt: skip
     mixes = instruction_mixes(found.blocks)
     pairs = zip(found.blocks, mixes, strict=True)
     translated = tuple(_block(unit, block, mix) for block, mix in pairs)

@@ -167,7 +167,7 @@ def _frame(
         local=local,
         params=_params(program, launch),
         races=races,
-        tally=Tally(tally, shape, program.mixes) if tally else None,
+        tally=Tally(tally, shape, program.mixes, program.local_bytes) if tally else None,
         live=exists,
     )
 

@@ -27,6 +27,8 @@ _SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
 _LINE_SHIFT = np.uint64((LINE_BYTES // SECTOR_BYTES).bit_length() - 1)
 """From sectors."""
 _BANKS = 32
+_LANES_OF_SECTOR = SECTOR_BYTES // 4
+"""Of local memory."""
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,12 @@ def _marked(bitmaps: dict[int, NDArray[np.bool_]]) -> int:
 class Tally:
     """Counts of one batch; `finish` adds them to the launch's."""
 
-    def __init__(self, launch: LaunchTally, shape: tuple[int, int], mixes: list[Mix]) -> None:
-        self._launch, self._shape = launch, shape
+    def __init__(
+        self, launch: LaunchTally, shape: tuple[int, int], mixes: list[Mix], local_bytes: int
+    ) -> None:
+        self._launch, self._shape, self._local_bytes = launch, shape, local_bytes
+        self._local: NDArray[np.bool_] | None = None
+        """Words that eight lanes have touched, [eights of lanes, words]; made by the first."""
         self._counters = launch.counters
         warps = shape[0] * shape[1] // WARP_LANES
         self._instructions = np.zeros(warps, np.int64)
@@ -132,6 +138,8 @@ class Tally:
         counters.dependent_load_rounds = max(
             counters.dependent_load_rounds, int(self._fresh.rounds.max())
         )
+        if self._local is not None:
+            counters.local_unique_sectors += int(np.count_nonzero(self._local))
         counters.block_load_sectors += self._fresh.sectors
         counters.late_load_sectors += self._fresh.late
         counters.fresh_load_rounds = max(counters.fresh_load_rounds, self._fresh.longest())
@@ -218,6 +226,27 @@ class Tally:
     def shared_access(self, site: Site, address: Array, active: Active) -> None:
         self._counters.shared_requests += int(np.count_nonzero(_warps(active)))
         self._counters.shared_wavefronts += self._wavefronts(site, address, active)
+
+    def local_access(self, site: Site, address: Array, active: Active) -> None:
+        """Words of the lanes of a warp lie side by side: eight lanes share a sector."""
+        words = max(site.size // 4, 1)
+        octets = active.mask.reshape(-1, _LANES_OF_SECTOR)
+        first = np.broadcast_to(address, self._shape).reshape(octets.shape).view(np.int64) // 4
+        if self._local is None:
+            rows = octets.shape[0]
+            self._local = np.zeros((rows, -(-self._local_bytes // 4)), np.bool_)
+        row = np.arange(octets.shape[0])[:, None]
+        keys = np.unique((row * self._local.shape[1] + first)[octets])
+        for word in range(words):
+            self._local.reshape(-1)[keys + word] = True
+        requests = int(np.count_nonzero(_warps(active)))
+        counters = self._counters
+        if site.writes:
+            counters.local_store_requests += requests
+            counters.local_store_sectors += keys.size * words
+        else:
+            counters.local_load_requests += requests
+            counters.local_load_sectors += keys.size * words
 
     def _wavefronts(self, site: Site, address: Array, active: Active) -> int:
         """A warp's access is cut into parts of 128 bytes; lanes that want different words of one

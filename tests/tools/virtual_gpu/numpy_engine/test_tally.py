@@ -175,3 +175,29 @@ def test_what_was_stored_is_in_l1() -> None:
     counters = rounds("st.global.f32 [%rd2], %f0; " + LOAD.format(""))
     assert (counters.dependent_load_rounds, counters.fresh_load_rounds) == (1, 0)
     assert counters.block_load_sectors == 0
+
+
+def test_local_memory_is_traffic(compiled: Any, aligned: Any) -> None:
+    """Words of a warp's lanes lie side by side: a word of all lanes is one line, four sectors."""
+    given = aligned(np.random.default_rng(3).integers(0, 1 << 20, 200 * 32).astype(np.int32))
+    out = aligned(np.zeros(8 * 64, np.int32))
+
+    def counted(kernel: str, threads: int, times: int) -> Any:
+        return compiled("local.cu").launch(kernel, 2, threads, given, out, np.int32(times)).counters
+
+    c = counted("indexed_32", 64, 10)  # filled by 8 stores of 16 bytes
+    assert (c.local_store_requests, c.local_store_sectors) == (4 * 8, 4 * 32 * 4)
+    assert (c.local_load_requests, c.local_load_sectors) == (4 * 10, 4 * 10 * 4)
+    assert c.local_unique_sectors == 4 * 32 * 4
+    rows = given.reshape(-1, 32)[:32]
+    assert np.array_equal(out[:32], sum(rows[given[i] & 31] for i in range(10)))
+    c = counted("by_lane_32", 32, 3)  # a[0], a[t], a[2 * t & 31]
+    assert (c.local_load_requests, c.local_load_sectors) == (2 * 3, 2 * (4 + 32 + 32))
+    c = counted("bytes_64", 20, 5)  # 20 lanes: three sectors of a word of each
+    assert (c.local_store_requests, c.local_store_sectors) == (2 * 4, 2 * 16 * 3)
+    assert (c.local_load_requests, c.local_load_sectors) == (2 * 5, 2 * 5 * 3)
+    assert c.local_unique_sectors == 2 * 16 * 3
+    c = counted("doubles_16", 32, 1)
+    assert c.local_load_sectors == 2 * 8 and c.local_store_sectors == 2 * 32 * 4
+    c = counted("once_4", 32, 2)
+    assert c.local_load_requests == c.local_store_requests == c.local_unique_sectors == 0
