@@ -3,7 +3,7 @@
 What travels through a call's slots is in registers, and so is an array whose every address is known
 beforehand, unless a pointer to it is passed on. Small arrays of 32-bit words that are indexed at
 run time become chains of selections, where something is stored outside loops or at a known place,
-or nothing is loaded by index. How small was found by asking ptxas 13.0 for the stack frames of 95
+or nothing is loaded by index. How small was found by asking ptxas 13.0 for the stack frames of 89
 kernels for sm_90 (the constants); nothing here asks it again. What is spilled for want of registers
 shows in no PTX.
 """
