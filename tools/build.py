@@ -30,6 +30,9 @@ from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha
 BUILD_TIMEOUT_S = 180.0
 BUILD_MEMORY_BYTES = 12 * 2**30
 BUILD_FILE_BYTES = 2**30
+COMPILER_THREADS, SPLITTING_NVCC = 8, (12, 4)
+"""Of one nvcc, from that version on: the same on every machine, as is then what it makes. The
+machine code of the shipped kernels is the same without it."""
 LEAST_FREE_BYTES = 2**20
 """With less, a build that failed says nothing about the kernel."""
 LOG_BYTES = 2**22
@@ -139,7 +142,12 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
 
         fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
         return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]
-    return [*command, "-cudart=static", f"-L{toolkit.lib_dir}"]
+    return [
+        *command,
+        f"-split-compile={COMPILER_THREADS}",
+        "-cudart=static",
+        f"-L{toolkit.lib_dir}",
+    ]
 
 
 def _build_missing(

@@ -248,8 +248,8 @@ class Judge:
         if timed and self.device.kind == "cuda":
             small_first = sorted(timed, key=self.task.least_bytes)
             self._oracle.ahead([*self._checker.own, *small_first])
-            if self._baseline is not None and not self._ready.running:
-                self._runner.prepare(self._baseline, "check", self._oracle.inputs)
+        if timed is not None:
+            self._prepare(to_time=bool(timed))
         self._tell("build", 0, 1, "nvcc")
         with steps.step("build"):
             ahead = [one for one in also if not guard(one, self.task.entry, self.task.headers)]
@@ -267,7 +267,7 @@ class Judge:
         if isinstance(built, Build):
             steps.note("from the cache" if built.cached else "")
             if timed is not None:
-                self._prepare(built, to_time=bool(timed))
+                self._prepare(to_time=bool(timed))  # the baseline's own check may have taken one
             return self._audited(built, source, steps)
         return built
 
@@ -286,14 +286,12 @@ class Judge:
             )
         return outcome
 
-    def _prepare(self, built: Build, *, to_time: bool) -> None:
-        """Processes that check and time, while others work; they run nothing before they are asked,
-        which is after the audit."""
-        baseline, inputs = self._baseline_build(), self._oracle.inputs
-        self._runner.prepare(baseline, "check", inputs)
-        self._runner.prepare(built, "check", inputs)
+    def _prepare(self, *, to_time: bool) -> None:
+        """Processes that check baseline and candidate and time both, while nvcc works; they run
+        nothing before they are asked, which is after the audit."""
+        self._runner.prepare("check", self._oracle.inputs, 2)
         if to_time:
-            self._runner.prepare(built, "time", inputs, baseline)
+            self._runner.prepare("time", self._oracle.inputs)
 
     def _baseline_build(self) -> Build:
         baseline = build_all(self.task, [self.baseline], self.device, self._stop)[0]

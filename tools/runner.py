@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -89,10 +90,19 @@ class _Process:
 
     worker: Worker
     scratch: Path
+    builds: Path | None = None
+    """Where it finds what it is to load, if it started before that was built."""
+
+    def put(self, library: str) -> str:
+        """Where it finds this library."""
+        if self.builds is None:
+            return library
+        return shutil.copy(library, tempfile.mkdtemp(dir=self.builds))
 
     def close(self) -> None:
         self.worker.__exit__()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        for folder in filter(None, (self.scratch, self.builds)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass
@@ -110,27 +120,26 @@ class Runner:
     """Called with a step and who holds the GPU, while that step waits for it."""
     estimates_us: dict[tuple[Path, str], float] = field(default_factory=dict)
     """Of the baseline's calls on the virtual GPU, by build and case: the same is the same again."""
-    _early: dict[tuple[Path, Mode], _Process] = field(default_factory=dict)
+    _early: dict[Mode, list[_Process]] = field(default_factory=lambda: defaultdict(list))
     _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
     """Of the C engine, by PTX file."""
 
-    def prepare(
-        self, build: Build, mode: Mode, inputs: Path, baseline: Build | None = None
-    ) -> None:
-        """Start the process of a run that is to come, so that it loads its libraries meanwhile.
+    def prepare(self, mode: Mode, inputs: Path, count: int = 1) -> None:
+        """Start processes of runs to come, until `count` wait: they load their libraries meanwhile.
 
-        It touches no GPU and no candidate before it is asked. `inputs` is the folder in which the
-        run's inputs will lie, and no expected outputs.
+        They touch no GPU and no candidate before they are asked. `inputs` is the folder in which
+        the runs' inputs will lie, and no expected outputs.
         """
-        if self.device.kind == "cuda" and (build.library, mode) not in self._early:
-            scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
-            walls = self._walls(build, baseline, (inputs,), scratch)
-            self._early[build.library, mode] = _Process(self._worker(walls), scratch)
+        while self.device.kind == "cuda" and len(self._early[mode]) < count:
+            scratch, builds = (Path(tempfile.mkdtemp(prefix="astra-run-")) for _ in range(2))
+            walls = self._walls((builds, inputs), scratch)
+            self._early[mode].append(_Process(self._worker(walls), scratch, builds))
 
     def dismiss(self) -> None:
         """End the processes that were prepared and not used."""
-        while self._early:
-            self._early.popitem()[1].close()
+        for waiting in self._early.values():
+            while waiting:
+                waiting.pop().close()
 
     @contextmanager
     def leased(self, step: StepName, *, alone: bool) -> Iterator[None]:
@@ -166,6 +175,8 @@ class Runner:
         ):
             worker = process.worker
             request, folders = self._asked(build, truths, mode, baseline, hows, process.scratch)
+            for name in {"library", "baseline"} & request.keys():
+                request[name] = process.put(request[name])
             limit_s = CALL_TIMEOUT_S if entries else RUN_TIMEOUT_S[mode]
             for call, entry in zip(request["calls"], entries or (), strict=False):
                 call["entry"] = entry
@@ -202,9 +213,10 @@ class Runner:
     def _process(
         self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None
     ) -> Iterator[_Process]:
-        """The runner process of a run: the one that was prepared, or a new one."""
-        process = self._early.pop((build.library, mode), None)
-        if process is None:
+        """The runner process of a run: one that was prepared, or a new one."""
+        if self._early[mode]:
+            process = self._early[mode].pop()
+        else:
             scratch = tempfile.mkdtemp(prefix="astra-run-")
             walls = self.walls(build, truths, [Path(scratch) / "0"], baseline)
             process = _Process(self._worker(walls), Path(scratch))
@@ -292,15 +304,13 @@ class Runner:
     ) -> Walls:
         """What a runner may reach: inputs but no expected outputs, builds, a scratch folder."""
         inputs = tuple(t.input_path(arg) for t in truths for arg in self.task.args if arg.read)
-        return self._walls(build, baseline, inputs, folders[0].parent)
-
-    def _walls(
-        self, build: Build, baseline: Build | None, inputs: Sequence[Path], scratch: Path
-    ) -> Walls:
         builds = (build.folder, *((baseline.folder,) if baseline else ()))
+        return self._walls((*builds, *inputs), folders[0].parent)
+
+    def _walls(self, read: Sequence[Path], scratch: Path) -> Walls:
         libraries = (cache_folder("virtual-gpu"),) if self.device.kind == "virtual" else ()
         return Walls(
-            read=(self.task.folder.resolve(), *builds, *libraries, *inputs),
+            read=(self.task.folder.resolve(), *libraries, *read),
             write=(scratch,),
             gpu=self.device.kind == "cuda",
             memory_bytes=VIRTUAL_MEMORY_BYTES if self.device.kind == "virtual" else None,

@@ -52,9 +52,12 @@ def time_cases(
         if not isinstance(found, list):
             return found
         baselines = found
-    timed = []
+    timed: dict[int, TimedCase] = {}
     doubts = _Doubts(runner.task, yardstick, learn)
-    for index, run in enumerate(runner.run(candidate, truths, "time", baseline)):
+    order = _largest_first(runner, truths)
+    ordered = [truths[index] for index in order]
+    for turn, run in enumerate(runner.run(candidate, ordered, "time", baseline)):
+        index = order[turn]
         if not isinstance(run, CaseRun):
             return run
         if wrong := _wrong(runner.task, run, doubts):
@@ -66,9 +69,17 @@ def time_cases(
             time = measured_time(runner, run, weight)
         if isinstance(time, Implausible):
             return time
-        timed.append(TimedCase(time, run.report))
-        on_case(index + 1)
-    return doubts.borne_out() or timed
+        timed[index] = TimedCase(time, run.report)
+        on_case(len(timed))
+    return doubts.borne_out() or [timed[index] for index in range(len(truths))]
+
+
+def _largest_first(runner: Runner, truths: Sequence[Truth]) -> list[int]:
+    """On a GPU what a case wrote is compared while the next is timed: the largest takes longest."""
+    order = list(range(len(truths)))
+    if runner.device.kind == "cuda":
+        order.sort(key=lambda index: -runner.task.least_bytes(truths[index].case))
+    return order
 
 
 def _baseline_us(runner: Runner, baseline: Build, truths: Sequence[Truth]) -> list[float] | Failure:

@@ -51,6 +51,7 @@ def test_the_baseline_against_itself_is_a_tie(judge: Judge, device: Device) -> N
     assert outcome.verdict == "tie" and outcome.ratio == pytest.approx(1.0, abs=0.05)
     assert outcome.basis == ("measured" if device.kind == "cuda" else "estimated")
     assert outcome.profile.basis == outcome.basis and len(outcome.profile.metrics) >= 5
+    assert [timed.case for timed in outcome.cases] == [case for case, _ in judge.weighted]
     assert all(0 < case.percent_of_limit < 130 for case in outcome.cases)
     assert [s.name for s in evaluation.steps] == [
         "guard", "build", "audit", "check", "time", "profile",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -102,10 +103,14 @@ def test_a_launch_that_a_gpu_refuses(judge: Judge, scalar: str) -> None:
     assert isinstance(outcome, Crashed) and "invalid" in outcome.message
 
 
-def test_a_launch_whose_error_is_hidden_leaves_poison(judge: Judge, scalar: str) -> None:
+def test_a_launch_whose_error_is_hidden(judge: Judge, scalar: str) -> None:
+    """It leaves poison; the virtual GPU says why."""
     hidden = replaced(scalar, "<<<blocks, 256, 0,", "<<<blocks, 2048, 0,")
     outcome = judge(replaced(hidden, "return cudaGetLastError();", "return cudaSuccess;"))
-    assert isinstance(outcome, Wrong) and outcome.reason == "unwritten"
+    if isinstance(outcome, Unsafe):
+        assert "error 9 (invalid configuration argument)" in outcome.what
+    else:
+        assert isinstance(outcome, Wrong) and outcome.reason == "unwritten"
 
 
 def test_a_host_crash(judge: Judge, scalar: str) -> None:
@@ -166,3 +171,21 @@ def test_outputs_hold_now_a_nan_and_now_an_ordinary_number() -> None:
 
 def is_nan(pattern: int) -> bool:
     return bool(pattern & 0x7F80 == 0x7F80)
+
+
+def test_processes_wait_for_what_is_not_built_yet(tmp_path: Path) -> None:
+    """Which touches no GPU, so it can be seen without one. Dismissed, they leave nothing behind."""
+    runner = Runner(
+        TASK, Device(kind="cuda", index=0, name="NVIDIA H200", arch="sm_90", spec="h200")
+    )
+    runner.prepare("check", tmp_path, 2)
+    runner.prepare("check", tmp_path, 1)
+    first, second = runner._early["check"]
+    library = tmp_path / "kernel.so"
+    library.write_bytes(b"built later")
+    place = Path(first.put(str(library)))
+    assert place.read_bytes() == b"built later" and place.is_relative_to(first.builds or "")
+    assert first.builds != second.builds
+    runner.dismiss()
+    assert not any(f.exists() for one in (first, second) for f in (one.scratch, one.builds) if f)
+    assert not runner._early["check"]
