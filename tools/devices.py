@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from typing import Any
+
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.types import Device
 from astra_chat.tools.virtual_gpu.specs import spec, spec_for_device_name
@@ -37,8 +41,10 @@ def cuda_device(index: int) -> Device:
     """A real GPU as NVML describes it. Raises EnvironmentLack."""
     found = _gpus()
     if index >= len(found):
+        named = os.environ.get("CUDA_VISIBLE_DEVICES")
+        left = "" if named is None else f" with CUDA_VISIBLE_DEVICES={named!r}"
         raise EnvironmentLack(
-            f"no CUDA device {index}: the driver shows {len(found)} GPU(s); "
+            f"no CUDA device {index}: the driver shows {len(found)} GPU(s){left}; "
             "use --device virtual, or see astra-chat doctor"
         )
     name, arch = found[index]
@@ -56,26 +62,50 @@ def gpu_uuid(index: int) -> str:
     import pynvml
 
     try:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        return str(pynvml.nvmlDeviceGetUUID(handle))
-    except pynvml.NVMLError as error:
+        return str(pynvml.nvmlDeviceGetUUID(gpu_handles()[index]))
+    except (pynvml.NVMLError, IndexError) as error:
         raise EnvironmentLack(f"the driver does not name CUDA device {index}: {error}") from None
 
 
+def gpu_handles() -> list[Any]:
+    """NVML's handles of the GPUs that CUDA shows, as CUDA counts them: NVML itself knows nothing of
+    CUDA_VISIBLE_DEVICES. Raises pynvml.NVMLError."""
+    import pynvml
+
+    pynvml.nvmlInit()
+    handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return handles
+    return [handles[i] for i in visible(named, [str(pynvml.nvmlDeviceGetUUID(h)) for h in handles])]
+
+
+def visible(named: str, uuids: Sequence[str]) -> list[int]:
+    """Places in `uuids`, which are in the order of the bus, that CUDA_VISIBLE_DEVICES names: by
+    number or by how a UUID begins; what names none ends the list.
+
+    Source: "CUDA Environment Variables" in the CUDA C++ Programming Guide.
+    """
+    found: list[int] = []
+    for word in map(str.strip, named.split(",")):
+        if word.isdecimal():
+            fitting = [int(word)] if int(word) < len(uuids) else []
+        else:
+            fitting = [i for i, uuid in enumerate(uuids) if word and uuid.startswith(word)]
+        if len(fitting) != 1:
+            break
+        found += fitting
+    return found
+
+
 def _gpus() -> list[tuple[str, str]]:
-    """(name, real architecture) of every GPU that the driver shows; empty without a driver."""
+    """(name, real architecture) of every GPU that CUDA shows; empty without a driver."""
     import pynvml
 
     try:
-        pynvml.nvmlInit()
+        return [(str(pynvml.nvmlDeviceGetName(h)), _arch(h)) for h in gpu_handles()]
     except pynvml.NVMLError:
         return []
-    try:
-        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-        return [(str(pynvml.nvmlDeviceGetName(h)), _arch(h)) for h in handles]
-    finally:
-        pynvml.nvmlShutdown()
 
 
 def _arch(handle: object) -> str:

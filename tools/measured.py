@@ -18,9 +18,12 @@ from astra_chat.tools.virtual_gpu.specs import spec
 BOOTSTRAPS = 2000
 SLOW_CLOCK = 0.97
 """A block whose SM clock fell below this share of the median is left out."""
+LEAST_STEADY = 5
 HOST_SHARE = 0.5
 """Events that claim less than this share of what the host's clock saw are not believed; what the
 host adds to every replay (record, launch, wait) is allowed for."""
+SAID = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "throttle_reasons")
+"""What the GPU said of itself at each block, kept with the time: NVML's words and bits."""
 SPACED_NOTE = "timed with another kernel between launches, whose time is taken off"
 
 
@@ -33,6 +36,7 @@ def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime |
     if why := _implausible(candidate_us, floor, report):
         return Implausible(case=run.truth.case, median_us=candidate_us, why=why)
     low, middle, high = interval(log_ratios(blocks))
+    first = report["blocks"][0]
     noise = abs(median(math.log(b["baseline_us"] / b["control_us"]) for b in blocks))
     return MeasuredTime(
         case=run.truth.case,
@@ -54,25 +58,34 @@ def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime |
         warm_us=median(b["candidate_us"] for b in report["warm"]),
         noise=noise,
         blocks=len(blocks),
+        gpu={name: tuple(int(b[name]) for b in report["blocks"]) for name in SAID if name in first},
     )
 
 
 def steady(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Blocks that ran unthrottled at the usual clock; all of them where that leaves none."""
+    """Blocks that ran unthrottled at the usual clock; all of them where that leaves too few for an
+    interval."""
     usual = median(b["sm_clock_mhz"] for b in blocks)
     kept = [b for b in blocks if not b["throttled"] and b["sm_clock_mhz"] >= SLOW_CLOCK * usual]
-    return kept or list(blocks)
+    return kept if len(kept) >= min(LEAST_STEADY, len(blocks)) else list(blocks)
 
 
 def _clock_note(report: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> str:
     """What the GPU said of itself, where that is not as it should be."""
-    blocks = report["blocks"]
-    if all(block["throttled"] for block in blocks):
-        hot = f"{max(b['temperature_c'] for b in blocks)} C, {max(b['power_w'] for b in blocks)} W"
-        return f"the GPU throttled itself all the time ({hot})"
-    if 4 * (left_out := len(blocks) - len(kept)) > len(blocks):
-        return f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock"
-    return ""
+    blocks, told = report["blocks"], []
+    if others := report.get("other_processes"):
+        told.append(f"{others} other process(es) had work on the GPU")
+    if slow := [block for block in kept if block["throttled"]]:
+        hot = f"{max(b['temperature_c'] for b in slow)} C, {max(b['power_w'] for b in slow)} W"
+        share = (
+            "all the time"
+            if len(slow) == len(blocks)
+            else f"in {len(slow)} of {len(blocks)} blocks"
+        )
+        told.append(f"the GPU throttled itself {share} ({hot}), and nothing could be left out")
+    elif 4 * (left_out := len(blocks) - len(kept)) > len(blocks):
+        told.append(f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock")
+    return "; ".join(told)
 
 
 def interval(logs: Sequence[float]) -> tuple[float, float, float]:

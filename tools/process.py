@@ -24,6 +24,8 @@ PASSED_ON = (
     "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "PYTHONPATH", "ASTRA_CACHE", "XDG_CACHE_HOME", "HOME",
 )  # fmt: skip
 """Nothing else of our environment reaches a build or a runner: no API key above all."""
+CUDA_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+"""CUDA counts GPUs as NVML does: by itself it takes the fastest first."""
 TAIL_BYTES = 32_768
 POLL_S = 0.02
 REPORT_BYTES = 16 * 2**20
@@ -66,7 +68,8 @@ class Finished:
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    return {k: os.environ[k] for k in PASSED_ON if k in os.environ} | dict(extra or {})
+    passed_on = {k: os.environ[k] for k in PASSED_ON if k in os.environ}
+    return passed_on | CUDA_ORDER | dict(extra or {})
 
 
 def run_limited(

@@ -47,22 +47,23 @@ class Case(Value):
     """Extent of every dim of the task, in the order of its contract."""
     dtype: DTypeName
     values: ValueFamily = "normal"
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     pad: int = Field(default=0, ge=0)
     """Elements between the rows of every strided argument."""
     pads: dict[str, int] = Field(default_factory=dict)
     """The same for single arguments, by name, in the place of `pad`."""
     offset: int = Field(default=0, ge=0, le=63)
     """Every argument starts so many times its least alignment past a multiple of 256 bytes."""
+    scalars: dict[str, float] = Field(default_factory=dict)
+    """By name; those that are not here have the contract's usual value."""
 
     @property
     def label(self) -> str:
-        extents = "x".join(str(extent) for extent in self.dims.values())
-        family = "" if self.values == "normal" else f" {self.values}"
-        apart = f" pad {self.pad}" if self.pad else ""
-        apart += "".join(f" {name}+{pad}" for name, pad in self.pads.items())
-        moved = f" offset {self.offset}" if self.offset else ""
-        return f"{extents} {self.dtype}{family}{apart}{moved}"
+        words = ["x".join(str(extent) for extent in self.dims.values()), self.dtype]
+        words += [self.values] * (self.values != "normal") + [f"pad {self.pad}"] * bool(self.pad)
+        words += (f"{name}+{pad}" for name, pad in self.pads.items())
+        words += [f"offset {self.offset}"] * bool(self.offset)
+        return " ".join([*words, *(f"{name}={value:g}" for name, value in self.scalars.items())])
 
 
 class Device(Value):
@@ -71,7 +72,7 @@ class Device(Value):
     kind: DeviceKind
     index: int = 0
     name: str
-    """ "NVIDIA H200" as the driver names it, or "virtual GPU"."""
+    """As the driver names it, "NVIDIA H200", or "virtual GPU"."""
     arch: str
     """Real architecture of the built code: "sm_90"."""
     spec: str
@@ -157,6 +158,9 @@ class MeasuredTime(CaseTime):
     """What the baseline seemed to gain over itself here (A/A); no interval is narrower."""
     blocks: int = 0
     """ABBA blocks behind the ratio."""
+    gpu: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """What NVML said at each block, those left out as well: clocks, temperature, power, reasons to
+    throttle as bits."""
     profiled_us: float | None = None
     baseline_profiled_us: float | None = None
     launches: int = 0
@@ -293,18 +297,10 @@ class Timed(Value):
 
 
 Outcome = Annotated[
-    Refused
-    | BuildFailed
-    | Unsupported
-    | Wrong
-    | Unsafe
-    | Crashed
-    | TimedOut
-    | Implausible
-    | Correct
-    | Timed,
+    Refused | BuildFailed | Unsupported | Wrong | Unsafe | Crashed | TimedOut | Implausible
+    | Correct | Timed,
     Field(discriminator="kind"),
-]
+]  # fmt: skip
 
 
 class Step(Value):
@@ -350,9 +346,8 @@ class CheckRecord(Value):
     left_out: tuple[str, ...] = ()
     """Drawn cases that the baseline itself fails, and how: not held against a candidate."""
     calls: int
-    """Of the launcher, repeats included."""
     how: dict[How, int]
-    """Calls by how they were made."""
+    """Calls of the launcher by how they were made, repeats included."""
     elements: int
     """Compared with the oracle, one by one."""
     guard_bytes: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.devices import cuda_device, pick_device
+from astra_chat.tools.devices import cuda_device, gpu_uuid, pick_device, visible
 from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.process import child_environment
 
 
 def test_virtual_estimates_for_a_named_gpu() -> None:
@@ -28,6 +29,36 @@ def test_an_unknown_gpu_is_refused_with_the_known_ones() -> None:
 def test_a_gpu_that_is_not_there() -> None:
     with pytest.raises(EnvironmentLack, match="--device virtual"):
         cuda_device(99)
+
+
+UUIDS = ("GPU-aa11", "GPU-aa22", "GPU-bb33")
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("0,1,2", [0, 1, 2]), ("2, 0", [2, 0]), ("GPU-bb", [2]), ("GPU-bb33,0", [2, 0]),
+        ("GPU-aa", []), ("", []), ("1,-1,2", [1]), ("1,7,2", [1]), ("MIG-aa11", []),
+    ],
+)  # fmt: skip
+def test_gpus_are_counted_as_cuda_counts_them(named: str, found: list[int]) -> None:
+    """Else clocks, name and lease would be those of another GPU than the one that works."""
+    assert visible(named, UUIDS) == found
+
+
+def test_children_count_as_nvml_does() -> None:
+    assert child_environment()["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+
+
+@pytest.mark.gpu
+def test_a_gpu_that_is_hidden_from_cuda_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    uuid = gpu_uuid(0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", uuid[:12])
+    assert gpu_uuid(0) == uuid and pick_device("auto").kind == "cuda"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert pick_device("auto").kind == "virtual"
+    with pytest.raises(EnvironmentLack, match=r"shows 0 GPU.* with CUDA_VISIBLE_DEVICES=''"):
+        cuda_device(0)
 
 
 @pytest.mark.gpu

@@ -65,7 +65,33 @@ def test_a_gpu_that_throttles_all_the_time_is_told_of() -> None:
     hot = [block(2.0, throttled=True, temperature_c=80 + i, power_w=700) for i in range(5)]
     time = judged(hot)
     assert isinstance(time, MeasuredTime) and time.blocks == 5
-    assert time.note == "the GPU throttled itself all the time (84 C, 700 W)"
+    told = "the GPU throttled itself all the time (84 C, 700 W), and nothing could be left out"
+    assert time.note == told
+
+
+def test_an_interval_never_rests_on_a_block_or_two() -> None:
+    """One steady block of ten would have an interval without width."""
+    hot = [block(2.0 + i / 10, throttled=True, temperature_c=80, power_w=700) for i in range(9)]
+    time = judged([block(1.0), *hot])
+    assert isinstance(time, MeasuredTime) and time.blocks == 10
+    assert time.ratio_high / time.ratio_low > 1.1
+    assert time.note.startswith("the GPU throttled itself in 9 of 10 blocks (80 C, 700 W)")
+
+
+def test_what_the_gpu_said_at_each_block_is_kept() -> None:
+    said = {"memory_clock_mhz": 3201, "temperature_c": 41, "power_w": 310, "throttle_reasons": 0}
+    slow = {**said, "throttle_reasons": 4, "throttled": True}
+    time = judged([*[block(2.0, **said)] * 9, block(9.0, **slow)])
+    assert isinstance(time, MeasuredTime) and time.blocks == 9
+    assert time.gpu["throttle_reasons"] == (0,) * 9 + (4,), "that of a block left out, too"
+    assert time.gpu["memory_clock_mhz"] == (3201,) * 10
+    assert time.gpu.keys() == {"sm_clock_mhz", *said}
+
+
+def test_others_on_the_gpu_are_told_of() -> None:
+    time = judged([block(2.0)] * 10, other_processes=2)
+    assert isinstance(time, MeasuredTime)
+    assert time.note == "2 other process(es) had work on the GPU"
 
 
 def test_below_the_physical_limit_is_not_believed() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pynvml
 
+from astra_chat.tools.devices import gpu_handles
+
 THROTTLING = (
     pynvml.nvmlClocksThrottleReasonHwSlowdown
     | pynvml.nvmlClocksThrottleReasonSwThermalSlowdown
@@ -15,17 +17,29 @@ class Clock:
     """Reads NVML; a block that ran throttled is left out by the judge."""
 
     def __init__(self, index: int) -> None:
-        pynvml.nvmlInit()
-        self._handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+        """`index` as CUDA counts."""
+        self._handle = gpu_handles()[index]
+        self.others = self._others()
+        """Processes beside this one that had work on the GPU: they know nothing of our lease."""
 
     def read(self) -> dict[str, int | bool]:
         handle = self._handle
         reasons = int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
         return {
             "sm_clock_mhz": int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+            "memory_clock_mhz": int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
             "temperature_c": int(
                 pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)
             ),
             "power_w": int(pynvml.nvmlDeviceGetPowerUsage(handle)) // 1000,
+            "throttle_reasons": reasons,
             "throttled": bool(reasons & THROTTLING),
         }
+
+    def _others(self) -> int:
+        """Seen from a container's or bubblewrap's own numbers of processes ours has another one: so
+        they are counted, not named."""
+        try:
+            return max(0, len(pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle)) - 1)
+        except pynvml.NVMLError:  # not every driver says
+            return 0

@@ -98,6 +98,7 @@ class TimedCall:
             "spaced": self._spaced,
             "event_us": self._event_us,
             "host_us": self._host_us,
+            "other_processes": self._clock.others,
         }
 
     def _blocks(self) -> list[dict[str, Any]]:
