@@ -5,6 +5,8 @@ Kernel text, compiler output and names are data: they go through rich.text.Text,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +15,7 @@ from astra_chat.agents.search import percent_of_limit
 from astra_chat.agents.words import describe, number, verdict
 from astra_chat.tools.agreement import agreement
 from astra_chat.tools.types import (
+    AnyTime,
     CaseTime,
     Correct,
     Evaluation,
@@ -23,6 +26,10 @@ from astra_chat.tools.types import (
 )
 
 STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}
+UNCONFIRMED = (
+    "for choosing, not for reporting: the luckiest of several such figures reads too high; a winner"
+    " is timed once more on fresh inputs, after the sanitizers (time --final)"
+)
 
 
 def evaluation_text(evaluation: Evaluation) -> RenderableType:
@@ -32,8 +39,9 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
         Text(f"candidate {evaluation.candidate} on {evaluation.device.name}", style="dim"),
     ]
     if isinstance(evaluation.outcome, Timed):
-        clocks = agreement(evaluation.outcome.cases)
-        parts += [case_table(evaluation), *(Text(line, style="dim") for line in clocks)]
+        below = [*gpu_lines(evaluation.outcome.cases), *agreement(evaluation.outcome.cases)]
+        below += [UNCONFIRMED] * _is_selection(evaluation)
+        parts += [case_table(evaluation), *(Text(line, style="dim") for line in below)]
         parts.append(profile_line(evaluation.outcome.profile))
     if evaluation.check is not None:
         warnings = evaluation.check.warnings
@@ -42,6 +50,31 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
         f"{s.name} {s.seconds:.1f} s{f' ({s.note})' if s.note else ''}" for s in evaluation.steps
     )
     return Group(*parts, Text(steps, style="dim"))
+
+
+def _is_selection(evaluation: Evaluation) -> bool:
+    timed = evaluation.outcome
+    return isinstance(timed, Timed) and timed.basis == "measured" and not evaluation.confirms
+
+
+def gpu_lines(cases: Sequence[AnyTime]) -> list[str]:
+    """What the GPU said of itself while it was timed, from least to most; nothing of older runs."""
+    said = [case.gpu for case in cases if isinstance(case, MeasuredTime) and case.gpu]
+    if not said:
+        return []
+
+    def span(name: str) -> str:
+        values = [value for one in said for value in one.get(name, ())]
+        low, high = min(values, default=0), max(values, default=0)
+        return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+    reasons = {value for one in said for value in one.get("throttle_reasons", ())}
+    bits = ", ".join(hex(value) for value in sorted(reasons) if value)
+    return [
+        f"GPU meanwhile: SM {span('sm_clock_mhz')} MHz, memory {span('memory_clock_mhz')} MHz,"
+        f" {span('temperature_c')} C, {span('power_w')} W,"
+        f" NVML's reasons for its clocks: {bits or 'none'}"
+    ]
 
 
 def evidence_lines(evaluation: Evaluation) -> list[str]:
@@ -70,9 +103,7 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
 
 def _sanitizers(evaluation: Evaluation) -> str:
     if evaluation.device.kind == "virtual":
-        return (
-            "the virtual GPU watched bounds, alignment, barriers and shared memory in all that ran"
-        )
+        return "the virtual GPU watched bounds, alignment, races and barriers in all that ran"
     if any(step.name == "sanitize" for step in evaluation.steps):
         return "memcheck, racecheck, initcheck and synccheck found nothing"
     return "did not run"
@@ -105,14 +136,15 @@ def case_table(evaluation: Evaluation) -> Table:
     for name in (f"{word}baseline us", f"{word}candidate us", "ratio", "interval", "% of limit"):
         table.add_column(name, justify="right")
     if measured:
-        table.add_column("event us (base, cand.)", justify="right")
+        table.add_column("L2 warm us", justify="right")
+        table.add_column("by events us", justify="right")
     else:
         table.add_column("limiter")
     for case in timed.cases:
         table.add_row(*_case_cells(case))
     notes = sorted({c.note for c in timed.cases if isinstance(c, MeasuredTime) and c.note})
     if notes:
-        table.caption = Text(f"* {notes[0]}", style="dim")
+        table.caption = Text("\n".join(f"* {note}" for note in notes), style="dim")
         table.caption_justify = "left"
     return table
 
@@ -153,9 +185,15 @@ def _case_cells(case: CaseTime) -> list[str | Text]:
     if isinstance(case, MeasuredTime):
         if case.note:
             cells[0] = Text(f"{case.case.label} *")
-        cells.append(f"{case.baseline_event_us:.2f}, {case.event_us:.2f}")
+        cells.append(_pair(case.baseline_warm_us, case.warm_us))
+        cells.append(_pair(case.baseline_event_us, case.event_us))
     else:
         limiter = getattr(case, "limiter", "")
         note = getattr(case, "note", "")
         cells.append(Text(f"{limiter}; {note}" if note else limiter))
     return cells
+
+
+def _pair(baseline_us: float | None, candidate_us: float | None) -> str:
+    known = baseline_us is not None and candidate_us is not None
+    return f"{baseline_us:.2f} / {candidate_us:.2f}" if known else "-"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "astra-chat/evaluation/1"
 PIPED_WIDTH = 120
+MOST_CHARACTERS = 2**20
 
 TaskArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder.")
@@ -69,9 +70,7 @@ def check(
     on hidden ones that are drawn after the build."""
     with open_judge(task, device, None, None, "sglang", trust, engine) as judge:
         evaluation = judge.check(_source(kernel), [_case(judge.task, text) for text in case or []])
-    if explain and not (as_json or quiet):
-        _print_rich(_explanation(evaluation, judge.task))
-    _show_evaluation(evaluation, as_json, quiet)
+    _show_evaluation(evaluation, as_json, quiet, judge.task if explain else None)
 
 
 def time(
@@ -81,6 +80,7 @@ def time(
     gpu: GpuOption = None,
     cases: CasesOption = None,
     baseline: BaselineOption = "sglang",
+    explain: ExplainOption = False,
     trust: TrustOption = False,
     final: FinalOption = False,
     engine: EngineOption = "auto",
@@ -90,7 +90,7 @@ def time(
     """Is KERNEL faster than the baseline? Checked first, then timed case by case."""
     with open_judge(task, device, gpu, cases, baseline, trust, engine) as judge:
         evaluation = judge.evaluate(_source(kernel), fresh_seeds=final)
-    _show_evaluation(evaluation, as_json, quiet)
+    _show_evaluation(evaluation, as_json, quiet, judge.task if explain else None)
 
 
 def profile(
@@ -167,36 +167,45 @@ def _case(task: Task, text: str) -> Case:
 
 
 def _explanation(evaluation: Evaluation, task: Task) -> RenderableType:
-    """Gate by gate, then what is left open."""
+    """Behind which walls, gate by gate, then what is left open."""
+    from rich.console import Group
     from rich.text import Text
 
     from astra_chat.tools.explain import explain, not_ruled_out
+    from astra_chat.tools.sandbox.level import WORDS, isolation
 
-    text = Text()
+    parts: list[RenderableType] = [Text(f"built and run behind {WORDS[isolation()]}")]
     for story in explain(evaluation, task):
         style = {"passed": "green", "failed": "bold red"}.get(story.state, "dim")
-        text.append(f"{story.gate}: {story.state}\n", style=style)
-        for sentence in story.saw:
-            text.append(f"  {sentence}\n")
-    text.append("none of this rules out:\n", style="bold")
-    for sentence in not_ruled_out(evaluation, task):
-        text.append(f"  {sentence}\n")
-    return text
+        parts += [Text(f"{story.gate}: {story.state}", style), *map(_indented, story.saw)]
+    if open_points := not_ruled_out(evaluation, task):
+        parts += [Text("none of this rules out:", "bold"), *map(_indented, open_points)]
+    return Group(*parts, "")
+
+
+def _indented(sentence: str) -> RenderableType:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    return Padding(Text(sentence), (0, 0, 0, 2), expand=False)
 
 
 def _source(kernel: Path) -> str:
     from astra_chat.tools.errors import BadInput
 
     try:
-        return kernel.read_text()
+        with kernel.open(encoding="utf-8") as file:
+            return file.read(MOST_CHARACTERS)  # of /dev/zero there is no end; the guard says more
     except OSError as error:
         raise BadInput(f"cannot read {kernel}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadInput(f"cannot read {kernel}: it is not text") from None
 
 
-def _show_evaluation(evaluation: Evaluation, as_json: bool, quiet: bool) -> None:
-    """Print it; exit 1 where the kernel failed."""
+def _show_evaluation(
+    evaluation: Evaluation, as_json: bool, quiet: bool, explained: Task | None = None
+) -> None:
+    """Print it, with its gates where a task is given; exit 1 where the kernel failed."""
     from astra_chat.tools.types import Correct, Timed
 
     if as_json:
@@ -206,6 +215,8 @@ def _show_evaluation(evaluation: Evaluation, as_json: bool, quiet: bool) -> None
     else:
         from astra_chat.evaluation_view import evaluation_text
 
+        if explained:
+            _print_rich(_explanation(evaluation, explained))
         _print_rich(evaluation_text(evaluation))
     if not isinstance(evaluation.outcome, Correct | Timed):
         raise typer.Exit(1)
@@ -217,7 +228,8 @@ def _print_line(evaluation: Evaluation) -> None:
     from astra_chat.agents.words import describe, verdict
 
     outcome = evaluation.outcome
-    words = describe(outcome).splitlines()[0]
+    first, *others = describe(outcome).splitlines()
+    words = f"{first} {others[0].strip()}" if others and first.endswith(":") else first
     print(plain(f"{evaluation.candidate} {verdict(outcome)}: {words}"))
 
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
 from astra_chat.tools.agreement import agreement
 from astra_chat.tools.tasks import Dim, Task
-from astra_chat.tools.types import CheckRecord, Correct, Evaluation, StepName, Timed
+from astra_chat.tools.time import MIN_GAIN, NO_REGRESSION
+from astra_chat.tools.types import (
+    CheckRecord,
+    Correct,
+    Evaluation,
+    MeasuredTime,
+    StepName,
+    Timed,
+)
 
-State = Literal["passed", "failed", "not reached", "not asked for"]
+State = Literal["passed", "failed", "within the check", "not reached", "not asked for"]
 ORDER: tuple[StepName, ...] = ("guard", "build", "audit", "check", "sanitize", "time", "profile")
 PURPOSE: dict[StepName, str] = {
     "guard": "read the source as C++ tokens: what it includes, calls and spells out in assembly",
@@ -34,6 +43,18 @@ VERIFIED = (
 )
 
 
+OWN_SANITIZER = (
+    "the virtual GPU watches as it runs: bounds, alignment, races within and between blocks,"
+    " barriers that not all reach; a finding ends the check as 'unsafe'"
+)
+ESTIMATED = "estimated its time and the baseline's, from what was counted and a model of the GPU"
+RULE = (
+    f"accepted where the 95 % interval of the weighted mean begins above {MIN_GAIN:g} and no case's"
+    f" below {NO_REGRESSION:g}; no interval is narrower than what the baseline seemed to gain over"
+    " itself (A/A); a time below the physical limit, or far below the host's clock, is refused"
+)
+
+
 @dataclass(frozen=True)
 class GateStory:
     """One gate."""
@@ -52,13 +73,18 @@ def explain(evaluation: Evaluation, task: Task) -> tuple[GateStory, ...]:
     for gate in ORDER:
         if gate in ran:
             state: State = "passed" if good or gate != ran[-1] else "failed"
+        elif gate == "sanitize" and evaluation.device.kind == "virtual" and "check" in ran:
+            state = "within the check"
         elif good or gate == "sanitize":
             state = "not asked for"
         else:
             state = "not reached"
-        saw: tuple[str, ...] = (PURPOSE[gate],) if gate in ran else ()
+        estimated = gate == "time" and evaluation.device.kind == "virtual"
+        saw: tuple[str, ...] = (ESTIMATED if estimated else PURPOSE[gate],) if gate in ran else ()
+        if state == "within the check":
+            saw += (OWN_SANITIZER,)
         if gate == "guard" and gate in ran:
-            saw += (f"the launcher it asks for: {task.entry}",)
+            saw += (f"the launcher that the task asks for: {task.entry}",)
         if gate == "build" and gate in ran:
             saw += (f"flags: {' '.join(task.flags)}",)
         if gate == "check" and evaluation.check:
@@ -70,7 +96,10 @@ def explain(evaluation: Evaluation, task: Task) -> tuple[GateStory, ...]:
 
 
 def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
-    """What all gates together cannot exclude, on this device and with what ran."""
+    """What all gates together cannot exclude, on this device and with what ran; nothing to say of
+    a candidate that failed one."""
+    if not isinstance(evaluation.outcome, Correct | Timed):
+        return ()
     told = [
         "an error in the contract or in reference.py: everything is judged by these",
         f"errors that pass for rounding: within the tolerance, and at most"
@@ -97,7 +126,11 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
                 " (they run on finalists)"
             )
     if isinstance(evaluation.outcome, Timed):
-        told.append("other clocks, neighbours and temperatures than those of the measurement")
+        told.append(
+            "other clocks, neighbours and temperatures than those of the measurement"
+            if evaluation.outcome.basis == "measured"
+            else "that it is slower on a GPU: nothing was measured, and an estimate can err"
+        )
     else:
         told.append("anything about its speed: nothing was timed")
     return tuple(told)
@@ -111,7 +144,8 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         f"{len(record.visible)} cases are known: of the task and of the tester, the task's with"
         f" numbers that the judge drew (seed {_seed(record)})",
         f"{len(record.hidden)} cases were drawn after the build: {_hidden(record)}",
-        "outputs began as NaNs of another pattern in each call: what is left unwritten shows",
+        "outputs began as NaNs, in every third call as ordinary numbers, of another pattern each"
+        " time: what is left unwritten shows",
         f"{record.read_bytes:,} bytes of arguments that may only be read: compared with what they"
         " were",
         _outside(evaluation, record),
@@ -120,7 +154,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         "before all that: zeros, a constant, an input passed through and the truth 5 % off fail on"
         " this task's cases",
     ]
-    told += [f"left out: {words}" for words in record.left_out]
+    told += [f"drawn, but no case to judge by: {words}" for words in record.left_out]
     told += [f"warning: {words}" for words in record.warnings]
     if isinstance(evaluation.outcome, Correct | Timed):
         outcome = evaluation.outcome
@@ -136,7 +170,23 @@ def _time(evaluation: Evaluation) -> list[str]:
         return notes
     if evaluation.outcome.cases[0].basis == "estimated":
         return [ALSO_COMPARED, *notes]
-    return [ALSO_COMPARED, VERIFIED, *(agreement(evaluation.outcome.cases) or notes)]
+    return [
+        *_measured(evaluation.outcome), RULE, ALSO_COMPARED, VERIFIED,
+        *(agreement(evaluation.outcome.cases) or notes),
+    ]  # fmt: skip
+
+
+def _measured(timed: Timed) -> list[str]:
+    """How the figures of a real GPU came about."""
+    cases = [case for case in timed.cases if isinstance(case, MeasuredTime)]
+    blocks = [case.blocks for case in cases]
+    weights = ", ".join(f"{case.case.label} {case.weight:g}" for case in cases)
+    return [
+        f"{min(blocks)} to {max(blocks)} blocks a case of baseline and candidate in turn, order"
+        " drawn by chance, both built with the same flags, in one process; L2 cold; A/A at most"
+        f" {max(case.noise for case in cases):.2%}",
+        f"weights in the mean: {weights}",
+    ]
 
 
 def _seed(record: CheckRecord) -> str:
@@ -145,7 +195,9 @@ def _seed(record: CheckRecord) -> str:
 
 
 def _hidden(record: CheckRecord) -> str:
-    return "; ".join(case.label for case in record.hidden) or "none got its turn"
+    times = Counter(case.label for case in record.hidden)
+    labels = (f"{label} ({n} times)" if n > 1 else label for label, n in times.items())
+    return "; ".join(labels) or "none got its turn"
 
 
 def _outside(evaluation: Evaluation, record: CheckRecord) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 from rich.console import RenderableType
 
@@ -12,6 +13,14 @@ from astra_chat.tools.types import MeasuredTime, Metric
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
 
 LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+
+
+def measured(**more: Any) -> MeasuredTime:
+    return MeasuredTime(
+        case=timed(1.9).cases[0].case, weight=1, baseline_us=4, median_us=2, ratio=2, ratio_low=2,
+        ratio_high=2, limit_us=1, percent_of_limit=50, baseline_event_us=8, event_us=6,
+        sm_clock_mhz=1980, **more,
+    )  # fmt: skip
 
 
 def shown(renderable: RenderableType, width: int = 120) -> str:
@@ -55,13 +64,27 @@ def test_what_was_not_timed_has_no_evidence_and_no_table() -> None:
 
 
 def test_a_second_clock_stands_under_the_table() -> None:
-    estimated = timed(1.9)
-    case = estimated.cases[0].case
-    time = MeasuredTime(
-        case=case, weight=1, baseline_us=4, median_us=2, ratio=2, ratio_low=2, ratio_high=2,
-        limit_us=1, percent_of_limit=50, baseline_event_us=8, event_us=6, sm_clock_mhz=1980,
-        profiled_us=2.5, launches=1, baseline_profiled_us=5, baseline_launches=1,
-    )  # fmt: skip
-    found = evaluation(VECTOR, estimated.model_copy(update={"cases": (time,)}))
+    time = measured(profiled_us=2.5, launches=1, baseline_profiled_us=5, baseline_launches=1)
+    found = evaluation(VECTOR, timed(1.9).model_copy(update={"cases": (time,)}))
     text = shown(evaluation_text(found))
     assert "judged 2.00 us, 0.80 of Nsight Compute's 2.50 us; baseline 4.00 of 5.00 us" in text
+
+
+def test_what_the_gpu_said_and_warm_times_stand_with_measured_ones() -> None:
+    said = {
+        "sm_clock_mhz": (1980, 1965), "memory_clock_mhz": (3201, 3201), "temperature_c": (31, 44),
+        "power_w": (120, 480), "throttle_reasons": (0, 4),
+    }  # fmt: skip
+    cases = (
+        measured(baseline_warm_us=1.5, warm_us=1.25, gpu=said, note="spaced"),
+        measured(note="2 other process(es) had work on the GPU"),
+    )
+    found = evaluation(VECTOR, timed(1.9).model_copy(update={"cases": cases}))
+    text = shown(evaluation_text(found))
+    assert "1.50 / 1.25" in text and "8.00 / 6.00" in text and " - " in text
+    assert "SM 1,965 to 1,980 MHz, memory 3,201 MHz, 31 to 44 C, 120 to 480 W" in text
+    assert "reasons for its clocks: 0x4" in text
+    assert "* spaced" in text and "* 2 other process(es)" in text, "every note is shown"
+    assert "for choosing, not for reporting" in text
+    confirmed = shown(evaluation_text(found.model_copy(update={"confirms": True})))
+    assert "for choosing" not in confirmed

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.cli import main
+from astra_chat.tools.sandbox.level import WORDS, isolation
 from astra_chat.tools.types import candidate_id
 from tests.chat_samples import KERNELS
 
@@ -35,7 +36,23 @@ def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> No
     assert code == 0
     for words in ("guard: passed", "check: passed", "drawn after the build", "rules out"):
         assert words in out, words
-    assert "right on" in out
+    assert "right on" in out and f"built and run behind {WORDS[isolation()]}" in out
+
+
+def test_explained_failures_end_where_they_failed(command: Command, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.cu"
+    broken.write_text(SCALAR.read_text().replace("return", "retrun"))
+    code, out, _ = command("time", "silu_and_mul", broken, "--device", "virtual", "--explain")
+    assert code == 1 and "build: failed" in out and "check: not reached" in out
+    assert "rules out" not in out, "a candidate that failed leaves nothing to rule out"
+
+
+def test_quiet_says_why_in_its_line(command: Command) -> None:
+    code, out, _ = command("check", "silu_and_mul", "/dev/zero", "--device", "virtual", "--quiet")
+    assert code == 1 and out.count("\n") == 1
+    assert out.endswith(
+        "refused: refused by the guard: line 1: the source is longer than 524288 bytes\n"
+    )
 
 
 def test_a_stated_case_runs_and_the_record_has_its_seed(command: Command) -> None:
@@ -90,7 +107,8 @@ def test_quiet_about_what_fails(command: Command, task_folder: Path) -> None:
     broken = task_folder / "script" / "broken.cu"
     code, out, _ = command("check", task_folder, broken, "--device", "virtual", "--quiet")
     assert code == 1
-    assert out == f"{candidate_id(KERNELS['broken.cu'])} build_failed: does not build:\n"
+    name = candidate_id(KERNELS["broken.cu"])
+    assert out.startswith(f"{name} build_failed: does not build: line ") and out.count("\n") == 1
 
 
 def test_quiet_about_a_profile(command: Command, task_folder: Path) -> None:

@@ -15,6 +15,7 @@ from astra_chat.tools.types import (
     Correct,
     Device,
     ErrorNorm,
+    EstimatedTime,
     Evaluation,
     MeasuredTime,
     Outcome,
@@ -35,6 +36,19 @@ RIGHT = Correct(cases=2, hidden=1, worst=0.4, deterministic=True, sampled=("7x88
 ERROR = ErrorNorm(
     case=DRAWN, argument="out", candidate_ulps=0.31, baseline_ulps=0.25, limit_ulps=0.5
 )
+
+COMMON: dict[str, Any] = {
+    "case": CASE, "weight": 3, "baseline_us": 4, "median_us": 2, "ratio": 2, "ratio_low": 2,
+    "ratio_high": 2, "limit_us": 1, "percent_of_limit": 50,
+}  # fmt: skip
+ESTIMATE = EstimatedTime(**COMMON, limiter="dram")
+MEASURED = MeasuredTime(
+    **COMMON, baseline_event_us=8, event_us=6, sm_clock_mhz=1980, blocks=12, noise=0.0031
+)
+PROFILE = Profile(
+    basis="measured", case=CASE, metrics=(), bottleneck="dram", why="", limit_us=1,
+    percent_of_limit=50,
+)  # fmt: skip
 
 
 def record(**changes: Any) -> CheckRecord:
@@ -66,7 +80,7 @@ def test_a_right_kernel_with_all_that_was_seen() -> None:
         "9 calls on 2 cases, 1,234 elements", "seed 41", "7x88 float32 binary offset 1",
         "5,678 bytes", "exact bounds", "2 calls on other numbers at the same addresses",
         "3 repeated calls: the same bits", "0.31 ulp, the baseline 0.25, limit 0.5",
-        "left out: 1x8 special", "3 of 9 blocks",
+        "no case to judge by: 1x8 special", "3 of 9 blocks",
     ):  # fmt: skip
         assert words in told, words
 
@@ -75,6 +89,38 @@ def test_what_the_sanitizer_warned_of_is_told() -> None:
     seen = record(warnings=("leak: cudaMalloc number 1, 64 bytes, was not freed on 3x24 float16",))
     found = explain(evaluation(RIGHT, "check", check=seen), TASK)
     assert f"warning: {seen.warnings[0]}" in story(found, "check").saw
+
+
+def test_the_virtual_gpu_is_its_own_sanitizer() -> None:
+    gates = ("guard", "build", "audit", "check")
+    found = story(explain(evaluation(RIGHT, *gates, check=record()), TASK), "sanitize")
+    assert found.state == "within the check" and "races" in found.saw[0]
+    real = explain(evaluation(RIGHT, *gates, device=CUDA, check=record()), TASK)
+    assert story(real, "sanitize").state == "not asked for"
+    refused = explain(evaluation(Refused(gate="guard", findings=()), "guard"), TASK)
+    assert story(refused, "sanitize").state == "not asked for"
+
+
+def test_cases_with_one_label_are_told_once() -> None:
+    seen = record(hidden=(DRAWN, DRAWN.model_copy(update={"seed": 9}), CASE))
+    told = "\n".join(story(explain(evaluation(RIGHT, "check", check=seen), TASK), "check").saw)
+    assert told.count(DRAWN.label) == 2, "the list, and the nearest error"
+    assert f"3 cases were drawn after the build: {DRAWN.label} (2 times); {CASE.label}" in told
+
+
+def test_an_estimate_is_never_called_a_measurement() -> None:
+    timed = Timed(
+        correct=RIGHT, cases=(ESTIMATE,), ratio=1.5, verdict="accepted", why="", profile=PROFILE
+    )
+    found = evaluation(timed, "check", "time", check=record())
+    told = " ".join(story(explain(found, TASK), "time").saw)
+    assert "estimated its time" in told and "timed it" not in told
+    left = " ".join(not_ruled_out(found, TASK))
+    assert "nothing was measured" in left and "temperatures" not in left
+
+
+def test_what_a_failed_candidate_leaves_open_is_not_told() -> None:
+    assert not_ruled_out(evaluation(Refused(gate="guard", findings=()), "guard"), TASK) == ()
 
 
 def test_a_refused_source_reached_no_further_gate() -> None:
@@ -133,14 +179,7 @@ def test_sanitizers_are_asked_of_finalists_only() -> None:
 
 
 def test_a_second_clock_is_told_or_why_there_was_none() -> None:
-    time = MeasuredTime(
-        case=CASE, weight=1, baseline_us=4, median_us=2, ratio=2, ratio_low=2, ratio_high=2,
-        limit_us=1, percent_of_limit=50, baseline_event_us=8, event_us=6, sm_clock_mhz=1980,
-    )  # fmt: skip
-    profile = Profile(
-        basis="measured", case=CASE, metrics=(), bottleneck="dram", why="", limit_us=1,
-        percent_of_limit=50,
-    )  # fmt: skip
+    time, profile = MEASURED, PROFILE
     seen = time.model_copy(
         update={
             "profiled_us": 2.5,
@@ -160,3 +199,7 @@ def test_a_second_clock_is_told_or_why_there_was_none() -> None:
         last = Step(name="time", seconds=1, note="not compared: no permission")
         told = story(explain(found.model_copy(update={"steps": (last,)}), TASK), "time").saw
         assert any(words in sentence for sentence in told)
+        assert any("12 to 12 blocks a case" in sentence for sentence in told)
+        assert any("A/A at most 0.31%" in sentence for sentence in told)
+        assert f"weights in the mean: {CASE.label} 3" in told
+        assert any("above 1.01 and no case's below 0.98" in sentence for sentence in told)
