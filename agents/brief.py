@@ -140,7 +140,8 @@ def _arg(arg: Arg) -> str:
 
 
 def _scalar(scalar: Scalar) -> str:
-    return f"- {scalar.name}: {scalar.type}, {scalar.value:g} in every case"
+    when = "in most cases, or what else the caller gives" if scalar.others else "in every case"
+    return f"- {scalar.name}: {scalar.type}, {scalar.value:g} {when}"
 
 
 def _contract(setting: Setting, thread: Thread) -> Section:

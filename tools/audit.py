@@ -30,8 +30,8 @@ C_LIBRARY = frozenset(
     " __fprintf_chk __memcpy_chk __memset_chk __assert_fail __dso_handle _GLOBAL_OFFSET_TABLE_"
     " __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release"
     " __cxa_guard_abort __cxa_begin_catch __cxa_end_catch __cxa_rethrow"
-    " __cxa_throw_bad_array_new_length __cxa_pure_virtual __cxa_throw __cxa_allocate_exception"
-    " __cxa_free_exception __tls_get_addr abs labs div ldiv exit".split()
+    " __cxa_throw_bad_array_new_length __cxa_pure_virtual"
+    " __tls_get_addr abs labs div ldiv exit".split()
 )
 """nvcc itself calls exit, in the host's stand-ins for device functions; the guard refuses it."""
 CPP_LIBRARY = re.compile(
@@ -39,8 +39,8 @@ CPP_LIBRARY = re.compile(
     r"|_ZTVN10__cxxabiv1\w+"
 )
 """Throwing helpers and type information: what the standard's templates pull in."""
-ALLOCATION = re.compile(r"_Zn[wa]\w+|_Zd[la]Pv\w*")
-"""Operators new and delete."""
+ALLOCATION = re.compile(r"_Zn[wa]\w+|_Zd[la]Pv\w*|__cxa_(throw|(allocate|free)_exception)")
+"""Operators new and delete, and what throws: an exception is memory of the heap too."""
 MATHS = re.compile(
     r"(exp2?|expm1|log2?|log10|log1p|sqrt|rsqrt|pow|sin|cos|tan|tanh|erf|fabs|floor|ceil|round|trunc"
     r"|fmod|fmin|fmax|ldexp|frexp|lround|lrint|rint|nearbyint|fma|cbrt|hypot)[fl]?l?"
@@ -233,6 +233,8 @@ def _device_code(ptx: str, task: Task, source: str) -> Said:
         yield found, "reads a clock: what a kernel does must not depend on time or chance"
     if found := device_code.launch_number(ptx):
         yield found, "tells one launch from another: every call must do the same work"
+    if found := device_code.lent_memory(ptx):
+        yield found, f"writes to memory that the driver lends for grid.sync(); {STATE}"
     if found := device_code.kept_in_l2(ptx):
         yield found, "asks the L2 cache to keep data for the next call"
 

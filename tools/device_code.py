@@ -13,7 +13,7 @@ from functools import lru_cache
 SOURCE = "kernel.cu"
 """The candidate's file, as a build names it."""
 _LOCATION = re.compile(
-    r"\.loc\s+\d+\s+\d+\s+\d+(,\s*function_name\s+\S+(\s*\+\s*\d+)?,\s*inlined_at(\s+\d+){3})?"
+    r"\.loc\s+(?P<file>\d+)\s+\d+\s+\d+(,\s*function_name\s+\S+(\s*\+\s*\d+)?,\s*inlined_at(\s+\d+){3})?"
 )
 """Ends without a semicolon."""
 _STRING_OR_COMMENT = re.compile(r'(?P<string>"[^"\n]*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -37,6 +37,9 @@ _LOCAL, _LOCAL_LOAD = "<local>", re.compile(r"^ld(?!\S*\.(?:global|shared|const|
 _LOCAL_STORE = re.compile(r"^st\S*\.local\b")
 _TOLD = re.compile(r"\b(vprintf|__assertfail)\b")
 """Calls that write nothing."""
+_RETURNED = re.compile(r"func_retval\d+")
+"""What nvcc calls the value that a function gives back."""
+_CALL_GIVES = re.compile(r"^call\S*\s*\(([^)]*)\)\s*,")
 
 LOW_PRECISION = re.compile(
     r"\b(?P<opcode>(?:mma|wmma|wgmma|tcgen05)\.[\w.:]*"
@@ -45,6 +48,7 @@ LOW_PRECISION = re.compile(
 TF32 = re.compile(r"\b(?P<opcode>\w[\w.:]*\.tf32[\w.:]*)")
 CLOCK = re.compile(r"(?P<opcode>%clock(?:64|_hi)?)\b")
 TIMER = re.compile(r"(?P<opcode>%globaltimer(?:_lo|_hi)?)\b")
+_LENT = re.compile(r"%envreg\d+\b")
 LAUNCH_NUMBER = re.compile(r"(?P<opcode>%(?:gridid|current_graph_exec|pm\d+(?:_64)?))\b")
 _HINTED = re.compile(r"^[\w.:]*\.L2::cache_hint\b")
 HARMLESS_PRIORITIES, FRACTION_BITS = (0x10, 0x12, 0x16), 0xF << 52
@@ -65,9 +69,12 @@ def statements(ptx: str) -> list[str]:
 @lru_cache(maxsize=1)
 def _guarded(ptx: str) -> tuple[Statement, ...]:
     """Kept: several questions are asked of one candidate."""
-    marked = _FUNCTION.sub(".func;", _LOCATION.sub("", _bare(ptx)))
+    return _split(_LOCATION.sub("", _bare(ptx)))
+
+
+def _split(bare: str) -> tuple[Statement, ...]:
     found = []
-    for statement in marked.split(";"):
+    for statement in _FUNCTION.sub(".func;", bare).split(";"):
         before = _BEFORE.match(statement)
         assert before is not None  # it may match nothing
         found.append((before["guard"] or "", statement[before.end() :]))
@@ -172,8 +179,7 @@ def clock(ptx: str, *, timer: bool) -> str | None:
 
 
 def _own_timer(ptx: str) -> str | None:
-    own = set(re.findall(rf'\.file\s+(\d+)\s+"(?:[^"\n]*/)?{re.escape(SOURCE)}"', ptx))
-    at = ""
+    own, at = _own_files(ptx), ""
     for line in _bare(ptx).splitlines():
         if place := re.search(r"\.loc\s+(\d+)", line):
             at = place[1]
@@ -182,25 +188,71 @@ def _own_timer(ptx: str) -> str | None:
     return None
 
 
+def _own_files(ptx: str) -> set[str]:
+    """The numbers under which its lines name the candidate's own file."""
+    return set(re.findall(rf'\.file\s+(\d+)\s+"(?:[^"\n]*/)?{re.escape(SOURCE)}"', ptx))
+
+
 def written_globals(ptx: str, names: frozenset[str]) -> list[str]:
     """Which of these variables of global memory some instruction may write.
 
     An address is followed through registers: any register that an instruction makes from it counts
     as one, and so does one that is set or not as the address has it; a call may write what it is
-    given unless it is printf or assert, a branch that hangs on an address may do anything, and
-    whatever another variable starts with the address of may be written through that. The address of
+    given unless it is printf or assert, and gives back what any function of this text gives back; a
+    branch that hangs on an address may do anything, and whatever another variable starts with the
+    address of may be written through that. The address of
     a string literal may lie in local memory, as printf's arguments do: whatever is loaded from
     there counts as one.
     """
     if not names:
         return []
     found: set[str] = set()
-    for body in _bodies(_guarded(ptx)):
+    bodies = list(_bodies(_guarded(ptx)))
+    for body, holds in zip(bodies, _held_by_all(bodies, names), strict=True):
         for declaration in (s for _, s in body if s.startswith(".") and "=" in s):
             found |= names & set(_NAME.findall(declaration.partition("=")[2]))
-        holds = _held(body, names)
         found |= {name for guard, text in body for name in _written(guard, text, holds, names)}
     return sorted(found)
+
+
+def lent_memory(ptx: str) -> str | None:
+    """An instruction of the candidate's own lines that writes where %envreg leads: to memory that
+    the driver lends for grid.sync(), and keeps."""
+    own, found = _own_files(ptx), None
+    marked = _LOCATION.sub(lambda m: f".loc{int(m['file'] in own)};", _bare(ptx))
+    names = frozenset(_LENT.findall(marked))
+    for body in _bodies(_split(marked)) if names else ():
+        holds, at = _held(body, names, frozenset()), False
+        for guard, text in body:
+            at = text.endswith("1") if text.startswith(".loc") else at
+            if at and _written(guard, text, holds, names):
+                found = found or text.split()[0]
+    return found
+
+
+def waiting_kernels(ptx: str) -> frozenset[str]:
+    """Kernels that wait for the work ahead of them, launched programmatically, somewhere; all of
+    them where a function does that they may call."""
+    parts = re.split(r"(\.entry\s+[\w$%]+|\.func\b)", _bare(ptx))
+    bodies = list(zip(parts[1::2], parts[2::2], strict=True))
+    waiting = [head for head, body in bodies if "griddepcontrol.wait" in body]
+    some = [head for head, _ in bodies] if ".func" in waiting else waiting
+    return frozenset(head.split()[1] for head in some if head != ".func")
+
+
+Held = dict[str, frozenset[str]]
+
+
+def _held_by_all(bodies: Sequence[list[Statement]], names: frozenset[str]) -> list[Held]:
+    """Of each function, whose addresses its registers may have to do with; what one function gives
+    back, a call of any may give."""
+    given = frozenset[str]()
+    while True:
+        held = [_held(body, names, given) for body in bodies]
+        returned = (h[word] for h in held for word in h if _RETURNED.fullmatch(word))
+        if (now := given.union(*returned)) == given:
+            return held
+        given = now
 
 
 def _first(pattern: re.Pattern[str], ptx: str) -> str | None:
@@ -222,24 +274,29 @@ def _bodies(found: Sequence[Statement]) -> Iterator[list[Statement]]:
     yield body
 
 
-def _held(body: list[Statement], names: frozenset[str]) -> dict[str, frozenset[str]]:
+def _held(body: list[Statement], names: frozenset[str], given: frozenset[str]) -> Held:
     """Whose address a register may have to do with: what an instruction reads reaches its first
-    operand. From name to name, each as often as it learns something: a body may be long."""
+    operand. From name to name, each as often as it learns something: a body may be long.
+
+    `given`: what any call may give back."""
     readers: dict[str, list[str]] = {}
+    holds: Held = {}
     for guard, statement in body:
+        if given and (call := _CALL_GIVES.match(statement)):
+            holds |= dict.fromkeys(_NAME.findall(call[1]), given)
         if _LOCAL_LOAD.match(statement):
             readers.setdefault(_LOCAL, []).extend(_NAME.findall(_first_operand(statement)[0]))
             continue
         local = _LOCAL_STORE.match(statement)
-        other = statement.startswith((".", "ld", "call")) or _WRITES.match(statement)
+        loaded = statement.startswith("ld") and not statement.startswith("ld.param")
+        other = loaded or statement.startswith((".", "call")) or _WRITES.match(statement)
         if other and not (local or _TO_PARAMETER.match(statement)):
             continue
         first, rest = _first_operand(statement)
         targets = [_LOCAL] if local else _NAME.findall(first)
         for word in (*_NAME.findall(rest), guard):
             readers.setdefault(word, []).extend(targets)
-    holds: dict[str, frozenset[str]] = {}
-    waiting = [name for name in names if name in readers]
+    waiting = [name for name in (*names, *holds) if name in readers]
     while waiting:
         word = waiting.pop()
         carried = _of(word, holds, names)
@@ -258,7 +315,7 @@ def _written(
     if _JUMPS.match(statement):
         words = [guard]
         if not _TOLD.search(statement):
-            words += _NAME.findall(_operands(statement))
+            words += _NAME.findall(_operands(_CALL_GIVES.sub("call ", statement)))
             words += [_LOCAL] if statement.startswith("call") else []
     elif _LOCAL_STORE.match(statement):
         held = frozenset[str]().union(*(_of(w, holds, names) for w in _NAME.findall(statement)))

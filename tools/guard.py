@@ -10,6 +10,7 @@ from astra_chat.tools.cpp_tokens import Code, Token, content, tokens
 from astra_chat.tools.types import Finding
 
 _ASM = ("asm", "__asm__", "__asm")
+_KIND = ["cudaMemcpyDeviceToDevice"]
 _ATTRIBUTE = ("__attribute__", "__attribute")
 MOST_FINDINGS, WHAT_CHARACTERS = 20, 300
 """A source of half a megabyte could otherwise fill a chat with what is wrong with it."""
@@ -69,6 +70,7 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
         *(_assembly_places(code, host_too=not host)),
         *_attributes(found, policy.ATTRIBUTES | policy.CUDA_ATTRIBUTES),
         *(_standard_streams(code) if host else ()),
+        *(_copies(code) if host else ()),
     ]
     return in_short(findings)
 
@@ -214,6 +216,31 @@ def _standard_streams(code: Code) -> Iterator[Finding]:
                 yield Finding(line=token.line, what=f"{token.text}: only fprintf(stderr, ...)")
         elif token.text == "stderr" and _texts(code, index - 2, 2) != ["fprintf", "("]:
             yield Finding(line=token.line, what="stderr: only as fprintf(stderr, ...)")
+
+
+def _copies(code: Code) -> Iterator[Finding]:
+    """Within the device, in so many words: a copy that reaches the host waits or not as the stream
+    is recorded or not, and what a graph replays then is a stack that is gone."""
+    for index, token in enumerate(code):
+        if token.text == "cudaMemcpyAsync":
+            end = code.closing(index + 1) if _texts(code, index + 1, 1) == ["("] else index
+            if _argument(code, index + 1, end, 3) not in (_KIND, ["::", *_KIND]):
+                what = "cudaMemcpyAsync: only called, and with cudaMemcpyDeviceToDevice"
+                yield Finding(line=token.line, what=what)
+
+
+def _argument(code: Code, opening: int, end: int, which: int) -> list[str]:
+    """The tokens of one argument of a call, between its brackets."""
+    arguments: list[list[str]] = [[]]
+    index = opening + 1
+    while index < end:
+        close = code.closing(index) if code[index].text in ("(", "[", "{") else index
+        if code[index].text == ",":
+            arguments.append([])
+        else:
+            arguments[-1] += [token.text for token in code[index : close + 1]]
+        index = close + 1
+    return arguments[which] if which < len(arguments) else []
 
 
 def _is_statement(code: Code, index: int) -> bool:

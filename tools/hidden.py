@@ -64,12 +64,14 @@ def seeded(case: Case, seed: int) -> Case:
 def _case(
     task: Task, dtype: DTypeName, dims: dict[str, int], family: ValueFamily, rng: random.Random
 ) -> Case:
-    """Strides and addresses too are the caller's choice; strides as the task's own cases have."""
+    """Strides, addresses and scalars too are the caller's choice; strides as the task's own cases
+    have, scalars as the task says."""
     known = sorted({case.pad for case in task.check})
     pads = {arg.name: rng.choice(known) for arg in task.args if arg.strided}
+    drawn = {s.name: rng.choice((s.value, *s.others)) for s in task.scalars if s.others}
     return Case(
         dims=dims, dtype=dtype, values=family, seed=_seed(rng), pads=pads,
-        offset=rng.choice((0, 1, 3)),
+        offset=rng.choice((0, 1, 3)), scalars=drawn,
     )  # fmt: skip
 
 

@@ -93,6 +93,10 @@ class Scalar(Value):
     name: Name
     type: Literal["float", "int64_t"]
     value: float
+    """What callers usually give: of all cases that a task lists."""
+    others: tuple[float, ...] = ()
+    """Values of hidden cases, beside it: who knows the usual one by heart is wrong there. A
+    reference.py finds the value of a case under the scalar's name among its inputs."""
 
 
 class Tolerance(Value):
@@ -181,6 +185,8 @@ class Task(Value):
             raise ValueError("pad is for tasks with strided arguments")
         if not set(case.pads) <= strided or any(pad < 0 for pad in case.pads.values()):
             raise ValueError(f"pads are 0 or more, for strided arguments: {sorted(strided)}")
+        if not set(case.scalars) <= (free := {s.name for s in self.scalars if s.others}):
+            raise ValueError(f"only these scalars vary: {sorted(free)}")
         for name, dim in self.dims.items():
             extent, step = case.dims[name], dim.step(case.dtype)
             if not dim.min <= extent <= dim.max or extent % step:

@@ -6,9 +6,6 @@ from typing import Any
 
 import torch
 
-EPS = 1e-6
-"""The contract's scalar."""
-
 
 def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Draw input and residual [tokens, h] of the case's family, and a normal weight [h]."""
@@ -21,11 +18,11 @@ def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor
 
 
 def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """input and residual [tokens, h], float64. A row that overflows fp32 does so here, as upstream:
-    its scale is zero."""
+    """input and residual [tokens, h], float64; `eps` is the launcher's scalar. A row that overflows
+    fp32 does so here, as upstream: its scale is zero."""
     total = _within_fp32(inputs["input"].double() + inputs["residual"].double())
     squares = _within_fp32(total.square().sum(dim=-1, keepdim=True))
-    scale = torch.rsqrt(squares / total.shape[-1] + EPS)
+    scale = torch.rsqrt(squares / total.shape[-1] + inputs["eps"])
     return {"input": total * scale * inputs["weight"].double(), "residual": total}
 
 

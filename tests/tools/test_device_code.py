@@ -10,8 +10,10 @@ from astra_chat.tools.device_code import (
     clock,
     kept_in_l2,
     launch_number,
+    lent_memory,
     tensor_or_low_precision,
     tf32,
+    waiting_kernels,
     written_globals,
 )
 
@@ -103,6 +105,65 @@ def test_a_variable_that_another_points_to_may_be_written() -> None:
 def test_another_functions_registers_are_others() -> None:
     second = ".visible .entry other() { st.global.u32 [%rd1], 5; ret; }"
     assert written_globals(f"{HEAD} ret; }} {second}", NAMES) == []
+
+
+GIVER = """
+.func (.param .b64 func_retval0) where()
+{
+    mov.u64 %rd1, table;
+    st.param.b64 [func_retval0+0], %rd1;
+    ret;
+}
+"""
+TAKER = (
+    ".visible .entry taker() {{ call.uni (retval0), {name}, ();"
+    " ld.param.b64 %rd5, [retval0+0]; {use} }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("use", "written"),
+    [
+        ("st.global.u32 [%rd5], 1;", ["table"]),
+        ("ld.global.u32 %r1, [%rd5]; st.u32 [%rd8], %r1;", []),
+    ],
+)
+def test_an_address_is_followed_out_of_a_function(use: str, written: list[str]) -> None:
+    assert written_globals(GIVER + TAKER.format(name="where", use=use), NAMES) == written
+
+
+def test_an_address_is_followed_through_functions_that_hand_it_on() -> None:
+    hands_on = (
+        ".func (.param .b64 func_retval0) on() { call.uni (retval0), where, ();"
+        " ld.param.b64 %rd2, [retval0+0]; st.param.b64 [func_retval0+0], %rd2; ret; }"
+    )
+    taker = TAKER.format(name="on", use="st.global.u32 [%rd5], 1;")
+    assert written_globals(taker + hands_on + GIVER, NAMES) == ["table"]
+
+
+def test_what_the_driver_lends_is_written_by_the_toolkit_s_own_lines_only() -> None:
+    text = """
+    .visible .entry k() {{
+    .loc 2 76 1, function_name $L__info_string0, inlined_at 1 12 3
+    mov.u32 %r1, %envreg2;
+    cvt.u64.u32 %rd1, %r1;
+    .loc {file} 9 1
+    atom.add.release.gpu.u32 %r2, [%rd1+4], 1;
+    .loc 1 13 1
+    st.global.u32 [%rd8], 5;
+    ret; }}
+    .file 1 "kernel.cu"
+    .file 2 "/usr/include/cooperative_groups/details/driver_abi.h"
+    """
+    assert lent_memory(text.format(file=2)) is None
+    assert lent_memory(text.format(file=1)) == "atom.add.release.gpu.u32"
+
+
+def test_kernels_that_wait() -> None:
+    waits = ".visible .entry a() { griddepcontrol.wait; ret; } "
+    hasty = ".visible .entry b() { // griddepcontrol.wait;\n ret; } "
+    assert waiting_kernels(waits + hasty) == {"a"}
+    assert waiting_kernels(hasty + ".func f() { griddepcontrol.wait; ret; }") == {"b"}
 
 
 def test_precision() -> None:

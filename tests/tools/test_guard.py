@@ -204,8 +204,15 @@ EXPANDED_REFUSED = {
     " fprintf(stderr, 1);",
     "one of a type that is asked for": "void f() { decltype(s) fprintf(stderr, 1); }",
     "one in a list": "void f() { S a(0), fprintf(stderr, 1); }",
+    "a copy whose direction is a number": "void f() {"
+    " cudaMemcpyAsync(a, b, 4, (cudaMemcpyKind)0, s); }",
+    "a copy by another name": "auto f = cudaMemcpyAsync;",
+    "a copy with a direction that varies": "void f(cudaMemcpyKind k)"
+    " { cudaMemcpyAsync(a, b, n(1, 2), k, s); }",
 }
 EXPANDED_ACCEPTED = {
+    "a copy within the device": "void f() {"
+    " cudaMemcpyAsync(a, b, size_t(rows) * f(1, 2), cudaMemcpyDeviceToDevice, s); }",
     "an error told": 'void f() { if (e) { std::fprintf(stderr, "%d", e); return; } }',
     "after a cast, an if, a block": "void f() {"
     ' (void)fprintf(stderr, "a"); if (e) fprintf(stderr, "b");'

@@ -62,7 +62,7 @@ def _write_case(
     for arg in task.args:
         if arg.read:
             _require(arg.name, inputs, arg.shape_of(case), getattr(torch, arg.dtype_of(case)))
-    expected: dict[str, torch.Tensor] = reference.reference(inputs)
+    expected: dict[str, torch.Tensor] = reference.reference(inputs | _scalars(task, case))
     for arg in task.args:
         if arg.read:
             inputs[arg.name].contiguous().view(torch.uint8).numpy().tofile(
@@ -71,6 +71,15 @@ def _write_case(
         if arg.written:
             _require(arg.name, expected, arg.shape_of(case), torch.float64)
             expected[arg.name].contiguous().numpy().tofile(folder / f"{arg.name}.expected")
+
+
+def _scalars(task: Task, case: Case) -> dict[str, torch.Tensor]:
+    """Float64, shape (), each the value that the launcher gets: a float is rounded to 32 bits."""
+    kinds = {"float": torch.float32, "int64_t": torch.int64}
+    return {
+        s.name: torch.tensor(case.scalars.get(s.name, s.value), dtype=kinds[s.type]).double()
+        for s in task.scalars
+    }
 
 
 def _require(name: str, tensors: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:

@@ -19,6 +19,8 @@ from astra_chat.tools.children.arguments import (
     poison,
     task_of,
 )
+from astra_chat.tools.children.virtual_memory import ClosedMemory
+from astra_chat.tools.device_code import waiting_kernels
 from astra_chat.tools.layout import Bytes, Mask
 from astra_chat.tools.process import Reporter
 from astra_chat.tools.sandbox.seccomp import lock
@@ -28,7 +30,6 @@ from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
-ALIGNMENT_BYTES = 256
 ILLEGAL_ADDRESS = 700
 WHOLE_BYTES = 2**20
 """Of cases up to this size all blocks run, however many: idle ones could crowd those that write out
@@ -46,38 +47,55 @@ def main() -> None:
         compiled=compiled,
     )  # fmt: skip
     resources = {name: tuple(pair) for name, pair in request["resources"].items()}
+    memory = ClosedMemory(gpu)
+    gpu.use(memory)
     lock(reporter.pipe)
     try:
         library = gpu.load(Path(request["library"]), Path(request["ptx"]), resources)
     except PtxUnsupported as lack:
         reporter.send("case", index=0, **_fault(lack))
         return
-    held: list[Bytes] = []
+    memory.guard(library)
+    waiting = waiting_kernels(Path(request["ptx"]).read_text())
+    held: list[tuple[Bytes, int]] = []
     for index, item in enumerate(request["calls"]):
         reporter.send("start", index=index)
         call = Call.of(item)
         whole = task.least_bytes(call.case) <= WHOLE_BYTES
         gpu.afford(None if whole else SAMPLE_INSTRUCTIONS)
-        held = _buffers(task, call, held)
+        held = _buffers(task, call, held, memory)
+        arrays = [array for array, _ in held]
         called = task.model_copy(update={"entry": call.entry}) if call.entry else task
-        done = _run(gpu, library, called, call, held, request)
+        done = _run(gpu, library, memory, called, call, arrays, request)
+        if not done["status"] and (hasty := _hasty(library, waiting)):
+            done = hasty
         reporter.send("case", index=index, **done)
 
 
-def _buffers(task: Task, call: Call, held: list[Bytes]) -> list[Bytes]:
-    """The arguments' buffers before a call; those held are not freed before new ones are made."""
+def _buffers(
+    task: Task, call: Call, held: list[tuple[Bytes, int]], memory: ClosedMemory
+) -> list[tuple[Bytes, int]]:
+    """The arguments' buffers before a call, each with its shift; those held are not freed before
+    new ones are made."""
     contents = [poison(task, call, i, call.pattern) for i in range(len(task.args))]
-    if call.how != "same_buffers":
-        shifts = [arg.shift_of(call.case) for arg in task.args]
-        return [_aligned(c, shift) for c, shift in zip(contents, shifts, strict=True)]
-    for array, content in zip(held, contents, strict=True):
-        array[:] = content
-    return held
+    if call.how == "same_buffers":
+        for (array, _), content in zip(held, contents, strict=True):
+            array[:] = content
+        return held
+    shifts = [arg.shift_of(call.case) for arg in task.args]
+    made = [
+        (memory.argument(content, shift, arg.name), shift)
+        for content, shift, arg in zip(contents, shifts, task.args, strict=True)
+    ]
+    for array, shift in held:
+        memory.drop(array, shift)
+    return made
 
 
 def _run(
     gpu: VirtualGpu,
     library: ctypes.CDLL,
+    memory: ClosedMemory,
     task: Task,
     call: Call,
     arrays: list[Bytes],
@@ -94,7 +112,8 @@ def _run(
     try:
         stream = _stream(library)
         library.vcudart_expect(ctypes.c_uint64(stream))
-        status = launch(library, task, call.case, addresses, stream)
+        with memory.closed():
+            status = launch(library, task, call.case, addresses, stream)
         if gpu.fault is not None:
             return _fault(gpu.fault)
         if status:
@@ -102,6 +121,8 @@ def _run(
         if library.vcudart_strayed():
             what = "work on another stream than the caller's, or a copy to or from the host"
             return _unsafe(what, "in the launcher")
+        if left := library.cudaPeekAtLastError():
+            return _left_error(library, left)
         written = [gpu.written(address) for address in addresses]
         if found := _forbidden_write(task.args, arrays, before, written):
             return found
@@ -153,6 +174,26 @@ def _stream(library: ctypes.CDLL) -> int:
     return int(stream.value or 0)
 
 
+def _left_error(library: ctypes.CDLL, error: int) -> dict[str, Any]:
+    """The runtime keeps it: the next caller takes it for its own, or for a sign of this call."""
+    library.cudaGetErrorString.restype = ctypes.c_char_p
+    words = library.cudaGetErrorString(error).decode()
+    what = f"a CUDA call failed with error {error} ({words}), which the launcher neither tells"
+    return _unsafe(f"{what} nor clears: the next caller takes it for its own", "in the launcher")
+
+
+def _hasty(library: ctypes.CDLL, waiting: frozenset[str]) -> dict[str, Any]:
+    """A kernel that may begin before the work ahead of it has ended, and never waits for it: its
+    inputs need not be there, and what follows it is not held up by what it followed."""
+    library.vcudart_hurried.restype = ctypes.c_char_p
+    found = iter(lambda: library.vcudart_hurried(), None)
+    for kernel in (name.decode() for name in found):
+        if kernel not in waiting:
+            what = "launched so that it may begin before the work ahead of it has ended"
+            return _unsafe(f"{what}, and it never waits for that (griddepcontrol.wait)", kernel)
+    return {}
+
+
 def _forbidden_write(
     args: Sequence[Arg], now: Sequence[Bytes], before: Sequence[Bytes], by_kernels: Sequence[Mask]
 ) -> dict[str, Any]:
@@ -183,15 +224,6 @@ def _fault(fault: Fault | PtxUnsupported) -> dict[str, Any]:
         return {"status": 801, "unsupported": unsupported}
     what = f"{fault.kind}: {fault.message}"
     return {"status": fault.cuda_error, "unsafe": {"what": what, "where": fault.where}}
-
-
-def _aligned(content: Bytes, shift: int) -> Bytes:
-    """The content `shift` bytes past an address that is a multiple of 256, cudaMalloc's."""
-    room = np.empty(len(content) + ALIGNMENT_BYTES + shift, dtype=np.uint8)
-    offset = -room.ctypes.data % ALIGNMENT_BYTES + shift
-    aligned = room[offset : offset + len(content)]
-    aligned[:] = content
-    return aligned
 
 
 if __name__ == "__main__":

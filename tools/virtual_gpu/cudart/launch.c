@@ -210,6 +210,7 @@ static const char *attribute_name(cudaLaunchAttributeID id) {
 EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *stub,
                                        void **args) {
     RETURN_IF_BLOCKED;
+    const struct kernel_entry *kernel = find_kernel(stub);
     int cooperative = 0;
     for (unsigned i = 0; i < config->numAttrs; ++i) {
         cudaLaunchAttributeID id = config->attrs[i].id;
@@ -217,14 +218,18 @@ EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const v
             cooperative = config->attrs[i].val.cooperative != 0;
             continue;
         }
-        /* Launches run one after the other, so a programmatic dependency changes nothing. */
-        if (id != cudaLaunchAttributeIgnore &&
-            id != cudaLaunchAttributeProgrammaticStreamSerialization)
+        /* Launches run one after the other, so a programmatic dependency changes nothing here. */
+        if (id == cudaLaunchAttributeProgrammaticStreamSerialization) {
+            if (kernel && config->attrs[i].val.programmaticStreamSerializationAllowed)
+                vcudart_hurry(kernel->name);
+            continue;
+        }
+        if (id != cudaLaunchAttributeIgnore)
             return vcudart_result(vcudart_host.refuse(attribute_name(id)));
     }
     vcudart_asked(config->stream);
-    return launch(find_kernel(stub), config->gridDim, config->blockDim, args,
-                  config->dynamicSmemBytes, cooperative);
+    return launch(kernel, config->gridDim, config->blockDim, args, config->dynamicSmemBytes,
+                  cooperative);
 }
 PER_THREAD(cudaLaunchKernelExC, _ptsz)
 

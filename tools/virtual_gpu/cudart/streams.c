@@ -8,9 +8,28 @@
 static cudaStream_t expected;
 static int expecting, strays;
 
+/* Kernels launched so that they may begin before the work ahead of them has ended. */
+enum { MAX_HURRIED = 64 };
+static const char *hurried[MAX_HURRIED];
+static int hurried_count, hurried_told;
+
 EXPORT void vcudart_expect(uint64_t stream) {
     expected = (cudaStream_t)(uintptr_t)stream;
     expecting = 1, strays = 0;
+    hurried_count = hurried_told = 0;
+}
+
+/* The next of them since vcudart_expect; NULL after the last. */
+EXPORT const char *vcudart_hurried(void) {
+    return hurried_told < hurried_count ? hurried[hurried_told++] : NULL;
+}
+
+void vcudart_hurry(const char *kernel) {
+    for (int i = 0; i < hurried_count; ++i)
+        if (hurried[i] == kernel)
+            return;
+    if (hurried_count < MAX_HURRIED)
+        hurried[hurried_count++] = kernel;
 }
 
 EXPORT int vcudart_strayed(void) { return strays; }

@@ -92,6 +92,7 @@ cudaError_t vcudart_blocked(void);
 void vcudart_asked(cudaStream_t stream);
 void vcudart_asked_to_copy(const void *to, const void *from, enum cudaMemcpyKind kind, cudaStream_t stream);
 void vcudart_stray(void);
+void vcudart_hurry(const char *kernel);
 /* Whether a stream is being captured: copies are noted instead of done. */
 int vcudart_capturing(void);
 /* Meanwhile: what has just been noted, or a host function, becomes a node. */
