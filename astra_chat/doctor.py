@@ -99,7 +99,7 @@ def diagnose() -> Diagnosis:
             _torch(),
             *_gpu(),
             *(_asked(name, "more", _tool(name)) for name in ("cuobjdump", "nvdisasm")),
-            _asked("compute-sanitizer", "more", _tool("compute-sanitizer")),
+            _asked("compute-sanitizer", "cuda", _tool("compute-sanitizer")),
             _ncu(),
             *(_key(name) for name in KEY_NAMES),
         )

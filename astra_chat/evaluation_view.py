@@ -6,8 +6,9 @@ Kernel text, compiler output and names are data: they go through rich.text.Text,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -20,11 +21,14 @@ from astra_chat.tools.types import (
     Correct,
     Evaluation,
     MeasuredTime,
+    Metric,
     Outcome,
     Profile,
     Timed,
 )
 
+WIDE = 110
+"""Columns from which a metric's figures and words have room beside its name."""
 STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}
 UNCONFIRMED = (
     "for choosing, not for reporting: the luckiest of several such figures reads too high; a winner"
@@ -152,17 +156,32 @@ def case_table(evaluation: Evaluation) -> Table:
 def profile_text(profile: Profile) -> RenderableType:
     """A profile alone: every metric with its words."""
     title = Text(f"{profile.basis} profile of {profile.case.label}")
-    table = Table(title=title, title_justify="left", pad_edge=False, box=None)
-    if not profile.metrics:  # neither Nsight Compute nor the virtual GPU could count
-        return Group(title, profile_line(profile))
-    table.add_column("metric", overflow="fold", min_width=max(len(m.name) for m in profile.metrics))
-    table.add_column("value", justify="right")
-    table.add_column("")
-    table.add_column("what it says")
-    for metric in profile.metrics:
-        value = number(metric.value)
-        table.add_row(Text(metric.name), value, Text(metric.unit), Text(metric.words))
-    return Group(table, profile_line(profile))
+    return Group(title, _Metrics(profile.metrics), profile_line(profile))
+
+
+@dataclass(frozen=True)
+class _Metrics:
+    """Figures, words and Nsight Compute's names, which are long: on a narrow terminal each below
+    its words."""
+
+    metrics: tuple[Metric, ...]
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.max_width >= WIDE
+        table = Table(pad_edge=False, box=None, show_header=bool(self.metrics))
+        if wide:
+            table.add_column("metric", no_wrap=True)
+        table.add_column("value", justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
+        table.add_column("what it says", overflow="fold")
+        for metric in self.metrics:
+            figure = (number(metric.value), Text(metric.unit))
+            if wide:
+                table.add_row(Text(metric.name), *figure, Text(metric.words))
+            else:
+                name = Text(f"\n{metric.name}", "dim")
+                table.add_row(*figure, Text(metric.words) + name)
+        yield table
 
 
 def profile_line(profile: Profile) -> Text:

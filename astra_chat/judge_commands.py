@@ -38,6 +38,10 @@ CaseOption = Annotated[
     list[str] | None,
     typer.Option(help="A further case as JSON, for example a failed one with its seed."),
 ]
+ProfiledOption = Annotated[
+    str | None,
+    typer.Option("--case", help="Which case, as JSON; else that of greatest weight."),
+]
 ExplainOption = Annotated[
     bool, typer.Option("--explain", help="Say which gates ran and what each saw.")
 ]
@@ -98,16 +102,17 @@ def profile(
     kernel: KernelArgument,
     device: DeviceOption = "auto",
     gpu: GpuOption = None,
+    case: ProfiledOption = None,
     trust: TrustOption = False,
     engine: EngineOption = "auto",
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Why does KERNEL take that long? Metrics, bottleneck and physical limit."""
+    """Why does KERNEL take that long? Metrics, bottleneck and physical limit of one case."""
     from astra_chat.tools.types import Evaluation
 
     with open_judge(task, device, gpu, None, "sglang", trust, engine) as judge:
-        found = judge.profile(_source(kernel))
+        found = judge.profile(_source(kernel), _case(judge.task, case) if case else None)
     if isinstance(found, Evaluation):
         _show_evaluation(found, as_json, quiet)
     elif as_json:

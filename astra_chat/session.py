@@ -45,6 +45,7 @@ from astra_chat.team import STALLED, build_team
 from astra_chat.tools.errors import AstraError, EnvironmentLack
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.toolkit import find_tool
 from astra_chat.transcript.events import (
     Chosen,
     Doubted,
@@ -125,6 +126,8 @@ class Session:
         if self._own_judge is not None:
             return nullcontext(self._own_judge)
         request = self._request
+        if request.device.kind == "cuda" and request.limits.confirmations:
+            find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
         judge = Judge(
             request.task, request.device, tier=request.tier, cases=request.cases,
             trust=request.trust, on_progress=self._progress,

@@ -26,7 +26,8 @@ from astra_chat.tools.profile import (
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.runner import Failure, Runner
 from astra_chat.tools.sandbox.level import require_isolation
-from astra_chat.tools.sanitize import TOOLS, sanitize_cuda
+from astra_chat.tools.sanitize import TOOLS, Found, sanitize_cuda
+from astra_chat.tools.second_opinion import second_opinion
 from astra_chat.tools.steps import Steps
 from astra_chat.tools.tasks import Task, is_shipped
 from astra_chat.tools.time import TimedCase, judge_times, time_cases
@@ -45,7 +46,6 @@ from astra_chat.tools.types import (
     StepName,
     Timed,
     TimedOut,
-    Unsafe,
     Wrong,
     candidate_id,
 )
@@ -202,19 +202,21 @@ class Judge:
             )  # fmt: skip
         return self._scorer.score(cases)
 
-    def profile(self, source: str) -> Profile | Evaluation:
-        """Guard, build and profile only; an Evaluation where the kernel did not get that far."""
+    def profile(self, source: str, case: Case | None = None) -> Profile | Evaluation:
+        """Guard, build and profile only, on `case` or on that of greatest weight; an Evaluation
+        where the kernel did not get that far."""
         steps = Steps()
         built = self._built(source, steps)
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
+        chosen = ((case, 1.0),) if case else (max(self.weighted, key=lambda one: one[1]),)
         timed: list[TimedCase] = []
         if self.device.kind == "virtual":
-            found = self._timed(built, self.weighted, steps)
+            found = self._timed(built, chosen, steps)
             if not isinstance(found, list):
                 return self._evaluation(source, found, steps, built)
             timed = found
-        profile = self._profiled(built, self.weighted, timed, steps)
+        profile = self._profiled(built, chosen, timed, steps)
         if isinstance(profile, Profile):
             return profile
         return self._evaluation(source, profile, steps, built)
@@ -298,9 +300,7 @@ class Judge:
         assert isinstance(baseline, Build)
         return baseline
 
-    def _sanitized(
-        self, built: Build, weighted: Weighted, steps: Steps
-    ) -> Unsafe | TimedOut | None:
+    def _sanitized(self, built: Build, weighted: Weighted, steps: Steps) -> Found | None:
         """Compute Sanitizer on the smallest case of each dtype, and memcheck on the timed ones.
 
         The virtual GPU has checked all of its cases.
@@ -309,11 +309,13 @@ class Judge:
             return None
         smallest = {c.dtype: c for c in sorted(self.task.check, key=self.task.least_bytes)[::-1]}
         with steps.step("sanitize"):
-            return sanitize_cuda(
+            found = sanitize_cuda(
                 self._runner, built, self._truths("sanitize", list(smallest.values())),
                 self._truths("sanitize", [case for case, _ in weighted]),
                 lambda done: self._tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
+                self._baseline_build(),
             )  # fmt: skip
+            return found or second_opinion(self._runner, built, self._oracle, self._checker.own)
 
     def _timed(
         self, built: Build, weighted: Weighted, steps: Steps, *, cross_checked: bool = False

@@ -38,8 +38,14 @@ def test_names_of_metrics_stand_whole() -> None:
         Metric(name=LONG.replace("ld", kind), value=16.0, unit="sector", words=words)
         for kind in ("ld", "st")
     ]
-    text = shown(profile_text(profile.model_copy(update={"metrics": tuple(metrics)})))
+    profile = profile.model_copy(update={"metrics": tuple(metrics)})
+    text = shown(profile_text(profile))
     assert LONG in text and LONG.replace("ld", "st") in text and "…" not in text
+    beside = [line for line in text.splitlines() if LONG in line]
+    assert "16  sector" in beside[0]
+    narrow = shown(profile_text(profile), width=80)
+    assert "16  sector  sectors that each" in narrow and "…" not in narrow
+    assert LONG in narrow.replace("\n", "").replace(" ", "")
     assert "estimated profile of" in text and "bottleneck (estimated): latency" in text
 
 

@@ -117,3 +117,11 @@ def test_quiet_about_a_profile(command: Command, task_folder: Path) -> None:
         "profile", task_folder, kernel, "--device", "virtual", "--trust", "--quiet"
     )
     assert code == 0 and out.startswith("bottleneck (estimated): ") and "metric" not in out
+
+
+def test_a_profile_of_a_chosen_case(command: Command) -> None:
+    words = ("profile", "silu_and_mul", SCALAR, "--device", "virtual")
+    code, out, _ = command(*words, "--case", json.dumps(CASE))
+    assert code == 0 and "estimated profile of 3x24 float16" in out
+    code, out, err = command(*words, "--case", '{"dims": {"tokens": 3}, "dtype": "float16"}')
+    assert code == 2 and not out and "dims ['tokens'] are not" in err

@@ -20,7 +20,7 @@ from astra_chat.resume import request_on, resumed
 from astra_chat.session import RunResult, Session
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.tasks import Task, load_task
-from astra_chat.tools.types import Case, Outcome
+from astra_chat.tools.types import Case, Device, Outcome
 from astra_chat.transcript.events import (
     Chosen,
     Deviation,
@@ -56,6 +56,21 @@ def run(task: Task, out: Path, judge: FixedJudge) -> RunResult:
 
 def speakers(path: Path) -> list[str]:
     return [turn.speaker for turn in thread(read(path).records)]
+
+
+def test_a_run_on_a_gpu_that_could_confirm_no_winner_does_not_begin(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> Path:
+        raise EnvironmentLack(f"no {name} on this machine")
+
+    monkeypatch.setattr("astra_chat.session.find_tool", missing)
+    gpu = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+    models = open_models("scripted", task)
+    request = Request(task=task, device=gpu, models=models, folder=tmp_path / "out")
+    with pytest.raises(EnvironmentLack, match="no compute-sanitizer"):
+        Session(request).run()
+    assert not (tmp_path / "out").exists()
 
 
 STORY = [
