@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from textwrap import indent
+
+import numpy as np
 import pytest
 
+from astra_chat.tools import sanitize as module
 from astra_chat.tools.build import Build, build
-from astra_chat.tools.devices import pick_device
+from astra_chat.tools.devices import pick_device, virtual_device
+from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.oracle import Oracle
 from astra_chat.tools.process import Stop
 from astra_chat.tools.runner import Runner
 from astra_chat.tools.sanitize import first_finding, sanitize_cuda
 from astra_chat.tools.tasks import find_task
-from astra_chat.tools.types import Case, TimedOut, Unsafe
+from astra_chat.tools.types import Case, Crashed, Unsafe, Wrong
 
 MEMCHECK = """========= COMPUTE-SANITIZER
 ========= Invalid __global__ write of size 4 bytes
@@ -50,7 +57,94 @@ def test_a_clean_log_has_no_finding() -> None:
     assert first_finding(clean) is None
 
 
-def sanitized(source: str) -> Unsafe | TimedOut | None:
+NAMED_LIKE_A_SUMMARY = """========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at ERROR SUMMARY<1>(float *)+0x40 in kernel.cu:7
+=========     and Read access at ERROR SUMMARY<1>(float *)+0x60 in kernel.cu:9 [128 hazards]
+=========
+========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)
+"""
+
+
+def test_a_name_that_a_candidate_chose_hides_no_finding() -> None:
+    """A function SUMMARY<1> that returns an ERROR."""
+    what, where = first_finding(NAMED_LIKE_A_SUMMARY) or ("", "")
+    assert what.startswith("Error: Race") and "kernel.cu:7" in where
+
+
+def test_what_a_summary_counts_is_a_finding_though_no_line_tells_it() -> None:
+    counted = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 2 errors\n"
+    assert first_finding(counted) == ("ERROR SUMMARY: 2", "place unknown")
+    raced = "========= RACECHECK SUMMARY: 1 hazard displayed (0 errors, 1 warning)\n"
+    assert first_finding(raced) is not None
+
+
+TOOL = """#!{python}
+import re, sys
+request, log = sys.stdin.read(), sys.argv[sys.argv.index("--log-file") + 1]
+import json
+asked = json.loads(request)["request"]
+{body}
+open(log, "w").write("========= COMPUTE-SANITIZER\\n========= ERROR SUMMARY: 0 errors\\n")
+"""
+HANDS_BACK = """
+from astra_chat.tools.layout import buffer_bytes
+from astra_chat.tools.tasks import load_task
+from astra_chat.tools.types import Case
+import pathlib
+task = load_task(pathlib.Path(asked["task"]))
+for call in asked["calls"]:
+    case = Case.model_validate_json(call["case"])
+    for arg in task.args:
+        given = pathlib.Path(call["truth"]) / f"{arg.name}.in"
+        left = given.read_bytes() if given.is_file() else bytes(buffer_bytes(arg, case))
+        (pathlib.Path(call["after"]) / f"{arg.name}.after").write_bytes(3 * left)
+"""
+
+
+def watched_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str, other: str = ""
+) -> object:
+    """What is said of a candidate and a tool of Python that does `body` in the place of one that
+    needs a GPU; for the baseline it does `other`."""
+    device = virtual_device("h200")
+    built, baseline = (build(TASK, s, device) for s in (TASK.baseline + "\n", TASK.baseline))
+    assert isinstance(built, Build) and isinstance(baseline, Build)
+    both = f"if {str(baseline.library)!r} == asked['library']:\n" + indent(other or "pass", "    ")
+    both += f"\nelse:\n{indent(body or 'pass', '    ')}\n"
+    tool = tmp_path / "compute-sanitizer"
+    tool.write_text(TOOL.format(python=sys.executable, body=both))
+    tool.chmod(0o755)
+    monkeypatch.setattr(module, "find_tool", lambda _: tool)
+    oracle = Oracle(TASK)
+    try:
+        truths = oracle.truths([Case(dims={"tokens": 3, "d": 264}, dtype="float16")], Stop())
+        return sanitize_cuda(Runner(TASK, device), built, truths, baseline=baseline)
+    finally:
+        oracle.close()
+
+
+def test_who_does_nothing_where_it_is_watched_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = watched_by(tmp_path, monkeypatch, HANDS_BACK)
+    assert isinstance(found, Wrong) and "called under compute-sanitizer memcheck" in found.note
+
+
+def test_who_ends_where_it_is_watched_crashed_if_the_baseline_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = HANDS_BACK.replace("bytes(buffer_bytes(arg, case))", "ANSWER")
+    oracle = Oracle(TASK)
+    truth = oracle.truths([Case(dims={"tokens": 3, "d": 264}, dtype="float16")], Stop())[0]
+    answer = np.asarray(truth.expected(TASK.args[0])).astype(np.float16).tobytes()
+    oracle.close()
+    found = watched_by(tmp_path, monkeypatch, "", f"ANSWER = {answer!r}\n{right}")
+    assert isinstance(found, Crashed) and "where the baseline ran" in found.message
+    with pytest.raises(EnvironmentLack, match="did not work"):
+        watched_by(tmp_path, monkeypatch, "", "")
+
+
+def sanitized(source: str) -> module.Found | None:
     device = pick_device("cuda")
     built = build(TASK, source, device)
     assert isinstance(built, Build), built

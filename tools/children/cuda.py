@@ -16,7 +16,7 @@ from astra_chat.tools.children.arguments import (
     poison,
     task_of,
 )
-from astra_chat.tools.children.cuda_dirt import Dirt
+from astra_chat.tools.children.cuda_dirt import Dirt, copies
 from astra_chat.tools.children.cuda_read_only import ReadOnly
 from astra_chat.tools.children.cuda_timing import TimedCall
 from astra_chat.tools.layout import poisoned
@@ -93,17 +93,22 @@ def _streamed(
 ) -> tuple[int, list[torch.Tensor]]:
     """On a stream of its own, on which the inputs arrive late and the results are taken at once.
 
-    Work that is put on another stream meets inputs that are not there yet, or is not waited for.
-    Now and then it is stream 0, which a caller may use as well.
+    Work that is put on another stream meets inputs that are not there yet, or is not waited for;
+    so does a kernel that is launched programmatically and does not wait (cuda_dirt.py). Now and
+    then it is stream 0, which a caller may use as well.
     """
     stream = torch.cuda.default_stream() if secrets.randbelow(4) == 0 else torch.cuda.Stream()
     after = [torch.empty_like(buffer) for buffer in buffers]
+    listed = copies(buffers, contents)
     torch.cuda.synchronize()
     with torch.cuda.stream(stream):
         torch.cuda._sleep(LATE_CYCLES)
-        for buffer, content in zip(buffers, contents, strict=True):
-            buffer.copy_(content, non_blocking=True)
         dirt.spread(call.pattern, stream.cuda_stream)
+        if dirt.delivers:
+            dirt.deliver(listed, stream.cuda_stream)
+        else:
+            for buffer, content in zip(buffers, contents, strict=True):
+                buffer.copy_(content, non_blocking=True)
         status = launch(library, task, call.case, addresses, stream.cuda_stream)
         for result, buffer in zip(after, buffers, strict=True):
             result.copy_(buffer, non_blocking=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,10 +25,11 @@ from astra_chat.tools.process import Reporter
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.tasks import Task
 
-STREAM_NON_BLOCKING = 1
-PLACES, PLACE_BYTES = 16, 256
-"""An argument lies at one of so many places in its allocation: where it lies tells a candidate
-nothing about who is watching."""
+STREAM_NON_BLOCKING, CAPTURE_THREAD_LOCAL = 1, 1
+PLACE_BYTES, MOST_LEAD, LEAST_APART, MOST_APART = 256, 14, 9, 28
+"""An argument lies some places into its allocation, and others lie between two of them: up to 4 MB
+and 256 MB, as chance wants, so that where it lies tells a candidate nothing about who is watching.
+The last three are powers of two."""
 
 
 def main() -> None:
@@ -37,29 +39,56 @@ def main() -> None:
     driver = Driver(request["index"])
     lock()
     library = ctypes.CDLL(request["library"])
-    for call in map(Call.of, request["calls"]):
-        _called(driver, task, call, library, 0, 0)
+    handed_back = request.get("handed_back", [False] * len(request["calls"]))
+    for item, back in zip(request["calls"], handed_back, strict=True):
+        call = Call.of(item)
+        _called(driver, task, call, library, How(stream=0, apart=False, back=back))
         driver.do("cuProfilerStart")
-        lead = PLACE_BYTES * secrets.randbelow(PLACES)
-        _called(driver, task, call, library, lead, driver.stream)
+        _called(driver, task, call, library, How(stream=driver.stream, back=back))
         driver.do("cuProfilerStop")
+        if "handed_back" in request:
+            how = How(stream=driver.stream, recorded=True, back=back)
+            _called(driver, task, call, library, how)
 
 
-def _called(
-    driver: Driver, task: Task, call: Call, library: ctypes.CDLL, lead: int, stream: int
-) -> None:
-    """One call whose arguments lie `lead` bytes into their allocations, and end where these do.
+@dataclass(frozen=True)
+class How:
+    """One call of a case."""
+
+    stream: int
+    apart: bool = True
+    """Whether something lies before its arguments and between them."""
+    recorded: bool = False
+    """In a graph, which is then launched once."""
+    back: bool = False
+    """Whether what it leaves is handed to the judge; if not, empty files say that it was made."""
+
+
+def _called(driver: Driver, task: Task, call: Call, library: ctypes.CDLL, how: How) -> None:
+    """One call whose arguments end where their allocations do.
 
     The first call of a case warms up, on stream 0, and has nothing before its arguments; Nsight
-    Compute records the second, on a stream as the timed calls' is.
+    Compute records the second, on a stream as the timed calls' is; Compute Sanitizer sees a third,
+    recorded in a graph.
     """
-    addresses = [
-        driver.place(poison(task, call, index, call.pattern), lead + arg.shift_of(call.case))
-        for index, arg in enumerate(task.args)
-    ]
+    contents = [poison(task, call, index, call.pattern) for index in range(len(task.args))]
+    addresses = []
+    for arg, content in zip(task.args, contents, strict=True):
+        lead = PLACE_BYTES * secrets.randbelow(2 ** secrets.randbelow(MOST_LEAD + 1))
+        if how.apart:
+            driver.spare(2 ** (LEAST_APART + secrets.randbelow(MOST_APART - LEAST_APART)))
+        addresses.append(driver.place(content, lead * how.apart + arg.shift_of(call.case)))
     driver.do("cuCtxSynchronize")
-    launch(library, task, call.case, addresses, stream)
+    if how.recorded:
+        driver.begin()
+    launch(library, task, call.case, addresses, how.stream)
+    if how.recorded:
+        driver.replay()
     driver.do("cuCtxSynchronize")
+    for arg, address, content in zip(task.args, addresses, contents, strict=True):
+        with (call.after / f"{arg.name}.after").open("ab") as file:
+            if how.back:
+                driver.fetched(address, content).tofile(file)
     driver.free()
 
 
@@ -95,6 +124,35 @@ class Driver:
             ctypes.c_size_t(len(whole)),
         )  # fmt: skip
         return start
+
+    def spare(self, size: int) -> None:
+        """Set so many bytes apart, where there are so many."""
+        address = ctypes.c_uint64()
+        if not self._library.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)):
+            self._held.append(address)
+
+    def fetched(self, address: int, content: Bytes) -> Bytes:
+        """What lies there now, in the place of what was put there."""
+        self.do(
+            "cuMemcpyDtoH_v2", ctypes.c_void_p(content.ctypes.data), ctypes.c_uint64(address),
+            ctypes.c_size_t(len(content)),
+        )  # fmt: skip
+        return content
+
+    def begin(self) -> None:
+        """Record what comes to the stream, until `replay`."""
+        stream = ctypes.c_void_p(self.stream)
+        self.do("cuStreamBeginCapture_v2", stream, CAPTURE_THREAD_LOCAL)
+
+    def replay(self) -> None:
+        """Do once what was recorded."""
+        stream, graph, ready = ctypes.c_void_p(self.stream), ctypes.c_void_p(), ctypes.c_void_p()
+        self.do("cuStreamEndCapture", stream, ctypes.byref(graph))
+        self.do("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, ctypes.c_uint64(0))
+        self.do("cuGraphLaunch", ready, stream)
+        self.do("cuCtxSynchronize")
+        self.do("cuGraphExecDestroy", ready)
+        self.do("cuGraphDestroy", graph)
 
     def free(self) -> None:
         """Give back what was placed."""
