@@ -83,7 +83,8 @@ def require_verdict(judge: Judge, script: Script, turn: ScriptedKernel) -> None:
     """A real GPU gives the verdict of the script; the virtual one says whether it is right."""
     source = script.sources[turn.name]
     if judge.device.kind == "cuda":
-        assert verdict(unwarned(judge.evaluate(source)).outcome) == turn.expects.measured
+        outcome = unwarned(judge.evaluate(source)).outcome
+        assert verdict(outcome) == turn.expects.measured, outcome
         return
     found = unwarned(judge.check(source)).outcome
     expected = turn.expects.estimated
