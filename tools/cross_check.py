@@ -116,7 +116,7 @@ def durations(log: str, marker: str, times: Sequence[int]) -> list[Profiled] | N
 
 def _tried_twice(
     runner: Runner, build: Build, truths: Sequence[Truth]
-) -> list[Profiled] | Wrong | TimedOut | None:
+) -> list[Profiled] | Wrong | Crashed | TimedOut | None:
     """None where nothing was recorded either time: once may be Nsight Compute's own failure."""
     for _ in range(2):
         with suppress(EnvironmentLack):
@@ -126,7 +126,7 @@ def _tried_twice(
 
 def _profiled(
     runner: Runner, build: Build, truths: Sequence[Truth]
-) -> list[Profiled] | Wrong | TimedOut:
+) -> list[Profiled] | Wrong | Crashed | TimedOut:
     """Raises EnvironmentLack where nothing, or not all, was recorded."""
     marker = f"astra_{secrets.token_hex(8)}"
     times = [_calls(runner, truth) for truth in truths]
@@ -140,7 +140,10 @@ def _profiled(
             said = (seen.log + seen.output).strip()[-300:]
             raise EnvironmentLack(f"Nsight Compute did not record all calls: {said}")
         for run, count in zip(seen.runs, times, strict=True):
-            verdict = compare(runner.task, replace(run, report={"verified_sets": count}))
+            run = replace(run, report={"verified_sets": count})
+            if odd := run.oddity(runner.task.args):
+                return odd
+            verdict = compare(runner.task, run)
             if isinstance(verdict, Wrong):
                 note = f"{verdict.note}; called under Nsight Compute".removeprefix("; ")
                 return verdict.model_copy(update={"note": note})

@@ -20,7 +20,9 @@ from astra_chat.tools.cache import cache_folder
 from astra_chat.tools.devices import gpu_uuid
 from astra_chat.tools.layout import Bytes, Mask, gathered
 from astra_chat.tools.lease import lease
+from astra_chat.tools.left_behind import odd_file, taken
 from astra_chat.tools.oracle import Truth
+from astra_chat.tools.patterns import left_there
 from astra_chat.tools.process import StepMemory, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Arg, Task
@@ -61,6 +63,13 @@ class CaseRun:
         end = len(raw) - guard
         content, between = gathered(arg, self.truth.case, raw[guard:end])
         return content, np.concatenate([raw[:guard], between, raw[end:]])
+
+    def oddity(self, args: Sequence[Arg]) -> Crashed | None:
+        """What stands in the place of the results, if these are not what a runner writes."""
+        guard = int(self.report.get("guard_bytes", 0))
+        odd = odd_file(self.folder, args, self.truth.case, self.copies, guard)
+        what = f"{odd}, where its results belong, is not what the runner writes"
+        return Crashed(case=self.truth.case, message=what) if odd else None
 
     def repeats_the_first(self, args: Sequence[Arg], copy: int) -> bool:
         """Whether all bytes of this copy, guards included, are those of the first."""
@@ -188,10 +197,14 @@ class Runner:
                         started = report["index"]
                         continue
                     index = report["index"]
-                    failure = _failure(report, truths[index])
+                    left = taken(folders[index])
                     pattern = request["calls"][index]["pattern"]
-                    yield failure or CaseRun(truths[index], folders[index], report, pattern)
-                    shutil.rmtree(folders[index], ignore_errors=True)  # they can be large
+                    run = CaseRun(truths[index], left, report, pattern)
+                    failure = _failure(report, truths[index]) or run.oddity(self.task.args)
+                    try:
+                        yield failure or run
+                    finally:
+                        shutil.rmtree(left, ignore_errors=True)  # they can be large
                     finished += 1
                     if failure and not entries:
                         return
@@ -315,26 +328,6 @@ class Runner:
             gpu=self.device.kind == "cuda",
             memory_bytes=VIRTUAL_MEMORY_BYTES if self.device.kind == "virtual" else None,
         )
-
-
-def left_there(turn: int) -> int:
-    """What outputs, guards and paddings hold before a call: NaNs, every third time numbers.
-
-    A kernel that takes a NaN for a sign that nobody has written there yet would be right in every
-    call of ours and wrong in a server, where old results lie.
-    """
-    return nan_pattern() if turn % 3 else old_results()
-
-
-def old_results() -> int:
-    """A random 16-bit pattern that is 2 to 16 as half, and at least 2 and finite as bfloat16 and,
-    repeated, as float."""
-    return secrets.choice((0, 0x8000)) | 0x4000 + secrets.randbelow(0xC00)
-
-
-def nan_pattern() -> int:
-    """A random 16-bit pattern that is a NaN as half and bfloat16, and repeated as float."""
-    return secrets.choice((0, 0x8000)) | 0x7F80 | secrets.choice(range(1, 0x80))
 
 
 def _failure(report: dict[str, Any], truth: Truth) -> Failure | None:

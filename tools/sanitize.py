@@ -16,6 +16,7 @@ from astra_chat.tools.build import Build
 from astra_chat.tools.compare import compare
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.layout import buffer_bytes
+from astra_chat.tools.left_behind import odd_file
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.toolkit import find_tool
@@ -24,6 +25,7 @@ from astra_chat.tools.watched import watched
 
 TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 TOOL_TIMEOUT_S = 180.0
+TRIES = 2
 CALLS = 3
 """Of each case (children/cuda_once.py)."""
 HANDED_BACK_BYTES = 64 * 2**20
@@ -83,26 +85,31 @@ def _run(
     tool: str,
     baseline: Build | None = None,
 ) -> Found | None:
-    """One process for all cases; the finding names the first of them."""
+    """One process for all cases; the finding names the first of them.
+
+    A tool that fails once may have failed by itself.
+    """
     back = [_bytes(runner, truth) <= HANDED_BACK_BYTES for truth in truths]
     command = [str(program), "--tool", tool, "--target-processes", "all"]
-    with watched(
-        runner, build, truths, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S,
-        more={"handed_back": back},
-    ) as seen:  # fmt: skip
-        if isinstance(seen, TimedOut):
-            return seen
-        if found := first_finding(seen.log):
-            what, where = found
-            return Unsafe(case=truths[0].case, what=f"{tool}: {what}", where=where)
-        pairs = list(zip(seen.runs, back, strict=True))
-        if "SUMMARY: " in seen.log and all(_is_whole(runner, *pair) for pair in pairs):
-            judged = (_wrong(runner, run, tool) for run, handed in pairs if handed)
-            return next(filter(None, judged), None)
+    said = ""
+    for _ in range(TRIES):
+        with watched(
+            runner, build, truths, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S,
+            more={"handed_back": back},
+        ) as seen:  # fmt: skip
+            if isinstance(seen, TimedOut):
+                return seen
+            if found := first_finding(seen.log):
+                what, where = found
+                return Unsafe(case=truths[0].case, what=f"{tool}: {what}", where=where)
+            pairs = list(zip(seen.runs, back, strict=True))
+            if "SUMMARY: " in seen.log and all(_is_whole(runner, *pair) for pair in pairs):
+                judged = (_wrong(runner, run, tool) for run, handed in pairs if handed)
+                return next(filter(None, judged), None)
+            said = (seen.log + seen.output)[-300:]
     if baseline is not None and _run(runner, baseline, truths, program, tool) is None:
         message = f"it ended under compute-sanitizer {tool}, where the baseline ran"
         return Crashed(case=truths[0].case, message=message)
-    said = (seen.log + seen.output)[-300:]
     raise EnvironmentLack(f"compute-sanitizer {tool} did not work: {said}")
 
 
@@ -113,11 +120,7 @@ def _bytes(runner: Runner, truth: Truth) -> int:
 def _is_whole(runner: Runner, run: CaseRun, handed: bool) -> bool:
     """Whether the process lived to hand all back: empty files where nothing is."""
     calls = CALLS if handed else 0
-    return all(
-        (path := run.folder / f"{arg.name}.after").is_file()
-        and path.stat().st_size == calls * buffer_bytes(arg, run.truth.case)
-        for arg in runner.task.args
-    )
+    return odd_file(run.folder, runner.task.args, run.truth.case, calls) is None
 
 
 def _wrong(runner: Runner, run: CaseRun, tool: str) -> Wrong | None:

@@ -10,7 +10,8 @@ import pytest
 from astra_chat.tools.compare import compare
 from astra_chat.tools.floats import as_float
 from astra_chat.tools.oracle import Truth
-from astra_chat.tools.runner import CaseRun, nan_pattern
+from astra_chat.tools.patterns import nan_pattern
+from astra_chat.tools.runner import CaseRun
 from astra_chat.tools.tasks import find_task
 from astra_chat.tools.types import Case, DTypeName, Wrong
 

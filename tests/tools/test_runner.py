@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from astra_chat.tools import runner as runner_module
 from astra_chat.tools.build import Build, build
 from astra_chat.tools.check import Call, check
 from astra_chat.tools.devices import pick_device
-from astra_chat.tools.floats import as_float
 from astra_chat.tools.oracle import Oracle
 from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Runner, left_there
+from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.tasks import find_task
 from astra_chat.tools.types import (
     Case,
@@ -156,21 +154,6 @@ def test_the_c_engine_runs_behind_the_walls(scalar: str) -> None:
     (*runs,) = Runner(TASK, device, engine="c").run(built, truths, "check")
     oracle.close()
     assert all(isinstance(run, CaseRun) and "on_numpy" not in run.report for run in runs)
-
-
-def test_outputs_hold_now_a_nan_and_now_an_ordinary_number() -> None:
-    """Who takes a NaN for a sign that nobody wrote there would be wrong in a server."""
-    finite = [pattern for pattern in map(left_there, range(300)) if not is_nan(pattern)]
-    assert len(finite) == 100
-    for pattern in finite:
-        words = np.full(2, pattern, dtype=np.uint16)
-        for dtype in ("float16", "bfloat16", "float32"):
-            values = np.abs(as_float(words.view(np.uint8), dtype))
-            assert (values >= 2).all() and np.isfinite(values).all()
-
-
-def is_nan(pattern: int) -> bool:
-    return bool(pattern & 0x7F80 == 0x7F80)
 
 
 def test_processes_wait_for_what_is_not_built_yet(tmp_path: Path) -> None:
