@@ -67,7 +67,7 @@ def test_who_keeps_the_host_busy_is_not_accepted() -> None:
     busy = measured(1.2, tokens=77).model_copy(update={"event_us": 1015.0})
     _, verdict, why = judge_times([quick, busy])
     assert verdict == "tie" and "77x64" in why and "1,015 us with its launch" in why
-    assert judge_times([quick.model_copy(update={"event_us": 30.0})])[1] == "accepted"
+    assert judge_times([quick.model_copy(update={"event_us": 60.0})])[1] == "accepted"
 
 
 @pytest.mark.parametrize(
