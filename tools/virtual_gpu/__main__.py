@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     bits = commands.add_parser("numerics", help="results against those of a real GPU")
     bits.add_argument("--device", choices=["virtual", "cuda"], default="virtual")
     bits.add_argument("--engine", choices=["numpy", "c"], default="numpy")
-    bits.add_argument("--only", default="", metavar="PREFIX", help="of instructions' names")
+    bits.add_argument("--only", default="", metavar="PREFIX,..", help="of instructions' names")
     bits.add_argument("--all-inputs", action="store_true", help="what is bit-equal, by checksum")
     bits.add_argument("-o", "--out", type=Path, help="folder for table, kept answers and details")
     check = commands.add_parser("validate", help="the estimate against times of a real GPU")

@@ -76,6 +76,8 @@ class Transfer:
     source: tuple[tuple[int, ...], ...]
     """[lane][element that is no copy]: its place in what the accesses carry, element by element of
     each lane of each access."""
+    turned: bool = False
+    """Each access's tile is turned over in registers."""
 
     @property
     def size(self) -> int:
@@ -155,13 +157,14 @@ def transfer(fragment: Fragment, part: str, order: str, *, shared: bool) -> Tran
     """order: row or col, as the matrix lies in memory; shared: a load or store that names shared
     memory as its space."""
     form = _form(fragment.format, part, fragment.rows, fragment.columns)
-    along = (order == "col") == form.by_column
+    along, turned = (order == "col") == form.by_column, False
     if shared and part in "ab" and (form.bits == 16 or (form.bits == 8 and along)):
         size, found = _MATRIX_BYTES, list(_by_matrix(form, along))
     elif along:
         size, found = form.each * form.bits // 8, list(_along(form))
     elif form.bits == 16:
         size, found = 4, list(_turned(form))
+        turned = True
     else:
         size, found = form.bits // 8, list(_single(form))
     each = size * 8 // form.bits
@@ -177,7 +180,7 @@ def transfer(fragment: Fragment, part: str, order: str, *, shared: bool) -> Tran
                 numbers[r * fragment.columns + c] = (number * _WARP + lane) * each + j
         accesses.append(Access(size, tuple(at)))
     source = tuple(tuple(numbers[e] for e in own[: fragment.different]) for own in fragment.at)
-    return Transfer(fragment, tuple(accesses), source)
+    return Transfer(fragment, tuple(accesses), source, turned)
 
 
 @cache

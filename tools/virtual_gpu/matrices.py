@@ -6,9 +6,10 @@ has them (fragments.py).
 Numerics, as found on an H200 (numerics/, bit for bit): products are exact. Those of all k and the
 accumulator are aligned to the largest exponent (a product's is the sum of its factors') and cut to
 FRACTION_BITS behind it; what is left is added exactly, and the sum is cut to float32 or rounded to
-nearest even as f16. Other GPUs cut differently; wmma is taken to be the same.
-Doubles are added product by product in the order of k, each step rounded once; that order is not
-checked against a GPU. Integers wrap at 32 bits, or clamp with .satfinite. NaNs come out canonical.
+nearest even as f16. Other GPUs cut differently. wmma does the same; its tf32 products add four of
+k, cut, and add the other four; halves that are added to float32 are cut to that first.
+Doubles are added product by product in the order of k, each step rounded once. Integers wrap at 32
+bits, or clamp with .satfinite. NaNs come out canonical.
 """
 
 from __future__ import annotations
@@ -44,10 +45,24 @@ class Product:
     c: Fragment
     d: Fragment
     saturates: bool
+    step: int = 0
+    """Elements of k that are added at once, where not all are."""
 
     @property
     def is_integer(self) -> bool:
         return self.d.format == "s32"
+
+    @property
+    def steps(self) -> tuple[slice, ...]:
+        """Of k, one after the other; behind each the sum is rounded."""
+        k = self.a.columns
+        step = self.step or k
+        return tuple(slice(at, at + step) for at in range(0, k, step))
+
+    @property
+    def is_narrowed(self) -> bool:
+        """A float32 sum, cut, becomes a half, to nearest even."""
+        return (self.d.format, self.c.format) == ("f16", "f32")
 
 
 def mma_product(code: Modifiers) -> Product:
@@ -125,11 +140,11 @@ def wmma_product(code: Modifiers) -> Product:
     if d not in _ACCUMULATORS[family] or c not in _ACCUMULATORS[family]:
         raise code.refuse("this accumulator")
     if d == "f64":
-        code.option("rn")
+        code.flag("rn")
     return Product(
         wmma_fragment(a, "a", m, k), wmma_fragment(b, "b", k, n),
         wmma_fragment(c, "c", m, n), wmma_fragment(d, "d", m, n),
-        code.flag("satfinite") if d == "s32" else False,
+        code.flag("satfinite") if d == "s32" else False, 4 if a == "tf32" else 0,
     )  # fmt: skip
 
 

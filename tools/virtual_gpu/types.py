@@ -100,8 +100,8 @@ class Counters:
     atomic_float_turns: int = 0
     """Those of floats on the busiest sector: each waits for the sum before."""
     local_load_requests: int = 0
-    """Of local memory, as far as it is memory (local_memory.py). Words of a warp's lanes lie side
-    by side, so eight lanes share a sector."""
+    """Of local memory, as far as it is memory (local_memory.py): one for each 32-bit word of a
+    lane's access. The words of a warp's lanes lie side by side, so eight lanes share a sector."""
     local_load_sectors: int = 0
     """Over all requests."""
     local_store_requests: int = 0

@@ -197,7 +197,7 @@ void elect(struct warp *w, uint32_t instruction, uint32_t m, const uint32_t *nam
 /* Tensor cores: which element of a matrix each lane's elements are. */
 enum format { F16, BF16, TF32, F32, S8, U8, S32, F64 };
 struct fragment { uint8_t format, bits, elements; const uint16_t *at; };
-struct product { uint8_t m, n, k, integer, saturates; struct fragment a, b, c, d; };
+struct product { uint8_t m, n, k, integer, saturates, step; struct fragment a, b, c, d; };
 void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p, const uint32_t *const *ra,
               const uint32_t *const *rb, const uint32_t *const *rc, uint32_t *const *rd);
 void multiply_doubles(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p,
@@ -214,6 +214,7 @@ double fma_directed(double a, double b, double c, int mode);
 void block_fence(struct warp *w, uint32_t m);
 void together(struct warp *w, uint32_t instruction, uint32_t m);
 void meet(struct warp *w, uint32_t m);
+void count_turned(struct warp *w, uint32_t m, uint32_t tiles);
 void take_matrix(const void *lines, int matrix, int transposed, uint32_t *out);
 void take_fragment(void *const *data, uint32_t wide, uint32_t different, uint32_t size, const uint16_t *source,
                    uint32_t elements, void *const *words, uint32_t word);

@@ -33,7 +33,7 @@ static uint32_t conflicts(const int64_t *first, int lanes, int parts) {
   return most;
 }
 
-/* A warp's access is cut into parts of 128 bytes. */
+/* A warp's access is cut into parts of 128 bytes; those that no lane wants are none. */
 static uint32_t wavefronts(const struct site *site, const uint64_t *address, uint32_t m) {
   const int parts = site->size / 4 ? site->size / 4 : 1, lanes = LANES / parts;
   int64_t words[LANES] ALIGNED, highest = 0;
@@ -41,6 +41,7 @@ static uint32_t wavefronts(const struct site *site, const uint64_t *address, uin
   EACH words[l] = m >> l & 1 ? (int64_t)(address[l] / 4) : highest;
   uint32_t found = 0;
   for (int start = 0; start < LANES; start += lanes) {
+    if (!(m >> start & (0xFFFFFFFFu >> (LANES - lanes)))) continue;
     int64_t low = words[start], high = words[start];
     for (int l = start; l < start + lanes; l++) {
       low = words[l] < low ? words[l] : low;
@@ -94,8 +95,8 @@ void count_local(struct warp *w, const struct site *site, const uint64_t *addres
     }
     sectors += count * words;
   }
-  if (site->writes) k->counters.local_store_requests++, k->counters.local_store_sectors += sectors;
-  else k->counters.local_load_requests++, k->counters.local_load_sectors += sectors;
+  if (site->writes) k->counters.local_store_requests += words, k->counters.local_store_sectors += sectors;
+  else k->counters.local_load_requests += words, k->counters.local_load_sectors += sectors;
 }
 
 static void *counts_of(void **table, uint64_t entries, size_t size) {
@@ -199,4 +200,9 @@ void count_shared(struct warp *w, const struct site *site, const uint64_t *addre
   if (!w->launch->visits) return;
   w->worker->counters.shared_requests++;
   w->worker->counters.shared_wavefronts += wavefronts(site, address, m);
+}
+
+/* Tiles of a matrix that are turned over in registers, by the unit of shared memory. */
+void count_turned(struct warp *w, uint32_t m, uint32_t tiles) {
+  if (m && w->launch->visits) w->worker->counters.shared_wavefronts += tiles;
 }

@@ -25,9 +25,10 @@ static int64_t whole(enum format format, uint32_t raw) {
   return format == U8 ? (int64_t)(raw & 0xFF) : format == S8 ? (int8_t)raw : (int32_t)raw;
 }
 
+static float cut(double value) { return value < 0x1p128 && value > -0x1p128 ? float_of(value, RZ) : (float)value; }
 static uint32_t from_real(enum format format, double value) {
   if (format == F16) return narrow64_f16(value);
-  const float rounded = value < 0x1p128 && value > -0x1p128 ? float_of(value, RZ) : (float)value;
+  const float rounded = cut(value);
   return rounded != rounded ? 0x7FFFFFFFu : bits32(rounded);
 }
 static uint32_t from_whole(int64_t value, int saturates) {
@@ -68,7 +69,12 @@ static void multiply_real(const struct product *p, const double *a, const double
   for (int row = 0; row < p->m; row++)
     for (int column = 0; column < p->n; column++) {
       double *const c = sum + row * p->n + column;
-      *c = aligned_sum(p->k, a + row * p->k, ea + row * p->k, b + column, eb + column, p->n, *c, exponent(p->c.format, *c));
+      for (int k = 0; k < p->k; k += p->step) {
+        if (k) *c = cut(*c);
+        const int at = row * p->k + k, under = k * p->n + column;
+        *c = aligned_sum(p->step, a + at, ea + at, b + under, eb + under, p->n, *c, exponent(p->c.format, *c));
+      }
+      if (p->d.format == F16 && p->c.format == F32) *c = cut(*c);
     }
 }
 static void multiply_whole(const struct product *p, const int64_t *a, const int64_t *b, int64_t *sum) {

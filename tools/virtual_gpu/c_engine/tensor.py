@@ -44,7 +44,8 @@ def _fragment(code: Code, fragment: Fragment) -> str:
 def _multiply(code: Code, product: Product) -> None:
     fragments = ", ".join(_fragment(code, x) for x in (product.a, product.b, product.c, product.d))
     sizes = f"{product.a.rows}, {product.b.columns}, {product.a.columns}"
-    flags = f"{int(product.is_integer)}, {int(product.saturates)}"
+    step = product.step or product.a.columns
+    flags = f"{int(product.is_integer)}, {int(product.saturates)}, {step}"
     form = code.unit.table("struct product", f"{{{sizes}, {flags}, {fragments}}}")
     sources = [
         [
@@ -84,6 +85,8 @@ def wmma(code: Code) -> None:
     lines = code.keep(stride, "uint32_t")
     active = code.active()
     code.warp(f"together(w, {code.place}, {active});")
+    if transfer.turned:
+        code.warp(f"count_turned(w, {active}, {len(transfer.accesses)});")
     bits = BITS[transfer.fragment.format]
     places = [_places(code, access, bits // 8, base, lines) for access in transfer.accesses]
     move = _load if how == "load" else _store

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.numerics.instructions import WIDTHS, Instruction
+from astra_chat.tools.virtual_gpu.numerics.instruction import WIDTHS, Instruction
 
 Bits = NDArray[np.unsignedinteger]
 SEED = 20261121
@@ -131,9 +131,21 @@ def _matrices(instruction: Instruction, number: int) -> list[Bits]:
     for place in range(sum(map(len, parts))):
         form = instruction.domain
         if form != "int" and place >= len(parts[0]) + len(parts[1]):
-            form = instruction.result
-        found.append(_fragment(form, place, number))
+            form = instruction.accumulator or instruction.result
+        found.append((_doubles if form == "f64" else _fragment)(form, place, number))
     return found
+
+
+def _doubles(form: str, place: int, number: int) -> Bits:
+    """Values of like size, or of very different sizes, by warps; random bits in one of 64."""
+    generator = _random(f"matrix {form}", place)
+    warp = np.repeat(np.arange(number // 32), 32)
+    exponent = 1023 - generator.integers(0, 1 << 30, number) % np.where(warp % 2 == 0, 2, 30)
+    rest = generator.integers(0, 1 << 52, number, dtype=np.uint64)
+    sign = generator.integers(0, 2, number).astype(np.uint64) << np.uint64(63)
+    usual = sign | exponent.astype(np.uint64) << np.uint64(52) | rest
+    anything = generator.integers(0, (1 << 64) - 1, number, dtype=np.uint64, endpoint=True)
+    return np.where(warp % 64 == 63, anything, usual)
 
 
 def _fragment(form: str, place: int, number: int) -> Bits:

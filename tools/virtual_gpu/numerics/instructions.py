@@ -5,48 +5,20 @@ bound that NVIDIA states (PTX ISA 9.0, sections 9.7.3 and 9.7.4, "Notes" of each
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
-WIDTHS = {"h": 16, "r": 32, "l": 64}
-"""Bits of a register, by the letter of its constraint in inline assembly."""
-
-
-@dataclass(frozen=True)
-class Instruction:
-    name: str
-    """The opcode with all modifiers."""
-    shape: str
-    """Registers: the result's letter, a colon, the sources' letters."""
-    domain: str
-    """Which inputs: f16, bf16, f32, f64, int, or a form of tensor core operands."""
-    result: str = ""
-    """Type of the result: f16, bf16, f32, f64, or "" for bits."""
-    bound: str = ""
-    """Of an approximate instruction: what NVIDIA documents."""
-    text: str = ""
-    """Where it is not the name and its operands: %0 is the result."""
-    few: bool = False
-    """Exact and slow on the NumPy engine: on few inputs."""
-
-    @property
-    def approximate(self) -> bool:
-        return bool(self.bound)
-
-    @property
-    def is_matrix(self) -> bool:
-        return self.name.startswith("mma")
-
-    @property
-    def sources(self) -> str:
-        return self.shape.partition(":")[2]
+from astra_chat.tools.virtual_gpu.numerics.instruction import Instruction
+from astra_chat.tools.virtual_gpu.numerics.matrices import matrices
 
 
 @cache
 def instructions() -> tuple[Instruction, ...]:
     """All of them, exact ones first; names are unique."""
-    return tuple([*_floats(), *_halves(), *_conversions(), *_integers(), *_matrices(), *_special()])
+    return tuple(
+        [*_floats(), *_halves(), *_conversions(), *_bytes_of_floats(), *_integers(), *matrices(),
+         *_special()]
+    )  # fmt: skip
 
 
 def _exact(name: str, shape: str, domain: str, result: str = "", **more: object) -> Instruction:
@@ -169,6 +141,14 @@ def _between_floats() -> Iterator[Instruction]:
         yield _exact(f"cvt.{rounding}.f16.f16", "h:h", "f16", "f16")
 
 
+def _bytes_of_floats() -> Iterator[Instruction]:
+    """Pairs of 8-bit floats; a NaN has one code."""
+    for form, relu in product(("e4m3x2", "e5m2x2"), ("", ".relu")):
+        yield _exact(f"cvt.rn.satfinite{relu}.{form}.f32", "h:rr", "f32")
+        yield _exact(f"cvt.rn.satfinite{relu}.{form}.f16x2", "h:r", "f16")
+        yield _exact(f"cvt.rn{relu}.f16x2.{form}", "r:h", "int", "f16")
+
+
 def _integers() -> Iterator[Instruction]:
     for letter, kind in (("h", "u16"), ("h", "s16"), ("r", "u32"), ("r", "s32"), ("l", "u64"),
                          ("l", "s64")):  # fmt: skip
@@ -237,34 +217,6 @@ def _bytes() -> Iterator[Instruction]:
     carry = "{{ .reg .b32 lo; {0}.cc.u32 lo, %1, %2; {0}c.u32 %0, %2, %3; }}"
     for how in ("add", "sub"):
         yield _exact(f"{how}.cc, {how}c.u32", "r:rrr", "int", text=carry.format(how))
-
-
-_SUMS = "not stated"
-
-
-def _matrices() -> Iterator[Instruction]:
-    """Shapes: registers of D, and of A, B and C together as the program's loop sees them."""
-    forms = (
-        ("m16n8k8", "f16", "f16"), ("m16n8k16", "f16", "f16"), ("m16n8k8", "f32", "f16"),
-        ("m16n8k16", "f32", "f16"), ("m16n8k8", "f32", "bf16"), ("m16n8k16", "f32", "bf16"),
-        ("m16n8k4", "f32", "tf32"), ("m16n8k8", "f32", "tf32"),
-    )  # fmt: skip
-    for size, total, form in forms:
-        name = f"mma.sync.aligned.{size}.row.col.{total}.{form}.{form}.{total}"
-        yield Instruction(name, mma_shape(size, total, form), form, total, bound=_SUMS)
-    for size, a, b in product(("m16n8k16", "m16n8k32"), ("s8", "u8"), ("s8", "u8")):
-        for tail in ("", ".satfinite"):
-            name = f"mma.sync.aligned.{size}.row.col{tail}.s32.{a}.{b}.s32"
-            yield Instruction(name, mma_shape(size, "s32", a), "int")
-
-
-def mma_shape(size: str, total: str, form: str) -> str:
-    """ "rr:rrrr|rr|rr": registers of D; of A, B and C."""
-    k = int(size.partition("k")[2])
-    bits = {"f16": 16, "bf16": 16, "tf32": 32}.get(form, 8)
-    a, b = 16 * k * bits // 1024, 8 * k * bits // 1024
-    c = 2 if total == "f16" else 4
-    return f"{'r' * c}:{'r' * a}|{'r' * b}|{'r' * c}"
 
 
 def _special() -> Iterator[Instruction]:

@@ -14,7 +14,7 @@ import numpy as np
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu.numerics.inputs import Bits, count, inputs, sample
-from astra_chat.tools.virtual_gpu.numerics.instructions import WIDTHS, Instruction
+from astra_chat.tools.virtual_gpu.numerics.instruction import WIDTHS, Instruction
 from astra_chat.tools.virtual_gpu.programs import run_program
 from astra_chat.tools.virtual_gpu.types import Engine
 

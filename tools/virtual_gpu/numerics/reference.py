@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.numerics.inputs import Bits, sample
-from astra_chat.tools.virtual_gpu.numerics.instructions import Instruction
+from astra_chat.tools.virtual_gpu.numerics.instruction import Instruction
 from astra_chat.tools.virtual_gpu.numerics.ulps import checksums
 
 KEPT = Path(__file__).parent / "h200.npz"

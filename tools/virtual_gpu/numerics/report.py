@@ -14,7 +14,8 @@ import numpy as np
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.virtual_gpu.numerics.inputs import Bits
-from astra_chat.tools.virtual_gpu.numerics.instructions import Instruction, instructions
+from astra_chat.tools.virtual_gpu.numerics.instruction import Instruction
+from astra_chat.tools.virtual_gpu.numerics.instructions import instructions
 from astra_chat.tools.virtual_gpu.numerics.program import answers
 from astra_chat.tools.virtual_gpu.numerics.reference import (
     CHUNK,
@@ -76,7 +77,7 @@ def compare(instruction: Instruction, ours: Bits, theirs: Bits) -> Row:
 def numerics(
     device: str, engine: Engine, only: str, out: Path | None, *, every_input: bool = False
 ) -> int:
-    """Prints the table; how many exact instructions differ.
+    """Prints the table; how many exact instructions differ. only: beginnings of names, by commas.
 
     On `virtual` an engine's answers to few inputs are compared with those that are kept of an
     H200; with `every_input` its answers to all of them, of what is bit-equal, with checksums. On
@@ -84,7 +85,7 @@ def numerics(
     the table, the kept answers and details are written there. Raises BadInput for an unknown
     instruction, EnvironmentLack without toolkit or GPU.
     """
-    chosen = [i for i in instructions() if i.name.startswith(only)]
+    chosen = [i for i in instructions() if i.name.startswith(tuple(only.split(",")))]
     if not chosen:
         raise BadInput(f"no instruction begins with {only!r}")
     if device == "virtual":

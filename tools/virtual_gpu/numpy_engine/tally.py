@@ -239,7 +239,7 @@ class Tally:
         keys = np.unique((row * self._local.shape[1] + first)[octets])
         for word in range(words):
             self._local.reshape(-1)[keys + word] = True
-        requests = int(np.count_nonzero(_warps(active)))
+        requests = words * int(np.count_nonzero(_warps(active)))
         counters = self._counters
         if site.writes:
             counters.local_store_requests += requests
@@ -249,18 +249,24 @@ class Tally:
             counters.local_load_sectors += keys.size * words
 
     def _wavefronts(self, site: Site, address: Array, active: Active) -> int:
-        """A warp's access is cut into parts of 128 bytes; lanes that want different words of one
-        bank wait for each other."""
+        """A warp's access is cut into parts of 128 bytes, of which those that no lane wants are
+        none; lanes that want different words of one bank wait for each other."""
         parts = max(site.size // 4, 1)
+        taking = _warps(active)
+        asked = active.mask.reshape(-1, WARP_LANES)[taking].reshape(-1, WARP_LANES // parts)
+        wanted = slice(None) if active.dense else asked.any(axis=1)
         if address.size == 1:
-            return parts * int(np.count_nonzero(_warps(active)))
+            return int(np.count_nonzero(asked.any(axis=1)))
         words = np.broadcast_to(address, self._shape).view(np.int64) >> 2
-        rows = _per_warp(words, active, self._shape)
-        rows = rows.reshape(-1, WARP_LANES // parts)
+        rows = _per_warp(words, active, self._shape).reshape(-1, WARP_LANES // parts)[wanted]
         span = rows.max(axis=1) - rows.min(axis=1) + parts
         easy = span <= _BANKS
         hard = 0 if easy.all() else _conflicts(rows[~easy], parts)
         return int(np.count_nonzero(easy)) + hard
+
+    def turned(self, active: Active, tiles: int) -> None:
+        """Tiles of a matrix that are turned over in registers, by the unit of shared memory."""
+        self._counters.shared_wavefronts += tiles * int(np.count_nonzero(_warps(active)))
 
     def shared_atomic(self, site: Site, address: Array, active: Active) -> None:
         """Turns: one for each lane that wants a bank, whatever its word; more for floats."""

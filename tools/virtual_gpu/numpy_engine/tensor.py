@@ -145,7 +145,12 @@ def _summed(product: Product, a: Array, b: Array, c: Array) -> Array:
             left, right = a[:, :, k, None], b[:, k, None, :]
             c = fma64(*map(np.ascontiguousarray, np.broadcast_arrays(left, right, c)))
         return c
-    return aligned_sums(a, b, c, (product.a.format, product.b.format, product.c.format))
+    formats = product.a.format, product.b.format, product.c.format
+    for number, part in enumerate(product.steps):
+        if number:
+            c = cut_float32(c).astype(np.float64)
+        c = aligned_sums(a[:, :, part], b[:, part], c, formats)
+    return cut_float32(c).astype(np.float64) if product.is_narrowed else c
 
 
 @family("wmma")
@@ -198,6 +203,7 @@ def _load(code: Code, transfer: Transfer, space: str, lines: _Lines) -> Step:
         if not active.count:
             return
         _together(f, code, active)
+        _turn(f, active, transfer)
         found = [
             fetch(f, lines.places(f, access, bits), _first_lanes(f, active, len(access.at)))
             for access in transfer.accesses
@@ -227,6 +233,7 @@ def _store(code: Code, transfer: Transfer, space: str, lines: _Lines) -> Step:
         if not active.count:
             return
         _together(f, code, active)
+        _turn(f, active, transfer)
         words = np.stack([rows(f, read(f)) for read in reads], axis=2)
         elements = np.ascontiguousarray(words).view(_RAW[bits]).reshape(words.shape[0], -1)
         for access, held in zip(transfer.accesses, target, strict=True):
@@ -236,6 +243,11 @@ def _store(code: Code, transfer: Transfer, space: str, lines: _Lines) -> Step:
         _meet(f, active)
 
     return step
+
+
+def _turn(f: Frame, active: Active, transfer: Transfer) -> None:
+    if f.tally is not None and transfer.turned:
+        f.tally.turned(active, len(transfer.accesses))
 
 
 def _first_lanes(f: Frame, active: Active, count: int) -> Active:

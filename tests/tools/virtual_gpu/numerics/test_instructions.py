@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
-from astra_chat.tools.virtual_gpu.numerics.instructions import instructions, mma_shape
+from astra_chat.tools.virtual_gpu.numerics.instructions import instructions
 
 
 def test_every_name_is_there_once() -> None:
@@ -20,12 +18,3 @@ def test_approximate_ones_have_a_bound() -> None:
         approximate
     )
     assert all(name.startswith("mma") or "." in name for name in approximate)
-
-
-@pytest.mark.parametrize(
-    ("size", "total", "form", "shape"),
-    [("m16n8k16", "f32", "f16", "rrrr:rrrr|rr|rrrr"), ("m16n8k8", "f16", "f16", "rr:rr|r|rr"),
-     ("m16n8k4", "f32", "tf32", "rrrr:rr|r|rrrr"), ("m16n8k32", "s32", "u8", "rrrr:rrrr|rr|rrrr")],
-)  # fmt: skip
-def test_registers_of_a_product(size: str, total: str, form: str, shape: str) -> None:
-    assert mma_shape(size, total, form) == shape
