@@ -23,7 +23,8 @@ from astra_chat.tools.types import ITEM_BYTES, DTypeName, Wrong
 
 PIECE = 2**17
 """Elements that a core looks at at a time."""
-MOST_CORES = 16
+MOST_CORES, FREE_CORES = 16, 2
+"""A runner that launches meanwhile, and times launches, needs a core or two for itself."""
 LEAST_SHARE = 0.5
 """Of the elements that as many blocks write on average."""
 T = TypeVar("T")
@@ -188,7 +189,9 @@ def _everywhere(look: Callable[[int], T], length: int, step: int) -> list[T]:
 
 @cache
 def _cores() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(MOST_CORES, os.cpu_count() or 1), "astra-compare")
+    cores = os.cpu_count() or 1
+    used = max(min(cores, FREE_CORES), cores - FREE_CORES)
+    return ThreadPoolExecutor(min(MOST_CORES, used), "astra-compare")
 
 
 def _reason(
