@@ -167,10 +167,13 @@ def noise(device: str, repeats: int) -> None:
     assert isinstance(built, Build)
     oracle, found = Oracle(task), []
     truths = oracle.truths([case for case, _ in task.bench], Stop())
+    runner = Runner(task, chosen)
     for _ in range(repeats):
-        timed = time_cases(Runner(task, chosen), built, built, [(t, 1.0) for t in truths])
+        runner.prepare("time", oracle.inputs, 2)  # the next one loads while this one times
+        timed = time_cases(runner, built, built, [(t, 1.0) for t in truths])
         assert isinstance(timed, list), timed
         found += [t.time for t in timed]
+    runner.dismiss()
     oracle.close()
     verdicts = [judge_times([time])[1] for time in found]
     print(f"{task.name} baseline against itself on {chosen.name}: {len(found)} comparisons")
