@@ -10,7 +10,7 @@ import pytest
 from astra_chat.tools import runner as runner_module
 from astra_chat.tools.build import Build, build
 from astra_chat.tools.check import Call, check
-from astra_chat.tools.devices import pick_device
+from astra_chat.tools.devices import pick_device, virtual_device
 from astra_chat.tools.oracle import Oracle
 from astra_chat.tools.process import Stop
 from astra_chat.tools.runner import CaseRun, Runner
@@ -128,18 +128,25 @@ def test_a_hang_is_timed_out(judge: Judge, scalar: str, monkeypatch: pytest.Monk
     assert outcome == TimedOut(step="check", limit_s=6.0)
 
 
-def test_what_the_virtual_gpu_lacks_is_unsupported(scalar: str) -> None:
-    from astra_chat.tools.devices import virtual_device
-
-    asm = 'asm volatile("wgmma.fence.sync.aligned;");\n  out[i] ='
-    source = replaced(scalar, "  out[i] =", f"  {asm}")
-    device = virtual_device("h200").model_copy(update={"arch": "sm_90a"})
+def on_virtual(source: str, arch: str) -> object:
+    device = virtual_device("h200").model_copy(update={"arch": arch})
     built = build(TASK, source, device)
     assert isinstance(built, Build)
     oracle = Oracle(TASK)
     calls = [Call(truth) for truth in oracle.truths(CASES, Stop())]
     outcome = check(Runner(TASK, device), built, calls)
     oracle.close()
+    return outcome
+
+
+def test_what_it_does_not_read_is_unsupported_and_no_failure_of_ours(scalar: str) -> None:
+    outcome = on_virtual(f"{scalar}\n__device__ char large[1ull << 34];\n", "sm_90")
+    assert isinstance(outcome, Unsupported) and "17179869184 bytes" in outcome.what
+
+
+def test_what_the_virtual_gpu_lacks_is_unsupported(scalar: str) -> None:
+    asm = 'asm volatile("wgmma.fence.sync.aligned;");\n  out[i] ='
+    outcome = on_virtual(replaced(scalar, "  out[i] =", f"  {asm}"), "sm_90a")
     assert isinstance(outcome, Unsupported)
     assert "wgmma" in outcome.opcode and outcome.line > 0 and "silu" in outcome.kernel
 

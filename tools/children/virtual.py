@@ -27,6 +27,7 @@ from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.virtual_gpu.estimate import estimate
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
+from astra_chat.tools.virtual_gpu.lexer import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
@@ -52,7 +53,7 @@ def main() -> None:
     lock(reporter.pipe)
     try:
         library = gpu.load(Path(request["library"]), Path(request["ptx"]), resources)
-    except PtxUnsupported as lack:
+    except (PtxUnsupported, PtxSyntaxError) as lack:
         reporter.send("case", index=0, **_fault(lack))
         return
     memory.guard(library)
@@ -216,7 +217,10 @@ def _unsafe(what: str, where: str) -> dict[str, Any]:
     return {"status": ILLEGAL_ADDRESS, "unsafe": {"what": what, "where": where}}
 
 
-def _fault(fault: Fault | PtxUnsupported) -> dict[str, Any]:
+def _fault(fault: Fault | PtxUnsupported | PtxSyntaxError) -> dict[str, Any]:
+    if isinstance(fault, PtxSyntaxError):  # nvcc wrote it, so it is the virtual GPU that lacks it
+        what = {"what": f"what this PTX says: {fault}", "opcode": "no instruction"}
+        return {"status": 801, "unsupported": {**what, "kernel": "the whole file", "line": 0}}
     if isinstance(fault, PtxUnsupported):
         unsupported = {
             "what": fault.what, "kernel": fault.kernel, "opcode": fault.opcode, "line": fault.line
