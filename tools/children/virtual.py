@@ -219,8 +219,8 @@ def _unsafe(what: str, where: str) -> dict[str, Any]:
 
 def _fault(fault: Fault | PtxUnsupported | PtxSyntaxError) -> dict[str, Any]:
     if isinstance(fault, PtxSyntaxError):  # nvcc wrote it, so it is the virtual GPU that lacks it
-        what = {"what": f"what this PTX says: {fault}", "opcode": "no instruction"}
-        return {"status": 801, "unsupported": {**what, "kernel": "the whole file", "line": 0}}
+        lack = {"what": f"what this PTX says: {fault}", "opcode": "no instruction"}
+        return {"status": 801, "unsupported": {**lack, "kernel": "the whole file", "line": 0}}
     if isinstance(fault, PtxUnsupported):
         unsupported = {
             "what": fault.what, "kernel": fault.kernel, "opcode": fault.opcode, "line": fault.line
