@@ -24,6 +24,8 @@ from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import texts, thread
 
 SCHEMA = "astra-chat/rejudged/1"
+ALIKE = 1.25
+"""Times of the same kernel and case on the same device that are no farther apart may be honest."""
 
 
 class Rejudged(Value):
@@ -38,9 +40,32 @@ class Rejudged(Value):
     now: Outcome
 
     @property
+    def differs(self) -> str:
+        """What is not as it was: the verdict (the outcome's kind, or accepted, tie, slower), or the
+        times, where both are of the same device; "" where all is."""
+        if verdict(self.then) != verdict(self.now):
+            return "verdict"
+        alike = self.then_device.name == self.now_device.name
+        if alike and isinstance(self.then, Timed) and isinstance(self.now, Timed):
+            return "" if times_agree(self.then, self.now) else "times"
+        return ""
+
+    @property
     def agrees(self) -> bool:
-        """The same word: the outcome's kind, or accepted, tie, slower."""
-        return verdict(self.then) == verdict(self.now)
+        return not self.differs
+
+
+def times_agree(then: Timed, now: Timed) -> bool:
+    """Whether the ratio that was claimed, and what each case took, may be honest: of another day,
+    another machine with this device, for estimates another version of the model."""
+    low, high = _ends(now)
+    if not low <= ALIKE * then.ratio or not then.ratio <= ALIKE * high:
+        return False
+    known = {case.case.label: case for case in now.cases}
+    pairs = [(case, known[case.case.label]) for case in then.cases if case.case.label in known]
+    times = [(a.median_us, b.median_us) for a, b in pairs]
+    times += [(a.baseline_us, b.baseline_us) for a, b in pairs]
+    return all(a <= ALIKE * b and b <= ALIKE * a for a, b in times)
 
 
 class Evaluating(Protocol):
@@ -128,7 +153,8 @@ def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
     for name in ("candidate", "", "then", "now", ""):
         rows.add_column(name, no_wrap=True)
     for one in found:
-        same = Text("same", "green") if one.agrees else Text("DIFFERS", "bold red")
+        words = f"{one.differs.upper()} DIFFER{'S' * (one.differs == 'verdict')}"
+        same = Text("same", "green") if one.agrees else Text(words, "bold red")
         note = "confirms" if one.confirms else ""
         rows.add_row(one.candidate, same, _cell(one.then), _cell(one.now), note)
     parts: list[RenderableType] = [
@@ -141,7 +167,7 @@ def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
             parts.append(Text(f"{one.candidate} then: {describe(one.then)}"))
             parts.append(Text(f"{one.candidate} now: {describe(one.now)}"))
     differ = sum(not one.agrees for one in found)
-    end = f"{differ} of {len(found)} verdicts differ" if differ else f"all {len(found)} agree"
+    end = f"{differ} of {len(found)} differ" if differ else f"all {len(found)} agree"
     return Group(*parts, Text(end, "bold"))
 
 
@@ -183,9 +209,15 @@ def _cell(outcome: Outcome) -> str:
     """Verdict, ratio over all cases, and the weighted ends of the cases' intervals."""
     if not isinstance(outcome, Timed):
         return verdict(outcome)
+    low, high = _ends(outcome)
+    return f"{outcome.verdict} {outcome.ratio:.2f}x ({low:.2f} to {high:.2f})"
+
+
+def _ends(outcome: Timed) -> tuple[float, float]:
+    """Of the interval of the ratio, all cases together."""
     low = _mean_ratio([(case.ratio_low, case.weight) for case in outcome.cases])
     high = _mean_ratio([(case.ratio_high, case.weight) for case in outcome.cases])
-    return f"{outcome.verdict} {outcome.ratio:.2f}x ({low:.2f} to {high:.2f})"
+    return low, high
 
 
 def _mean_ratio(ends: Sequence[tuple[float, float]]) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,9 +18,15 @@ from astra_chat.request import Request
 from astra_chat.session import Session
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
-from astra_chat.tools.types import Evaluation
+from astra_chat.tools.types import Evaluation, sha256_of
 from astra_chat.transcript.reader import read
-from tests.chat_samples import DEVICE, WRONG_OUTCOME, FixedJudge, evaluation
+from tests.chat_samples import (
+    DEVICE,
+    KERNELS,
+    WRONG_OUTCOME,
+    FixedJudge,
+    evaluation,
+)
 
 
 @pytest.fixture
@@ -37,15 +45,66 @@ def test_every_candidate_is_judged_again_failed_builds_too(path: Path) -> None:
     assert [case.dims["rows"] for case in tested][:1] == [7], "the tester's case is judged by, too"
 
 
-def test_the_real_judge_and_what_it_says(path: Path) -> None:
-    """The recorded findings were made up by a fixed judge; the real one finds out where."""
+Lines = list[dict[str, Any]]
+
+
+def judged(lines: Lines) -> Iterator[dict[str, Any]]:
+    """The evaluations of a transcript."""
+    for event in (line["event"] for line in lines):
+        if event["kind"] == "judged":
+            yield event["evaluation"]
+
+
+def filled_in(path: Path) -> Lines:
+    """The transcript with what the real judge says in the place of what a fixed one did."""
+    found = rejudge(read(path), "virtual", trust=True)
+    assert {(one.then.kind, one.now.kind) for one in found} == {
+        ("build_failed", "build_failed"), ("wrong", "wrong"), ("timed", "timed"),
+    }  # fmt: skip
+    real = {(one.candidate, one.confirms): one for one in found}
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for told in judged(lines):
+        one = real[told["candidate"], told["confirms"]]
+        told["outcome"] = one.now.model_dump(mode="json")
+        told["device"] = one.now_device.model_dump(mode="json")
+    return lines
+
+
+def four_times_as_fast(lines: Lines, candidate: str) -> None:
+    """The verdict stays what it is."""
+    for outcome in (e["outcome"] for e in judged(lines) if e["candidate"] == candidate):
+        outcome["ratio"] *= 4
+        for case in outcome["cases"]:
+            case["median_us"] /= 4
+            for name in ("ratio", "ratio_low", "ratio_high"):
+                case[name] *= 4
+
+
+def exchanged(text: str, source: str, other: str) -> str:
+    """Another source in its place, and its hash with it: nobody ever judged that."""
+    text = text.replace(json.dumps(source), json.dumps(other))
+    text = text.replace(sha256_of(source), sha256_of(other))
+    return text.replace(sha256_of(source)[:12], sha256_of(other)[:12])
+
+
+def test_forged_times_and_a_forged_winner_are_exposed(path: Path) -> None:
+    """All else agrees, and the file is left as it is."""
+    quick, winner = KERNELS["scalar.cu"], KERNELS["vector.cu"]
+    wrong = winner.replace("2.0f * v.x", "2.5f * v.x")
+    lines = filled_in(path)
+    four_times_as_fast(lines, sha256_of(quick)[:12])
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    path.write_text(exchanged(text, winner, wrong))
+    require_hashes(read(path))
     before = path.read_bytes()
-    done = CliRunner().invoke(app, ["replay", str(path), "--rejudge", "--device", "virtual",
-                                    "--trust", "--json"])  # fmt: skip
-    found = json.loads(done.stdout)["rejudged"]
-    kinds = {one["then"]["kind"]: one["now"]["kind"] for one in found}
-    assert kinds == {"build_failed": "build_failed", "wrong": "wrong", "timed": "timed"}
-    assert done.exit_code == (0 if all(one["agrees"] for one in found) else 1)
+    asked = ["replay", str(path), "--rejudge", "--device", "virtual", "--trust", "--json"]
+    done = CliRunner().invoke(app, asked)
+    found = {one["candidate"]: one for one in json.loads(done.stdout)["rejudged"]}
+    differing = {name for name, one in found.items() if not one["agrees"]}
+    assert done.exit_code == 1 and len(found) > 3
+    assert differing == {sha256_of(quick)[:12], sha256_of(wrong)[:12]}
+    assert found[sha256_of(quick)[:12]]["now"]["kind"] == "timed"
+    assert found[sha256_of(wrong)[:12]]["now"]["kind"] == "wrong"
     assert path.read_bytes() == before
 
 
@@ -80,4 +139,4 @@ def test_a_verdict_that_differs_is_an_exit_code_and_words(
     monkeypatch.setattr(module, "Judge", Other)
     done = CliRunner().invoke(app, ["replay", str(path), "--rejudge", "--device", "virtual"])
     assert done.exit_code == 1
-    assert "DIFFERS" in done.stdout and "verdicts differ" in done.stdout
+    assert "DIFFERS" in done.stdout and " differ" in done.stdout
