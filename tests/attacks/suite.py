@@ -154,12 +154,13 @@ class Bench(AbstractContextManager["Bench"]):
 
     def sanitized(self, source: str) -> Outcome:
         """Compute Sanitizer, whatever the other gates say."""
-        built = self.build(source)
-        assert isinstance(built, Build), built
+        built, baseline = self.build(source), self.build(self.task.baseline)
+        assert isinstance(built, Build) and isinstance(baseline, Build), built
         small = [c for c in self.task.check if self.task.least_bytes(c) < SANITIZED_BYTES]
         bench = [case for case, _ in self.task.bench]
         truths, timed = (self.oracle.truths(cases, Stop()) for cases in (small, bench))
-        return sanitize_cuda(self.runner, built, truths, timed) or CLEAN
+        found = sanitize_cuda(self.runner, built, truths, timed, baseline=baseline)
+        return found or CLEAN
 
     def _cases(self, everything: bool) -> list[Case]:
         return [c for c in self.task.check if everything or c.dims.get("rows", 1) < MANY_ROWS]
