@@ -159,8 +159,7 @@ class Bench(AbstractContextManager["Bench"]):
         small = [c for c in self.task.check if self.task.least_bytes(c) < SANITIZED_BYTES]
         bench = [case for case, _ in self.task.bench]
         truths, timed = (self.oracle.truths(cases, Stop()) for cases in (small, bench))
-        found = sanitize_cuda(self.runner, built, truths, timed, baseline=baseline)
-        return found or CLEAN
+        return sanitize_cuda(self.runner, built, truths, timed, baseline=baseline) or CLEAN
 
     def _cases(self, everything: bool) -> list[Case]:
         return [c for c in self.task.check if everything or c.dims.get("rows", 1) < MANY_ROWS]

@@ -14,15 +14,17 @@ from astra_chat.agents.replies import objection
 from astra_chat.agents.thread import Limits, Turn
 from astra_chat.tools.build import Build, build
 from astra_chat.tools.checker import Checker
+from astra_chat.tools.children import virtual
 from astra_chat.tools.contract import prototype
 from astra_chat.tools.devices import virtual_device
 from astra_chat.tools.guard import guard
 from astra_chat.tools.lease import FOLDER
 from astra_chat.tools.oracle import Oracle
 from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import Runner
+from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.tasks import find_task, load_task, task_names
-from astra_chat.tools.types import Correct, Outcome, Timed
+from astra_chat.tools.types import Case, Correct, Outcome, Timed
+from astra_chat.tools.virtual_gpu.sampling import choose_blocks
 from tests.chat_samples import baseline_turns, plan
 
 ROW_SUM = load_task(Path(__file__).parent / "tasks" / "row_sum")
@@ -151,6 +153,26 @@ def test_a_runner_reaches_neither_the_lease_nor_what_another_left(
     open_to_it = [Path(path) for path in json.loads(walls.order())["write"]]
     assert not any(FOLDER.is_relative_to(path) for path in open_to_it)
     assert not any(FOLDER.is_relative_to(Path(path)) for path in request_of_a_run[1])
+
+
+def test_nobody_knows_which_blocks_are_sampled() -> None:
+    """A kernel could else be right, and quick, in those only."""
+    first, second = (choose_blocks(4096, 64, seed) for seed in (1, 2))
+    assert len(set(first) & set(second)) < 16
+    source = Path(virtual.__file__).read_text()
+    assert "seed = secrets.randbits(64)" in source and "SAMPLE_INSTRUCTIONS, seed" in source
+
+
+def test_copies_of_the_runtime_have_their_time() -> None:
+    """On the virtual GPU too, where no kernel runs in them."""
+    source = (Path(__file__).parent / "honest" / "row_sum_copies_columns.cu").read_text()
+    built, oracle = build(ROW_SUM, source, DEVICE), Oracle(ROW_SUM)
+    assert isinstance(built, Build)
+    truths = oracle.truths([Case(dims={"rows": 2**20, "n": 1}, dtype="float32")], Stop())
+    (run,) = Runner(ROW_SUM, DEVICE).run(built, truths, "time")
+    oracle.close()
+    assert isinstance(run, CaseRun)
+    assert run.report["estimate"]["us"] >= 1e6 * 2 * 2**22 / 4.8e12, "read and written once"
 
 
 def test_no_source_keeps_its_reader_busy() -> None:

@@ -25,6 +25,7 @@ class ClosedMemory(CallsOnGpu):
         """To be given to `gpu.use` before a library is loaded."""
         super().__init__(gpu)
         self._guard: GuardedMemory | None = None
+        self._copies, self._copied_bytes = 0, 0
 
     def guard(self, library: ctypes.CDLL) -> None:
         """`library` is one that this GPU loaded. From now on arguments can be made."""
@@ -48,11 +49,24 @@ class ClosedMemory(CallsOnGpu):
     def closed(self) -> Iterator[None]:
         """While the launcher's code runs."""
         assert self._guard is not None
+        self._copies, self._copied_bytes = 0, 0
         self._guard.open(False)
         try:
             yield
         finally:
             self._guard.open(True)
+
+    def touch(self, address: int, nbytes: int, write: bool) -> int:
+        self._copies += int(write)
+        self._copied_bytes += nbytes
+        return super().touch(address, nbytes, write)
+
+    @property
+    def copies_us(self) -> float:
+        """What the copies and fillings that the launcher asked for take at least: each its launch,
+        and its bytes at the memory's speed. Kernels are estimated elsewhere."""
+        floor_us = self._copies * self.spec.launch_floor_us
+        return floor_us + 1e6 * self._copied_bytes / self.spec.dram_bytes_per_s
 
     def launch(self, *arguments: Any) -> int:
         self.open(True)

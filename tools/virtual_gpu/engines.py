@@ -46,13 +46,13 @@ class Engines:
         one runs on NumPy. `budget` is that of a launch on NumPy, see run_sampled. Without `prints`
         what kernels print is dropped."""
         self._engine, self._compiled, self._budget = engine, compiled, budget
-        self._prints = prints
+        self._prints, self._seed = prints, 0
         self.notes: dict[str, str] = {}
         """By kernel, why it ran on NumPy although C was asked for."""
 
-    def afford(self, budget: int | None) -> None:
-        """From now on a launch on NumPy may cost so much; None: all blocks run."""
-        self._budget = budget
+    def afford(self, budget: int | None, seed: int = 0) -> None:
+        """From now on a launch on NumPy may cost so much; None: all blocks run. `seed` chooses."""
+        self._budget, self._seed = budget, seed
 
     def run(
         self,
@@ -116,7 +116,9 @@ class Engines:
             return on_numpy, self._budget
 
         def of(blocks: Sequence[int] | None) -> LaunchReport:
-            sampled = partial(run_sampled, launch, in_order=reference.in_order, only=blocks)
+            sampled = partial(
+                run_sampled, launch, in_order=reference.in_order, only=blocks, seed=self._seed
+            )
             if self._engine == "c" and (program := self._program(module, launch)):
                 return sampled(partial(on_c, program), self._c_budget, counters)
             then = for_the_rest if self._engine == "auto" else None

@@ -115,9 +115,10 @@ class VirtualGpu:
         self.reset()
         return loaded
 
-    def afford(self, sample_instructions: int | None) -> None:
-        """Change what a launch may cost before a sample of its blocks runs; None: all run."""
-        self._engines.afford(sample_instructions)
+    def afford(self, sample_instructions: int | None, seed: int = 0) -> None:
+        """Change what a launch may cost before a sample of its blocks runs; None: all run. `seed`
+        says which blocks a sample has."""
+        self._engines.afford(sample_instructions, seed)
 
     def register(self, array: NDArray[Any], name: str, *, fresh: bool = False) -> int:
         """Make a C-contiguous array device memory at its exact size; returns its address.

@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 
 from astra_chat.tools.virtual_gpu.types import Counters, Launch, LaunchReport
 from astra_chat.tools.virtual_gpu.unset import first_of_each
@@ -43,14 +44,15 @@ def run_sampled(
     *,
     in_order: bool = False,
     only: Sequence[int] | None = None,
+    seed: int = 0,
 ) -> LaunchReport:
     """Run a launch whole, or blocks of it worth about `budget` instructions of single threads.
 
     A first part, spread over the grid, tells what a block costs. No block is run twice: a kernel
     may change its input. in_order: blocks wait for earlier ones, so the sample is the first ones.
-    only: run these blocks, whatever they cost.
+    only: run these blocks, whatever they cost. seed: see choose_blocks.
     """
-    choose = _first_blocks if in_order else choose_blocks
+    choose = _first_blocks if in_order else partial(choose_blocks, seed=seed)
     blocks = range(launch.grid.count) if only is None else only
     first = max(PROBE_BLOCKS, PROBE_LANES // max(launch.block.count, 1))
     if len(blocks) <= first or (budget is None and then is None):
@@ -71,10 +73,11 @@ def run_sampled(
     return dataclasses.replace(report, ran=sorted([*probed, *rest]) if report.sampled else None)
 
 
-def choose_blocks(blocks: int, wanted: int) -> list[int]:
+def choose_blocks(blocks: int, wanted: int, seed: int = 0) -> list[int]:
     """`wanted` of `blocks` in order: the first, the last, and one at random of each even stretch.
 
-    The same choice every time, so that a failure can be seen again.
+    The same choice with the same seed. Who runs what wants to look good draws one, else it knows
+    which of its blocks are looked at.
     """
     if wanted >= blocks:
         return list(range(blocks))
@@ -82,7 +85,7 @@ def choose_blocks(blocks: int, wanted: int) -> list[int]:
         return [0, blocks - 1][:wanted]
     inner = wanted - 2
     edges = [1 + i * (blocks - 2) // inner for i in range(inner + 1)]
-    generator = random.Random(blocks)
+    generator = random.Random(blocks + (seed << 64))
     return [0, *(generator.randrange(a, b) for a, b in itertools.pairwise(edges)), blocks - 1]
 
 
