@@ -16,6 +16,7 @@ from astra_chat.tools.virtual_gpu.calls import (
     UNKNOWN_FUNCTION,
     UNWRITTEN,
     CallsOnGpu,
+    CallUnsupported,
     pack_params,
 )
 from astra_chat.tools.virtual_gpu.estimate import Estimate, estimate
@@ -39,9 +40,10 @@ class ProgramHost(CallsOnGpu):
         gpu: VirtualGpu,
         memory: GuardedMemory,
         launched: Launched,
-        stopped: Callable[[str], None],
+        stopped: Callable[[str, bool], None],
     ) -> None:
-        """stopped: told what stopped the first kernel, at once: the program may not end well."""
+        """stopped: told what stopped the first kernel, and whether the virtual GPU lacks something,
+        at once: the program may not end well."""
         super().__init__(gpu)
         self._guard, self._launched, self._stopped = memory, launched, stopped
         self._open_memory: dict[int, NDArray[np.uint8]] = {}
@@ -140,9 +142,13 @@ class ProgramHost(CallsOnGpu):
         if not isinstance(error, Fault | PtxUnsupported):
             traceback.print_exception(error)  # ours
         if not self._broken:
-            self._stopped(str(error) or type(error).__name__)
+            self._stopped(str(error) or type(error).__name__, isinstance(error, PtxUnsupported))
         self._broken = True
         return super().broke(error)
+
+    def refuse(self, what: str) -> int:
+        self._stopped(str(CallUnsupported(what)), True)
+        return super().refuse(what)
 
     def capture(self, on: bool) -> tuple[int, int]:
         if on:

@@ -24,6 +24,9 @@ TIMEOUT_S = 600.0
 FLAGS = ("-std=c++17", "-O3")
 FAILED_UNDER_SANITIZER = 99
 """Exit code of a program that ended well although one of its kernels was stopped."""
+NO_PROGRAM, LACKS = 2, 3
+"""Of a file without main(), and where the virtual GPU lacks what a program needs, however it took
+that."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class ProgramRun:
     @property
     def exit_code(self) -> int:
         """0 only for a program that ended well and whose kernels did nothing wrong."""
+        if self.refused:
+            return self.code if self.code == NO_PROGRAM else LACKS
         return self.code or (FAILED_UNDER_SANITIZER if self.faults else 0)
 
 
@@ -118,7 +123,7 @@ def _read(report: Path, code: int, ended: str) -> ProgramRun:
     for row in rows:
         by_kind[row.pop("what")].append(row)
     last = by_kind["exit"][-1] if by_kind["exit"] else {}
-    refused = by_kind["refused"][-1]["words"] if by_kind["refused"] else ""
+    refused = by_kind["refused"][0]["words"] if by_kind["refused"] else ""
     return ProgramRun(
         code, tuple(by_kind["launch"]), tuple(row["words"] for row in by_kind["fault"]), refused,
         tuple(row["words"] for row in by_kind["warning"]), tuple(last.get("leaked", ())), ended,

@@ -50,8 +50,8 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
             limiter=found.limiter, why=found.why, counters=vars(done.counters),
         )  # fmt: skip
 
-    def stopped(words: str) -> None:
-        say(what="fault", words=words)
+    def stopped(words: str, lacks: bool) -> None:
+        say(what="refused" if lacks else "fault", words=words)
 
     gpu = VirtualGpu(
         spec(request["gpu"]), sample_instructions=None, engine=request["engine"], prints=True

@@ -251,3 +251,27 @@ def test_what_a_program_asks_the_device(capfd: pytest.CaptureFixture[str]) -> No
     assert "no opt-in: cudaErrorInvalidValue" in said and "own pool cudaSuccess" in said
     assert "pinned 1 managed 1 device 1 none 1\n" in said
     assert (done.exit_code, done.faults, done.refused) == (0, (), "")
+
+
+def test_calls_answer_as_on_an_h200(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("answers")
+    assert (done.exit_code, done.refused) == (99, "")
+    answers = (PROGRAMS / "answers.txt").read_text()
+    assert capfd.readouterr().out == answers and answers.count("\n") > 60
+
+
+def test_calls_that_wait_spoil_a_capture_and_memory_nodes_are_refused() -> None:
+    assert [run("captures", how).exit_code for how in ("plain", "waits")] == [0, 0]
+    refused = run("captures", "memory")
+    assert refused.exit_code == 3 and "(memory nodes) is not supported" in refused.refused
+
+
+def test_a_kernel_that_is_refused_is_no_fault(tmp_path: Path) -> None:
+    source = tmp_path / "texture.cu"
+    source.write_text(
+        "__global__ void k(cudaTextureObject_t t, float* o) { *o = tex2D<float>(t, 0.5f, 0.5f); }"
+        "int main() { float* d; cudaMalloc(&d, 4); k<<<1, 1>>>(0, d); return cudaFree(d); }"
+    )
+    done = run_program(source)
+    assert (done.code, done.exit_code, done.faults) == (0, 3, ())
+    assert "tex.2d" in done.refused and "texture.cu:1" in done.refused

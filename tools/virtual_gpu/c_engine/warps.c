@@ -29,7 +29,8 @@ void shuffle(struct warp *w, uint32_t instruction, enum shuffle how, uint32_t m,
     const int target = how == SHFL_IDX ? (lowest | (b & ~segment & 31)) : how == SHFL_UP ? l - b
                        : how == SHFL_DOWN ? l + b : l ^ b;
     const int inside = how == SHFL_UP ? target >= highest : target <= highest;
-    result[l] = value[(inside ? target : l) & 31];
+    const int from = (inside ? target : l) & 31;
+    result[l] = m >> from & 1 ? value[from] : ~0u; /* PTX knows no value of a lane that is not here: a NaN */
     in_range[l] = inside;
   }
 }

@@ -21,7 +21,8 @@ EXPORT cudaError_t cudaSetDevice(int device) {
 
 EXPORT cudaError_t cudaDeviceSynchronize(void) {
     /* Every launch has ended when it returns. */
-    return vcudart_blocked();
+    RETURN_IF_BLOCKED;
+    return vcudart_result(vcudart_waits(NULL, 1));
 }
 
 EXPORT cudaError_t cudaRuntimeGetVersion(int *version) {
@@ -148,6 +149,8 @@ EXPORT cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr which,
     RETURN_IF_BLOCKED;
     if (device)
         return vcudart_result(cudaErrorInvalidDevice);
+    if (which < cudaDevAttrMaxThreadsPerBlock || which >= cudaDevAttrMax)
+        return vcudart_result(cudaErrorInvalidValue);
     int answer = attribute(which);
     if (answer < 0) {
         char what[64];

@@ -109,6 +109,8 @@ static const struct {
     E(cudaErrorCooperativeLaunchTooLarge, "too many blocks in cooperative launch")
     E(cudaErrorNotPermitted, "operation not permitted")
     E(cudaErrorNotSupported, "operation not supported")
+    E(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing")
+    E(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture")
     E(cudaErrorUnknown, "unknown error")
 #undef E
 };

@@ -9,8 +9,22 @@
 
 static struct graph *captured;
 static cudaStream_t captured_stream;
+static enum cudaStreamCaptureMode captured_mode;
+static int captured_lost;
 
 int vcudart_capturing(void) { return captured != NULL; }
+
+/* Seen on an H200: a call that waits for what is being captured, or that may, fails, and nothing comes of the capture. */
+static int spoilt(void) {
+    captured_lost = 1;
+    return cudaErrorStreamCaptureUnsupported;
+}
+int vcudart_waits(cudaStream_t stream, int for_all) {
+    return captured && (for_all || stream == captured_stream) ? spoilt() : cudaSuccess;
+}
+int vcudart_may_wait(void) {
+    return captured && captured_mode != cudaStreamCaptureModeRelaxed ? spoilt() : cudaSuccess;
+}
 
 static void *grown(void *items, size_t count, size_t size) {
     if (count & (count - 1))
@@ -53,10 +67,10 @@ EXPORT cudaError_t cudaGraphCreate(cudaGraph_t *out, unsigned flags) {
 }
 
 EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode) {
-    (void)mode;
     RETURN_IF_BLOCKED;
     if (captured)
         return vcudart_result(cudaErrorIllegalState);
+    captured_mode = mode, captured_lost = 0;
     int error = vcudart_host.capture(1, NULL);
     if (!error && (captured = calloc(1, sizeof *captured)))
         captured_stream = stream;
@@ -68,14 +82,16 @@ EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out) {
     RETURN_IF_BLOCKED;
     if (!captured || stream != captured_stream)
         return vcudart_result(cudaErrorIllegalState);
-    *out = (cudaGraph_t)captured;
+    *out = captured_lost ? NULL : (cudaGraph_t)captured;
     captured = NULL;
-    return vcudart_result(vcudart_host.capture(0, &rest));
+    const int error = vcudart_host.capture(0, &rest);
+    return vcudart_result(captured_lost ? cudaErrorStreamCaptureInvalidated : error);
 }
 
 EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStreamCaptureStatus *out) {
     const int active = captured && stream == captured_stream;
-    *out = active ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    *out = !active ? cudaStreamCaptureStatusNone
+           : captured_lost ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
     return vcudart_blocked();
 }
 PER_THREAD(cudaStreamIsCapturing, _ptsz)

@@ -256,8 +256,9 @@ EXPORT cudaError_t cudaFuncSetAttribute(const void *stub, enum cudaFuncAttribute
     RETURN_IF_BLOCKED;
     if (!kernel)
         return vcudart_result(UNKNOWN_FUNCTION);
-    return vcudart_result(
-        vcudart_host.set_attribute(kernel->fatbin->module, kernel->name, (int)attribute, value));
+    /* Seen on an H200: cudaGetLastError does not tell of a value that is refused. */
+    const int error = vcudart_host.set_attribute(kernel->fatbin->module, kernel->name, (int)attribute, value);
+    return error == cudaErrorInvalidValue ? error : vcudart_result(error);
 }
 
 EXPORT cudaError_t cudaFuncSetCacheConfig(const void *stub, enum cudaFuncCache config) {

@@ -8,7 +8,9 @@ static uint64_t number(const void *pointer) { return (uint64_t)(uintptr_t)pointe
 EXPORT cudaError_t cudaMalloc(void **out, size_t bytes) {
     uint64_t address = 0;
     RETURN_IF_BLOCKED;
-    int error = bytes ? vcudart_host.allocate(bytes, &address) : cudaSuccess;
+    int error = vcudart_may_wait();
+    if (!error && bytes)
+        error = vcudart_host.allocate(bytes, &address);
     *out = (void *)(uintptr_t)address;
     return vcudart_result(error);
 }
@@ -53,12 +55,18 @@ EXPORT cudaError_t cudaFree(void *pointer) {
 
 EXPORT cudaError_t cudaMallocAsync(void **out, size_t bytes, cudaStream_t stream) {
     (void)stream;
+    RETURN_IF_BLOCKED;
+    if (vcudart_capturing())
+        return vcudart_result(vcudart_host.refuse("cudaMallocAsync while a stream is captured (memory nodes)"));
     return cudaMalloc(out, bytes);
 }
 PER_THREAD(cudaMallocAsync, _ptsz)
 
 EXPORT cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream) {
     (void)stream;
+    RETURN_IF_BLOCKED;
+    if (vcudart_capturing())
+        return vcudart_result(vcudart_host.refuse("cudaFreeAsync while a stream is captured (memory nodes)"));
     return cudaFree(pointer);
 }
 PER_THREAD(cudaFreeAsync, _ptsz)
@@ -76,7 +84,8 @@ static cudaError_t allocate_open(void **out, size_t bytes, enum cudaMemoryType t
 
 /* Pinned memory is the kernels' too. */
 EXPORT cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned flags) {
-    (void)flags;
+    if (flags & ~(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined))
+        return vcudart_result(cudaErrorInvalidValue);
     return allocate_open(out, bytes, cudaMemoryTypeHost);
 }
 
@@ -114,6 +123,8 @@ static int permitted(const void *to, const void *from, size_t bytes, enum cudaMe
         return cudaErrorInvalidMemcpyDirection;
     if (!bytes)
         return cudaSuccess;
+    if (!to || !from)
+        return cudaErrorInvalidValue;
     int automatic = kind == cudaMemcpyDefault;
     int to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     int from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;

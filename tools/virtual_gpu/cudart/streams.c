@@ -53,6 +53,8 @@ struct event {
 
 EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t *out, unsigned flags, int priority) {
     RETURN_IF_BLOCKED;
+    if (flags & ~cudaStreamNonBlocking)
+        return vcudart_result(cudaErrorInvalidValue);
     struct stream *stream = malloc(sizeof *stream);
     if (!stream)
         return vcudart_result(cudaErrorMemoryAllocation);
@@ -77,8 +79,8 @@ EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    (void)stream;
-    return vcudart_blocked();
+    RETURN_IF_BLOCKED;
+    return vcudart_result(vcudart_waits(stream, 0));
 }
 PER_THREAD(cudaStreamSynchronize, _ptsz)
 

@@ -95,6 +95,10 @@ void vcudart_stray(void);
 void vcudart_hurry(const char *kernel);
 /* Whether a stream is being captured: copies are noted instead of done. */
 int vcudart_capturing(void);
+/* Of a call that waits for a stream, or for all of them; of one that may wait for something: the error that it is
+ * while a stream is captured, which spoils the capture. */
+int vcudart_waits(cudaStream_t stream, int for_all);
+int vcudart_may_wait(void);
 /* Meanwhile: what has just been noted, or a host function, becomes a node. */
 int vcudart_captured(enum cudaGraphNodeType type, cudaHostFn_t function, void *data);
 /* Copies rows whose first bytes lie a pitch apart; noted instead while capturing. */

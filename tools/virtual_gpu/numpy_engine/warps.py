@@ -58,9 +58,13 @@ def _back(f: Frame, value: Array) -> Array:
     return value.reshape(f.shape)
 
 
+_NOTHING = np.uint32(0xFFFFFFFF)
+
+
 @family("shfl")
 def shuffle(code: Code) -> Step:
-    """d|p: the value of another lane, and whether that lane was in range."""
+    """d|p: the value of another lane, and whether that lane was in range. A lane that is not here
+    has no value that PTX knows of: a NaN."""
     code.option("sync")
     source = _SOURCES[code.option(*_SOURCES)]
     code.type("b32")
@@ -77,7 +81,7 @@ def shuffle(code: Code) -> Step:
         active = active_lanes(f)
         if not active.count:
             return
-        members(f, code, named(f), active)
+        here = members(f, code, named(f), active)
         b, c = (_lane_numbers(f, read(f)) for read in (lane_of, clamp))
         target, in_range = source(b & 31, c & 31, (c >> 8) & 31)
         target = np.where(in_range, target, _LANES)
@@ -86,6 +90,9 @@ def shuffle(code: Code) -> Step:
             taken = values[:, target[0]]
         else:
             taken = np.take_along_axis(values, target, axis=1)
+        if not active.dense:
+            lanes = np.broadcast_to(target, values.shape)
+            taken = np.where(np.take_along_axis(here, lanes, axis=1), taken, _NOTHING)
         write(f, _back(f, taken))
         write_in_range(f, _back(f, np.broadcast_to(in_range, values.shape)))
 
