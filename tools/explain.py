@@ -9,7 +9,7 @@ from typing import Literal
 
 from astra_chat.tools.agreement import agreement
 from astra_chat.tools.tasks import Dim, Task
-from astra_chat.tools.time import MIN_GAIN, NO_REGRESSION
+from astra_chat.tools.time import MIN_GAIN, MOST_HOST_US, NO_REGRESSION
 from astra_chat.tools.types import (
     CheckRecord,
     Correct,
@@ -27,7 +27,8 @@ PURPOSE: dict[StepName, str] = {
     "audit": "read the built object: what it defines, imports, runs when loaded and keeps between"
     " calls",
     "check": "ran it and compared what it left behind with a float64 reference",
-    "sanitize": "ran it under memory, race, initialisation and barrier checkers",
+    "sanitize": "ran it under memory, race, initialisation and barrier checkers, compared what it"
+    " wrote there, and asked the virtual GPU for races between blocks",
     "time": "timed it beside the baseline",
     "profile": "looked for what limits it",
 }
@@ -51,7 +52,8 @@ ESTIMATED = "estimated its time and the baseline's, from what was counted and a 
 RULE = (
     f"accepted where the 95 % interval of the weighted mean begins above {MIN_GAIN:g} and no case's"
     f" below {NO_REGRESSION:g}; no interval is narrower than what the baseline seemed to gain over"
-    " itself (A/A); a time below the physical limit, or far below the host's clock, is refused"
+    " itself (A/A); a time below the physical limit, or far below the host's clock, is refused; a"
+    f" call that takes {MOST_HOST_US:g} us more than the baseline's with its launch is not accepted"
 )
 
 
