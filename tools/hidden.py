@@ -22,7 +22,7 @@ LONG_BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**23, "cuda": 2**25}
 GRID_LIMIT = 65_535
 """Largest second and third extent of a grid: an index that does not loop breaks beyond."""
 BEYOND_GRID = 70_000
-CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "ramp", "one_hot", "special")
+CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "denormal", "ramp", "one_hot", "special")
 SEED_BITS = 48
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 DTypeName = Literal["float32", "float16", "bfloat16"]
 ValueFamily = Literal[
-    "normal", "large", "tiny", "ramp", "one_hot", "special", "heavy_tail", "binary"
+    "normal", "large", "tiny", "denormal", "ramp", "one_hot", "special", "heavy_tail", "binary"
 ]
 DeviceKind = Literal["cuda", "virtual"]
 Basis = Literal["measured", "estimated"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
+from typing import get_args
 
 import pytest
 
 from astra_chat.tools.hidden import BUDGET_BYTES, GRID_LIMIT, draw, seeded, twin
 from astra_chat.tools.tasks import Dim, Task, find_task, task_names
-from astra_chat.tools.types import Case
+from astra_chat.tools.types import Case, ValueFamily
 
 SEEDS = range(20)
 
@@ -43,6 +44,7 @@ def test_each_dtype_gets_odd_extents_heavy_tails_and_zeros_and_ones() -> None:
 def test_extents_and_seeds_differ_from_draw_to_draw() -> None:
     task = find_task("silu_and_mul")
     drawn = [c for s in SEEDS for c in draw(task, "virtual", random.Random(s))]
+    assert {c.values for c in drawn} == set(get_args(ValueFamily)), "every family has its turn"
     assert len({c.seed for c in drawn}) == len(drawn) and all(c.seed for c in drawn)
     assert len({tuple(c.dims.values()) for c in drawn}) > len(drawn) / 2
     assert {c.offset for c in drawn} == {0, 1, 3}

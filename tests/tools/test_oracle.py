@@ -57,10 +57,10 @@ def test_a_seed_decides_the_inputs_and_is_made_once(oracle: Oracle) -> None:
 
 def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
     families: list[ValueFamily] = [
-        "large", "tiny", "ramp", "one_hot", "special", "heavy_tail", "binary",
+        "large", "tiny", "ramp", "one_hot", "special", "heavy_tail", "binary", "denormal",
     ]  # fmt: skip
     truths = oracle.truths([case(values) for values in families], Stop())
-    large, tiny, ramp, one_hot, special, heavy_tail, binary = (input_of(t) for t in truths)
+    large, tiny, ramp, one_hot, special, heavy_tail, binary, denormal = map(input_of, truths)
     assert 40 < large.std() < 90
     assert 0 < np.abs(tiny).max() < 1e-3
     assert len(np.unique(ramp)) == ramp.size
@@ -68,6 +68,8 @@ def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
     assert np.isnan(special).any() or np.isinf(special).any()
     heavy = np.sort(np.abs(heavy_tail), axis=None)
     assert heavy[-10:].sum() > heavy[:-10].sum() / 2 and heavy[-1] <= 200
+    least = np.finfo(np.float16).tiny
+    assert 0 < np.abs(denormal).max() < least and np.unique(denormal).size > denormal.size / 2
     assert set(binary.flat) == {0.0, 1.0} and 0.3 < binary.mean() < 0.7
 
 

@@ -41,6 +41,13 @@ def _scaled(scale: float) -> Draw:
     return draw
 
 
+def _denormal(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
+    """Below the least normal number: 1 / x is infinite, and fast maths takes it for 0. Drawn in
+    float64: arithmetic in float32 may flush it here, too."""
+    drawn = 2 * torch.rand(shape, generator=g, dtype=torch.float64) - 1
+    return (drawn * torch.finfo(dtype).tiny).to(dtype)
+
+
 def _ramp(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
     """-8 to 8, in a period that is no power of two: a shifted index shows."""
     count = int(torch.Size(shape).numel())
@@ -82,6 +89,7 @@ _FAMILIES: dict[ValueFamily, Draw] = {
     "normal": _normal,
     "large": _scaled(64.0),
     "tiny": _scaled(1e-4),
+    "denormal": _denormal,
     "ramp": _ramp,
     "one_hot": _one_hot,
     "special": _special,

@@ -25,7 +25,7 @@ __global__ void unit_rows(T* matrix, float* lengths, int64_t n, float eps) {
   float top = 0.0f, squares = 0.0f;
   for (int64_t i = threadIdx.x; i < n; i += WIDTH) top = fmaxf(top, fabsf(float(row[i])));
   top = over_block(top, slots, [](float a, float b) { return fmaxf(a, b); });
-  const int exponent = top > 0.0f ? ilogbf(top) : 0;
+  const int exponent = top > 0.0f ? max(ilogbf(top), -32) : 0;  // below, eps is all there is
   for (int64_t i = threadIdx.x; i < n; i += WIDTH) {
     const float scaled = scalbnf(float(row[i]), -exponent);
     squares = fmaf(scaled, scaled, squares);
