@@ -41,9 +41,9 @@ class ClosedMemory(CallsOnGpu):
         return array
 
     def drop(self, array: Bytes, shift: int) -> None:
-        """Its pages stay closed from now on."""
+        """Its memory is given back once nobody holds the array."""
         assert self._guard is not None
-        self._guard.release(int(array.ctypes.data) - shift)
+        self._guard.forget(int(array.ctypes.data) - shift)
 
     @contextmanager
     def closed(self) -> Iterator[None]:

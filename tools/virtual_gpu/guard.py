@@ -50,6 +50,11 @@ class GuardedMemory:
         self._watch(address, f"{self._names[address][0]}, already freed,")
         del self._maps[address], self._names[address]
 
+    def forget(self, address: int) -> None:
+        """Nobody will use it again: the pages are given back with the last array over them."""
+        self._runtime.vcudart_unguard(ctypes.c_uint64(address))
+        del self._maps[address], self._names[address]
+
     def _watch(self, address: int, name: str) -> None:
         self._runtime.vcudart_guard(
             ctypes.c_uint64(address), ctypes.c_uint64(self._names[address][1]),
