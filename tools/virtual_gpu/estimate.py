@@ -1,8 +1,9 @@
 """How long a GPU would take: a few throughputs and one latency, from counters of the real code.
 
-Each term is the time of one unit if nothing else cost anything. On an SM, waiting for loads adds to
-computing, which takes as long as its slowest unit; SMs, DRAM, L2 and the start of blocks overlap (a
-p-norm); the launch, and the first blocks' first round, which nothing hides, are added.
+Each term is the time of one unit if nothing else cost anything. On an SM, what one warp after the
+other waits for loads and for its own results overlaps with the slowest unit that all share; SMs,
+DRAM, L2 and the start of blocks overlap too (p-norms); the launch, and the first blocks' first
+round, which nothing hides, are added.
 
 The constants are fitted to kernels of one mechanism each and to others; see
 tests/tools/virtual_gpu/calibration. How good that is was measured over kernels of further kinds,
@@ -11,6 +12,7 @@ listed before (validation/, docs/virtual-gpu.md). Checked on an H200 only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,7 +28,7 @@ RESOLUTION = 0.10
 
 SLOTS = 1.2
 """Machine instructions over issue_tenths: of 150 kernels, the median."""
-L1_SECTORS_PER_TURN = 2
+L1_SECTORS_PER_TURN = 4
 """Of loads that L1 serves, a clock and SM; measured on an H200."""
 L2_NEAR = 0.4
 """A footprint of this share of L2 lies in both halves of it; twice as large, in one each."""
@@ -40,40 +42,40 @@ L1_LATENCY_CYCLES = 43.0
 class Constants:
     """What no counter tells."""
 
-    overlap: float = 3.42
+    overlap: float = 3.27
     """Exponent of the p-norm: 1 adds the terms, infinity takes the largest."""
-    chain: float = 0.97
+    chain: float = 1.0
     """Time of a warp's chain of results, over critical_path_cycles."""
-    load: float = 1.19
+    load: float = 1.22
     """Wait for a load, over the latency that a pointer chase shows."""
-    hiding: float = 1.16
-    """Exponent of the p-norm of waiting and computing on an SM."""
-    first_round: float = 0.643
+    hiding: float = 1.59
+    """Exponent of the p-norm of a warp's own time and of the units' on an SM."""
+    first_round: float = 0.66
     """What nothing hides at a launch's start and end, in rounds of loads and what follows them."""
-    phases: float = 0.717
+    phases: float = 0.479
     """Share of the first blocks' time after their first round that nothing hides either: all are at
     the same point then."""
-    scattered_load: float = 2.36
+    scattered_load: float = 2.63
     """Further time of a sector from L2 that is not used in full, over one that is."""
-    store_line: float = 4.79
+    store_line: float = 5.08
     """Time of a store's line in L2, at least, over that of a sector."""
-    start: float = 27.9
+    start: float = 15.7
     """Cycles for each warp of a block: the block's place is free when its last warp is through."""
-    pace: float = 4.61
+    pace: float = 2.37
     """Cycles between a lone warp's machine instructions, whatever they wait for."""
-    atomic_ns: float = 0.775
+    atomic_ns: float = 0.738
     """For each turn of atomics on one region of L2."""
-    float_atomic_ns: float = 1.82
+    float_atomic_ns: float = 1.87
     """For each turn of floats on one sector: the sum before must be there."""
-    spread_atomic_ns: float = 0.0164
+    spread_atomic_ns: float = 0.0155
     """For each turn anywhere."""
-    cold_us: float = 0.173
+    cold_us: float = 0.178
     """Of a launch whose first loads find nothing in L2, beyond their wait."""
-    ramp_us: float = 0.412
+    ramp_us: float = 0.38
     """Of a launch that touches memory at all, beyond that of an empty one."""
-    shuffle_turns: float = 1.22
+    shuffle_turns: float = 0.989
     """Of the shared-memory unit, for a shuffle."""
-    barrier_turns: float = 2.11
+    barrier_turns: float = 1.66
 
 
 FITTED = Constants()
@@ -131,11 +133,16 @@ def estimate(
     warm: bool = False,
 ) -> Estimate:
     """Estimated device time of the launches of one call, one after the other: the first finds
-    nothing in L2, or with `warm` what a call before it left there."""
+    nothing in L2, or with `warm` what a call before it left there; the others what those before
+    left."""
     if not reports:
         floor = spec.launch_floor_us
         return _with_bar(floor, {"launch": floor}, "launch", 0.0, 0.0, "nothing was launched", "")
-    single = [_launch(report, resources, spec, constants, warm) for report in reports]
+    single, left = [], math.inf if warm else 0.0
+    for report in reports:
+        found, footprint = _launch(report, resources, spec, constants, left)
+        single.append(found)
+        left += footprint
     terms = {name: sum(e.terms[name] for e in single) for name in single[0].terms}
     longest = max(single, key=lambda e: e.us)
     why = longest.why
@@ -165,8 +172,9 @@ def _with_bar(
 
 
 def _launch(
-    report: LaunchReport, resources: Resources, spec: GpuSpec, constants: Constants, warm: bool
-) -> Estimate:
+    report: LaunchReport, resources: Resources, spec: GpuSpec, constants: Constants, left: float
+) -> tuple[Estimate, float]:
+    """And the bytes that it touched."""
     launch, c = report.launch, report.counters
     registers, static = resources[launch.kernel]
     warps = -(-launch.block.count // WARP_LANES)
@@ -181,7 +189,7 @@ def _launch(
     )  # fmt: skip
     shared_bytes = static + launch.dynamic_shared_bytes + spec.shared_reserved_per_block
     held = min(shape.per_sm, shape.share)
-    moved = traffic(report, spec, held, shared_bytes, warm)
+    moved = traffic(report, spec, held, shared_bytes, left)
     terms = _throughputs(report, shape, moved, spec, constants)
     chain = _chain_us(report, spec, constants) + constants.start * warps / spec.clocks_per_us
     # A round waits for the last of its sectors.
@@ -194,14 +202,14 @@ def _launch(
     wait = _wait_us(report, moved, from_dram, moved.new_misses, spec, constants)
     opening = constants.load * _beyond_l1(moved.cold, spec) / spec.clocks_per_us
     dispatch = blocks * spec.block_dispatch_ns * 1e-3
-    units = (chain * _turns(shape, report, "instructions"), *(terms[unit] for unit in _SM_UNITS))
-    computing = max(units)
+    computing = max(terms[unit] for unit in _SM_UNITS)
     rounds = max(1, c.dependent_load_rounds)
     turn = (at_first + chain) * (1 - 1 / rounds)
     opening = (opening if c.dependent_load_rounds else 0.0) + chain / rounds
     first = constants.first_round * opening + constants.phases * turn
-    waiting = at_first + wait * (_turns(shape, report, "loads") - 1)
-    sm = max(_norm(constants.hiding, waiting, computing) - first, 0.0)
+    warp = at_first + wait * (_turns(shape, report, "loads") - 1)
+    warp += chain * _turns(shape, report, "instructions")
+    sm = max(_norm(constants.hiding, warp, computing) - first, 0.0)
     overlapping = (sm, terms["dram"], terms["l2"], terms["atomics"], dispatch)
     ramp = constants.ramp_us + constants.cold_us * moved.cold
     ramp = ramp if moved.loads or moved.stores else 0.0
@@ -213,7 +221,8 @@ def _launch(
     waves = blocks / (shape.per_sm * spec.sms)
     sampled = f"{report.blocks_run} of {blocks} blocks" if report.sampled else ""
     why = _why(report, shape, moved, terms, limiter, occupancy, waves)
-    return _with_bar(us, terms, limiter, occupancy, waves, why, sampled)
+    found = _with_bar(us, terms, limiter, occupancy, waves, why, sampled)
+    return found, moved.footprint
 
 
 _SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor")
@@ -252,7 +261,8 @@ def _throughputs(
         classes["convert"] * WARP_LANES / spec.convert_lanes,
     )
     loads = max(counters.global_load_wavefronts, counters.global_load_sectors / L1_SECTORS_PER_TURN)
-    l1_turns = loads + counters.global_store_lines
+    local = counters.local_load_requests + counters.local_store_requests
+    l1_turns = loads + counters.global_store_lines + local
     fetched = moved.l1_misses * (1 + constants.scattered_load * (1 - moved.load_density))
     stored = max(moved.stores, constants.store_line * moved.store_lines)
     through_l2 = (fetched + stored) * SECTOR_BYTES
@@ -262,7 +272,7 @@ def _throughputs(
         "dram": (moved.l2_misses + moved.dram_stores) * SECTOR_BYTES / dram_bytes_per_us,
         "l2": through_l2 / _l2_bytes_per_us(moved.footprint, spec),
         "issue": issue_cycles * sm_us,
-        "special_functions": classes["special"] * WARP_LANES / spec.special_lanes * sm_us,
+        "special_functions": counters.special_tenths / 10 * WARP_LANES / spec.special_lanes * sm_us,
         "lsu": max(l1_turns * sm_us, per_sm / spec.l2_bytes_per_clock / spec.clocks_per_us),
         "tensor": counters.tensor_tenths / 10 * spec.tensor_cycles * sm_us,
         "shared": sm_us
@@ -343,7 +353,7 @@ def _why(
         "l2": f"{c.global_load_sectors / loads:.1f} sectors a load and"
         f" {c.global_store_sectors / stores:.1f} a store request through L2 take {us}",
         "issue": f"{instructions:.3g} warp instructions take {us} of issue slots",
-        "special_functions": f"{c.warp_instructions['special'] * shape.scale:.3g} special-function"
+        "special_functions": f"{c.special_tenths / 10 * shape.scale:.3g} special-function"
         f" instructions take {us}",
         "lsu": f"{(loads + stores) * shape.scale:.3g} global requests of"
         f" {c.global_load_bytes / loads:.0f} bytes a load take {us} of the load/store units",

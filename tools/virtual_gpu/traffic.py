@@ -52,9 +52,10 @@ class Traffic:
 
 
 def traffic(
-    report: LaunchReport, spec: GpuSpec, resident: int, shared_bytes: int, warm: bool
+    report: LaunchReport, spec: GpuSpec, resident: int, shared_bytes: int, left: float
 ) -> Traffic:
-    """`resident`: blocks that an SM holds; `shared_bytes`: of each, which L1 lacks."""
+    """`resident`: blocks that an SM holds; `shared_bytes`: of each, which L1 lacks; `left`: bytes
+    that launches before touched, of which L2 holds what it has room for."""
     c, ran, blocks = report.counters, report.blocks_run, report.launch.grid.count
     scale = blocks / max(ran, 1)
     loads, stores = c.global_load_sectors * scale, c.global_store_sectors * scale
@@ -89,17 +90,41 @@ def traffic(
     # What is read again from far apart arrives in pieces of two sectors.
     pieces = 1 + max(0.0, 1 - 2 * (load_density - 0.25))
     filled = min(1.0, c.global_store_bytes * scale / max(stored * SECTOR_BYTES, 1.0))
-    cold = 1.0
-    if warm:
-        share = footprint / spec.l2_bytes
-        cold = min(1.0, max(0.0, (share - WARM_LEAST) / (WARM_MOST - WARM_LEAST)))
+    share = footprint / spec.l2_bytes
+    gone = min(1.0, max(0.0, (share - WARM_LEAST) / (WARM_MOST - WARM_LEAST)))
+    cold = 1 - (1 - gone) * min(1.0, left / max(footprint, 1.0))
+    local = _local(report, spec, resident, room)
+    l2_misses = min(unique + (own + drawn) * pieces, l1_misses * pieces) * cold
     return Traffic(
-        loads, l1_misses, min(unique + (own + drawn) * pieces, l1_misses * pieces) * cold, stores,
-        c.global_store_lines * scale, stored * (2 - filled) * cold, load_density,
+        loads, l1_misses + local.l1_misses, l2_misses + local.l2_misses, stores + local.stores,
+        (c.global_store_lines + c.local_store_requests) * scale,
+        stored * (2 - filled) * cold + local.dram_stores, load_density,
         footprint, cold, beyond, again * beyond / max(soon + late, 1.0),
         min(1.0, (unique + drawn) / max(new * beyond, 1.0)) * cold,
         own / max(again * beyond, 1.0), repeated,
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Local:
+    """Sectors of local memory."""
+
+    l1_misses: float
+    l2_misses: float
+    stores: float
+    dram_stores: float
+
+
+def _local(report: LaunchReport, spec: GpuSpec, resident: int, room: float) -> _Local:
+    """What a thread keeps in local memory lies in L1 while that has room for all threads of an SM;
+    stores go through to L2, and to DRAM where L2 has no room either."""
+    c, blocks = report.counters, report.launch.grid.count
+    scale = blocks / max(report.blocks_run, 1)
+    of_block = c.local_unique_sectors / max(report.blocks_run, 1) * SECTOR_BYTES
+    loads, stores = c.local_load_sectors * scale, c.local_store_sectors * scale
+    lost = min(1.0, max(0.0, of_block * resident / room - 1))
+    evicted = _lost(of_block * min(blocks, resident * spec.sms), spec)
+    return _Local(loads * lost, loads * lost * evicted, stores, stores * evicted)
 
 
 def _lost(live: float, spec: GpuSpec) -> float:

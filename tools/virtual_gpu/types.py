@@ -123,6 +123,9 @@ class Counters:
     """Machine instructions that the warp instructions come to, about, times ten."""
     alu_tenths: int = 0
     """Of these, what only the unit for logic and comparisons serves."""
+    special_tenths: int = 0
+    """Of the unit for special functions, which conversions to whole numbers, counts of bits and
+    quotients need too."""
     tensor_tenths: int = 0
     """Work of tensor cores: a product m16n8k16 of 16-bit floats counts ten."""
     critical_path_loads: int = 0

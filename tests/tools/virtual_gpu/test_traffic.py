@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -21,7 +22,7 @@ STREAM = Counters(
 
 def of(counters: Counters, blocks: int = 100, *, ran: int = 100, warm: bool = False) -> Traffic:
     launch = Launch("k", Dim3(blocks), Dim3(320), 0, b"")
-    return traffic(LaunchReport(launch, ran, counters), H200, 4, 1024, warm)
+    return traffic(LaunchReport(launch, ran, counters), H200, 4, 1024, math.inf if warm else 0.0)
 
 
 def test_a_stream_comes_from_dram_once() -> None:
@@ -88,3 +89,17 @@ def test_sectors_that_are_not_filled_are_read_before_they_are_written() -> None:
     assert of(stores).dram_stores == pytest.approx(3200 * (2 - 4 / 32))
     full = replace(stores, global_store_bytes=3200 * 32)
     assert of(full).dram_stores == 3200
+
+
+def test_local_memory_lies_in_l1_while_all_threads_have_room_there() -> None:
+    little = replace(
+        STREAM, local_load_requests=100, local_load_sectors=400, local_store_requests=100,
+        local_store_sectors=400, local_unique_sectors=400,
+    )  # fmt: skip
+    found = of(little)
+    assert (found.l1_misses, found.stores, found.dram_stores) == (4000, 400, 0)
+    own = 2**20 // SECTOR_BYTES
+    much = of(replace(little, local_unique_sectors=100 * own))
+    assert (much.l1_misses, much.stores) == (4400, 400)
+    assert much.dram_stores == 400 and much.l2_misses == 4400
+    assert of(replace(little, local_unique_sectors=40 * own)).dram_stores < 400

@@ -195,12 +195,13 @@ def _counters(
     program: Program, visits: NDArray[np.uint64], tally: layout.Counters, table: _Buffers
 ) -> Counters:
     classes: Counter[str] = Counter()
-    slots = alu = tensor = 0
+    slots = alu = special = tensor = 0
     for count, mix in zip(visits.tolist(), program.reference.mixes, strict=True):
         if count:
             classes.update({name: count * each for name, each in mix.classes.items()})
             slots += count * mix.slots
             alu += count * mix.alu
+            special += count * mix.special
             tensor += count * mix.tensor
     return Counters(
         warp_instructions=classes,
@@ -237,6 +238,7 @@ def _counters(
         critical_path_cycles=tally.longest_cycles,
         issue_tenths=slots,
         alu_tenths=alu,
+        special_tenths=special,
         tensor_tenths=tensor,
         critical_path_loads=tally.longest_loads,
         dependent_load_rounds=tally.longest_rounds,

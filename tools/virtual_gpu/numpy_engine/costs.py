@@ -8,6 +8,7 @@ numbers often share an instruction, quotients become many. Cycles are measured o
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from astra_chat.tools.virtual_gpu.fragments import machine_accesses
 from astra_chat.tools.virtual_gpu.regions import is_step
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Special, registers_of
 
+AHEAD = 8
+"""Instructions, between results that a warp waits for together."""
 TENTHS = 10
 """Slots are counted in tenths of an instruction."""
 _SHORT_STEP = 7
@@ -46,6 +49,10 @@ _LOGIC = dict.fromkeys(
     "setp set selp min max and or xor not shr shf prmt bfe bfi lop3 popc brev clz bfind".split(),
     TENTHS,
 ) | dict.fromkeys("add sub shl cvt".split(), TENTHS // 2)
+_COUNTS_BITS = frozenset({"popc", "clz", "bfind", "brev"})
+_VOTES = frozenset({"vote", "activemask", "elect"})
+_OF_QUOTIENT = 3
+"""Instructions of the special functions' unit."""
 _REUSED = 100
 """Tenths that a quotient of whole numbers saves where the divisor's reciprocal is known."""
 _FREE = frozenset({"mov", "cvta"})
@@ -69,10 +76,23 @@ def slots(body: Classed, block: BasicBlock, *, ends: bool = True, loops: bool = 
     """Machine instructions of a basic block, in tenths. `ends`: the block's end is one too;
     `loops`: it comes back to itself."""
     total = sum(_one(instruction, kind)[0] for instruction, kind in body)
-    total -= _REUSED * _divided_again([i for i, kind in body if kind == "int"], loops)
+    total -= _REUSED * _divided_again(body, loops)
     if ends and isinstance(block.end, Branch | Switch | Leave | Suspend):
         total += TENTHS
     return total
+
+
+def one_slots(instruction: Instruction, kind: str) -> int:
+    """Machine instructions that one is about, in tenths."""
+    return _one(instruction, kind)[0]
+
+
+def has_slow_path(instruction: Instruction) -> bool:
+    """Quotients and roots that are rounded right, and quotients of 64 bits, branch to one."""
+    fast = {"approx", "full"}.intersection(instruction.modifiers)
+    if instruction.family not in ("div", "rem", "rcp", "sqrt") or fast:
+        return False
+    return instruction.modifiers[-1] in ("f32", "f64", "s64", "u64")
 
 
 def alu_tenths(body: Classed) -> int:
@@ -87,18 +107,40 @@ def alu_tenths(body: Classed) -> int:
     return total
 
 
-def _divided_again(whole: Sequence[Instruction], loops: bool) -> int:
-    """Quotients by what was divided by before, or by what a loop does not change: the reciprocal
-    is known."""
-    written = {name for i in whole for name in destinations(i)}
+def special_tenths(body: Classed, *, loops: bool = False) -> int:
+    """Instructions of the unit for special functions, in tenths."""
+    again = _divided_again(body, loops)
+    return TENTHS * (sum(_special(i, kind) for i, kind in body) - _OF_QUOTIENT * again)
+
+
+def _special(instruction: Instruction, kind: str) -> int:
+    """A quotient of whole numbers is converted, inverted and converted back; one of floats that is
+    rounded right is checked besides."""
+    family = instruction.family
+    if family in ("div", "rem") and kind == "int":
+        return _OF_QUOTIENT
+    if family == "div" and instruction.modifiers[-1] == "f32":
+        return 1 if {"approx", "full"}.intersection(instruction.modifiers) else 2
+    return int(kind == "special" or family in _COUNTS_BITS)
+
+
+def _divided_again(body: Classed, loops: bool) -> int:
+    """Quotients of whole numbers by what was divided by before, or by what a loop does not change:
+    the reciprocal is known."""
+    written = {name for i, _ in body for name in destinations(i)}
     known: set[str] = set()
     again = 0
-    for instruction in whole:
-        if instruction.family in ("div", "rem") and instruction.modifiers[-1][1:] == "32":
+    for instruction, kind in body:
+        if kind == "int" and instruction.family in ("div", "rem") and _is_word(instruction):
             by = {r.name for r in registers_of(instruction.operands[-1])}
             again += bool(by) and (by <= known or (loops and not by & written))
             known |= by
+        known -= destinations(instruction)
     return again
+
+
+def _is_word(instruction: Instruction) -> bool:
+    return instruction.modifiers[-1] in ("s32", "u32")
 
 
 def overhead(block: BasicBlock) -> int:
@@ -109,15 +151,21 @@ def overhead(block: BasicBlock) -> int:
 
 def chain(stretches: Sequence[Stretch], last: BasicBlock) -> int:
     """Cycles of the longest chain of results through these bodies, one behind the other; at least
-    one for each slot."""
+    one for each slot. A warp issues in order, and ptxas brings what is independent together only
+    over a short distance: an instruction waits until the one AHEAD before it is through."""
     issued, longest = 0, 0
     ready: dict[str, int] = {}
+    through = deque([0] * AHEAD, AHEAD)
+    floor = 0
     for stretch in stretches:
         for instruction, kind in stretch.body:
             mine, wait = _one(instruction, kind)
             issued += mine
-            start = max((ready.get(name, 0) for name in sources(instruction)), default=0)
-            done = start + wait
+            floor = max(floor, through[0])
+            done = max((ready.get(name, 0) for name in sources(instruction)), default=0)
+            done = max(floor, done) + wait
+            if mine:
+                through.append(done)
             for name in destinations(instruction):
                 ready[name] = max(done, ready.get(name, 0)) if stretch.conditional else done
             longest = max(longest, done)
@@ -199,6 +247,8 @@ def _fetch(instruction: Instruction) -> int:
 
 
 def _whole(family: str, wide: bool) -> tuple[int, int]:
+    if family in _VOTES:
+        return TENTHS, 12
     if family in _FUSED:
         return (10 if wide else 6), CYCLES["int"]
     if family in ("mul", "mad"):
@@ -214,4 +264,4 @@ def _quotient(family: str, modifiers: tuple[str, ...], kind: str, wide: bool) ->
         return 4 * TENTHS, 36
     if wide:
         return 30 * TENTHS, 200
-    return (15 * TENTHS, 60) if family == "div" else (10 * TENTHS, 50)
+    return (9 * TENTHS, 60) if family == "div" else (10 * TENTHS, 50)

@@ -17,11 +17,15 @@ from astra_chat.tools.virtual_gpu.flow import (
 )
 from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.costs import (
+    TENTHS,
     Stretch,
     alu_tenths,
     chain,
+    has_slow_path,
+    one_slots,
     overhead,
     slots,
+    special_tenths,
     tensor_tenths,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import INTEGERS
@@ -33,11 +37,16 @@ from astra_chat.tools.virtual_gpu.regions import (
     is_global_load,
     is_global_store,
 )
-from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.syntax import Instruction, registers_of
 
+IN_FLIGHT = 20
+"""Words of loads that wait together in one warp: ptxas keeps to 16 mostly, to 24 at most (of 150
+kernels for sm_90)."""
+HOISTED = 96
+"""Instructions, about, over which ptxas brings a load forward."""
 _CLASSES = {
     "atomic": "atom red",
-    "shuffle": "shfl vote match redux activemask elect",
+    "shuffle": "shfl match redux",
     "barrier": "bar barrier",
     "control": "bra brx ret exit trap brkpt membar fence griddepcontrol nanosleep pmevent "
     "__assertfail vprintf malloc free createpolicy",
@@ -137,14 +146,16 @@ def _own(block: BasicBlock, region: Region, last: bool, loops: bool) -> Mix:
         case Suspend():
             classes["barrier"] += 1
     loads = sum(map(global_loads, block.body))
-    used = slots([(i, class_of(i)) for i in block.body], block, ends=last, loops=loops)
+    classed = [(i, class_of(i)) for i in block.body]
+    used = slots(classed, block, ends=last, loops=loops)
     if region.unrolled > 1:
         used -= overhead(block) * (region.unrolled - 1) // region.unrolled
     tensor = sum(map(tensor_tenths, block.body))
-    alu = alu_tenths([(i, class_of(i)) for i in block.body])
+    alu, special = alu_tenths(classed), special_tenths(classed, loops=loops)
     return Mix(
-        dict(classes), sum(classes.values()), loads, slots=used, alu=min(alu, used), tensor=tensor
-    )
+        dict(classes), sum(classes.values()), loads, slots=used, alu=min(alu, used),
+        special=special, tensor=tensor,
+    )  # fmt: skip
 
 
 def _levels(stretches: Sequence[Stretch]) -> list[tuple[Instruction, int]]:
@@ -152,17 +163,20 @@ def _levels(stretches: Sequence[Stretch]) -> list[tuple[Instruction, int]]:
     that for the load.
 
     ptxas moves loads up as far as their addresses, and stores that might alias them, allow; a load
-    marked .nc passes stores.
+    marked .nc passes stores. It has no more of them under way than IN_FLIGHT words, brings none
+    over more than HOISTED instructions, and none past a branch to a slow path.
     """
     ready: dict[str, int] = {}
     found: list[tuple[Instruction, int]] = []
+    flight = _Flight()
     fence = 0
     for stretch in stretches:
-        for instruction, _ in stretch.body:
+        for instruction, kind in stretch.body:
             level = max((ready.get(name, 0) for name in sources(instruction)), default=0)
+            flight.issue(instruction, kind, level)
             if is_global_load(instruction):
                 start = level if "nc" in instruction.modifiers else max(level, fence)
-                level = start + 1
+                level = flight.add(_words(instruction), start)
                 found.append((instruction, level))
             elif is_global_store(instruction):
                 stored = (ready.get(name, 0) for name in _all_names(instruction))
@@ -170,6 +184,40 @@ def _levels(stretches: Sequence[Stretch]) -> list[tuple[Instruction, int]]:
             for name in destinations(instruction):
                 ready[name] = max(level, ready.get(name, 0)) if stretch.conditional else level
     return found
+
+
+class _Flight:
+    """Loads that are under way together."""
+
+    def __init__(self) -> None:
+        self._loads: list[tuple[int, int]] = []
+        """Words and level."""
+        self._waits: list[tuple[int, int]] = []
+        """Instructions that waited for one, by the slots before, and the level."""
+        self._slots = self._ended = 0
+        """Level of the last load that had to end before another began."""
+
+    def issue(self, instruction: Instruction, kind: str, level: int) -> None:
+        """An instruction that waits for loads up to that level."""
+        self._slots += one_slots(instruction, kind)
+        if level:
+            self._waits.append((self._slots, level))
+        passed = self._slots - (0 if has_slow_path(instruction) else HOISTED * TENTHS)
+        while self._waits and self._waits[0][0] <= passed:
+            self._ended = max(self._ended, self._waits.pop(0)[1])
+
+    def add(self, words: int, start: int) -> int:
+        """The level of a load that may begin after that level."""
+        while self._loads and sum(w for w, _ in self._loads) + words > IN_FLIGHT:
+            self._ended = max(self._ended, self._loads.pop(0)[1])
+        level = max(start, self._ended) + 1
+        self._loads.append((words, level))
+        return level
+
+
+def _words(load: Instruction) -> int:
+    """Registers that it fills."""
+    return -(-sum(register.bits for register in registers_of(load.operands[0])) // 32)
 
 
 def _all_names(instruction: Instruction) -> set[str]:

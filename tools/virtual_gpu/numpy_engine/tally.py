@@ -43,6 +43,8 @@ class Mix:
     """Tenths of a machine instruction."""
     alu: int = 0
     """Of the slots, those of the unit for logic and comparisons."""
+    special: int = 0
+    """Tenths of an instruction of the unit for special functions."""
     tensor: int = 0
     """Tenths of a step of the tensor cores."""
     head: bool = False
@@ -129,6 +131,7 @@ class Tally:
                 counters.warp_instructions.update(Counter(scaled))
                 counters.issue_tenths += visits * mix.slots
                 counters.alu_tenths += visits * mix.alu
+                counters.special_tenths += visits * mix.special
                 counters.tensor_tenths += visits * mix.tensor
         counters.critical_path_instructions = max(
             counters.critical_path_instructions, int(self._instructions.max())

@@ -8,7 +8,9 @@ from astra_chat.tools.virtual_gpu.numpy_engine.costs import (
     Stretch,
     alu_tenths,
     chain,
+    has_slow_path,
     slots,
+    special_tenths,
     tensor_tenths,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of
@@ -44,6 +46,38 @@ def test_a_quotient_by_a_known_divisor_is_cheaper() -> None:
     assert cost(once, loops=True)[0] < cost(once)[0]
     changed = once + "add.u32 %r3, %r3, 1;"
     assert cost(changed, loops=True)[0] == cost(changed)[0]
+    euclid = "rem.u32 %r1, %r2, %r3; mov.u32 %r2, %r3; mov.u32 %r3, %r1;"
+    assert cost(euclid, loops=True)[0] == cost(euclid)[0]
+
+
+def test_quotients_and_counts_of_bits_take_the_unit_of_special_functions() -> None:
+    def special(text: str) -> int:
+        return special_tenths([(i, class_of(i)) for i in instructions(text)])
+
+    assert special("ex2.approx.ftz.f32 %r1, %r0; clz.b32 %r1, %r0; popc.b32 %r1, %r0;") == 30
+    assert special("rem.u32 %r1, %r0, %r2;") == 30
+    assert special("rem.u32 %r1, %r0, %r2; div.u32 %r3, %r0, %r2;") == 30
+    assert special("div.rn.f32 %r1, %r0, %r0; div.full.f32 %r1, %r0, %r0;") == 30
+    assert special("add.u32 %r1, %r0, %r0; cvt.rn.f32.s32 %r1, %r0;") == 0
+
+
+def test_what_is_rounded_right_branches_to_a_slow_path() -> None:
+    slow = "div.rn.f32 %r1, %r0, %r0; sqrt.rn.f32 %r1, %r0; div.s64 %rd1, %rd0, %rd2;"
+    assert all(map(has_slow_path, instructions(slow)))
+    quick = "div.full.f32 %r1, %r0, %r0; sqrt.approx.f32 %r1, %r0; div.s32 %r1, %r0, %r2;"
+    assert not any(map(has_slow_path, instructions(quick)))
+
+
+def test_what_is_far_apart_does_not_run_together() -> None:
+    """Eight instructions on; where two chains are side by side, they do."""
+    first = "".join(f"shfl.sync.bfly.b32 %r{k + 1}, %r{k}, 1, 31, -1;" for k in range(8))
+    other = "".join(f"shfl.sync.bfly.b32 %h{k + 1}, %h{k}, 1, 31, -1;" for k in range(8))
+    together = "".join(
+        f"shfl.sync.bfly.b32 %r{k + 1}, %r{k}, 1, 31, -1;"
+        f"shfl.sync.bfly.b32 %h{k + 1}, %h{k}, 1, 31, -1;"
+        for k in range(8)
+    )
+    assert cost(together)[1] == cost(first)[1] < cost(first + other)[1]
 
 
 def test_logic_has_a_unit_of_its_own() -> None:

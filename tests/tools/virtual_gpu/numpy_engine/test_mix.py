@@ -13,7 +13,7 @@ from astra_chat.tools.virtual_gpu.syntax import Instruction
 def instructions(body: str) -> list[Instruction]:
     text = (
         ".version 9.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{"
-        ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .b16 %h<9>;" + body + "}"
+        ".reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .b16 %h<9>; .reg .pred %p<9>;" + body + "}"
     )
     return [s for s in parse(text).kernels["k"].body if isinstance(s, Instruction)]
 
@@ -32,6 +32,7 @@ def instructions(body: str) -> list[Instruction]:
         ("mov.b32 %r0, {%h0, %h1}", "move"), ("shfl.sync.bfly.b32 %r0, %r1, 1, 31, -1", "shuffle"),
         ("atom.shared.add.u32 %r0, [%r1], 1", "shared"),
         ("atom.global.add.u32 %r0, [%rd1], 1", "atomic"), ("bar.warp.sync -1", "barrier"),
+        ("vote.sync.ballot.b32 %r0, %p1, -1", "int"), ("popc.b32 %r0, %r1", "int"),
         ("setp.lt.f32 %r0, %r1, %r2", "float"), ("membar.gl", "control"),
     ],
 )  # fmt: skip
@@ -67,3 +68,27 @@ def test_fragments_from_global_memory_are_several_loads() -> None:
 def test_rounds_of_dependent_loads(body: str, rounds: int) -> None:
     (mix,) = instruction_mixes([BasicBlock(instructions(body))])
     assert mix.rounds == rounds and mix.head
+
+
+VECTOR = "ld.global.v4.u32 {{%r0, %r1, %r2, %r3}}, [%rd0+{}];"
+WORD = "ld.global.u32 %r{}, [%rd0+{}];"
+WORK = "fma.rn.f32 %r7, %r0, %r0, %r0;"
+
+
+@pytest.mark.parametrize(
+    ("body", "rounds"),
+    [
+        ("".join(VECTOR.format(16 * k) for k in range(5)), 1),
+        ("".join(VECTOR.format(16 * k) for k in range(6)), 2),
+        ("".join(VECTOR.format(16 * k) for k in range(11)), 3),
+        ("ld.global.v2.u16 {%h0, %h1}, [%rd0];" * 20, 1),
+        (WORD.format(0, 0) + 90 * WORK + WORD.format(1, 4), 1),
+        (WORD.format(0, 0) + 110 * WORK + WORD.format(1, 4), 2),
+        (WORD.format(0, 0) + "div.rn.f32 %r7, %r0, %r0;" + WORD.format(1, 4), 2),
+        (WORD.format(0, 0) + "div.rn.f32 %r7, %r6, %r6;" + WORD.format(1, 4), 1),
+    ],
+)  # fmt: skip
+def test_how_many_loads_wait_together(body: str, rounds: int) -> None:
+    """So many words, over so many instructions, and none past a branch to a slow path."""
+    (mix,) = instruction_mixes([BasicBlock(instructions(body))])
+    assert mix.rounds == rounds
