@@ -224,10 +224,8 @@ def _device_state(cubin: Elf, ptx: str) -> Said:
 
 
 def _device_code(ptx: str, task: Task, source: str) -> Said:
-    if "float32" in task.dtypes and (found := device_code.tf32(ptx)):
-        yield found, "rounds float32 to ten bits: the contract says float32"
-    elif set(task.dtypes) == {"float32"} and (found := device_code.tensor_or_low_precision(ptx)):
-        yield found, "computes below float32: the contract says float32"
+    if not task.tensor_float32:
+        yield from _low_precision(ptx, task)
     waits = policy.WAITING_HEADERS.search(source) is not None
     if found := device_code.clock(ptx, timer=not waits):
         yield found, "reads a clock: what a kernel does must not depend on time or chance"
@@ -237,6 +235,13 @@ def _device_code(ptx: str, task: Task, source: str) -> Said:
         yield found, f"writes to memory that the driver lends for grid.sync(); {STATE}"
     if found := device_code.kept_in_l2(ptx):
         yield found, "asks the L2 cache to keep data for the next call"
+
+
+def _low_precision(ptx: str, task: Task) -> Said:
+    if "float32" in task.dtypes and (found := device_code.tf32(ptx)):
+        yield found, "rounds float32 to ten bits: the contract says float32"
+    elif set(task.dtypes) == {"float32"} and (found := device_code.tensor_or_low_precision(ptx)):
+        yield found, "computes below float32: the contract says float32"
 
 
 def plain(name: str) -> str:

@@ -129,7 +129,8 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
             )
     if isinstance(evaluation.outcome, Timed):
         told.append(
-            "other clocks, neighbours and temperatures than those of the measurement"
+            "other clocks, neighbours and temperatures than those of the measurement, and what"
+            " differs from process to process: the interval is over the blocks of one"
             if evaluation.outcome.basis == "measured"
             else "that it is slower on a GPU: nothing was measured, and an estimate can err"
         )

@@ -120,4 +120,6 @@ def _implausible(candidate_us: float, floor_us: float, report: Mapping[str, Any]
 def case_limit_us(runner: Runner, truth: Truth) -> float:
     """The time below which no kernel of this contract can be, on the device's GPU."""
     task, case = runner.task, truth.case
-    return limit_us(task.least_bytes(case), task.flops_of(case), spec(runner.device.spec))
+    tensor = case.dtype != "float32" or task.tensor_float32
+    gpu = spec(runner.device.spec)
+    return limit_us(task.least_bytes(case), task.flops_of(case), gpu, tensor=tensor)

@@ -124,6 +124,8 @@ class Task(Value):
     oracle_ratio: float = Field(default=2.0, ge=1)
     """A candidate's error norm, and its share of 16-bit results off the nearest value, may be this
     many times the baseline's own (tools/precision.py)."""
+    tensor_float32: bool = False
+    """Grants what the audit refuses of float32 contracts: tensor cores, TF32, 16-bit arithmetic."""
     flops: Extent
     """Operations of one call, for the physical limit: "8*tokens*d"."""
     flags: tuple[str, ...]

@@ -23,8 +23,10 @@ def kernel(before: str, inside: str, extra: str = "") -> str:
     return f"{HEAD}{before}\n{ENTRY} {inside} return cudaGetLastError(); }}\n{extra}"
 
 
-def found(source: str, dtypes: tuple[str, ...] | None = None) -> tuple[Finding, ...]:
-    task = TASK.model_copy(update={"dtypes": dtypes}) if dtypes else TASK
+def found(
+    source: str, dtypes: tuple[str, ...] | None = None, **more: object
+) -> tuple[Finding, ...]:
+    task = TASK.model_copy(update={"dtypes": dtypes or TASK.dtypes, **more})
     built = build(task, source, DEVICE)
     assert isinstance(built, Build), built
     return audit(built, task, source)
@@ -220,6 +222,12 @@ HALF = (
 def test_precision_below_the_contract_is_found(code: str, dtypes: tuple[str, ...] | None) -> None:
     findings = found(kernel(code, "k<<<1, 32, 0, stream>>>(nullptr);"), dtypes)
     assert any("float32" in finding.what for finding in findings)
+
+
+@pytest.mark.parametrize("code", [TF32, HALF])
+def test_a_task_may_grant_it(code: str) -> None:
+    source = kernel(code, "k<<<1, 32, 0, stream>>>(nullptr);")
+    assert found(source, ("float32",), tensor_float32=True) == ()
 
 
 def test_half_arithmetic_is_welcome_where_the_contract_has_half() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astra_chat.tools.measured import SPACED_NOTE, interval, measured_time, steady
+from astra_chat.tools.measured import SPACED_NOTE, case_limit_us, interval, measured_time, steady
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.tasks import find_task
-from astra_chat.tools.types import Case, Device, Implausible, MeasuredTime
+from astra_chat.tools.types import Case, Device, DTypeName, Implausible, MeasuredTime
 
 H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
 CASE = Case(dims={"tokens": 64, "d": 8192}, dtype="float16")
@@ -97,6 +97,21 @@ def test_others_on_the_gpu_are_told_of() -> None:
 def test_below_the_physical_limit_is_not_believed() -> None:
     outcome = judged([block(0.4)] * 10)
     assert isinstance(outcome, Implausible) and "physical limit" in outcome.why
+
+
+@pytest.mark.parametrize(
+    ("dtype", "granted", "us"),
+    [("float16", False, 101), ("float32", False, 1495), ("float32", True, 101)],
+)
+def test_the_floor_of_arithmetic_is_that_of_the_tensor_cores_where_they_may_be_used(
+    dtype: DTypeName, granted: bool, us: float
+) -> None:
+    """A product of matrices in half precision is not refused for being faster than float32 can."""
+    task = find_task("silu_and_mul").model_copy(
+        update={"flops": "100000000000", "tensor_float32": granted}
+    )
+    truth = Truth(CASE.model_copy(update={"dtype": dtype}), Path(), Path())
+    assert case_limit_us(Runner(task, H200), truth) == pytest.approx(us, rel=0.01)
 
 
 def test_events_that_claim_far_less_than_the_host_saw_are_not_believed() -> None:

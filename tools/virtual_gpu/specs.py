@@ -42,6 +42,8 @@ class GpuSpec:
     """What all SMs together read from L2."""
     fp32_flops: float
     """Peak outside tensor cores, a fused multiply-add counted as two."""
+    tensor_flops: float
+    """Peak of the tensor cores for dense 16-bit floats, whatever they are summed in."""
     fp32_lanes: int
     """Results a clock and SM; so for the lanes below."""
     launch_floor_us: float
@@ -90,6 +92,7 @@ _H200 = GpuSpec(
     l2_bytes=60 * MIB,  # measured: cudaDeviceProp.l2CacheSize
     l2_bytes_per_s=8.4e12,  # measured: 48 MB read over and over
     fp32_flops=66.9e12,  # [H200]
+    tensor_flops=989.5e12,  # [H200]
     fp32_lanes=128,  # [CUDA] 9.0
     launch_floor_us=0.5,  # measured: 0.498 to 0.63, by threads and blocks
     block_dispatch_ns=0.604,  # measured: empty kernels of 1024 to 131072 blocks
@@ -124,6 +127,7 @@ _A100 = replace(
     l2_bytes=40 * MIB,  # [A100]
     l2_bytes_per_s=5120 * 1.41e9,  # [A100] 5120 bytes a clock
     fp32_flops=19.5e12,  # [A100]
+    tensor_flops=312e12,  # [A100]
     fp32_lanes=64,  # [CUDA] 8.0
     tensor_cycles=2.0,  # [A100] 312 Tflop/s: 1,024 multiply-adds a clock and SM
     shared_per_sm=164 * KIB,  # [CUDA] 8.0
@@ -143,6 +147,7 @@ _RTX4090 = replace(
     l1_bytes=128 * KIB,  # [Ada]
     l2_bytes=72 * MIB,  # [Ada]
     fp32_flops=82.6e12,  # [Ada]
+    tensor_flops=330.3e12,  # [Ada] sums in fp16
     half_lanes=128,  # [CUDA] 8.9
     tensor_cycles=8.0,  # [Ada] 165.2 Tflop/s with sums in fp32: 256 multiply-adds a clock and SM
     threads_per_sm=1536,  # [CUDA] 8.9
@@ -160,6 +165,7 @@ _L40S = replace(
     dram_bytes_per_s=864e9,  # [L40S]
     l2_bytes=96 * MIB,  # [Ada] AD102
     fp32_flops=91.6e12,  # [L40S]
+    tensor_flops=362.1e12,  # [L40S]
     tensor_cycles=4.0,  # [L40S] 362 Tflop/s: 506 multiply-adds a clock and SM
 )
 
