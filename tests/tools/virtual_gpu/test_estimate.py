@@ -45,8 +45,8 @@ def test_calibrated_points_lie_close() -> None:
     assert len(every) == 1036
     for warm in (False, True):
         found = score(calibrate.scored(every, FITTED, warm=warm))
-        assert found.median_error < 0.12 and found.p90_error < 0.33
-        assert found.right / found.pairs > 0.96 and found.worst_regret < 2.5
+        assert found.median_error < 0.10 and found.p90_error < 0.26
+        assert found.right / found.pairs > 0.97 and found.worst_regret < 1.45
 
 
 def test_a_fit_starts_where_the_constants_are_and_finds_nothing_better() -> None:
