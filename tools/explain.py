@@ -218,12 +218,10 @@ def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
         told.append(f"{used} calls on other numbers at the same addresses: nothing remembered")
     if replayed := record.how.get("graph"):
         told.append(f"{replayed} calls captured as a CUDA graph, then replayed on fresh inputs")
-    if record.repeats:
-        outcome = evaluation.outcome
-        correct = outcome.correct if isinstance(outcome, Timed) else outcome
-        bits = "not always the same bits"
-        if not isinstance(correct, Correct) or correct.deterministic:
-            bits = "the same bits every time"
+    outcome = evaluation.outcome
+    correct = outcome.correct if isinstance(outcome, Timed) else outcome
+    if record.repeats and isinstance(correct, Correct):
+        bits = "the same bits every time" if correct.deterministic else "not always the same bits"
         told.append(f"{record.repeats} repeated calls: {bits}")
     if evaluation.device.kind == "cuda":
         told.append("calls were on a stream of their own, on which the inputs arrived late")

@@ -144,6 +144,13 @@ def test_other_bits_are_not_called_the_same() -> None:
     assert any("not always the same bits" in words for words in story(found, "check").saw)
 
 
+def test_nothing_is_said_of_bits_where_the_check_failed() -> None:
+    wrong = Wrong(case=CASE, argument="out", reason="value", index=(0, 0), expected=1, got=2,
+                  bad=1, total=72)  # fmt: skip
+    found = explain(evaluation(wrong, "check", check=record()), TASK)
+    assert not any("same bits" in words for words in story(found, "check").saw)
+
+
 def test_a_gpu_has_guards_streams_and_graphs() -> None:
     seen = record(guard_bytes=98_304, how={"fresh": 7, "graph": 2})
     found = explain(evaluation(RIGHT, "check", device=CUDA, check=seen), TASK)
