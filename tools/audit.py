@@ -50,7 +50,7 @@ CONSTRUCTORS = (".init_array", ".ctors", ".preinit_array", ".fini_array", ".dtor
 OWN_CONSTRUCTOR = "_ZL24__sti____cudaRegisterAllv"
 """nvcc's registration of the kernels; the runtime needs it, nothing else runs at load."""
 OWN_STATE = re.compile(
-    r"_ZL15__fatDeviceText|_ZL20__cudaFatCubinHandle|DW\.ref\.\w+|_ZT[VIS]\w+"
+    r"_ZL15__fatDeviceText|_ZL20__cudaFatCubinHandle|DW\.ref\.\w+"
     r"|_Z(GV)?ZL?\d+__device_stub__\w+E(8__handle|5__tmp|3__f)"
 )
 SECTIONS = re.compile(
@@ -153,11 +153,7 @@ def _kinds(host: Elf) -> Said:
 def _host_state(host: Elf, on_device: frozenset[str]) -> Said:
     """Variables of the host; nvcc gives each variable of the device one of the same name."""
     for symbol in host.symbols:
-        if (
-            symbol.kind not in (elf.OBJECT, elf.THREAD_LOCAL)
-            or not symbol.section
-            or not symbol.size
-        ):
+        if symbol.kind not in (elf.OBJECT, elf.THREAD_LOCAL) or not symbol.section:
             continue
         section = _section_of(host, symbol)
         if section is None or not section.flags & elf.WRITE:

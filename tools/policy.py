@@ -127,6 +127,7 @@ RULES = (
         "libraries are not linked: write the kernel",
     ),
     Rule("__cuda[A-Z]*", "it is the compiler's own interface to the runtime"),
+    Rule("__device_stub__* _Z[A-Z0-9]*", "it is of the form of names that the compiler makes"),
     Rule("cu[A-Z]*", "the driver interface is not for candidates"),
     Rule(
         "system popen posix_spawn* fork vfork execl execle execlp execv execve execveat execvp"
