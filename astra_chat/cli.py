@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
+import threading
 from contextlib import suppress
 from enum import Enum
 from importlib import import_module
@@ -237,8 +239,11 @@ def main() -> None:
     """Entry point: every failure becomes one line on stderr and an exit code.
 
     0 done, 1 the kernel failed or Astra did, 2 bad input, 3 the machine lacks something,
-    4 waiting for a decision, 130 interrupted. ASTRA_DEBUG=1 shows tracebacks.
+    4 waiting for a decision, 130 interrupted; SIGTERM ends it as Ctrl-C does, children and all.
+    ASTRA_DEBUG=1 shows tracebacks.
     """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app()
     except AstraError as error:

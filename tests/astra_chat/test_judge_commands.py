@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -125,3 +128,28 @@ def test_a_profile_of_a_chosen_case(command: Command) -> None:
     assert code == 0 and "estimated profile of 3x24 float16" in out
     code, out, err = command(*words, "--case", '{"dims": {"tokens": 3}, "dtype": "float16"}')
     assert code == 2 and not out and "dims ['tokens'] are not" in err
+
+
+def test_sigterm_ends_children_too(task_folder: Path) -> None:
+    """As `timeout` sends it: an oracle that never ends must not go on for nobody."""
+    with (task_folder / "reference.py").open("a") as file:
+        file.write("\n\ndef reference(inputs):\n    while True:\n        pass\n")
+    kernel = task_folder / "script" / "vector.cu"
+    words = ("check", str(task_folder), str(kernel), "--device", "virtual", "--trust")
+    with subprocess.Popen(
+        [sys.executable, "-m", "astra_chat", *words], stderr=subprocess.PIPE, text=True
+    ) as judge:
+        threads = Path(f"/proc/{judge.pid}/task")
+        oracle = ""
+        while not oracle:
+            assert judge.poll() is None, judge.stderr and judge.stderr.read()
+            for pid in " ".join(f.read_text() for f in threads.glob("*/children")).split():
+                with suppress(OSError):
+                    if "children.oracle" in Path(f"/proc/{pid}/cmdline").read_text():
+                        oracle = pid
+            time.sleep(0.05)
+        time.sleep(1.0)
+        judge.terminate()
+        _, said = judge.communicate(timeout=30)
+    assert judge.returncode == 130 and said == "astra-chat: interrupted\n"
+    assert not Path(f"/proc/{oracle}").exists()

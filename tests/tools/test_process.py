@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -63,6 +66,31 @@ def test_no_key_reaches_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     assert "OPENAI_API_KEY" not in child_environment()
     assert "secret" not in run(tmp_path, "env").output
+
+
+def test_a_hanging_child_does_not_outlive_a_killed_judge(tmp_path: Path) -> None:
+    (tmp_path / "hangs.py").write_text(
+        "import os\nfrom astra_chat.tools.process import Reporter\n"
+        "Reporter().send('here', pid=os.getpid())\nwhile True: pass\n"
+    )
+    judge = (
+        "from astra_chat.tools.process import Stop, Worker\n"
+        "worker = Worker('hangs')\nworker.ask({}, 60.0, Stop())\n"
+        "for report in worker.reports(): print(report['pid'], flush=True)\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    with subprocess.Popen(
+        [sys.executable, "-c", judge], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    ) as parent:  # fmt: skip
+        assert parent.stdout is not None
+        child = Path("/proc") / parent.stdout.readline().strip()
+        assert child.is_dir()
+        parent.kill()
+    deadline = time.monotonic() + 20
+    while child.is_dir() and "Z" not in (child / "stat").read_text().split(")")[1][:3]:
+        assert time.monotonic() < deadline, "it works on for nobody"
+        time.sleep(0.1)
 
 
 def test_signal_names() -> None:
