@@ -29,6 +29,8 @@ NO_RESULT = frozenset(
 @dataclass(frozen=True)
 class Jump:
     target: int
+    instruction: Instruction | None = field(default=None, compare=False)
+    """The branch, where one is written."""
 
 
 @dataclass(frozen=True)
@@ -272,7 +274,7 @@ class _Builder:
 
         def resolve() -> None:
             target = self._end_block() if to is None else self._target(instruction, to)
-            block.end = Branch(guard, target, following) if guard else Jump(target)
+            block.end = Branch(guard, target, following) if guard else Jump(target, instruction)
 
         self._later.append(resolve)
 
@@ -323,7 +325,7 @@ class _Builder:
 def _moved(end: Terminator, place: dict[int, int]) -> Terminator:
     match end:
         case Jump(target=target):
-            return Jump(place[target])
+            return Jump(place[target], end.instruction)
         case Branch(guard=guard, taken=taken, other=other):
             return Branch(guard, place[taken], place[other])
         case Switch(instruction=instruction, targets=targets):

@@ -275,3 +275,9 @@ def test_a_kernel_that_is_refused_is_no_fault(tmp_path: Path) -> None:
     done = run_program(source)
     assert (done.code, done.exit_code, done.faults) == (0, 3, ())
     assert "tex.2d" in done.refused and "texture.cu:1" in done.refused
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_virtual_functions_and_managed_variables(engine: str) -> None:
+    done = run("shapes", engine=engine)
+    assert (done.exit_code, done.faults, done.refused, done.leaked) == (0, (), "", ())

@@ -37,6 +37,7 @@ static void visit(struct warp *w, int block, uint32_t m) {
   const struct mix *mix = &program.mixes[block];
   struct worker *k = w->worker;
   w->steps += mix->instructions;
+  w->empty += !mix->instructions;
   w->cycles += mix->cycles;
   w->loads += mix->loads;
   if (mix->head && (w->region != (uint32_t)block || ++w->turn >= mix->turns)) {
@@ -54,8 +55,9 @@ uint32_t enter(struct warp *w, int block) {
   w->pending[block] = 0;
   w->queue[block / 64] &= ~((uint64_t)1 << block % 64);
   visit(w, block, m);
-  if (w->steps + w->idle > w->launch->budget) check_in_vain(w->worker);
-  if (w->steps + w->idle > w->launch->budget) fault_at(w, TIMEOUT, program.mixes[block].instruction, LOWEST(m));
+  const uint64_t spent = w->steps + w->idle + w->empty;
+  if (spent > w->launch->budget) check_in_vain(w->worker);
+  if (spent > w->launch->budget) fault_at(w, TIMEOUT, program.mixes[block].instruction, LOWEST(m));
   return m;
 }
 
@@ -101,7 +103,7 @@ static void begin(struct worker *k, int64_t id) {
     copies_forget(w);
     bulk_forget(w);
     w->back = UINT32_MAX;
-    w->idle = w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->pending_rounds = w->turn = 0;
+    w->idle = w->empty = w->steps = w->cycles = w->loads = w->rounds = w->fresh_rounds = w->pending_rounds = w->turn = 0;
     w->region = UINT32_MAX;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);

@@ -109,6 +109,7 @@ struct warp {
   struct bulk *bulk;     /* bulk copies out of shared memory; null until the first */
   uint64_t syncs;        /* how often its lanes met since the last barrier of the block */
   uint64_t idle; /* spent on tests in vain */
+  uint64_t empty; /* visits of blocks without an instruction that counts: a loop may be nothing else */
   uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
   uint64_t steps, cycles, loads, rounds, fresh_rounds;
   uint64_t pending_rounds; /* of the region that it is in: those with a sector new to the thread block, a bit each */

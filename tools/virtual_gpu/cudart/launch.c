@@ -16,6 +16,7 @@ struct variable {
     const void *host;
     char *name;
     const struct fatbin *fatbin;
+    void **managed; /* where host code finds the address of a __managed__ one */
     struct variable *next;
 };
 
@@ -77,8 +78,27 @@ EXPORT void __cudaRegisterVar(void **handle, char *host, char *address, const ch
                               int external, size_t bytes, int constant, int global) {
     (void)address, (void)external, (void)bytes, (void)constant, (void)global;
     struct variable *variable = take(sizeof *variable);
-    *variable = (struct variable){host, copy_of(name), (struct fatbin *)handle, variables};
+    *variable = (struct variable){host, copy_of(name), (struct fatbin *)handle, NULL, variables};
     variables = variable;
+}
+
+EXPORT void __cudaRegisterManagedVar(void **handle, void **host, char *address, const char *name,
+                                     int external, size_t bytes, int constant, int global) {
+    __cudaRegisterVar(handle, (char *)host, address, name, external, bytes, constant, global);
+    variables->managed = host;
+}
+
+/* Host code calls it before it first touches a __managed__ variable. */
+EXPORT char __cudaInitModule(void **handle) {
+    for (const struct variable *variable = variables; variable; variable = variable->next) {
+        uint64_t address = 0, extent = 0;
+        if (!variable->managed || (void **)variable->fatbin != handle)
+            continue;
+        if (vcudart_host.symbol(variable->fatbin->module, variable->name, &address, &extent))
+            return 0;
+        *variable->managed = (void *)(uintptr_t)address;
+    }
+    return 1;
 }
 
 /* Runs when a library is unloaded, at the latest at exit: Python may be gone by then. */

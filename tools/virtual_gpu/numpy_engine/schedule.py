@@ -187,6 +187,8 @@ class _Batch:
         self._frame = frame
         lanes = 0 if program.together else frame.live.size
         self._most_steps = budget // max(lanes, _LEAST_LANES)
+        self._empty = 0
+        """Visits of blocks without an instruction that counts: a loop may be nothing else."""
         self._pending: list[Active | None] = [None] * len(program.blocks)
         self._queue: list[int] = []
         self._waiting = WaitingRoom(frame.live)
@@ -243,7 +245,8 @@ class _Batch:
         frame, block = self._frame, self._blocks[index]
         frame.enter(active)
         frame.steps += block.mix.instructions
-        if frame.steps > self._most_steps:
+        self._empty += not block.mix.instructions
+        if frame.steps + self._empty > self._most_steps:
             raise self._endless(block, active)
         if frame.tally is not None:
             frame.tally.visit(index, active)

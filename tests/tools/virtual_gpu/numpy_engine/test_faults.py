@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from astra_chat.tools.virtual_gpu.ptx import parse
 from astra_chat.tools.virtual_gpu.types import Fault
+from tests.tools.virtual_gpu.numpy_engine.conftest import Bench
 
 
 @pytest.fixture(scope="module")
@@ -134,3 +136,9 @@ def test_trap(bench: Any) -> None:
     bench.launch("traps", 1, 32, out)
     out[9] = 3
     expect(fault_of(bench, "traps", 1, 32, out), "trap", 719, "bugs.cu:70", "thread (9, 0, 0)")
+
+
+def test_an_endless_loop_of_nothing() -> None:
+    text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k()\n{ $L: bra.uni $L; }"
+    fault = fault_of(Bench(parse(text)), "k", 1, 32, instruction_budget=10_000 * 8192)
+    expect(fault, "timeout", 702, "PTX line 5: bra.uni $L", "more than 10000 instructions")
