@@ -142,12 +142,9 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
 
         fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
         return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]
-    return [
-        *command,
-        f"-split-compile={COMPILER_THREADS}",
-        "-cudart=static",
-        f"-L{toolkit.lib_dir}",
-    ]
+    if tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC:
+        command.append(f"-split-compile={COMPILER_THREADS}")
+    return [*command, "-cudart=static", f"-L{toolkit.lib_dir}"]
 
 
 def _build_missing(

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.build import Build, build, build_all, parse_ptxas, readable_log
+from astra_chat.tools.build import (
+    Build,
+    build,
+    build_all,
+    nvcc_command,
+    parse_ptxas,
+    readable_log,
+)
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.process import Cancelled, Stop
 from astra_chat.tools.tasks import find_task, load_task
+from astra_chat.tools.toolkit import find_toolkit
 from astra_chat.tools.types import BuildFailed, Device
 
 TASK = find_task("silu_and_mul")
@@ -63,6 +72,14 @@ def test_a_cancelled_build_leaves_nothing(own_cache: Path) -> None:
     with pytest.raises(Cancelled):
         build(TASK, KERNEL + "// cancelled", H200, stop)
     assert list((own_cache / "astra-chat" / "builds").iterdir()) == []
+
+
+def test_an_older_nvcc_is_asked_for_nothing_that_it_does_not_know() -> None:
+    task, toolkit = find_task("silu_and_mul"), find_toolkit()
+    device = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+    older, newer = (replace(toolkit, version=version) for version in ("12.3.107", "12.10.1"))
+    assert not any("split-compile" in word for word in nvcc_command(task, device, older))
+    assert "-split-compile=8" in nvcc_command(task, device, newer)
 
 
 def test_spills_and_stack_are_read() -> None:
