@@ -23,10 +23,10 @@ def call_values(
     task: Task, case: Case, addresses: Sequence[int], stream: int
 ) -> tuple[ctypes.c_void_p | ctypes.c_int64 | ctypes.c_int | ctypes.c_float, ...]:
     """Arguments of one launcher call for ctypes; `addresses` in the order of task.args."""
-    values = [(s.type, case.scalars.get(s.name, s.value)) for s in task.scalars]
     scalars = [
-        ctypes.c_float(value) if kind == "float" else ctypes.c_int64(int(value))
-        for kind, value in values
+        ctypes.c_float(value) if scalar.type == "float" else ctypes.c_int64(int(value))
+        for scalar in task.scalars
+        for value in [scalar.value_in(case)]
     ]
     return (
         *(ctypes.c_void_p(address) for address in addresses),

@@ -98,6 +98,9 @@ class Scalar(Value):
     """Values of hidden cases, beside it: who knows the usual one by heart is wrong there. A
     reference.py finds the value of a case under the scalar's name among its inputs."""
 
+    def value_in(self, case: Case) -> float:
+        return case.scalars.get(self.name, self.value)
+
 
 class Tolerance(Value):
     """|got - expected| <= atol + rtol |expected|, expected in float64."""

@@ -77,8 +77,7 @@ def _scalars(task: Task, case: Case) -> dict[str, torch.Tensor]:
     """Float64, shape (), each the value that the launcher gets: a float is rounded to 32 bits."""
     kinds = {"float": torch.float32, "int64_t": torch.int64}
     return {
-        s.name: torch.tensor(case.scalars.get(s.name, s.value), dtype=kinds[s.type]).double()
-        for s in task.scalars
+        s.name: torch.tensor(s.value_in(case), dtype=kinds[s.type]).double() for s in task.scalars
     }
 
 

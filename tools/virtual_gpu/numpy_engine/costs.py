@@ -120,7 +120,7 @@ def _special(instruction: Instruction, kind: str) -> int:
     if family in ("div", "rem") and kind == "int":
         return _OF_QUOTIENT
     if family == "div" and instruction.modifiers[-1] == "f32":
-        return 1 if {"approx", "full"}.intersection(instruction.modifiers) else 2
+        return 1 + has_slow_path(instruction)
     return int(kind == "special" or family in _COUNTS_BITS)
 
 
