@@ -3,12 +3,12 @@
     python tests/tools/virtual_gpu/calibration/calibrate.py count   # counters of every point, anew
     python tests/tools/virtual_gpu/calibration/calibrate.py fit     # constants and residuals
 
-Five sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul
+Six sets, none of which is the validation set: kernels.cu with the two files of silu_and_mul
 (h200.jsonl is what measure.cu printed on one H200: CUDA 13.0, driver 580, nvcc -arch=sm_90 -O3, the
-task's files with --use_fast_math); mechanisms/, general/, varied/ and mixed/, in the form of the
-validation set, measured and counted by `validate --set`. general/, then varied/, then mixed/ were
-the validation set until their results had been looked at. counters.jsonl holds what the virtual GPU
-counts.
+task's files with --use_fast_math); mechanisms/, general/, varied/, mixed/ and served/, in the form
+of the validation set, measured and counted by `validate --set`. general/, varied/, mixed/, served/
+were the validation set, in this order, until their results had been looked at. counters.jsonl holds
+what the virtual GPU counts.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from astra_chat.tools.virtual_gpu.validation.score import Scored, score
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
 SAMPLE_INSTRUCTIONS = 20_000_000
-SETS = (HERE / "mechanisms", HERE / "general", HERE / "varied", HERE / "mixed")
+SETS = tuple(HERE / name for name in ("mechanisms", "general", "varied", "mixed", "served"))
 LINEAR = 0.35
 STEPS, STEP = 12, 0.03
 FAIR = {"overlap": (1.0, 8.0), "hiding": (1.0, 6.0), "phases": (0.0, 1.0)}
