@@ -23,7 +23,6 @@ from astra_chat.tools.process import Reporter
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.tasks import Task
 
-STREAM_NON_BLOCKING = 1
 PTX = """
 .version 7.0
 .target sm_70
@@ -69,7 +68,7 @@ def _called(
     ]
     driver.do("cuCtxSynchronize")
     marker.launch()
-    launch(library, task, call.case, addresses, marker.stream)
+    launch(library, task, call.case, addresses, driver.stream)
     driver.do("cuCtxSynchronize")
     left = list(map(driver.fetched, addresses, contents))
     driver.free()
@@ -77,22 +76,21 @@ def _called(
 
 
 class Marker:
-    """The kernel between calls, made before the process is locked: the driver compiles it."""
+    """The kernel between calls, on their stream; made before the process is locked: the driver
+    compiles it."""
 
     def __init__(self, driver: Driver, name: str) -> None:
         self._driver = driver
-        module, self._kernel, stream = (ctypes.c_void_p() for _ in range(3))
+        module, self._kernel = ctypes.c_void_p(), ctypes.c_void_p()
         text = ctypes.c_char_p(PTX.format(name=name).encode())
         driver.do("cuModuleLoadData", ctypes.byref(module), text)
         driver.do("cuModuleGetFunction", ctypes.byref(self._kernel), module, name.encode())
-        driver.do("cuStreamCreate", ctypes.byref(stream), STREAM_NON_BLOCKING)
-        self.stream = int(stream.value or 0)
 
     def launch(self) -> None:
         grid_and_block: tuple[Any, ...] = (1, 1, 1, 1, 1, 1)
         self._driver.do(
-            "cuLaunchKernel", self._kernel, *grid_and_block, 0, ctypes.c_void_p(self.stream),
-            None, None,
+            "cuLaunchKernel", self._kernel, *grid_and_block, 0,
+            ctypes.c_void_p(self._driver.stream), None, None,
         )  # fmt: skip
         self._driver.do("cuCtxSynchronize")
 
