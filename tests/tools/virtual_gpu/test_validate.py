@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.virtual_gpu.validate import validate
+from astra_chat.tools.virtual_gpu.validate import TIMES, validate
 from astra_chat.tools.virtual_gpu.validation.points import HERE
 
 VARIED = Path(__file__).parent / "calibration" / "varied"
@@ -27,6 +27,8 @@ def test_a_set_that_nobody_measured_has_no_table(tmp_path: Path) -> None:
 
 
 def test_the_validation_says_what_the_docs_say(capsys: pytest.CaptureFixture[str]) -> None:
+    if not (HERE / TIMES).is_file():
+        pytest.skip("the set is listed and not measured yet")
     validate("virtual", None, None, again=False)
     cold, warm = capsys.readouterr().out.splitlines()[-2:]
     assert "291 points: median error 11.0%" in cold and "255/272" in cold and "84/93" in cold

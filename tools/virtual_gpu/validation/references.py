@@ -66,241 +66,177 @@ def _floats(words: Array) -> NDArray[np.float64]:
     return words.view(np.float32).astype(np.float64)
 
 
-def _fp8(values: Array) -> Part:
-    """Codes of numbers from 0 to 448 as e4m3; a neighbour will do."""
-    code = np.arange(127)
-    exponent, rest = code // 8, code % 8
-    known = np.where(exponent == 0, rest * 2.0**-9, (8 + rest) * 2.0 ** (exponent - 10.0))
-    return Part("u1", np.searchsorted((known[1:] + known[:-1]) / 2, values), least=1)
+def _silu_and_mul(words: Array, a: int, b: int) -> list[Part]:
+    gate, up = _halves(words).reshape(a, 2, b).swapaxes(0, 1)
+    return [Part("f2", gate / (1 + np.exp(-gate)) * up, HALF, TINY)]
 
 
-def _normed(x: Array) -> Array:
-    squares: Array = (x * x).mean(axis=-1, keepdims=True)
-    return x / np.sqrt(squares + 1e-6)
-
-
-def _gated_norm(words: Array, a: int, b: int) -> list[Part]:
-    x = _halves(words)
-    weight, (y, gate) = x[:b], x[b:].reshape(2, a, b)
-    return [Part("f2", _normed(y * gate / (1 + np.exp(-gate))) * weight, HALF, TINY)]
-
-
-def _norm_to_fp8(words: Array, a: int, b: int) -> list[Part]:
+def _add_and_norm(words: Array, a: int, b: int) -> list[Part]:
+    """Some candidates round the sum before it is scaled."""
     x = _halves(words)
     kept = x[b:].reshape(2, a, b).sum(axis=0)
-    y = _normed(kept) * x[:b]
-    scale = y.max(axis=1, keepdims=True) / 448
-    return [Part("f2", kept, HALF, TINY), _fp8(y / scale), Part("f4", scale, HALF)]
+    normed = kept / np.sqrt((kept * kept).mean(axis=1, keepdims=True) + 1e-6) * x[:b]
+    return [Part("f2", normed, 1.5 * HALF, TINY), Part("f2", kept, HALF, TINY)]
 
 
-def _heads(words: Array, a: int, b: int) -> list[Part]:
-    x = _halves(words)
-    return [Part("f2", _normed(x[128:].reshape(a * b, 128)) * x[:128], HALF, TINY)]
+def _merged(words: Array, a: int, b: int) -> list[Part]:
+    v = _halves(words[: 128 * a * b]).reshape(2, a * b, 128)
+    e = np.exp(_floats(words[128 * a * b :]).reshape(2, a * b, 1))
+    total = e.sum(axis=0)
+    return [Part("f2", (v * e).sum(axis=0) / total, HALF, TINY), Part("f4", np.log(total), 1e-5)]
 
 
-def _clamped_gate(words: Array, a: int, b: int) -> list[Part]:
-    gate, up = np.minimum(_halves(words).reshape(-1, 2), 1.5).T
-    return [Part("f2", gate / (1 + np.exp(-1.702 * gate)) * (up + 1), HALF, TINY)]
+def _squared_error(words: Array, a: int, b: int) -> list[Part]:
+    x, y = _floats(words).reshape(2, a * b)
+    return [Part("f4", np.array([((x - y) ** 2).mean()]), 1e-4)]
 
 
-def _by_group(words: Array, a: int, b: int) -> list[Part]:
-    x = _halves(words).reshape(a, b // 128, 128)
-    scale = x.max(axis=2, keepdims=True) / 448
-    return [_fp8(x / scale), Part("f4", scale[..., 0].T, 1e-6)]
+def _variances(words: Array, a: int, b: int) -> list[Part]:
+    x = _halves(words).reshape(a, b)
+    return [Part("f4", x.mean(axis=1), 1e-5), Part("f4", x.var(axis=1), 1e-4)]
 
 
-def _by_tensor(words: Array, a: int, b: int) -> list[Part]:
-    x = _halves(words)
-    scale = x.max() / 448
-    return [_fp8(x / scale), Part("f4", np.array([scale]), 1e-6)]
+def _cosines(words: Array, a: int, b: int) -> list[Part]:
+    x, y = _floats(words).reshape(2, a, b)
+    xy, xx, yy = ((p * q).sum(axis=1) for p, q in ((x, y), (x, x), (y, y)))
+    return [Part("f4", xy / np.sqrt(xx * yy), 1e-5)]
 
 
-def _rotary(words: Array, a: int, b: int) -> list[Part]:
-    table, x = np.split(words[a:], [2048 * 128])
-    cos, sin = _floats(table).reshape(2048, 2, 1, 64)[words[:a]].swapaxes(0, 1)
-    low, high = _halves(x).reshape(a, b, 2, 64).swapaxes(0, 2).swapaxes(1, 2)
-    turned = np.stack([low * cos - high * sin, high * cos + low * sin], axis=2)
-    return [Part("f2", turned, HALF, 1e-6)]
+def _column_softmax(words: Array, a: int, b: int) -> list[Part]:
+    e = np.exp(_floats(words).reshape(a, b))
+    return [Part("f4", e / e.sum(axis=0), 1e-5)]
 
 
-def _eight_experts(words: Array, a: int, b: int) -> list[Part]:
-    x = _floats(words).reshape(a, b)
-    chosen = np.argsort(-x, axis=1, kind="stable")[:, :8]
-    e = np.exp(np.take_along_axis(x, chosen, axis=1))
-    return [Part("f4", e / e.sum(axis=1, keepdims=True), 1e-5), Part("i4", chosen)]
+def _log_softmax_gradient(words: Array, a: int, b: int) -> list[Part]:
+    y, g = _floats(words).reshape(2, a, b)
+    return [Part("f4", g - np.exp(y) * g.sum(axis=1, keepdims=True), 1e-5)]
 
 
-def _drawn(words: Array, a: int, b: int) -> list[Part]:
-    """Sums in fp32 may pass the draw some tokens sooner or later."""
-    draws, weights = _floats(words[:a]) / 2, _floats(words[a:]).reshape(a, b)
-    sums = weights.cumsum(axis=1)
-    return [Part("i4", (sums <= draws[:, None] * sums[:, -1:]).sum(axis=1), least=8)]
+def _segments(words: Array, a: int, b: int) -> list[Part]:
+    flags, x = words[: a * b].reshape(a, b) == 0, _floats(words[a * b :]).reshape(a, b)
+    first = np.maximum.accumulate(np.where(flags, np.arange(b), 0), axis=1)
+    before = np.take_along_axis(x.cumsum(axis=1) - x, first, axis=1)
+    return [Part("f4", x.cumsum(axis=1) - before, 1e-5, 1e-9)]
 
 
-def _grammar(words: Array, a: int, b: int) -> list[Part]:
-    mask, x = words[: a * b], _halves(words[a * b :])
-    allowed = np.unpackbits(mask.view(np.uint8), bitorder="little")
-    return [Part("f2", np.where(allowed, x, np.float64(np.float16(-60000))))]
+def _taken(words: Array, a: int, b: int) -> list[Part]:
+    ids, values = words.reshape(2, a, b)
+    return [Part("u4", np.take_along_axis(values, ids, axis=1))]
 
 
-def _kth(words: Array, a: int, b: int) -> list[Part]:
-    return [Part("u4", np.sort(words.reshape(a, b), axis=1)[:, -64])]
+def _edge_dots(words: Array, a: int, b: int) -> list[Part]:
+    (sources, targets), x = words[: 16 * a].reshape(2, -1), _halves(words[16 * a :]).reshape(a, b)
+    return [Part("f4", (x[sources] * x[targets]).sum(axis=1), 1e-5)]
 
 
-def _penalties(words: Array, a: int, b: int) -> list[Part]:
-    counts, rest = words[: a * b].reshape(a, b), _floats(words[a * b :])
-    repeated, often, seen, heat = rest[: 4 * a].reshape(a, 4).T[..., None]
-    x = rest[4 * a :].reshape(a, b)
-    kept = np.where(counts > 0, x / (1 + repeated) - seen, x)
-    return [Part("f4", (kept - often * counts) / (0.5 + heat), 1e-5, 1e-5)]
+def _turned(words: Array, a: int, b: int) -> list[Part]:
+    return [Part("u1", words.view(np.uint8).reshape(a, b).T)]
 
 
-def _paged(words: Array, a: int, b: int) -> list[Part]:
-    x = words.view(np.uint16).reshape(a // 16, 16, b, 16, 8)
-    return [Part("u2", x.transpose(0, 2, 3, 1, 4))]
+def _channels_last(words: Array, a: int, b: int) -> list[Part]:
+    return [Part("u2", words.view(np.uint16).reshape(a, 64, b).swapaxes(1, 2))]
 
 
-def _int8_rows(words: Array, a: int, b: int) -> list[Part]:
-    slots, scales = words[:a], _floats(words[a : 2 * a])
-    rows = words[2 * a :].view(np.int8).reshape(a, b)
-    return [Part("f2", rows[slots] * scales[slots, None], HALF, TINY)]
+def _volume(words: Array, a: int, b: int) -> list[Part]:
+    x = _floats(words).reshape(a, b, b)
+    found, inner = x.copy(), (slice(1, -1),) * 3
+    found[inner] = 0
+    for at in np.ndindex(3, 3, 3):
+        weight = (0.4, 0.05, 0.015, 0.015)[sum(i != 1 for i in at)]
+        found[inner] += weight * np.roll(x, [1 - i for i in at], (0, 1, 2))[inner]
+    return [Part("f4", found, 1e-5)]
 
 
-def _joined(words: Array, a: int, b: int) -> list[Part]:
-    lse, parts = _floats(words[: 8 * a * b]), _floats(words[8 * a * b :])
-    weight = np.exp(lse).reshape(-1, 8, 1)
-    weight = weight / weight.sum(axis=1, keepdims=True)
-    return [Part("f2", (weight * parts.reshape(-1, 8, 128)).sum(axis=1), HALF, TINY)]
+def _median(words: Array, a: int, b: int) -> list[Part]:
+    x = np.pad(_floats(words).reshape(a, b), 1, mode="edge")
+    return [Part("f4", np.median([x[i : i + a, j : j + b] for i, j in np.ndindex(3, 3)], axis=0))]
 
 
-def _latent(words: Array, a: int, b: int) -> list[Part]:
-    x = words.view(np.uint16)
-    shared, own = x[: 64 * a].reshape(a, 1, 64), x[64 * a :].reshape(a, b, 128)
-    return [Part("u2", np.concatenate([own, shared.repeat(b, axis=1)], axis=2))]
+def _cosine_transforms(words: Array, a: int, b: int) -> list[Part]:
+    u = np.arange(8)[:, None]
+    c = np.cos((2 * u.T + 1) * u * np.pi / 16) / np.where(u, 2, np.sqrt(8))
+    blocks = _floats(words).reshape(a // 8, 8, b // 8, 8).swapaxes(1, 2)
+    return [Part("f4", (c @ blocks @ c.T).swapaxes(1, 2), 1e-5, 1e-5)]
 
 
-def _slots(words: Array, a: int, b: int) -> list[Part]:
-    order = np.argsort(words, kind="stable")
-    slots = np.empty(words.size, np.int64)
-    slots[order] = np.arange(words.size)
-    return [Part("i4", slots), Part("i4", np.searchsorted(words[order], np.arange(65)))]
+def _joint_counts(words: Array, a: int, b: int) -> list[Part]:
+    x, y = words.view(np.uint8).reshape(2, a * b) // 4
+    return [Part("u4", np.bincount(64 * x.astype(int) + y, minlength=4096))]
 
 
-def _experts_sum(words: Array, a: int, b: int) -> list[Part]:
-    ids, weights = words[: 8 * a].reshape(a, 8), _floats(words[8 * a : 16 * a]).reshape(a, 8, 1)
-    rows = _halves(words[16 * a :]).reshape(4 * a, b)
-    return [Part("f2", (rows[ids] * weights).sum(axis=1), HALF, TINY)]
+def _int8_product(words: Array, a: int, b: int) -> list[Part]:
+    x = words.view(np.int8).reshape(a + b, 256).astype(np.float64)
+    return [Part("i4", x[:a] @ x[a:].T)]
 
 
-def _bags(words: Array, a: int, b: int) -> list[Part]:
-    rows = _floats(words[16 * a :]).reshape(4 * a, b)
-    return [Part("f4", rows[words[: 16 * a].reshape(a, 16)].mean(axis=1), 1e-5)]
+def _anomalies(words: Array, a: int, b: int) -> list[Part]:
+    mean, by = _floats(words).reshape(2, a * b)
+    by = 0.45 * by
+    e = mean + by * np.sin(mean)
+    for _ in range(40):
+        e = e - (e - by * np.sin(e) - mean) / (1 - by * np.cos(e))
+    return [Part("f4", e, 1e-4, 5e-5)]
 
 
-def _four_bits(words: Array, a: int, b: int) -> list[Part]:
-    x, scales = np.split(_halves(words[: 32 * b + a * b // 2]), [64 * b])
-    packed = words[32 * b + a * b // 2 :].reshape(a, b, 8, 1)
-    weights = (packed >> np.arange(0, 32, 4, dtype=np.uint32) & 15).reshape(a, b, 64) - 8.0
-    sums = (weights * x.reshape(b, 64)).sum(axis=2) * scales.reshape(a, b)
-    return [Part("f4", sums.sum(axis=1), 1e-4, 0.02)]
+def _trees(words: Array, a: int, b: int) -> list[Part]:
+    features, floats = words[: 1024 * b].reshape(b, 1024), _floats(words[1024 * b :])
+    thresholds, leaves = floats[: 2048 * b].reshape(2, b, 1024)
+    samples, sums = floats[2048 * b :].reshape(a, 32), np.zeros(a)
+    for feature, threshold, leaf in zip(features, thresholds, leaves, strict=True):
+        node, found = np.zeros(a, int), np.full(a, np.nan)
+        for _ in range(10):
+            ends = np.isnan(found) & (threshold[node] < 2**-13)
+            found[ends] = leaf[node[ends]]
+            right = samples[np.arange(a), feature[node]] > threshold[node]
+            node = np.where(np.isnan(found), 2 * node + 1 + right, 0)
+        sums += np.where(np.isnan(found), leaf[node - 1023], found)
+    return [Part("f4", sums, 1e-5)]
 
 
-def _adapter(words: Array, a: int, b: int) -> list[Part]:
-    x = _halves(words)
-    return [Part("f4", x[16 * b :].reshape(a, b) @ x[: 16 * b].reshape(16, b).T, 1e-4)]
+def _normal(d: Array) -> Array:
+    k = 1 / (1 + 0.2316419 * abs(d))
+    terms = (1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.31938153, 0)
+    tail = np.polyval(terms, k) * np.exp(-d * d / 2) / np.sqrt(2 * np.pi)
+    return np.where(d > 0, 1 - tail, tail)
 
 
-def _linear(words: Array, a: int, b: int) -> list[Part]:
-    x = _halves(words).reshape(a + b, 512)
-    return [Part("f2", x[:a] @ x[a:].T, HALF, TINY)]
+def _options(words: Array, a: int, b: int) -> list[Part]:
+    s, x, t = _floats(words).reshape(3, a * b)
+    s, x, t = 10 + 10 * s, 10 + 10 * x, 0.25 + t
+    by = 0.3 * np.sqrt(t)
+    d = (np.log(s / x) + (0.02 + 0.045) * t) / by
+    first, second, value = _normal(d), _normal(d - by), x * np.exp(-0.02 * t)
+    put = value * (1 - second) - s * (1 - first)
+    return [Part("f4", s * first - value * second, 1e-4, 1e-4), Part("f4", put, 1e-4, 1e-4)]
 
 
-def _attention(words: Array, a: int, b: int) -> list[Part]:
-    q, k, v = _halves(words).reshape(3, a, b, 64)
-    weight = np.exp(q @ k.swapaxes(1, 2) / 8)
-    return [Part("f2", weight / weight.sum(axis=2, keepdims=True) @ v, HALF, TINY)]
-
-
-def _weight_blocks(words: Array, a: int, b: int) -> list[Part]:
-    scales = _floats(words[: a * b]).reshape(a, 1, b, 1)
-    weights = words[a * b :].view(np.int8).reshape(a, 128, b, 128)
-    return [Part("f2", weights * scales, HALF, TINY)]
-
-
-def _wave(words: Array, a: int, b: int) -> list[Part]:
-    before, now = _floats(words).reshape(2, a, b)
-    near, far = (
-        sum(np.roll(now, step, axis) for axis in (0, 1) for step in (-by, by)) for by in (1, 2)
-    )
-    found = now.copy()
-    found[2:-2, 2:-2] = (2 * now - before + 0.2 * (16 * near - far - 60 * now) / 12)[2:-2, 2:-2]
-    return [Part("f4", found, 1e-5, 1e-5)]
-
-
-def _row_bins(words: Array, a: int, b: int) -> list[Part]:
-    bins = np.minimum(_floats(words).reshape(a, b) * 32, 63).astype(np.int64)
-    return [Part("u4", np.array([np.bincount(row, minlength=64) for row in bins]))]
-
-
-def _columns(words: Array, a: int, b: int) -> list[Part]:
-    return [Part("u4", words.reshape(a * b, 8).T)]
-
-
-def _channels(words: Array, a: int, b: int) -> list[Part]:
-    x = _floats(words).reshape(a, b, 256)
-    return [Part("f4", np.stack([x.sum(axis=(0, 2)), (x * x).sum(axis=(0, 2))]), 1e-4)]
-
-
-def _sorted(words: Array, a: int, b: int) -> list[Part]:
-    x = words.reshape(a, b)
-    order = np.argsort(x, axis=1, kind="stable")
-    return [Part("u4", np.take_along_axis(x, order, axis=1)), Part("u4", order)]
-
-
-def _potential(words: Array, a: int, b: int) -> list[Part]:
-    x, y, z, charge = _floats(words).reshape(256, 4).T
-    dx, dy = x - 0.01 * np.arange(b)[:, None], y - 0.01 * np.arange(a)[:, None, None]
-    return [Part("f4", (charge / np.sqrt(dx**2 + dy**2 + (z + 0.5) ** 2)).sum(axis=2), 1e-5)]
-
-
-def _edges(words: Array, a: int, b: int) -> list[Part]:
-    x = np.pad(words.view(np.uint8).reshape(a, b).astype(int), 1, mode="edge")
-    across, down = x[:, 2:] - x[:, :-2], x[2:] - x[:-2]
-    across = across[:-2] + 2 * across[1:-1] + across[2:]
-    down = down[:, :-2] + 2 * down[:, 1:-1] + down[:, 2:]
-    return [Part("u1", np.minimum(abs(across) + abs(down), 255))]
+def _nearest(words: Array, a: int, b: int) -> list[Part]:
+    x = _floats(words).reshape(a + b, 8)
+    apart = (((p - x[b:]) ** 2).sum(axis=1) for p in x[:b])
+    return [Part("f4", np.min(list(apart), axis=0), 1e-4)]
 
 
 REFERENCES: dict[str, Callable[[Array, int, int], list[Part]]] = {
-    "gated norm": _gated_norm,
-    "residual norm to fp8": _norm_to_fp8,
-    "norm of heads": _heads,
-    "clamped gate": _clamped_gate,
-    "fp8 by group": _by_group,
-    "fp8 by tensor": _by_tensor,
-    "rotary from a table": _rotary,
-    "eight experts": _eight_experts,
-    "drawn token": _drawn,
-    "grammar mask": _grammar,
-    "64th largest": _kth,
-    "penalties of tokens": _penalties,
-    "keys into pages": _paged,
-    "rows of an int8 cache": _int8_rows,
-    "joined splits": _joined,
-    "latent keys": _latent,
-    "slots by expert": _slots,
-    "sum of experts": _experts_sum,
-    "means of bags": _bags,
-    "four-bit weights times a vector": _four_bits,
-    "rows times an adapter": _adapter,
-    "linear layer": _linear,
-    "short attention": _attention,
-    "blocks of int8 weights": _weight_blocks,
-    "wave in a plane": _wave,
-    "histogram of each row": _row_bins,
-    "records to columns": _columns,
-    "statistics of channels": _channels,
-    "sorted pairs": _sorted,
-    "potential of charges": _potential,
-    "edges of a picture": _edges,
+    "silu and mul": _silu_and_mul,
+    "fused add rmsnorm": _add_and_norm,
+    "merge state": _merged,
+    "mean squared error": _squared_error,
+    "variance of rows": _variances,
+    "cosines of rows": _cosines,
+    "softmax down columns": _column_softmax,
+    "gradient of a log softmax": _log_softmax_gradient,
+    "sums between flags": _segments,
+    "taken along rows": _taken,
+    "dots along edges": _edge_dots,
+    "bytes turned": _turned,
+    "channels last": _channels_last,
+    "points of a volume": _volume,
+    "median of nine": _median,
+    "cosine transforms": _cosine_transforms,
+    "joint histogram": _joint_counts,
+    "product of int8": _int8_product,
+    "anomalies of orbits": _anomalies,
+    "decision trees": _trees,
+    "prices of options": _options,
+    "nearest centres": _nearest,
 }

@@ -50,6 +50,4 @@ __device__ __forceinline__ float block_max(float x, float* room) {
   return lanes_max(x);
 }
 
-__device__ __forceinline__ float silu(float x) { return x / (1.0f + __expf(-x)); }
-
 }  // namespace
