@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.tasks_command import TrustOption
 from astra_chat.tasks_command import app as tasks_app
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ KernelArgument = Annotated[Path, typer.Argument(metavar="KERNEL", help="The kern
 DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")]
 GpuOption = Annotated[str | None, typer.Option(help="Whose time to estimate: h200, h100, ...")]
 CasesOption = Annotated[str | None, typer.Option(help="Which cases to time: demo or bench.")]
-TrustOption = Annotated[bool, typer.Option("--trust", help="Run it even if it cannot be isolated.")]
 FinalOption = Annotated[
     bool, typer.Option("--final", help="As for a winner: sanitizers first, inputs drawn anew.")
 ]

@@ -45,10 +45,11 @@ def new(
     print(f"then: astra-chat tasks check {folder}")
 
 
-def complete_task(name: str, device: Device) -> Task:
+def complete_task(name: str, device: Device, trust: bool = False) -> Task:
     """Load a task that lacks nothing: no mark is left, the launcher fits, the baseline builds.
 
-    Raises BadInput with a note for each thing that is missing.
+    Raises BadInput with a note for each thing that is missing, and EnvironmentLack where it would
+    run unisolated and is not trusted.
     """
     from astra_chat.agents.words import describe_build
     from astra_chat.tools.errors import BadInput
@@ -66,7 +67,7 @@ def complete_task(name: str, device: Device) -> Task:
     task = find_task(name)
     if problem := launcher_problem(task):
         raise BadInput(f"{folder}/{problem}")
-    with Judge(task, device, trust=True) as judge:  # a build executes nothing
+    with Judge(task, device, trust=trust) as judge:
         report = judge.build(task.baseline)
     if not isinstance(report.result, Built):
         raise BadInput(f"{folder}/baseline.cu: {describe_build(report)}")

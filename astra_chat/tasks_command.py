@@ -13,6 +13,7 @@ GpuOption = Annotated[str | None, typer.Option(help="Whose time to estimate: h20
 NameArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder.")
 ]
+TrustOption = Annotated[bool, typer.Option("--trust", help="Run it even if it cannot be isolated.")]
 MutantsOption = Annotated[
     int, typer.Option(min=0, help="Seeded bugs of the baseline to try the check cases on.")
 ]
@@ -35,6 +36,7 @@ def check(
     device: DeviceOption = "auto",
     gpu: GpuOption = None,
     mutants: MutantsOption = 24,
+    trust: TrustOption = False,
 ) -> None:
     """Is a task fit to judge by: its baseline right, trivial outputs and seeded bugs noticed?"""
     from astra_chat.new_command import advice, complete_task
@@ -42,8 +44,8 @@ def check(
     from astra_chat.tools.task_check import check_task
 
     picked = pick_device(device, gpu)
-    found = complete_task(task, picked)
-    report = check_task(found, picked, mutants=mutants)
+    found = complete_task(task, picked, trust)
+    report = check_task(found, picked, mutants=mutants, trust=trust)
     print("\n".join([*report.lines(), *advice(found, picked, report)]))
     if not report.fit:
         raise typer.Exit(1)

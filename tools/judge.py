@@ -25,12 +25,12 @@ from astra_chat.tools.profile import (
 )
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.runner import Failure, Runner
-from astra_chat.tools.sandbox.level import require_isolation
 from astra_chat.tools.sanitize import TOOLS, Found, sanitize_cuda
 from astra_chat.tools.second_opinion import second_opinion
 from astra_chat.tools.steps import Steps
-from astra_chat.tools.tasks import Task, is_shipped
+from astra_chat.tools.tasks import Task
 from astra_chat.tools.time import TimedCase, judge_times, time_cases
+from astra_chat.tools.trust import acting_files, require_trust
 from astra_chat.tools.types import (
     BuildFailed,
     BuildReport,
@@ -79,13 +79,14 @@ class Judge:
     ) -> None:
         """`tier` names the baseline (TIER_FILES); `cases` the list to time (CASE_LISTS).
 
-        None means bench on a real GPU and demo on the virtual one. `trust` lets strange candidates
-        run where the machine cannot isolate them (sandbox/level.py). `engine` is the virtual GPU's.
-        Raises BadInput.
+        None means bench on a real GPU and demo on the virtual one. `trust` lets strangers' code
+        run where the machine cannot isolate it (trust.py). `engine` is the virtual GPU's.
+        Raises BadInput, and EnvironmentLack where a strange task is not trusted.
         """
         self._trust = trust
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
         self.baseline = baseline_source(task, tier)
+        require_trust(trust, self.baseline, *acting_files(task))
         self.weighted: Weighted = getattr(
             task, cases or ("bench" if device.kind == "cuda" else "demo")
         )
@@ -118,8 +119,6 @@ class Judge:
         self._ready.start()
 
     def _make_ready(self) -> None:
-        if not self._trust and not is_shipped(self.baseline):
-            require_isolation()
         self._oracle.prepare()
         built = build_all(self.task, [self.baseline], self.device, self._stop)[0]
         if isinstance(built, Build):
@@ -238,8 +237,7 @@ class Judge:
         timed: Sequence[Case] | None = None,
     ) -> Build | Refused | BuildFailed | TimedOut:
         """`timed`: what will be timed after the check; None where it will not be run."""
-        if not self._trust and not is_shipped(source):
-            require_isolation()
+        require_trust(self._trust, source)
         with steps.step("guard"):
             findings = guard(source, self.task.entry, self.task.headers)
         if findings:

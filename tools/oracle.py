@@ -16,13 +16,22 @@ from typing import Any
 import numpy as np
 
 from astra_chat.tools.errors import AstraError, BadInput
-from astra_chat.tools.process import Cancelled, Stop, Worker, signal_name
+from astra_chat.tools.process import (
+    Cancelled,
+    StepMemory,
+    StepTimeout,
+    Stop,
+    Worker,
+    signal_name,
+)
+from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Arg, Task
 from astra_chat.tools.types import Case, sha256_of
 
 ORACLE_TIMEOUT_S = 600.0
 MODULE = "astra_chat.tools.children.oracle"
 YIELD_S = 0.005
+HALF = "half of this machine's memory"
 
 
 @dataclass(frozen=True)
@@ -75,9 +84,13 @@ class Oracle:
                 os.mkfifo(self._asked)
                 # Both ends: opening waits for nobody; the process sees the end when we close.
                 self._line = os.open(self._asked, os.O_RDWR)
-                self._worker = Worker(MODULE)
-                request = {"task": str(self._task.folder), "asked": str(self._asked)}
+                self._worker = Worker(MODULE, walls=self._walls())
+                request = {"task": str(self._task.folder.resolve()), "asked": str(self._asked)}
                 self._worker.ask(request, ORACLE_TIMEOUT_S, Stop())
+
+    def _walls(self) -> Walls:
+        """reference.py may be anybody's, as in a transcript that is judged again."""
+        return Walls(read=(self._task.folder.resolve(),), write=(Path(self._root.name),))
 
     def ahead(self, cases: Sequence[Case]) -> None:
         """Make these in the background, case by case; what is asked for meanwhile comes first.
@@ -167,10 +180,14 @@ class Oracle:
         asked = Path(items[0]["folder"]).with_suffix(".json")
         asked.write_text(json.dumps(items))
         os.write(self._line, f"{asked}\n".encode())
-        for report in self._worker.reports():
-            if report["kind"] == "served":
-                return
-            yield report
+        try:
+            for report in self._worker.reports():
+                if report["kind"] == "served":
+                    return
+                yield report
+        except (StepTimeout, StepMemory) as limit:
+            took = f"{ORACLE_TIMEOUT_S:.0f} s" if isinstance(limit, StepTimeout) else HALF
+            raise BadInput(f"{self._task.folder / 'reference.py'} took more than {took}") from None
         end = self._worker.finish()
         raise AstraError(
             f"the oracle process of {self._task.name} ended early "

@@ -16,6 +16,7 @@ from astra_chat.tools.process import Stop
 from astra_chat.tools.runner import Runner
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.trivial import Trial, trials, undetected
+from astra_chat.tools.trust import acting_files, require_trust
 from astra_chat.tools.types import Device
 
 
@@ -63,9 +64,14 @@ def check_task(
     device: Device,
     tell: Callable[[int, int, str], None] = lambda *_: None,
     mutants: int = 0,
+    trust: bool = False,
 ) -> TaskReport:
     """Run the baseline on the task's cases and on drawn ones; try trivial outputs, and so many
-    seeded bugs, on the former."""
+    seeded bugs, on the former.
+
+    `trust` lets a strange task run where this machine cannot isolate it. Raises EnvironmentLack.
+    """
+    require_trust(trust, task.baseline, *acting_files(task))
     oracle, stop = Oracle(task), Stop()
     checker = Checker(Runner(task, device, stop), oracle)
     try:

@@ -232,11 +232,6 @@ def task_names() -> list[str]:
     return sorted(p.parent.name for p in BUILTIN.glob("*/task.toml"))
 
 
-def is_shipped(source: str) -> bool:
-    """Whether a kernel is, word for word, one that comes with Astra."""
-    return any(path.read_text() == source for path in BUILTIN.rglob("*.cu"))
-
-
 def find_task(name_or_folder: str) -> Task:
     """Load a shipped task by name, or any task folder by path. Raises BadInput."""
     if name_or_folder in task_names():

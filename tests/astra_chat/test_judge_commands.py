@@ -79,8 +79,14 @@ def test_a_case_that_cannot_be_is_bad_input(command: Command, case: str, said: s
     assert code == 2 and not out and said in err and len(err.splitlines()) == 1
 
 
-def test_a_task_is_checked(command: Command, task_folder: Path) -> None:
-    code, out, _ = command("tasks", "check", task_folder, "--device", "virtual", "--mutants", "4")
+def test_a_task_is_checked(
+    command: Command, task_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astra_chat.tools.sandbox.level.isolation", lambda: "seccomp")
+    words = ("tasks", "check", task_folder, "--device", "virtual", "--mutants", "4")
+    code, out, err = command(*words)
+    assert code == 3 and not out and "--trust" in err and len(err.splitlines()) == 1
+    code, out, _ = command(*words, "--trust")
     assert code == 0 and "baseline: right on 2 of 2" in out and out.endswith("fit to judge by\n")
     assert "out: all zeros: fails on 2 of 2 cases" in out
     assert "seeded bugs: the check cases kill 4 of 4" in out

@@ -11,15 +11,42 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from astra_chat.tools import oracle as module
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.floats import as_float
 from astra_chat.tools.oracle import Oracle, Truth
 from astra_chat.tools.process import Cancelled, Stop
+from astra_chat.tools.sandbox.level import ENOUGH, isolation
 from astra_chat.tools.tasks import BUILTIN, find_task, load_task
 from astra_chat.tools.types import Case, ValueFamily
 
 TASK = find_task("silu_and_mul")
 OUT, INPUT = TASK.args
+HOSTILE = """
+import os, socket, subprocess
+from pathlib import Path
+
+ATTEMPTS = {
+    "read a file of the user": lambda: Path("SECRET").read_text(),
+    "write beside itself": lambda: Path(__file__).with_name("left").write_text("here"),
+    "write outside": lambda: Path("SECRET").with_name("left").write_text("here"),
+    "list the home folder": lambda: os.listdir(Path.home()),
+    "open a socket": socket.socket,
+    "start a program": lambda: subprocess.run(["/bin/true"]),
+    "fork": lambda: os.fork() or os._exit(0),
+    "signal the judge": lambda: os.kill(os.getppid(), 0),
+}
+assert "tokens" in Path(__file__).with_name("task.toml").read_text(), "its folder is its own"
+through = []
+for name, attempt in ATTEMPTS.items():
+    try:
+        attempt()
+        through.append(name)
+    except OSError:
+        pass
+if through:
+    raise AssertionError(f"got through: {through}")
+"""
 
 
 @pytest.fixture
@@ -164,3 +191,31 @@ def test_it_can_be_closed_while_it_makes_some_ahead() -> None:
     start = time.monotonic()
     busy.close()
     assert time.monotonic() - start < 10.0
+
+
+@pytest.mark.skipif(isolation() not in ENOUGH, reason="this machine isolates nothing")
+def test_a_strangers_reference_reaches_nothing_of_the_users(tmp_path: Path) -> None:
+    """As of a transcript that somebody sent and that is judged again."""
+    folder, secret = tmp_path / "task", tmp_path / "secret"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    secret.write_text("key")
+    honest = (folder / "reference.py").read_text()
+    (folder / "reference.py").write_text(honest + HOSTILE.replace("SECRET", str(secret)))
+    strange = Oracle(load_task(folder))
+    (truth,) = strange.truths([case()], Stop())
+    assert input_of(truth).shape == (5, 48)
+    strange.close()
+    assert not list(tmp_path.rglob("left"))
+
+
+def test_a_reference_that_never_ends_is_the_users_to_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ORACLE_TIMEOUT_S", 1.0)
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    (folder / "reference.py").write_text("while True:\n    pass\n")
+    endless = Oracle(load_task(folder))
+    with pytest.raises(BadInput, match=r"reference\.py took more than 1 s"):
+        endless.truths([case()], Stop())
+    endless.close()

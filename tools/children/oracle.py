@@ -13,6 +13,7 @@ import torch
 
 from astra_chat.tools.children.values import DrawnCase
 from astra_chat.tools.process import Reporter
+from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.tasks import Task, load_task
 from astra_chat.tools.types import Case
 
@@ -29,6 +30,7 @@ def main() -> None:
     """
     reporter = Reporter()
     task = load_task(Path(reporter.request["task"]))
+    lock(reporter.pipe)
     with Path(reporter.request["asked"]).open() as asked:
         for line in asked:
             _serve(task, json.loads(Path(line.strip()).read_text()), reporter)
