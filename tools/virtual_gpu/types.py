@@ -76,12 +76,19 @@ class Counters:
     global_store_sectors: int = 0
     global_store_lines: int = 0
     global_store_bytes: int = 0
+    store_packet_thirds: int = 0
+    """What L1 hands to L2 for stores, three times: a packet for each line and one for each sector
+    of a request, but of a run (store_runs.py) those of all its stores together, or a third less of
+    each."""
     unique_load_sectors: int = 0
     """Different sectors read by the launch: what a cold L2 must fetch from DRAM."""
     unique_store_sectors: int = 0
     block_load_sectors: int = 0
     """Different sectors read by a block, summed over blocks: what an L1 that forgets nothing must
     fetch."""
+    block_load_lines: int = field(default=0, compare=False)
+    """Lines, over all requests, with a sector that is new to the block. Hangs on the order of a
+    block's warps, in which the engines differ: it counts for no equality."""
     late_load_sectors: int = field(default=0, compare=False)
     """Of what a block reads again, what no warp of it touched in this round of loads or the one
     before: L1 must have kept it."""
@@ -111,6 +118,10 @@ class Counters:
     shared_requests: int = 0
     shared_wavefronts: int = 0
     """One a request without bank conflicts; of atomics, one for each lane at the busiest bank."""
+    match_turns: int = 0
+    """Of match.any: one for each different value of a warp's lanes."""
+    critical_path_match_turns: int = 0
+    """Most of any one warp."""
     barriers: int = 0
     """Block barriers, counted once a warp."""
     divergent_branches: int = 0

@@ -119,6 +119,8 @@ class Unit:
     """Of global loads: mix.load_levels."""
     in_registers: frozenset[int]
     """Of local memory: local_memory.kept_in_registers."""
+    runs: Mapping[int, tuple[int, ...]]
+    """Of stores: store_runs.store_runs."""
     variables: Variables = field(default_factory=Variables)
     numbers: dict[str, int] = field(default_factory=dict)
     """Of registers."""

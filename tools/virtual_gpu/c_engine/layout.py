@@ -70,8 +70,9 @@ _COUNTERS = (
     "store_sectors store_bytes shared_requests shared_wavefronts barriers divergent_branches "
     "block_sectors late_sectors atomic_lanes load_lines store_lines atomic_turns "
     "local_load_requests local_load_sectors local_store_requests local_store_sectors "
-    "local_unique_sectors "
+    "local_unique_sectors store_packets block_lines match_turns "
     "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds "
+    "longest_matches "
     "hottest_turns float_turns"
 ).split()
 
@@ -101,11 +102,15 @@ class Counters(ctypes.Structure):
     local_store_requests: int
     local_store_sectors: int
     local_unique_sectors: int
+    store_packets: int
+    block_lines: int
+    match_turns: int
     longest_instructions: int
     longest_cycles: int
     longest_loads: int
     longest_rounds: int
     fresh_rounds: int
+    longest_matches: int
     atomic_turns: int
     hottest_turns: int
     float_turns: int

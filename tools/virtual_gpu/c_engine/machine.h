@@ -46,6 +46,8 @@ struct worker {
   uint8_t *local_touched; /* by warp, word of a lane and eight lanes; null until the first */
   uint64_t **atomics; /* by buffer and sector: turns, and turns of floats */
   uint32_t turn;      /* number of the thread block */
+  uint64_t lines[LANES + 1]; /* of the request, those with a sector that is new to the block */
+  uint32_t line_count;
   struct pause *paused;
   size_t pauses, pause_room;
   uint64_t paused_before; /* who waited when they went on last, as a sum */
@@ -123,6 +125,7 @@ void count_atomics(struct warp *w, const struct site *site, const struct buffer 
                    uint32_t m);
 void count_regions(struct worker *k);
 void gather_atomics(const struct launch *launch, struct worker *blocks);
+void count_match(struct warp *w, uint32_t m, const uint32_t *result);
 void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 
 #define LOWEST(mask) ((uint32_t)__builtin_ctz(mask))

@@ -169,12 +169,13 @@ int holds_span(const struct warp *w, uint64_t address, uint64_t size) {
 
 /* Counts a bulk copy of bytes in a row, which is one request. */
 void count_span(struct warp *w, const struct site *site, uint64_t address, uint64_t size) {
+  w->worker->line_count = 0;
   mark(w, site, find_buffer(w->launch, address), address, size ? size : 1);
   if (!w->launch->visits) return;
   struct counters *c = &w->worker->counters;
   const uint64_t last = address + (size ? size : 1) - 1;
   const uint64_t sectors = last / 32 - address / 32 + 1, lines = last / 128 - address / 128 + 1;
-  if (site->writes) c->store_requests++, c->store_sectors += sectors, c->store_lines += lines, c->store_bytes += size;
+  if (site->writes) c->store_requests++, c->store_sectors += sectors, c->store_lines += lines, c->store_bytes += size, c->store_packets += 3 * (sectors + lines);
   else c->load_requests++, c->load_sectors += sectors, c->load_lines += lines, c->load_bytes += size;
 }
 

@@ -13,6 +13,7 @@ from astra_chat.tools.virtual_gpu.c_engine.code import (
     typed,
 )
 from astra_chat.tools.virtual_gpu.regions import adds_one
+from astra_chat.tools.virtual_gpu.store_runs import ALONE
 from astra_chat.tools.virtual_gpu.syntax import (
     Address,
     Group,
@@ -95,9 +96,11 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
     releases = bool({"release", "acq_rel"}.intersection(code.instruction.modifiers))
     levels = code.unit.levels.get(id(code.instruction), ())
     rounds = "".join(f", {min(level, 64)}" for level in levels)
+    run = code.unit.runs.get(id(code.instruction), ALONE)
     code.unit.sites.append(
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}, "
-        f"{int(releases)}, {int(kept)}, {len(levels)}, {{0{rounds}}}}}"
+        f"{int(releases)}, {int(kept)}, {len(levels)}, {{0{rounds}}}, {len(run)}, "
+        f"{{{', '.join(map(str, run or ALONE))}}}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
 

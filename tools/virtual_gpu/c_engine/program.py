@@ -15,6 +15,7 @@ from astra_chat.tools.virtual_gpu.c_engine.steps import Step, block_text, find_u
 from astra_chat.tools.virtual_gpu.flow import BasicBlock, local_registers
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import load_levels
 from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare
+from astra_chat.tools.virtual_gpu.store_runs import store_runs
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Module
 
 NO_INSTRUCTION = 0xFFFFFFFF
@@ -70,7 +71,7 @@ def _translate(module: Module, kernel: str, together: bool) -> Program:
     found = prepare(module, module.kernels[kernel], together=together)
     unit = Unit(
         kernel, local_registers(found.blocks), found.places, found.kernel.param_bytes,
-        load_levels(found.blocks), found.in_registers,
+        load_levels(found.blocks), found.in_registers, store_runs(found.blocks),
     )  # fmt: skip
     blocks = [_block(unit, block) for block in found.blocks]
     find_uniform(blocks, unit.variables)

@@ -44,16 +44,18 @@ struct counters {
   uint64_t lane_instructions, load_requests, load_sectors, load_wavefronts, load_bytes, store_requests, store_sectors,
       store_bytes, shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, late_sectors,
       atomic_lanes, load_lines, store_lines, atomic_turns, local_load_requests, local_load_sectors,
-      local_store_requests, local_store_sectors, local_unique_sectors,
-      /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds,
+      local_store_requests, local_store_sectors, local_unique_sectors, store_packets, block_lines, match_turns,
+      /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds, longest_matches,
       hottest_turns, float_turns;
 };
 struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_leaves, instruction; };
-enum { MOST_TURNS = 4 };
+enum { MOST_TURNS = 4, MOST_RUN = 16, FEW_LINES = 4 };
 struct site {
   uint32_t instruction, number;
   uint8_t size, writes, ordered, blind, releases, in_registers;
   uint8_t turns, rounds[1 + MOST_TURNS]; /* of a global load: the round of its region that waits for it, from 1, by turn */
+  uint8_t run; /* stores that begin here: store_runs.py; 0 within a run */
+  int64_t behind[MOST_RUN];
 };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
 struct poll { uint32_t instruction, target; uint8_t relaxed, parity; };
@@ -111,7 +113,7 @@ struct warp {
   uint64_t idle; /* spent on tests in vain */
   uint64_t empty; /* visits of blocks without an instruction that counts: a loop may be nothing else */
   uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
-  uint64_t steps, cycles, loads, rounds, fresh_rounds;
+  uint64_t steps, cycles, loads, matches, rounds, fresh_rounds;
   uint64_t pending_rounds; /* of the region that it is in: those with a sector new to the thread block, a bit each */
   uint32_t region, turn;   /* turns of an unrolled loop share its rounds */
 };

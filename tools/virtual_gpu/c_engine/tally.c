@@ -52,8 +52,34 @@ static uint32_t wavefronts(const struct site *site, const uint64_t *address, uin
   return found;
 }
 
+static int by_size(const void *a, const void *b) {
+  const uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
+  return one < other ? -1 : one > other;
+}
+
+/* What L1 hands to L2 for the run of stores that begins here, three times. */
+static uint64_t packets(const struct site *site, const uint64_t *address, uint32_t lines, uint32_t own) {
+  if (site->run < 2) return site->run * 3 * own;
+  uint64_t sectors[LANES * MOST_RUN], each = 0, together = 0, falls = 0;
+  const uint32_t count = LANES * site->run;
+  for (int s = 0; s < site->run; s++) {
+    uint64_t *mine = sectors + LANES * s, line[LANES];
+    EACH mine[l] = (address[l] + site->behind[s]) / 32;
+    EACH line[l] = mine[l] / 4;
+    each += different(mine) + different(line);
+  }
+  for (uint32_t i = 1; i < count; i++) falls |= sectors[i] < sectors[i - 1];
+  if (falls) qsort(sectors, count, sizeof *sectors, by_size);
+  for (uint32_t i = 0; i < count; i++) {
+    together += !i || sectors[i] != sectors[i - 1];
+    together += !i || sectors[i] / 4 != sectors[i - 1] / 4;
+  }
+  return lines <= FEW_LINES || 3 * together > 2 * each ? 3 * together : 2 * each;
+}
+
 void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
   if (!w->launch->visits) return;
+  w->worker->line_count = 0;
   uint64_t sectors[LANES] ALIGNED, lines[LANES] ALIGNED;
   EACH sectors[l] = address[l] / 32;
   EACH lines[l] = address[l] / 128;
@@ -61,6 +87,7 @@ void count_global(struct warp *w, const struct site *site, const uint64_t *addre
   const uint32_t count = different(sectors), apart = different(lines), bytes = site->size * __builtin_popcount(m);
   if (site->writes) {
     c->store_lines += apart;
+    c->store_packets += packets(site, address, apart, count + apart);
     c->store_requests++, c->store_sectors += count, c->store_bytes += bytes;
   } else {
     c->load_lines += apart;
@@ -104,6 +131,16 @@ static void *counts_of(void **table, uint64_t entries, size_t size) {
   return *table;
 }
 
+/* Of the request's lines, those with a sector that is new to the block; in order, where they are more than lanes. */
+static void new_line(struct warp *w, uint64_t line, int reads) {
+  struct worker *k = w->worker;
+  for (uint32_t i = k->line_count; i-- > 0;)
+    if (k->lines[i] == line) return;
+  k->lines[k->line_count] = line;
+  k->line_count += k->line_count < LANES;
+  k->counters.block_lines += reads;
+}
+
 /* Sectors first to last of a buffer are read, or stored, which puts them into L1 too: which are new to the block, which come late, rounds
    after they were touched? */
 void count_touched(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t first, uint64_t last) {
@@ -114,7 +151,7 @@ void count_touched(struct warp *w, const struct site *site, const struct buffer 
   uint64_t fresh = 0, late = 0;
   for (uint64_t sector = first; sector <= last; sector++) {
     struct touch *t = &touched[sector];
-    if (t->turn != k->turn) fresh++;
+    if (t->turn != k->turn) fresh++, new_line(w, (buffer->address / 32 + sector) / 4, !site->writes);
     else late += (t->round > round ? t->round - round : round - t->round) > 1;
     *t = (struct touch){k->turn, round};
   }
@@ -200,6 +237,14 @@ void count_shared(struct warp *w, const struct site *site, const uint64_t *addre
   if (!w->launch->visits) return;
   w->worker->counters.shared_requests++;
   w->worker->counters.shared_wavefronts += wavefronts(site, address, m);
+}
+
+/* result: of each lane, those with the same value. */
+void count_match(struct warp *w, uint32_t m, const uint32_t *result) {
+  if (!w->launch->visits) return;
+  uint32_t values = 0;
+  LANES_OF(m, l) values += LOWEST(result[l]) == l;
+  w->matches += values, w->worker->counters.match_turns += values;
 }
 
 /* Tiles of a matrix that are turned over in registers, by the unit of shared memory. */

@@ -58,6 +58,7 @@ void match(struct warp *w, uint32_t instruction, int all, uint32_t m, const uint
     same[l] = mine == group;
     result[l] = all ? (same[l] ? group : 0) : mine;
   }
+  if (!all) count_match(w, m, result);
 }
 
 static uint32_t joined(enum reduction how, uint32_t a, uint32_t b) {

@@ -16,6 +16,7 @@ from astra_chat.tools.virtual_gpu.memory import Buffer, Bytes, Items, items_of, 
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.store_runs import ALONE
 from astra_chat.tools.virtual_gpu.syntax import Instruction
 
 WINDOWS = {"shared": 1 << 56, "local": 1 << 57, "param": 1 << 58}
@@ -44,6 +45,8 @@ class Site:
     """Of a global load: the round of its region in which it is waited for, by turn."""
     in_registers: bool = False
     """Where it is of local memory, the machine makes none of it."""
+    run: tuple[int, ...] = ALONE
+    """Of a store: store_runs.store_runs."""
 
     @property
     def releases(self) -> bool:

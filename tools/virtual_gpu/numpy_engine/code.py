@@ -72,6 +72,8 @@ class Unit:
     """Of global loads: mix.load_levels."""
     in_registers: frozenset[int] = frozenset()
     """Of local memory: local_memory.kept_in_registers."""
+    runs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Of stores: store_runs.store_runs."""
     numbers: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     """Bits of each register, by number."""

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES
+from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_LINE_SECTORS = np.uint64(LINE_BYTES // SECTOR_BYTES)
 Keys = NDArray[np.uint64]
 
 
@@ -64,6 +65,8 @@ class FreshRounds:
     def __init__(self, shape: tuple[int, int], warps: int) -> None:
         self.sectors = 0
         """Different sectors of each block, summed."""
+        self.lines = 0
+        """Of each request, those with a sector that is new to its block."""
         self.late = 0
         """Of those read again, the ones that were last touched rounds ago."""
         self._shape = shape
@@ -90,8 +93,10 @@ class FreshRounds:
 
     def load(self, address: Array, active: Active, levels: Sequence[int]) -> None:
         """One load of the active lanes; levels: its round of the region, by turn."""
-        warps, late = self._new(address, active)
+        warps, sectors, late = self._new(address, active)
         self.sectors += warps.size
+        lines = np.stack((warps.astype(np.uint64), sectors // _LINE_SECTORS))
+        self.lines += np.unique(lines, axis=1).shape[1]
         self.late += late
         if levels:
             bits = np.array([1 << min(level, 64) - 1 for level in levels], np.uint64)
@@ -101,8 +106,9 @@ class FreshRounds:
         """What is stored lies in L1 too."""
         self._new(address, active)
 
-    def _new(self, address: Array, active: Active) -> tuple[NDArray[np.intp], int]:
-        """The warp of each sector that is new to its block, and how many others come late."""
+    def _new(self, address: Array, active: Active) -> tuple[NDArray[np.intp], Keys, int]:
+        """The warp and number of each sector that is new to its block, and how many others come
+        late."""
         sectors = np.broadcast_to(address // np.uint64(SECTOR_BYTES), self._shape)
         sectors = np.ascontiguousarray(sectors).reshape(-1, WARP_LANES)
         wanted = active.mask.reshape(-1, WARP_LANES).copy()
@@ -116,14 +122,16 @@ class FreshRounds:
         rounds = self.rounds[mine]
         new, before = self._seen.add(keys, rounds)
         late = ~new & (np.abs(rounds - before) > 1)
-        return np.asarray(mine[new]), int(np.count_nonzero(late))
+        return np.asarray(mine[new]), sectors[wanted][first][new], int(np.count_nonzero(late))
 
     def span(self, sectors: slice, warp: int, *, reads: bool) -> None:
         """A copy of sectors in a row by one warp, which no load waits for."""
         numbers = np.arange(sectors.start, sectors.stop, dtype=np.uint64)
         keys = numbers * np.uint64(self._shape[0]) + np.uint64(self._block_of[warp])
         new, _ = self._seen.add(keys, np.full(keys.size, self.rounds[warp]))
-        self.sectors += int(np.count_nonzero(new)) if reads else 0
+        if reads:
+            self.sectors += int(np.count_nonzero(new))
+            self.lines += np.unique(numbers[new] // _LINE_SECTORS).size
 
     def longest(self) -> int:
         """Most rounds of any one warp that waited for a sector new to its block."""

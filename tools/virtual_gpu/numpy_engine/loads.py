@@ -22,6 +22,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, Wri
 from astra_chat.tools.virtual_gpu.numpy_engine.crossing import claim_rows, synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of, unsigned
+from astra_chat.tools.virtual_gpu.store_runs import ALONE
 from astra_chat.tools.virtual_gpu.syntax import Address, Operand, Register, Symbol, Vector
 
 _ORDERS = ("volatile", "relaxed", "acquire", "release")
@@ -85,7 +86,10 @@ class _Form:
             raise code.refuse("an access of more than 16 bytes")
         levels = code.unit.levels.get(id(code.instruction), ())
         kept = id(code.instruction) in code.unit.in_registers
-        self.site = Site(code.instruction, size, writes, ordered, levels=levels, in_registers=kept)
+        run = code.unit.runs.get(id(code.instruction), ALONE)
+        self.site = Site(
+            code.instruction, size, writes, ordered, levels=levels, in_registers=kept, run=run
+        )
 
     def parts(self, code: Code, operand: Operand) -> tuple[Operand, ...]:
         items = operand.items if isinstance(operand, Vector) else (operand,)

@@ -32,6 +32,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.numpy_engine.unreached import translate_unreached
 from astra_chat.tools.virtual_gpu.ptx import shared_layout
 from astra_chat.tools.virtual_gpu.reach import Reach, reach_of
+from astra_chat.tools.virtual_gpu.store_runs import store_runs
 from astra_chat.tools.virtual_gpu.syntax import Instruction, Kernel, Module, Special, type_bits
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 from astra_chat.tools.virtual_gpu.wellformed import check
@@ -164,7 +165,7 @@ def _translate(module: Module, kernel: Kernel, together: bool) -> Program:
     found = prepare(module, kernel, together=together)
     unit = Unit(
         kernel.name, local_registers(found.blocks), found.places, load_levels(found.blocks),
-        found.in_registers,
+        found.in_registers, store_runs(found.blocks),
     )  # fmt: skip
     mixes = instruction_mixes(found.blocks)
     pairs = zip(found.blocks, mixes, strict=True)

@@ -15,6 +15,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
 from astra_chat.tools.virtual_gpu.numpy_engine.fresh import FreshRounds
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.turns import AtomicTurns
+from astra_chat.tools.virtual_gpu.store_runs import ALONE, FEW_LINES
 from astra_chat.tools.virtual_gpu.types import (
     FLOAT_TRIES,
     LINE_BYTES,
@@ -94,6 +95,7 @@ class Tally:
         self._instructions = np.zeros(warps, np.int64)
         self._cycles = np.zeros(warps, np.int64)
         self._loads = np.zeros(warps, np.int64)
+        self._matches = np.zeros(warps, np.int64)
         self._fresh = FreshRounds(shape, warps)
         self._mixes = mixes
         self._visits = [0] * len(mixes)
@@ -143,7 +145,11 @@ class Tally:
         )
         if self._local is not None:
             counters.local_unique_sectors += int(np.count_nonzero(self._local))
+        counters.critical_path_match_turns = max(
+            counters.critical_path_match_turns, int(self._matches.max())
+        )
         counters.block_load_sectors += self._fresh.sectors
+        counters.block_load_lines += self._fresh.lines
         counters.late_load_sectors += self._fresh.late
         counters.fresh_load_rounds = max(counters.fresh_load_rounds, self._fresh.longest())
 
@@ -153,6 +159,7 @@ class Tally:
         counters = self._counters
         bytes_ = site.size * active.count
         if site.writes:
+            counters.store_packet_thirds += self._packets(site, address, active, sectors + lines)
             counters.global_store_requests += requests
             counters.global_store_sectors += sectors
             counters.global_store_lines += lines
@@ -187,6 +194,25 @@ class Tally:
         lines = int(np.count_nonzero(np.diff(rows >> _LINE_SHIFT, axis=1))) if sectors else 0
         return rows.shape[0], rows.shape[0] + sectors, rows.shape[0] + lines
 
+    def _packets(self, site: Site, address: Array, active: Active, own: int) -> int:
+        """What L1 hands to L2 for the run of stores that begins here, three times; own: the sectors
+        and lines of this one alone."""
+        if site.run == ALONE:
+            return 3 * own
+        if not site.run:
+            return 0
+        if address.size == 1:
+            address = np.broadcast_to(address, self._shape)
+        behind = [np.uint64(step % (1 << 64)) for step in site.run]
+        rows = np.stack([_per_warp(address + step, active, self._shape) for step in behind], axis=1)
+        rows = np.sort(rows >> _SECTOR_SHIFT, axis=2)
+        lines = _different(rows >> _LINE_SHIFT)
+        each = (_different(rows) + lines).sum(axis=1)
+        rows = np.sort(rows.reshape(rows.shape[0], -1), axis=1)
+        together = _different(rows) + _different(rows >> _LINE_SHIFT)
+        few = lines[:, 0] <= FEW_LINES
+        return int(np.where(few, 3 * together, np.maximum(3 * together, 2 * each)).sum())
+
     def touch(self, site: Site, region: Region, addresses: Array) -> None:
         """Marks the sectors of a buffer."""
         bitmaps = self._launch.stored if site.writes else self._launch.loaded
@@ -220,6 +246,7 @@ class Tally:
             counters.global_store_sectors += counts[1]
             counters.global_store_lines += counts[2]
             counters.global_store_bytes += nbytes
+            counters.store_packet_thirds += 3 * (counts[1] + counts[2])
         else:
             counters.global_load_requests += counts[0]
             counters.global_load_sectors += counts[1]
@@ -271,6 +298,12 @@ class Tally:
         """Tiles of a matrix that are turned over in registers, by the unit of shared memory."""
         self._counters.shared_wavefronts += tiles * int(np.count_nonzero(_warps(active)))
 
+    def match(self, active: Active, turns: NDArray[np.int64]) -> None:
+        """turns: of each warp, int64 [warps]; of those without an active lane nothing counts."""
+        mine = np.where(_warps(active), turns, 0)
+        self._counters.match_turns += int(mine.sum())
+        self._matches += mine
+
     def shared_atomic(self, site: Site, address: Array, active: Active) -> None:
         """Turns: one for each lane that wants a bank, whatever its word; more for floats."""
         banks = np.broadcast_to(address, self._shape).reshape(-1).view(np.int64) // 4 % _BANKS
@@ -297,6 +330,11 @@ def _per_warp(value: Array, active: Active, shape: tuple[int, int]) -> Array:
     rows, mask = rows[there], mask[there]
     highest = np.where(mask, rows, 0).max(axis=1, keepdims=True)
     return np.where(mask, rows, highest)
+
+
+def _different(rows: Array) -> NDArray[np.int64]:
+    """How many different numbers each row has along the last axis, in order there."""
+    return np.asarray(np.count_nonzero(rows[..., 1:] != rows[..., :-1], axis=-1) + 1)
 
 
 def _conflicts(rows: Array, parts: int) -> int:

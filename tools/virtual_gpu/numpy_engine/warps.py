@@ -180,6 +180,11 @@ def vote(code: Code) -> Step:
     return step
 
 
+def _firsts(same: Array, here: Array) -> Array:
+    """How many lanes of each warp are the first of those with their value. int64 [warps]"""
+    return ((same & -same == _BIT) & here).sum(axis=1, dtype=np.int64)
+
+
 @family("match")
 def match(code: Code) -> Step:
     """any: the lanes with the same value. all: all of them and true if the value is one."""
@@ -196,10 +201,12 @@ def match(code: Code) -> Step:
         active = active_lanes(f)
         if not active.count:
             return
-        _, group = _grouped(f, code, named(f), active)
+        here, group = _grouped(f, code, named(f), active)
         values = rows(f, value(f))
         equal = values[:, :, None] == values[:, None, :]
         same = (equal * _BIT).sum(axis=2, dtype=np.uint32) & group
+        if f.tally is not None and how == "any":
+            f.tally.match(active, _firsts(same, here))
         if how == "all":
             unanimous = same == group
             same = np.where(unanimous, group, np.uint32(0))
