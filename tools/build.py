@@ -6,6 +6,7 @@ hash of the call, so PTX and .so of two calls would not fit together.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -24,7 +25,7 @@ from astra_chat.tools.expanded import keep_expanded
 from astra_chat.tools.process import StepMemory, StepTimeout, Stop, run_limited
 from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Task
-from astra_chat.tools.toolkit import Toolkit, find_toolkit
+from astra_chat.tools.toolkit import Toolkit, find_tool, find_toolkit
 from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
 
 BUILD_TIMEOUT_S = 180.0
@@ -39,7 +40,7 @@ LOG_BYTES = 2**22
 LOG_LINES = 40
 LOG_COLUMNS = 300
 KEPT = (
-    "kernel.cu", "kernel.so", "kernel.ptx", "kernel.cubin", "kernel.o", "nvcc.log",
+    "kernel.cu", "kernel.so", "kernel.ptx", "kernel.sass", "kernel.cubin", "kernel.o", "nvcc.log",
     "kernel.host.i", "kernel.device.i",
 )  # fmt: skip
 
@@ -105,7 +106,8 @@ def build_all(
     command = nvcc_command(task, device, toolkit)
     folder = cache_folder("builds")
     own = task.header_texts()
-    key = [*KEPT, toolkit.version, *command, *(part for item in own.items() for part in item)]
+    after = _disassembly(device)
+    key = [*KEPT, toolkit.version, *command, *after, *(w for item in own.items() for w in item)]
     finals = [folder / sha256_of("\0".join([*key, s]))[:32] for s in sources]
     known = [final.is_dir() for final in finals]
     missing = {f: s for f, s, k in zip(finals, sources, known, strict=True) if not k}
@@ -116,7 +118,7 @@ def build_all(
             tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch,
         ):
             walls = _walls(Path(scratch), headers)
-            failures = _build_missing(missing, own, command, walls, stop or Stop())
+            failures = _build_missing(missing, own, command, after, walls, stop or Stop())
     seconds = time.monotonic() - start
     return [
         failures[final] if final in failures else _read(final, cached, seconds)
@@ -147,21 +149,39 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
     return [*command, "-cudart=static", f"-L{toolkit.lib_dir}"]
 
 
+def _disassembly(device: Device) -> list[str]:
+    """For the virtual GPU, which counts in machine code; nothing where there is no disassembler."""
+    from astra_chat.tools.virtual_gpu.machine.disassembly import OPTIONS
+
+    if device.kind != "virtual":
+        return []
+    try:
+        return [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
+    except EnvironmentLack:
+        return []
+
+
 def _build_missing(
     missing: dict[Path, str],
     headers: dict[str, str],
     command: list[str],
+    after: list[str],
     walls: Walls,
     stop: Stop,
 ) -> dict[Path, BuildFailed | TimedOut]:
-    """One graph for all; the good ones move into the cache, the others are returned."""
+    """One graph for all; the good ones move into the cache, the others are returned. `after`, if
+    anything, writes the text of the machine code."""
     scratch = walls.write[0]
-    call = " ".join(shlex.quote(word) for word in command).replace("$", "$$")
+    call, told = (
+        " ".join(shlex.quote(word) for word in words).replace("$", "$$")
+        for words in (command, after)
+    )
+    told = f" && {{ {told} >kernel.sass 2>/dev/null || rm -f kernel.sass; }}" if told else ""
     graph = [
         "rule nvcc",
         # __TIME__ is the same at any hour: the same source gives the same kernel.
         f"  command = cd $dir && SOURCE_DATE_EPOCH=0 {call}"
-        " -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1",
+        f" -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1{told}",
     ]
     for index, source in enumerate(missing.values()):
         entry = scratch / str(index)
@@ -197,7 +217,9 @@ def _build_missing(
 def _walls(scratch: Path, headers: Sequence[Path]) -> Walls:
     """A compiler reads the toolkit and the system's headers, and writes where it works."""
     toolkit = find_toolkit()
-    places = (toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, Path(_ninja()))
+    places = [toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, Path(_ninja())]
+    with contextlib.suppress(EnvironmentLack):
+        places.append(find_tool("nvdisasm"))
     return Walls(
         read=(
             *places,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.host import FunctionAttributes
 from astra_chat.tools.virtual_gpu.limits import MAX_THREADS, blocks_per_sm, launch_error
+from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
 from astra_chat.tools.virtual_gpu.ptx import Kernel, Module
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch, PtxUnsupported
 
@@ -47,6 +48,8 @@ class Loaded:
     variables: dict[str, NDArray[np.uint8]]
     dynamic_limits: dict[str, int] = field(default_factory=dict)
     """What cudaFuncSetAttribute allowed."""
+    machine: MachineCode | None = None
+    """What is known of its machine code."""
 
     @property
     def addresses(self) -> dict[str, int]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from astra_chat.tools.cache import cache_folder
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.toolkit import find_toolkit
+from astra_chat.tools.virtual_gpu.machine.disassembly import SUFFIX, disassemble
 from astra_chat.tools.virtual_gpu.runtime import ensure_runtime
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 
@@ -31,6 +32,7 @@ class Compiled:
 
     library: Path
     ptx: Path
+    """The text of the machine code lies beside it, where there is a disassembler."""
     resources: dict[str, tuple[int, int]]
     """Registers and static shared bytes by kernel."""
 
@@ -68,7 +70,9 @@ def compile_file(
     log = done.stdout + done.stderr
     if done.returncode:
         raise CompileFailed(f"nvcc cannot build {source.name}:\n{_complaints(log)}")
-    return Compiled(library, folder / f"{source.stem}.ptx", read_resources(log))
+    ptx = folder / f"{source.stem}.ptx"
+    disassemble(folder / f"{source.stem}.sm_{number}.cubin", ptx.with_suffix(SUFFIX))
+    return Compiled(library, ptx, read_resources(log))
 
 
 def read_resources(log: str) -> dict[str, tuple[int, int]]:

@@ -14,6 +14,7 @@ from astra_chat.tools.virtual_gpu.c_engine.build import (
     start_plainly,
 )
 from astra_chat.tools.virtual_gpu.crossings import crossings_of
+from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
 from astra_chat.tools.virtual_gpu.meanwhile import Compiling, run_meanwhile
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.parts import Parts
@@ -63,16 +64,30 @@ class Engines:
         *,
         counters: bool,
         parts: Parts | None = None,
+        machine: MachineCode | None = None,
     ) -> LaunchReport:
         """Runs the launch, or a stated sample of it. Raises Fault and PtxUnsupported.
 
-        parts: the launches before it of which only a sample ran.
+        parts: the launches before it of which only a sample ran. machine: of the module's kernels;
+        without it counters of machine code are guessed.
         """
-        if launch.meeting_place:
+        together = bool(launch.meeting_place)
+
+        def counted(report: LaunchReport) -> LaunchReport:
+            if machine is None:
+                return report
+            program = numpy_engine.translate(module, launch.kernel, together=together)
+            return machine.counted(report, program.outline)
+
+        if together:
             if parts is not None:
                 parts.alone(launch)
-            return self._together(module, launch, memory, addresses, counters)
-        of = self._runner(module, launch, memory, addresses, counters)
+            return counted(self._together(module, launch, memory, addresses, counters))
+        run = self._runner(module, launch, memory, addresses, counters)
+
+        def of(blocks: Sequence[int] | None) -> LaunchReport:
+            return counted(run(blocks))
+
         if parts is None:
             return of(None)
         return parts.after(of(parts.before(launch)), of)

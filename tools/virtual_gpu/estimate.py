@@ -16,6 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from astra_chat.tools.virtual_gpu.issue import SLOTS, issue_cycles, machine_instructions
 from astra_chat.tools.virtual_gpu.limits import blocks_per_sm
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.traffic import Traffic, traffic
@@ -26,8 +27,6 @@ ERROR = 0.30
 RESOLUTION = 0.10
 """Estimates closer than this are a tie."""
 
-SLOTS = 1.2
-"""Machine instructions over issue_tenths: of 150 kernels, the median."""
 L1_SECTORS_PER_TURN = 4
 """Of loads that L1 serves, a clock and SM; measured on an H200."""
 L2_NEAR = 0.4
@@ -252,13 +251,6 @@ def _throughputs(
     # Of the busiest SM: per block, times its blocks.
     sm_us = shape.share / max(report.blocks_run, 1) / spec.clocks_per_us
     classes = counters.warp_instructions
-    issue_cycles = max(
-        SLOTS * counters.issue_tenths / 10 / spec.schedulers_per_sm,
-        counters.alu_tenths / 10 * WARP_LANES / spec.int_lanes,
-        classes["float"] * WARP_LANES / spec.fp32_lanes,
-        classes["half"] * WARP_LANES / spec.half_lanes,
-        classes["convert"] * WARP_LANES / spec.convert_lanes,
-    )
     loads = max(counters.global_load_wavefronts, counters.global_load_sectors / L1_SECTORS_PER_TURN)
     local = counters.local_load_requests + counters.local_store_requests
     l1_turns = loads + counters.global_store_lines + local
@@ -270,7 +262,7 @@ def _throughputs(
     return {
         "dram": (moved.l2_misses + moved.dram_stores) * SECTOR_BYTES / dram_bytes_per_us,
         "l2": through_l2 / _l2_bytes_per_us(moved.footprint, spec),
-        "issue": issue_cycles * sm_us,
+        "issue": issue_cycles(counters, spec) * sm_us,
         "special_functions": counters.special_tenths / 10 * WARP_LANES / spec.special_lanes * sm_us,
         "lsu": max(l1_turns * sm_us, per_sm / spec.l2_bytes_per_clock / spec.clocks_per_us),
         "tensor": counters.tensor_tenths / 10 * spec.tensor_cycles * sm_us,
@@ -302,7 +294,8 @@ def _chain_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> floa
     """Of the longest warp of a block alone: its longest chain of results."""
     counters = report.counters
     instructions = max(1, sum(counters.warp_instructions.values()))
-    slots = counters.issue_tenths / 10 * counters.critical_path_instructions / instructions
+    share = counters.critical_path_instructions / instructions
+    slots = machine_instructions(counters) / SLOTS * share
     chain = _norm(6.0, constants.chain * counters.critical_path_cycles, constants.pace * slots)
     return chain / spec.clocks_per_us
 

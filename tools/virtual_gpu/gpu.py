@@ -21,6 +21,8 @@ from astra_chat.tools.virtual_gpu.calls import (
 )
 from astra_chat.tools.virtual_gpu.engines import Engines
 from astra_chat.tools.virtual_gpu.function_pointers import address_of
+from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
+from astra_chat.tools.virtual_gpu.machine.disassembly import SUFFIX
 from astra_chat.tools.virtual_gpu.memory import Memory
 from astra_chat.tools.virtual_gpu.parts import Parts
 from astra_chat.tools.virtual_gpu.ptx import Module, parse
@@ -89,7 +91,8 @@ class VirtualGpu:
     ) -> ctypes.CDLL:
         """Load a kernel file's host code and bind its kernels to the PTX of the same nvcc call.
 
-        `resources` gives each kernel's registers and static shared bytes. Raises BadInput for a
+        `resources` gives each kernel's registers and static shared bytes. Where compile.py left the
+        text of the machine code beside the PTX, counters come from there. Raises BadInput for a
         library that is not linked with the fake runtime, CallUnsupported if it calls what that
         lacks, PtxUnsupported never: a kernel is translated when it is launched.
         """
@@ -104,7 +107,8 @@ class VirtualGpu:
             raise BadInput(f"{library} does not load: {error}") from None
         number = _module_numbers.setdefault(loaded._handle, next(_next_number))
         variables = self._place_variables(module)
-        self._loaded[number] = Loaded(module, resources, variables)
+        machine = MachineCode(ptx.with_suffix(SUFFIX))
+        self._loaded[number] = Loaded(module, resources, variables, machine=machine)
         try:
             self._runtime = self._runtime or Runtime(loaded, self._host)
         except AttributeError:
@@ -223,7 +227,7 @@ class VirtualGpu:
     def _run(self, loaded: Loaded, launch: Launch) -> None:
         report = self._engines.run(
             loaded.module, launch, self.memory, loaded.addresses, counters=self._counters,
-            parts=self.parts,
+            parts=self.parts, machine=loaded.machine,
         )  # fmt: skip
         whole = self.parts.completed
         self._reports = [*(whole.get(id(r), r) for r in self._reports), report]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 
-from astra_chat.tools.virtual_gpu.types import Counters, Launch, LaunchReport
+from astra_chat.tools.virtual_gpu.types import Counters, Launch, LaunchReport, Visits
 from astra_chat.tools.virtual_gpu.unset import first_of_each
 
 PROBE_LANES = 16384
@@ -109,8 +109,14 @@ def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
     total.unique_load_sectors -= min(first.counters.unique_load_sectors, _shared(second))
     return LaunchReport(
         first.launch, first.blocks_run + second.blocks_run, total, first.prints + second.prints,
-        unset=first_of_each(first.unset + second.unset),
+        unset=first_of_each(first.unset + second.unset), visits=_added(first, second),
     )  # fmt: skip
+
+
+def _added(first: LaunchReport, second: LaunchReport) -> Visits | None:
+    if first.visits is None or second.visits is None:
+        return first.visits or second.visits
+    return first.visits + second.visits
 
 
 def _told(report: LaunchReport, first: LaunchReport) -> LaunchReport:

@@ -61,6 +61,10 @@ class Counters:
     warp_instructions: Counter[str] = field(default_factory=Counter)
     """By class: int, float, half, special, convert, global, shared, shuffle, atomic, barrier,
     control, move, tensor."""
+    machine_instructions: Counter[str] = field(default_factory=Counter)
+    """By unit (machine/units.py), where the machine code is known: its instructions are exact, how
+    often each ran is worked out from the PTX's basic blocks. What else hangs on the machine code is
+    then taken from there: issue, alu and special tenths, critical path cycles, rounds of loads."""
     lane_instructions: int = 0
     """Active lanes summed over warp instructions: over 32 x warp instructions = efficiency."""
     global_load_requests: int = 0
@@ -151,6 +155,27 @@ class Counters:
 
 
 @dataclass(frozen=True)
+class Visits:
+    """How often warps came to each basic block of the PTX."""
+
+    total: tuple[int, ...]
+    """Of all warps."""
+    longest: tuple[int, ...]
+    """Of the warp that ran most instructions; of several, the first of the first block."""
+    instructions: int
+    """That this one ran."""
+    block: int
+    """Its own, linear."""
+
+    def __add__(self, other: Visits) -> Visits:
+        """Of two disjoint sets of blocks."""
+        first, second = ((-v.instructions, v.block) for v in (self, other))
+        longest = self if first <= second else other
+        total = tuple(a + b for a, b in zip(self.total, other.total, strict=True))
+        return Visits(total, longest.longest, longest.instructions, longest.block)
+
+
+@dataclass(frozen=True)
 class Print:
     """One printf of one thread."""
 
@@ -202,6 +227,8 @@ class LaunchReport:
     """The blocks that ran of a sample, linear; None: all, or as the caller chose."""
     unset: tuple[Unset, ...] = ()
     """Reads of memory that nobody had written."""
+    visits: Visits | None = None
+    """None without counters."""
 
     @property
     def sampled(self) -> bool:

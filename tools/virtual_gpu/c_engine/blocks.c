@@ -45,7 +45,7 @@ static void visit(struct warp *w, int block, uint32_t m) {
     w->rounds += mix->rounds;
     w->pending_rounds = 0, w->turn = 0, w->region = block;
   }
-  k->visits[block]++;
+  w->visits[block]++;
   k->counters.lane_instructions += (uint64_t)mix->instructions * __builtin_popcount(m);
 }
 
@@ -107,15 +107,30 @@ static void begin(struct worker *k, int64_t id) {
     w->region = UINT32_MAX;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
+    memset(w->visits, 0, program.blocks * sizeof *w->visits);
     memset(w->queue, 0, QUEUE_WORDS * sizeof *w->queue);
     send(w, 0, w->live);
   }
+}
+
+static int is_longer(const struct longest *one, const struct longest *other) {
+  if (one->instructions != other->instructions) return one->instructions > other->instructions;
+  return one->block < other->block;
+}
+
+static void keep_visits(struct worker *k, const struct warp *w) {
+  const struct longest mine = {w->steps, w->block_id};
+  for (uint32_t b = 0; b < program.blocks; b++) k->visits[b] += w->visits[b];
+  if (!is_longer(&mine, &k->longest_warp)) return;
+  k->longest_warp = mine;
+  for (uint32_t b = 0; b < program.blocks; b++) k->longest[b] = w->visits[b];
 }
 
 static void keep_longest(struct worker *k) {
   struct counters *c = &k->counters;
   for (uint32_t i = 0; i < k->warp_count; i++) {
     const struct warp *w = &k->warps[i];
+    if (k->launch->visits) keep_visits(k, w);
     c->longest_instructions = w->steps > c->longest_instructions ? w->steps : c->longest_instructions;
     c->longest_cycles = w->cycles > c->longest_cycles ? w->cycles : c->longest_cycles;
     c->longest_loads = w->loads > c->longest_loads ? w->loads : c->longest_loads;
@@ -176,7 +191,8 @@ static void set_up(struct worker *k, const struct launch *launch) {
   k->unset = wide(program.sites * sizeof *k->unset);
   memset(k->unset, 0xFF, program.sites * sizeof *k->unset);
   if (launch->shared_limit) k->filled = wide(launch->shared_limit);
-  k->visits = wide(program.blocks * sizeof *k->visits);
+  k->visits = wide(program.blocks * sizeof *k->visits), k->longest = wide(program.blocks * sizeof *k->longest);
+  k->longest_warp.block = INT64_MAX;
   k->touched = wide(launch->buffer_count * sizeof *k->touched);
   k->atomics = wide(launch->buffer_count * sizeof *k->atomics);
   if (launch->race_granule && launch->shared_limit) {
@@ -189,6 +205,7 @@ static void set_up(struct worker *k, const struct launch *launch) {
     struct warp *w = &k->warps[i];
     w->index = i, w->warps = k->warp_count, w->worker = k, w->launch = launch, w->symbols = launch->symbols, w->params = launch->params;
     w->pending = wide(program.blocks * sizeof *w->pending);
+    w->visits = wide(program.blocks * sizeof *w->visits);
     w->queue = wide(QUEUE_WORDS * sizeof *w->queue);
     w->regs = wide(program.regs_bytes);
     EACH {
@@ -201,14 +218,16 @@ static void set_up(struct worker *k, const struct launch *launch) {
   }
 }
 
+static void free_warp(struct warp *w) { free(w->pending), free(w->visits), free(w->queue), free(w->regs); }
+
 static void tear_down(struct worker *k) {
   for (uint32_t i = 0; i < k->warp_count; i++) copies_free(&k->warps[i]), bulk_free(&k->warps[i]);
   mbarriers_free(k);
   order_tear_down(k);
   free(k->unread);
   free(k->flying);
-  for (uint32_t i = 0; i < k->warp_count; i++) free(k->warps[i].pending), free(k->warps[i].queue), free(k->warps[i].regs);
-  free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->arrivals);
+  for (uint32_t i = 0; i < k->warp_count; i++) free_warp(&k->warps[i]);
+  free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->longest), free(k->arrivals);
   free(k->writer), free(k->reader), free(k->filled), free(k->unset);
   free(k->paused);
   for (uint64_t b = 0; b < k->launch->buffer_count; b++) free(k->touched[b]), free(k->atomics[b]);
@@ -219,6 +238,10 @@ static void add_up(const struct launch *launch, struct worker *k) {
   if (!launch->visits) return;
   count_regions(k);
   for (uint32_t i = 0; i < program.blocks; i++) launch->visits[i] += k->visits[i];
+  if (is_longer(&k->longest_warp, launch->longest_warp)) {
+    *launch->longest_warp = k->longest_warp;
+    memcpy(launch->longest, k->longest, program.blocks * sizeof *k->longest);
+  }
   uint64_t *total = (uint64_t *)launch->counters;
   const uint64_t *mine = (const uint64_t *)&k->counters;
   const size_t sums = offsetof(struct counters, longest_instructions) / sizeof *total;

@@ -22,7 +22,14 @@ from astra_chat.tools.virtual_gpu.numpy_engine.schedule import (
     RESERVED_BYTES,
     shared_limit,
 )
-from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, Counters, Launch, LaunchReport, Print
+from astra_chat.tools.virtual_gpu.types import (
+    SECTOR_BYTES,
+    Counters,
+    Launch,
+    LaunchReport,
+    Print,
+    Visits,
+)
 from astra_chat.tools.virtual_gpu.unset import first_of_each
 
 BUDGET_SHARE = 256
@@ -68,6 +75,7 @@ def run(
     given = np.frombuffer(launch.params, np.uint8)[: program.reference.kernel.param_bytes]
     params[: given.size] = given
     visits = np.zeros(len(program.reference.blocks), np.uint64)
+    longest, longest_warp = np.zeros_like(visits), layout.Longest(block=np.iinfo(np.int64).max)
     tally, fault = layout.Counters(), layout.Fault()
     unset: Any = (layout.Unset * program.sites)(*[layout.Unset(block=-1)] * program.sites)
     printed, printed_bytes = ctypes.c_void_p(), ctypes.c_uint64()
@@ -91,6 +99,7 @@ def run(
         printed=ctypes.addressof(printed) if prints else None,
         printed_bytes=ctypes.addressof(printed_bytes),
         unset=ctypes.addressof(unset), visits=visits.ctypes.data if counters else None,
+        longest=longest.ctypes.data, longest_warp=ctypes.addressof(longest_warp),
         counters=ctypes.addressof(tally), fault=ctypes.addressof(fault),
         meeting_place=launch.meeting_place, has_heap=memory.has_heap,
         take=layout.TAKE(lambda nbytes: memory.heap.take(nbytes)),
@@ -102,7 +111,15 @@ def run(
         raise fault_of(program, launch, memory, fault, request.budget, crossings)
     found = _counters(program, visits, tally, table) if counters else Counters()
     met = [unset_of(program, launch, memory, each) for each in unset if each.block >= 0]
-    return LaunchReport(launch, int(chosen.size), found, said, unset=first_of_each(met))
+    seen = None
+    if counters and chosen.size:
+        seen = Visits(
+            tuple(visits.tolist()), tuple(longest.tolist()), longest_warp.instructions,
+            longest_warp.block,
+        )  # fmt: skip
+    return LaunchReport(
+        launch, int(chosen.size), found, said, unset=first_of_each(met), visits=seen
+    )
 
 
 def _watching(

@@ -116,6 +116,13 @@ class Counters(ctypes.Structure):
     float_turns: int
 
 
+class Longest(ctypes.Structure):
+    _fields_ = [("instructions", c_uint64), ("block", c_int64)]
+
+    instructions: int
+    block: int
+
+
 class Launch(ctypes.Structure):
     _fields_ = [
         ("blocks", c_void_p), ("block_count", c_uint64),
@@ -130,7 +137,7 @@ class Launch(ctypes.Structure):
         ("unset", c_void_p), ("states", c_void_p), ("site_numbers", c_void_p),
         ("watched", c_uint64),
         *((name, c_uint32) for name in ("site_bits", "precise", "again")),
-        ("visits", c_void_p), ("counters", c_void_p), ("fault", c_void_p),
+        *((name, c_void_p) for name in ("visits", "longest", "longest_warp", "counters", "fault")),
         ("take", TAKE), ("give", GIVE), ("has_heap", c_uint64),
         ("meeting_place", c_uint64), ("reserved_at", c_uint32),
     ]  # fmt: skip

@@ -41,7 +41,8 @@ struct worker {
   uint64_t claims;     /* cells of crossings.c that it took */
   uint32_t crossed;    /* blocks met */
   const struct buffer **hints; /* by site: where its last access fell */
-  uint64_t *visits;
+  uint64_t *visits, *longest;
+  struct longest longest_warp;
   struct touch **touched; /* by buffer and sector */
   uint8_t *local_touched; /* by warp, word of a lane and eight lanes; null until the first */
   uint64_t **atomics; /* by buffer and sector: turns, and turns of floats */

@@ -48,6 +48,8 @@ struct counters {
       /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds, longest_matches,
       hottest_turns, float_turns;
 };
+/* Which warp ran most instructions: of several, that of the first thread block, then the first. */
+struct longest { uint64_t instructions; int64_t block; };
 struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_leaves, instruction; };
 enum { MOST_TURNS = 4, MOST_RUN = 16, FEW_LINES = 4 };
 struct site {
@@ -85,6 +87,8 @@ struct launch {
   uint32_t precise; /* one worker: faults where blocks meet */
   uint32_t again;   /* an earlier part of the launch may have taken cells */
   uint64_t *visits; /* by basic block: warps that entered it; null: no counters */
+  uint64_t *longest; /* the same of the warp that ran most instructions */
+  struct longest *longest_warp;
   struct counters *counters;
   struct fault *fault;
   uint64_t (*take)(uint64_t bytes); /* malloc and free, and whether there is a heap */
@@ -105,6 +109,7 @@ struct warp {
   const uint8_t *params;
   struct worker *worker;
   uint32_t *pending; /* lanes by basic block */
+  uint32_t *visits;  /* by basic block */
   uint64_t *queue;   /* which basic blocks have any */
   void *regs;
   struct copies *copies; /* cp.async on their way; null until the first */

@@ -21,6 +21,7 @@ from astra_chat.tools.virtual_gpu.flow import (
 )
 from astra_chat.tools.virtual_gpu.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.local_memory import kept_in_registers
+from astra_chat.tools.virtual_gpu.machine.placement import PtxBlock, ptx_blocks
 from astra_chat.tools.virtual_gpu.mbarriers import is_poll
 from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
@@ -96,6 +97,8 @@ class Program:
     """Tiles of several warps meet in shared memory beyond its own."""
     together: bool
     """All blocks run at once: translated for a cooperative launch."""
+    outline: tuple[PtxBlock, ...]
+    """The basic blocks as the mapping to machine code sees them."""
 
     @property
     def mixes(self) -> list[Mix]:
@@ -176,7 +179,7 @@ def _translate(module: Module, kernel: Kernel, together: bool) -> Program:
         any(i.family == "ld" and looks_for_news(i) for b in found.blocks for i in b.body),
         _has_mbarriers(found.blocks),
         any(i.family in ("malloc", "free") for b in found.blocks for i in b.body),
-        found.reserves, together,
+        found.reserves, together, ptx_blocks(found.blocks),
     )  # fmt: skip
 
 

@@ -95,7 +95,10 @@ def run(
             frame.tally.finish()
         unset += frame.unset.values()
     found = tally.finish() if tally else Counters()
-    return LaunchReport(launch, int(chosen.size), found, tuple(printed), unset=first_of_each(unset))
+    return LaunchReport(
+        launch, int(chosen.size), found, tuple(printed), unset=first_of_each(unset),
+        visits=tally.visits if tally else None,
+    )  # fmt: skip
 
 
 @functools.cache
@@ -167,7 +170,7 @@ def _frame(
         local=local,
         params=_params(program, launch),
         races=races,
-        tally=Tally(tally, shape, program.mixes, program.local_bytes) if tally else None,
+        tally=Tally(tally, shape, program.mixes, program.local_bytes, ids) if tally else None,
         live=exists,
     )
 

@@ -22,6 +22,7 @@ from astra_chat.tools.virtual_gpu.types import (
     SECTOR_BYTES,
     WARP_LANES,
     Counters,
+    Visits,
 )
 
 _SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
@@ -67,6 +68,7 @@ class LaunchTally:
     """By buffer address: which of its sectors were read."""
     stored: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
     atomics: AtomicTurns = field(default_factory=AtomicTurns)
+    visits: Visits | None = None
 
     def finish(self) -> Counters:
         self.counters.load_buffer_sectors = sum(b.size for b in self.loaded.values())
@@ -85,36 +87,37 @@ class Tally:
     """Counts of one batch; `finish` adds them to the launch's."""
 
     def __init__(
-        self, launch: LaunchTally, shape: tuple[int, int], mixes: list[Mix], local_bytes: int
+        self,
+        launch: LaunchTally,
+        shape: tuple[int, int],
+        mixes: list[Mix],
+        local_bytes: int,
+        blocks: NDArray[np.int64],
     ) -> None:
+        """blocks: of the grid, linear, in ascending order."""
         self._launch, self._shape, self._local_bytes = launch, shape, local_bytes
         self._local: NDArray[np.bool_] | None = None
         """Words that eight lanes have touched, [eights of lanes, words]; made by the first."""
         self._counters = launch.counters
         warps = shape[0] * shape[1] // WARP_LANES
-        self._instructions = np.zeros(warps, np.int64)
-        self._cycles = np.zeros(warps, np.int64)
-        self._loads = np.zeros(warps, np.int64)
         self._matches = np.zeros(warps, np.int64)
         self._fresh = FreshRounds(shape, warps)
-        self._mixes = mixes
-        self._visits = [0] * len(mixes)
+        self._mixes, self._blocks = mixes, blocks
+        self._visits = np.zeros((len(mixes), warps), np.int32)
+        """By basic block and warp."""
+        self._rows = list(self._visits)
 
     def visit(self, block: int, active: Active) -> None:
         mix = self._mixes[block]
         self._counters.lane_instructions += mix.instructions * active.count
         if active.dense:
             warps: Any = slice(None)
-            self._visits[block] += self._instructions.size
+            self._rows[block] += 1
         else:
             warps = _warps(active)
-            self._visits[block] += int(np.count_nonzero(warps))
-        self._instructions[warps] += mix.instructions
-        self._cycles[warps] += mix.cycles
+            self._rows[block] += warps
         if mix.head:
             self._fresh.visit(block, warps, mix.rounds, mix.turns)
-        if mix.loads:
-            self._loads[warps] += mix.loads
 
     def branch(self, active: Active, taken: NDArray[np.bool_]) -> None:
         """Counts the warps that part at a branch."""
@@ -127,7 +130,8 @@ class Tally:
 
     def finish(self) -> None:
         counters = self._counters
-        for visits, mix in zip(self._visits, self._mixes, strict=True):
+        total = self._visits.sum(axis=1, dtype=np.int64).tolist()
+        for visits, mix in zip(total, self._mixes, strict=True):
             if visits:
                 scaled = {name: count * visits for name, count in mix.classes.items()}
                 counters.warp_instructions.update(Counter(scaled))
@@ -135,11 +139,15 @@ class Tally:
                 counters.alu_tenths += visits * mix.alu
                 counters.special_tenths += visits * mix.special
                 counters.tensor_tenths += visits * mix.tensor
+        instructions = self._of_warps([mix.instructions for mix in self._mixes])
+        cycles = self._of_warps([mix.cycles for mix in self._mixes])
+        loads = self._of_warps([mix.loads for mix in self._mixes])
         counters.critical_path_instructions = max(
-            counters.critical_path_instructions, int(self._instructions.max())
+            counters.critical_path_instructions, int(instructions.max())
         )
-        counters.critical_path_cycles = max(counters.critical_path_cycles, int(self._cycles.max()))
-        counters.critical_path_loads = max(counters.critical_path_loads, int(self._loads.max()))
+        counters.critical_path_cycles = max(counters.critical_path_cycles, int(cycles.max()))
+        counters.critical_path_loads = max(counters.critical_path_loads, int(loads.max()))
+        self._keep_visits(total, instructions)
         counters.dependent_load_rounds = max(
             counters.dependent_load_rounds, int(self._fresh.rounds.max())
         )
@@ -152,6 +160,18 @@ class Tally:
         counters.block_load_lines += self._fresh.lines
         counters.late_load_sectors += self._fresh.late
         counters.fresh_load_rounds = max(counters.fresh_load_rounds, self._fresh.longest())
+
+    def _of_warps(self, each: list[int]) -> NDArray[np.int64]:
+        """Of each warp, the sum over its visits of what one of a block costs: int64 [warps]."""
+        return np.asarray(np.array(each, np.int64) @ self._visits)
+
+    def _keep_visits(self, total: list[int], instructions: NDArray[np.int64]) -> None:
+        warp = int(instructions.argmax())
+        block = self._blocks[warp * WARP_LANES // self._shape[1]]
+        longest = tuple(self._visits[:, warp].tolist())
+        mine = Visits(tuple(total), longest, int(instructions[warp]), int(block))
+        before = self._launch.visits
+        self._launch.visits = mine if before is None else before + mine
 
     def global_access(self, site: Site, address: Array, active: Active) -> None:
         """Requests, sectors and bytes of one instruction."""

@@ -109,7 +109,8 @@ def stored(report: LaunchReport) -> dict[str, Any]:
 def read_report(stored: dict[str, Any]) -> LaunchReport:
     """A report as write_counts keeps it, without its parameters."""
     launch, counters = stored["launch"], dict(stored["counters"])
-    counters["warp_instructions"] = Counter(counters["warp_instructions"])
+    for name in ("warp_instructions", "machine_instructions"):
+        counters[name] = Counter(counters.get(name, ()))
     return LaunchReport(
         Launch(
             launch["kernel"], Dim3(**launch["grid"]), Dim3(**launch["block"]),

@@ -17,8 +17,6 @@ import itertools
 import json
 import math
 import os
-import re
-import subprocess
 import sys
 import tempfile
 from collections import defaultdict
@@ -30,12 +28,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu import crossings
 from astra_chat.tools.virtual_gpu.calls import device_array
+from astra_chat.tools.virtual_gpu.compile import compile_file
 from astra_chat.tools.virtual_gpu.estimate import FITTED, Constants, estimate
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.runtime import ensure_runtime
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import LaunchReport
 from astra_chat.tools.virtual_gpu.validation.counted import count as count_set
@@ -145,23 +142,10 @@ def count(wanted: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _load(gpu: VirtualGpu, source: str, folder: Path) -> tuple[Any, dict[str, tuple[int, int]]]:
-    toolkit = find_toolkit()
-    runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, folder)
     path = HERE / source if (HERE / source).is_file() else ROOT / source
     fast = ["--use_fast_math"] if path.parent != HERE else []
-    command = [
-        str(toolkit.nvcc), "-gencode", "arch=compute_90,code=[sm_90,compute_90]", "-std=c++17",
-        "-O3", *fast, "-Xptxas", "-v", "-cudart", "none", "-shared", "-Xcompiler", "-fPIC", "-keep",
-        "-keep-dir", str(folder), "-o", str(folder / f"{path.stem}.so"), str(path), f"-L{runtime}",
-        "-lvcudart",
-    ]  # fmt: skip
-    log = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    found = re.findall(
-        r"entry function '(\S+)'.*?Used (\d+) registers(?:[^\n]*?(\d+) bytes smem)?", log, re.DOTALL
-    )
-    resources = {kernel: (int(used), int(shared or 0)) for kernel, used, shared in found}
-    library = gpu.load(folder / f"{path.stem}.so", folder / f"{path.stem}.ptx", resources)
-    return library, resources
+    built = compile_file(path, folder, gpu.spec, ("-std=c++17", "-O3", *fast))
+    return gpu.load(built.library, built.ptx, built.resources), built.resources
 
 
 def _count_one(

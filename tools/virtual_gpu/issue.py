@@ -1,0 +1,31 @@
+"""Issue slots and arithmetic units of an SM: from its machine code, or from guesses by the PTX."""
+
+from __future__ import annotations
+
+from astra_chat.tools.virtual_gpu.specs import GpuSpec
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Counters
+
+SLOTS = 1.2
+"""Machine instructions over issue_tenths where these are guessed from the PTX: of 150 kernels, the
+median."""
+
+
+def issue_cycles(counters: Counters, spec: GpuSpec) -> float:
+    """Cycles of an SM for these counters, if it did nothing else: its busiest unit's."""
+    units, classes = counters.machine_instructions, counters.warp_instructions
+    if units:
+        floats, halves, converted = units["fma"] + units["imad"], units["half"], 0
+    else:
+        floats, halves, converted = classes["float"], classes["half"], classes["convert"]
+    return max(
+        machine_instructions(counters) / spec.schedulers_per_sm,
+        counters.alu_tenths / 10 * WARP_LANES / spec.int_lanes,
+        floats * WARP_LANES / spec.fp32_lanes,
+        halves * WARP_LANES / spec.half_lanes,
+        converted * WARP_LANES / spec.convert_lanes,
+    )
+
+
+def machine_instructions(counters: Counters) -> float:
+    """Warp instructions of the machine: counted where its code is known, else about."""
+    return (1.0 if counters.machine_instructions else SLOTS) * counters.issue_tenths / 10

@@ -1,0 +1,64 @@
+"""Which unit of an SM executes a machine instruction, and how long its result takes.
+
+Latencies are those measured one by one on an H200 (calibration/mechanisms/kernels/chains.cu, see
+docs/virtual-gpu.md); instructions with a fixed one need none here: their stall cycles tell.
+"""
+
+from __future__ import annotations
+
+from astra_chat.tools.virtual_gpu.machine.disassembly import MachineInstruction
+
+_UNITS = {
+    "xu": "MUFU I2F F2I F2F FRND POPC FLO BREV REDUX FCHK MATCH",
+    "global": "LDG STG LD ST LDGSTS RED REDG ATOM ATOMG CCTL LDL STL",
+    "shared": "LDS STS ATOMS LDSM STSM SHFL MOVM SYNCS",
+    "tensor": "HMMA IMMA DMMA QMMA BMMA",
+    "barrier": "BAR",
+    "f64": "DFMA DADD DMUL DSETP",
+    "fma": "FFMA FMUL FADD FSWZADD",
+    "imad": "IMAD",
+    "half": "HFMA2 HADD2 HMUL2",
+    "misc": "S2R S2UR LDC CS2R R2UR LEPC GETLMEMBASE",
+    "control": "BRA EXIT BSSY BSYNC CALL RET BREAK WARPSYNC ENDCOLLECTIVE NOP MEMBAR ERRBAR "
+    "DEPBAR LDGDEPBAR YIELD NANOSLEEP BPT BRX JMX KILL ACQBULK",
+    "mov": "MOV",
+}
+_BY_NAME = {name: unit for unit, names in _UNITS.items() for name in names.split()}
+
+_CYCLES = {
+    "SHFL": 23, "LDS": 24, "LDSM": 33, "ATOMS": 60, "MUFU": 18, "I2F": 14, "F2I": 14, "LDC": 30,
+}  # fmt: skip
+_UNIT_CYCLES = {
+    "xu": 20, "shared": 24, "misc": 28, "tensor": 22, "f64": 12, "barrier": 20, "control": 10,
+}  # fmt: skip
+_OTHER_CYCLES = 20
+XU_CYCLES = 8
+"""Between two warp instructions of the unit of special functions."""
+TENSOR_CYCLES = {"HMMA": 7, "IMMA": 7, "DMMA": 14}
+"""Between two of one warp's on its tensor core."""
+READ_CYCLES, MEMORY_READ_CYCLES = 4, 14
+"""Until operands were read: of others, and of instructions that go to memory."""
+
+
+def unit_of(instruction: MachineInstruction) -> str:
+    """xu (special functions), global, shared, tensor, barrier, f64, fma, imad, half, misc, control,
+    uniform (the scalar unit), mov or alu."""
+    name = instruction.name
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    return "uniform" if name.startswith("U") else "alu"
+
+
+def latency(instruction: MachineInstruction) -> int:
+    """Cycles until the result is there, without the wait for global memory."""
+    unit_cycles = _UNIT_CYCLES.get(unit_of(instruction), _OTHER_CYCLES)
+    return _CYCLES.get(instruction.name, unit_cycles)
+
+
+def is_global_load(instruction: MachineInstruction) -> bool:
+    return instruction.name in ("LDG", "LD")
+
+
+def waits_for_global(instruction: MachineInstruction) -> bool:
+    """Whoever waits for its scoreboard waits for global memory."""
+    return instruction.name in ("LDG", "LD", "ATOMG", "ATOM", "LDGDEPBAR")
