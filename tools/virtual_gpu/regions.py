@@ -144,10 +144,10 @@ def _unrolled(region: Region, blocks: Sequence[BasicBlock]) -> int:
         return 1
     if any(is_global_store(i) or i.family in _NOT_PREDICATED for i in block.body):
         return 1
-    return UNROLLED if _counts_by_constant(block, block.end) else 1
+    return UNROLLED if counts_by_constant(block, block.end) else 1
 
 
-def _counts_by_constant(block: BasicBlock, end: Branch) -> bool:
+def counts_by_constant(block: BasicBlock, end: Branch) -> bool:
     """Whether what the loop's end is decided by changes by an immediate, on itself, and nothing
     else that feeds the comparison does."""
     compared: set[str] = set()

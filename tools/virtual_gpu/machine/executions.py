@@ -12,7 +12,6 @@ from astra_chat.tools.virtual_gpu.machine.placement import Placement, PtxBlock
 
 _MOST_LINES = 0.6
 """A block with this share of the lines of a PTX block does its work; one with less does a part."""
-_MEETINGS = ("BSYNC", "EXIT", "WARPSYNC")
 
 
 @dataclass(frozen=True)
@@ -55,20 +54,27 @@ class Executions:
                 self._comes_from[successor].add(number)
 
     def of(self, visits: Sequence[int]) -> list[float]:
-        """Of each block of machine code, for these visits of the PTX's."""
+        """Of each block of machine code, for these visits of the PTX's; of one without a place, as
+        often as what comes before it."""
         runs = [0.0] * len(self._code.blocks)
         for group in self._groups:
             if visits[group.home]:
                 self._spread(group, visits, runs)
         for number, block in enumerate(self._code.blocks):
-            placed = self._code.placements[number].block is not None
-            if not placed and not block.rare and block.instructions[0].name in _MEETINGS:
-                runs[number] = max((runs[n] for n in self._before[number]), default=0.0)
+            if self._code.placements[number].block is None and not block.rare:
+                before = (self._comes(n, number, runs) for n in self._before[number])
+                runs[number] = max(before, default=0.0)
         return runs
 
     def entered(self, block: int, runs: Sequence[float]) -> float:
         """How often the block ran as part of its loop's first turn; 0 outside of loops."""
         return min(sum(runs[n] for n in self._entries[block]), runs[block])
+
+    def _comes(self, block: int, behind: int, runs: Sequence[float]) -> float:
+        """How often control may come from one block to another."""
+        loop = self._loops[block]
+        leaves = loop is not None and behind not in loop.members
+        return self.entered(block, runs) if leaves else runs[block]
 
     def _spread(self, group: _Group, visits: Sequence[int], runs: list[float]) -> None:
         """The visits of a PTX block over its machine blocks."""

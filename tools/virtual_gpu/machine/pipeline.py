@@ -19,8 +19,8 @@ from astra_chat.tools.virtual_gpu.machine.units import (
     TENSOR_CYCLES,
     XU_CYCLES,
     latency,
+    loads,
     unit_of,
-    waits_for_global,
 )
 
 _TURNS = (3, 3, 2)
@@ -73,7 +73,7 @@ class _Warp:
             self.units[unit] = self.now + busy
         if i.result_board < SCOREBOARDS:
             self._hold(i.result_board, latency(i))
-            if waits_for_global(i):
+            if loads(i):
                 self.levels[i.result_board] = max(self.levels[i.result_board], self.level + 1)
         if i.operand_board < SCOREBOARDS:
             to_memory = unit in ("global", "shared")

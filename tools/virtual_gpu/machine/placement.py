@@ -11,14 +11,16 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.virtual_gpu.flow import BasicBlock
+from astra_chat.tools.virtual_gpu.flow import BasicBlock, Branch
 from astra_chat.tools.virtual_gpu.machine.disassembly import MachineInstruction
 from astra_chat.tools.virtual_gpu.machine.flow import MachineBlock
+from astra_chat.tools.virtual_gpu.regions import counts_by_constant, is_step
 
 _FIXED = frozenset("LDG STG LD ST LDS STS ATOMS ATOMG REDG RED ATOM SHFL BAR LDSM LDGSTS".split())
 """Not merged with others, not moved out of loops as a rule."""
 _TELLING = _FIXED | frozenset(
-    "HMMA IMMA MUFU FFMA FADD FMUL HFMA2 HADD2 VOTE MATCH POPC DFMA".split()
+    "HMMA IMMA DMMA MUFU FFMA FADD FMUL HFMA2 HADD2 DFMA DADD DMUL F2I I2F F2F FRND FLO POPC BREV "
+    "REDUX VOTE MATCH".split()
 )
 _MOVABLE = frozenset("LDC ULDC MOV S2R CS2R".split())
 _FIXED_VOTES, _TELLING_VOTES, _VOTES, _MOVABLE_VOTES = 6.0, 2.0, 1.0, 0.1
@@ -29,7 +31,12 @@ class PtxBlock:
     """What the mapping needs of a basic block of the PTX."""
 
     lines: tuple[int, ...]
+    """Of its instructions: one that was inlined several times occurs as often."""
     successors: tuple[int, ...]
+    counts: bool = False
+    """A loop of itself that counts by a constant, as those do that ptxas unrolls."""
+    counting: frozenset[int] = frozenset()
+    """Lines of comparisons and steps: in unrolled code they do not occur once a turn."""
 
 
 @dataclass(frozen=True)
@@ -44,46 +51,77 @@ class Placement:
 
 
 def ptx_blocks(blocks: Sequence[BasicBlock]) -> tuple[PtxBlock, ...]:
-    return tuple(PtxBlock(tuple(_lines(block)), block.successors) for block in blocks)
+    return tuple(_ptx_block(number, block) for number, block in enumerate(blocks))
 
 
-def _lines(block: BasicBlock) -> list[int]:
+def _ptx_block(number: int, block: BasicBlock) -> PtxBlock:
     end = getattr(block.end, "instruction", None)
-    return [i.line for i in (*block.body, *([end] if end is not None else []))]
+    lines = [i.line for i in (*block.body, *([end] if end is not None else []))]
+    counts = (
+        number in block.successors
+        and isinstance(block.end, Branch)
+        and counts_by_constant(block, block.end)
+    )
+    counting = frozenset(i.line for i in block.body if i.family == "setp" or is_step(i))
+    return PtxBlock(tuple(lines), block.successors, counts, counting)
 
 
 def place(blocks: Sequence[MachineBlock], ptx: Sequence[PtxBlock]) -> tuple[Placement, ...]:
     """Of each block of machine code; rare ones are not looked at."""
-    homes: dict[int, int] = {}
-    for number, block in enumerate(ptx):
-        for line in block.lines:
-            homes.setdefault(line, number)
+    placer = _Placer(ptx)
     return tuple(
-        Placement(None) if block.rare else _place(block.instructions, homes) for block in blocks
+        Placement(None) if block.rare else placer.place(block.instructions) for block in blocks
     )
 
 
-def _place(code: Sequence[MachineInstruction], homes: Mapping[int, int]) -> Placement:
-    votes: dict[int, float] = defaultdict(float)
+class _Placer:
+    def __init__(self, ptx: Sequence[PtxBlock]) -> None:
+        self._ptx = ptx
+        self._homes: dict[int, int] = {}
+        self._repeats = Counter(line for block in ptx for line in block.lines)
+        for number, block in enumerate(ptx):
+            for line in block.lines:
+                self._homes.setdefault(line, number)
+
+    def place(self, code: Sequence[MachineInstruction]) -> Placement:
+        votes: dict[int, float] = defaultdict(float)
+        for instruction in code:
+            if instruction.line in self._homes:
+                votes[self._homes[instruction.line]] += _weight(instruction)
+        if not votes:
+            return Placement(None)
+        home = max(votes, key=lambda block: votes[block])
+        mine = [i for i in code if self._homes.get(i.line) == home]
+        fixed = frozenset(i.line for i in mine if i.name in _FIXED)
+        lines = frozenset(i.line for i in mine)
+        return Placement(home, self._copies(mine, self._ptx[home]), fixed, lines)
+
+    def _copies(self, code: Sequence[MachineInstruction], block: PtxBlock) -> int:
+        """Visits of the PTX block that the code stands for, by how often its lines occur."""
+        fixed = Counter(i.line for i in code if i.name in _FIXED)
+        if fixed:
+            return self._typical(fixed)
+        if not block.counts:
+            return 1
+        telling = _least([i for i in code if i.name in _TELLING])
+        for lines in (telling, Counter(i.line for i in code)):
+            kept = {line: n for line, n in lines.items() if line not in block.counting}
+            if kept:
+                return self._typical(kept)
+        return 1
+
+    def _typical(self, counts: Mapping[int, int]) -> int:
+        """The lower median."""
+        found = sorted(max(1, n // self._repeats[line]) for line, n in counts.items())
+        return found[(len(found) - 1) // 2]
+
+
+def _least(code: Sequence[MachineInstruction]) -> dict[int, int]:
+    """By line, how often its rarest opcode occurs: a line may become several instructions."""
+    by_line: dict[int, Counter[str]] = defaultdict(Counter)
     for instruction in code:
-        if instruction.line in homes:
-            votes[homes[instruction.line]] += _weight(instruction)
-    if not votes:
-        return Placement(None)
-    home = max(votes, key=lambda block: votes[block])
-    mine = [i for i in code if homes.get(i.line) == home]
-    fixed = [i.line for i in mine if i.name in _FIXED]
-    telling = [i.line for i in mine if i.name in _TELLING]
-    return Placement(
-        home, _copies(fixed or telling or [i.line for i in mine]), frozenset(fixed),
-        frozenset(i.line for i in mine),
-    )  # fmt: skip
-
-
-def _copies(lines: Sequence[int]) -> int:
-    """How often a line occurs: the lower median."""
-    counts = sorted(Counter(lines).values())
-    return counts[(len(counts) - 1) // 2]
+        by_line[instruction.line][instruction.name] += 1
+    return {line: min(names.values()) for line, names in by_line.items()}
 
 
 def _weight(instruction: MachineInstruction) -> float:

@@ -26,10 +26,12 @@ _UNITS = {
 _BY_NAME = {name: unit for unit, names in _UNITS.items() for name in names.split()}
 
 _CYCLES = {
-    "SHFL": 23, "LDS": 24, "LDSM": 33, "ATOMS": 60, "MUFU": 18, "I2F": 14, "F2I": 14, "LDC": 30,
+    "SHFL": 23, "LDS": 23, "LDSM": 33, "ATOMS": 26, "REDUX": 30, "MATCH": 123, "ATOMG": 280,
+    "ATOM": 280, "LDC": 30,
 }  # fmt: skip
 _UNIT_CYCLES = {
-    "xu": 20, "shared": 24, "misc": 28, "tensor": 22, "f64": 12, "barrier": 20, "control": 10,
+    "global": 0, "xu": 17, "shared": 24, "misc": 28, "tensor": 24, "f64": 12, "barrier": 10,
+    "control": 10,
 }  # fmt: skip
 _OTHER_CYCLES = 20
 XU_CYCLES = 8
@@ -50,15 +52,11 @@ def unit_of(instruction: MachineInstruction) -> str:
 
 
 def latency(instruction: MachineInstruction) -> int:
-    """Cycles until the result is there, without the wait for global memory."""
+    """Cycles until the result is there, without the wait for loads from global memory."""
     unit_cycles = _UNIT_CYCLES.get(unit_of(instruction), _OTHER_CYCLES)
     return _CYCLES.get(instruction.name, unit_cycles)
 
 
-def is_global_load(instruction: MachineInstruction) -> bool:
-    return instruction.name in ("LDG", "LD")
-
-
-def waits_for_global(instruction: MachineInstruction) -> bool:
-    """Whoever waits for its scoreboard waits for global memory."""
-    return instruction.name in ("LDG", "LD", "ATOMG", "ATOM", "LDGDEPBAR")
+def loads(instruction: MachineInstruction) -> bool:
+    """Whoever waits for its scoreboard waits for loads from global memory."""
+    return instruction.name in ("LDG", "LD", "LDGDEPBAR")
