@@ -33,6 +33,11 @@ L2_NEAR = 0.4
 """A footprint of this share of L2 lies in both halves of it; twice as large, in one each."""
 AHEAD = 16
 """So many blocks that want one sector wait for it together; of more, most find it."""
+PACKETS_PER_CLOCK = 1.25
+"""That an SM hands to L2: a sector, and a line for each four; measured on an H200."""
+MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
+"""Of match.any, for each different value of a warp's lanes: of the SM, and until the result is
+there; measured on an H200."""
 L1_LATENCY_CYCLES = 43.0
 """Measured on an H200."""
 
@@ -56,8 +61,8 @@ class Constants:
     the same point then."""
     scattered_load: float = 2.63
     """Further time of a sector from L2 that is not used in full, over one that is."""
-    store_line: float = 5.08
-    """Time of a store's line in L2, at least, over that of a sector."""
+    store_packet: float = 1.85
+    """Cycles of all SMs together for each line and each sector that L1 hands to L2."""
     start: float = 15.7
     """Cycles for each warp of a block: the block's place is free when its last warp is through."""
     pace: float = 2.37
@@ -255,22 +260,26 @@ def _throughputs(
     local = counters.local_load_requests + counters.local_store_requests
     l1_turns = loads + counters.global_store_lines + local
     fetched = moved.l1_misses * (1 + constants.scattered_load * (1 - moved.load_density))
-    stored = max(moved.stores, constants.store_line * moved.store_lines)
-    through_l2 = (fetched + stored) * SECTOR_BYTES
-    per_sm = through_l2 / max(shape.blocks, 1) * shape.share
+    of_sm = shape.share / max(shape.blocks, 1) / spec.clocks_per_us
+    through_l1 = max(
+        fetched * SECTOR_BYTES / spec.l2_bytes_per_clock, moved.store_packets / PACKETS_PER_CLOCK
+    )
+    l2_us = fetched * SECTOR_BYTES / _l2_bytes_per_us(moved.footprint, spec)
+    stored_us = constants.store_packet * moved.store_packets / spec.sms / spec.clocks_per_us
     dram_bytes_per_us = spec.dram_bytes_per_s * spec.dram_reachable * 1e-6
     return {
         "dram": (moved.l2_misses + moved.dram_stores) * SECTOR_BYTES / dram_bytes_per_us,
-        "l2": through_l2 / _l2_bytes_per_us(moved.footprint, spec),
+        "l2": _norm(constants.overlap, l2_us, stored_us),
         "issue": issue_cycles(counters, spec) * sm_us,
         "special_functions": counters.special_tenths / 10 * WARP_LANES / spec.special_lanes * sm_us,
-        "lsu": max(l1_turns * sm_us, per_sm / spec.l2_bytes_per_clock / spec.clocks_per_us),
+        "lsu": max(l1_turns * sm_us, through_l1 * of_sm),
         "tensor": counters.tensor_tenths / 10 * spec.tensor_cycles * sm_us,
         "shared": sm_us
         * (
             counters.shared_wavefronts
             + constants.shuffle_turns * classes["shuffle"]
             + constants.barrier_turns * classes["barrier"]
+            + MATCH_TURNS * counters.match_turns
         ),
         "atomics": 1e-3
         * shape.scale
@@ -296,7 +305,8 @@ def _chain_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> floa
     instructions = max(1, sum(counters.warp_instructions.values()))
     share = counters.critical_path_instructions / instructions
     slots = machine_instructions(counters) / SLOTS * share
-    chain = _norm(6.0, constants.chain * counters.critical_path_cycles, constants.pace * slots)
+    results = counters.critical_path_cycles + MATCH_CYCLES * counters.critical_path_match_turns
+    chain = _norm(6.0, constants.chain * results, constants.pace * slots)
     return chain / spec.clocks_per_us
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
-from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, LaunchReport
+from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, Counters, LaunchReport
 
 L1_LEAST_BYTES = 16 * 1024
 WARM_LEAST, WARM_MOST = 0.5, 1.1
@@ -29,12 +29,12 @@ class Traffic:
     l2_misses: float
     """Loads that DRAM serves."""
     stores: float
-    store_lines: float
-    """Of 128 bytes, over all requests."""
+    store_packets: float
+    """What L1 hands to L2: one for each line and one for each sector."""
     dram_stores: float
     """Written to DRAM, a sector that is not filled counted twice: it is read first."""
     load_density: float
-    """Sectors of each line that a request touches, of the four: low where lanes are far apart."""
+    """Sectors of each line that a request fetches, of the four: low where lanes are far apart."""
     footprint: float
     """Bytes of all different sectors."""
     cold: float
@@ -76,7 +76,7 @@ def traffic(
         c.unique_store_sectors, c.unique_store_sectors, ran, blocks, c.store_buffer_sectors
     )
     footprint = (unique + stored) * SECTOR_BYTES
-    load_density = _density(c.global_load_sectors, c.global_load_lines)
+    load_density = _density(c)
     # Of what is read again, L2 must hold only what blocks that run at once have read; of what
     # blocks draw from one place at random, all of that.
     of_block, at_once = fresh / max(ran, 1), min(blocks, resident * spec.sms)
@@ -97,7 +97,7 @@ def traffic(
     l2_misses = min(unique + (own + drawn) * pieces, l1_misses * pieces) * cold
     return Traffic(
         loads, l1_misses + local.l1_misses, l2_misses + local.l2_misses, stores + local.stores,
-        (c.global_store_lines + c.local_store_requests) * scale,
+        (_packets(c) + c.local_store_requests) * scale + local.stores,
         stored * (2 - filled) * cold + local.dram_stores, load_density,
         footprint, cold, beyond, again * beyond / max(soon + late, 1.0),
         min(1.0, (unique + drawn) / max(new * beyond, 1.0)) * cold,
@@ -163,5 +163,12 @@ def _lost_by_l1(
     return min(1.0, max(0.0, soon - 1)), min(1.0, max(0.0, late - 1))
 
 
-def _density(sectors: int, lines: int) -> float:
+def _density(c: Counters) -> float:
+    sectors, lines = c.block_load_sectors, c.block_load_lines
+    if not lines:  # counted before this was
+        sectors, lines = c.global_load_sectors, c.global_load_lines
     return sectors / (lines * LINE_BYTES / SECTOR_BYTES) if lines else 1.0
+
+
+def _packets(c: Counters) -> float:
+    return c.store_packet_thirds / 3 or c.global_store_sectors + c.global_store_lines
