@@ -58,7 +58,8 @@ def _ends(instruction: Instruction, run: Sequence[Instruction]) -> bool:
     """Whether no store behind it belongs to the run."""
     base = _address(run[0]).base if run else None
     changed = isinstance(base, Register) and base.name in destinations(instruction)
-    return changed or (instruction.family in _WAITS and not _on_chip(instruction))
+    other = instruction.family == "st" and not _is_store(instruction)
+    return changed or ((other or instruction.family in _WAITS) and not _on_chip(instruction))
 
 
 def _is_store(instruction: Instruction) -> bool:

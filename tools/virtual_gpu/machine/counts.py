@@ -17,6 +17,7 @@ from astra_chat.tools.virtual_gpu.machine.executions import Code, Executions
 from astra_chat.tools.virtual_gpu.machine.flow import basic_blocks, loops
 from astra_chat.tools.virtual_gpu.machine.pipeline import timings
 from astra_chat.tools.virtual_gpu.machine.placement import PtxBlock, place
+from astra_chat.tools.virtual_gpu.machine.stores import follow
 from astra_chat.tools.virtual_gpu.machine.units import unit_of
 from astra_chat.tools.virtual_gpu.types import Counters, LaunchReport, Visits
 
@@ -36,6 +37,8 @@ class Executed:
     """Of the longest warp, without the wait for global memory."""
     rounds: int
     """Of its loads that wait for each other."""
+    close_stores: float
+    """Of stores behind another to the same place, the share that comes right behind it."""
 
 
 class KernelCode:
@@ -47,11 +50,15 @@ class KernelCode:
         self._executions = Executions(code)
         self._units = [_units(block.instructions) for block in blocks]
         self._calls = [sum(map(_is_call, block.instructions)) for block in blocks]
+        self._stores = [follow(block.instructions) for block in blocks]
         self._timings = timings(code)
 
     def executed(self, visits: Visits) -> Executed:
         units: dict[str, float] = {}
-        for runs, each in zip(self._executions.of(visits.total), self._units, strict=True):
+        close = behind = 0.0
+        of_all = self._executions.of(visits.total)
+        for runs, each, stores in zip(of_all, self._units, self._stores, strict=True):
+            close, behind = close + runs * stores[0], behind + runs * stores[1]
             if runs:
                 for unit, count in each.items():
                     units[unit] = units.get(unit, 0.0) + runs * count
@@ -64,7 +71,8 @@ class KernelCode:
                 rounds += often * cost.rounds
             cycles += runs * self._calls[block] * _CALL_CYCLES
         counts = {unit: round(count) for unit, count in units.items()}
-        return Executed(Counter(counts), round(cycles), round(rounds))
+        share = close / behind if behind else 1.0
+        return Executed(Counter(counts), round(cycles), round(rounds), share)
 
 
 class MachineCode:
@@ -102,6 +110,8 @@ class MachineCode:
 def _changed(counters: Counters, executed: Executed) -> Counters:
     waited = counters.dependent_load_rounds
     rounds = max(executed.rounds, min(waited, 1))
+    apart = 3 * (counters.global_store_sectors + counters.global_store_lines)
+    spared = executed.close_stores * (apart - counters.store_packet_thirds)
     return dataclasses.replace(
         counters,
         machine_instructions=executed.units,
@@ -110,6 +120,7 @@ def _changed(counters: Counters, executed: Executed) -> Counters:
         special_tenths=TENTHS * executed.units["xu"],
         critical_path_cycles=executed.cycles,
         dependent_load_rounds=rounds,
+        store_packet_thirds=round(apart - spared),
         fresh_load_rounds=round(rounds * counters.fresh_load_rounds / waited) if waited else 0,
     )
 

@@ -182,7 +182,7 @@ def vote(code: Code) -> Step:
 
 def _firsts(same: Array, here: Array) -> Array:
     """How many lanes of each warp are the first of those with their value. int64 [warps]"""
-    return ((same & -same == _BIT) & here).sum(axis=1, dtype=np.int64)
+    return np.asarray(((same & -same == _BIT) & here).sum(axis=1, dtype=np.int64))
 
 
 @family("match")

@@ -90,6 +90,62 @@ def test_sectors_of_any_order(index: str, sectors: int) -> None:
     assert counters.global_load_sectors == counters.unique_load_sectors == sectors
 
 
+def stored(body: str, apart: int) -> Counters:
+    """Counters of one warp of 32 that stores to %rd2, `apart` bytes from lane to lane."""
+    bench = Bench(
+        parse(
+            ".version 9.0\n.target sm_90\n.address_size 64\n"
+            ".visible .entry kernel(.param .u64 out)\n{ .reg .b32 %r<9>; .reg .b64 %rd<9>;\n"
+            f"mov.u32 %r0, %tid.x; ld.param.u64 %rd0, [out]; mul.wide.u32 %rd1, %r0, {apart};\n"
+            f"add.s64 %rd2, %rd0, %rd1; {body} ret; }}"
+        )
+    )
+    return bench.launch("kernel", 1, 32, at_256(np.zeros(1024, np.uint32))).counters
+
+
+STORES = [f"st.global.u32 [%rd2+{4 * word}], %r0;" for word in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("body", "apart", "thirds"),
+    [
+        # Four sectors of a line; twice, each in another line.
+        (STORES[0], 4, 3 * 5), (STORES[0] + "st.global.u32 [%rd2+128], %r0;", 4, 3 * 10),
+        # Four words a lane: 16 sectors of four lines go at once, in any order, also of a few lanes.
+        ("".join(STORES[:4]), 16, 3 * 20), (STORES[3] + STORES[0] + STORES[1], 16, 3 * 20),
+        ("setp.lt.u32 %p1, %r0, 8; @%p1 bra A; ret; A: " + "".join(STORES[:4]), 16, 3 * 5),
+        # A load stands between; the address changes; a loop's turns.
+        (STORES[0] + "ld.global.u32 %r1, [%rd0];" + STORES[1], 16, 2 * 3 * 20),
+        (STORES[0] + "add.s64 %rd2, %rd2, 4;" + STORES[0], 16, 2 * 3 * 20),
+        # Eight words a lane: eight lines a request, of which a third is spared.
+        ("".join(STORES), 32, 2 * 8 * 40),
+        ("st.global.v4.u32 [%rd2], {%r0, %r0, %r0, %r0};", 16, 3 * 20),
+    ],
+)  # fmt: skip
+def test_stores_in_a_row_go_to_l2_together(body: str, apart: int, thirds: int) -> None:
+    body = body.replace("setp", ".reg .pred %p<2>; setp", 1)
+    assert stored(body, apart).store_packet_thirds == thirds
+
+
+@pytest.mark.parametrize(
+    ("index", "lines"), [("mov.u32 %r1, %r0;", 1), ("shl.b32 %r1, %r0, 3;", 8)]
+)
+def test_lines_of_new_sectors(index: str, lines: int) -> None:
+    counters = pattern(index + "add.u32 %r0, %r1, 0;", 1024)
+    assert counters.block_load_lines == counters.global_load_lines == lines
+
+
+MATCH = """mov.u32 %r1, 0; LOOP: and.b32 %r2, %r0, {mask};
+match.any.sync.b32 %r3, %r2, 0xffffffff; add.u32 %r1, %r1, 1; setp.lt.u32 %p1, %r1, 3;
+@%p1 bra LOOP; st.global.u32 [%rd2], %r3;"""
+
+
+@pytest.mark.parametrize("mask", [0, 3, 31])
+def test_match_takes_a_turn_for_each_value(mask: int) -> None:
+    counters = stored(".reg .pred %p<2>;" + MATCH.format(mask=mask), 4)
+    assert counters.match_turns == counters.critical_path_match_turns == 3 * (mask + 1)
+
+
 def test_early_return_lowers_efficiency(compiled: Any) -> None:
     x = np.ones(64, np.float32)
     out = np.zeros(64, np.float32)

@@ -1,0 +1,34 @@
+"""Stores that follow each other in machine code."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.virtual_gpu.machine.disassembly import MachineInstruction
+from astra_chat.tools.virtual_gpu.machine.stores import follow
+
+FIRST = "STG.E desc[UR4][R2.64+0x4], R5"
+SECOND, THIRD = "STG.E desc[UR4][R2.64], R6", "STG.E desc[UR4][R2.64+-0x4], R7"
+
+
+def code(*texts: str) -> list[MachineInstruction]:
+    """Without what is of no account here."""
+    found = []
+    for text in texts:
+        guard, text = text.split(None, 1) if text.startswith("@") else ("", text)
+        opcode, _, operands = text.partition(" ")
+        found.append(MachineInstruction(opcode, operands, guard, 0, 1, 7, 7, ()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ([], (2, 2)), (["IADD3 R1, R1, 0x1, RZ"], (2, 2)), (["FADD R1, R1, R1"] * 3, (1, 2)),
+        (["LDG.E R9, desc[UR4][R8.64]"], (1, 1)), (["STG.E desc[UR4][R8.64], R9"], (1, 1)),
+        (["@P0 STG.E desc[UR4][R2.64], R9"], (1, 1)),
+        (["STG.E desc[UR4][R2.64+0x80], R9"], (1, 1)), (["BAR.SYNC 0x0"], (1, 1)),
+    ],
+)  # fmt: skip
+def test_what_stands_between(between: list[str], expected: tuple[int, int]) -> None:
+    assert follow(code(FIRST, *between, SECOND, THIRD)) == expected

@@ -1,0 +1,44 @@
+"""Which stores follow each other so closely that L1 hands them to L2 as one (store_runs.py)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from astra_chat.tools.virtual_gpu.machine.disassembly import MachineInstruction
+
+CLOSE = 1
+"""Instructions between two stores of a warp that others' stores do not come between, as a rule: of
+stores with two or three between L1 put a sixth together, of those with one nearly all (H200)."""
+_REACH = 32
+"""Bytes from one store to the next beyond which no lane meets its own sector again."""
+_PLACE = re.compile(r"\[(U?R\d+[^\]+]*(?:\+UR\d+)?)(?:\+(-?0x[0-9a-f]+))?\],")
+_WAITS = frozenset("LDG LD ATOM ATOMG RED REDG BAR MEMBAR LDGSTS WARPSYNC CALL".split())
+
+
+def follow(code: Sequence[MachineInstruction]) -> tuple[int, int]:
+    """Of a basic block: stores close behind another to the same place, and all that have one
+    before them with no load between."""
+    close = behind = between = 0
+    before: tuple[str, str, int] | None = None
+    for instruction in code:
+        place = _place(instruction)
+        if place is not None:
+            if before is not None and place[:2] == before[:2]:
+                near = abs(place[2] - before[2]) <= _REACH
+                behind += near
+                close += near and between <= CLOSE
+            before, between = place, 0
+        elif instruction.name in _WAITS:
+            before = None
+        else:
+            between += 1
+    return close, behind
+
+
+def _place(instruction: MachineInstruction) -> tuple[str, str, int] | None:
+    """Guard, base and offset of a store to global memory."""
+    found = _PLACE.search(instruction.operands) if instruction.name in ("STG", "ST") else None
+    if found is None:
+        return None
+    return instruction.guard, found[1], int(found[2] or "0", 16)
