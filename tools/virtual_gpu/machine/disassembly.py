@@ -99,7 +99,7 @@ def disassemble(cubin: Path, text: Path) -> bool:
 
 
 def parse_kernel(section: str) -> MachineKernel:
-    """One kernel's part of the text. Raises ValueError where an instruction has no second half, and
+    """One kernel's part of the text. Raises ValueError for half an instruction, and
     for a kernel of more than MOST_INSTRUCTIONS."""
     found: list[MachineInstruction] = []
     labels: dict[str, int] = {}
@@ -109,7 +109,9 @@ def parse_kernel(section: str) -> MachineKernel:
             if words:
                 raise ValueError(f"half an instruction: {words}")
             words = match[1]
-        elif (match := _UPPER.match(text)) and words:
+        elif match := _UPPER.match(text):
+            if not words:
+                raise ValueError(f"half an instruction: {text.strip()}")
             found.append(_instruction(words, line, int(match[1], 16)))
             words = ""
         elif match := _LINE.match(text):
