@@ -98,7 +98,8 @@ def diagnose() -> Diagnosis:
             _isolation(),
             _torch(),
             *_gpu(),
-            *(_asked(name, "more", _tool(name)) for name in ("cuobjdump", "nvdisasm")),
+            _asked("cuobjdump", "more", _tool("cuobjdump")),
+            _nvdisasm(),
             _asked("compute-sanitizer", "cuda", _tool("compute-sanitizer")),
             _ncu(),
             *(_key(name) for name in KEY_NAMES),
@@ -272,6 +273,14 @@ def driver_point(driver: str, newest: int, nvcc: tuple[int, int] | None) -> Poin
 
 def _tool(name: str) -> Callable[[], str]:
     return lambda: str(find_tool(name))
+
+
+def _nvdisasm() -> Point:
+    point = _asked("nvdisasm", "more", _tool("nvdisasm"))
+    if point.ok:
+        return point
+    lost = "without it the virtual GPU guesses from PTX what machine code says: estimates are worse"
+    return point.model_copy(update={"advice": f"{point.advice}; {lost}"})
 
 
 def _ncu() -> Point:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.types import Metric
+from astra_chat.tools.virtual_gpu.machine.units import UNITS
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 
 TIME = "gpu__time_duration.sum"
@@ -114,7 +115,9 @@ OWN = (
     "roofline_intensity", "roofline_ridge", "roofline_attainable", "roofline_reached",
 )  # fmt: skip
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
-KNOWN = frozenset((*ASKED, *OWN))
+BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}
+"""Counted by the virtual GPU, by unit."""
+KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values()))
 """Every name that a profile may hold."""
 BOTTLENECKS = tuple(
     "dram l2 issue special_functions lsu shared tensor atomics latency launch".split()

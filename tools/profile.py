@@ -186,10 +186,15 @@ def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
     Nsight Compute's names where the same thing is counted, else our own.
     """
     totals: dict[str, float] = {}
-    instructions = 0.0
+    units: dict[str, float] = {}
+    instructions = machine = 0.0
     for launch in report["launches"]:
         scale, counters = launch["scale"], launch["counters"]
         instructions += scale * sum(counters["warp_instructions"].values())
+        known = counters.get("machine_instructions") or {}
+        machine += scale * sum((known or counters["warp_instructions"]).values())
+        for unit, count in known.items():
+            units[unit] = units.get(unit, 0.0) + scale * count
         for name, value in counters.items():
             if isinstance(value, int):
                 totals[name] = totals.get(name, 0.0) + scale * value
@@ -201,7 +206,9 @@ def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
         (m.TIME, 1e3 * estimate["us"], "ns", "estimated device time of the call"),
         (m.OCCUPANCY_LIMIT, 100 * estimate["occupancy"], "%", m.WORDS[m.OCCUPANCY_LIMIT]),
         (m.WAVES, estimate["waves"], "", "waves of blocks"),
-        (m.INSTRUCTIONS, instructions, "inst", m.WORDS[m.INSTRUCTIONS]),
+        (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),
+        *((m.BY_UNIT[unit], count, "inst", f"machine instructions of the unit {unit}")
+          for unit, count in sorted(units.items(), key=lambda item: -item[1])),
         (m.LANES, 100 * totals["lane_instructions"] / max(1.0, 32 * instructions), "%",
          m.WORDS[m.LANES]),
         (m.LOADS, totals["global_load_requests"], "", m.WORDS[m.LOADS]),

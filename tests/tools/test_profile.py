@@ -124,6 +124,16 @@ def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
     assert local == {m.LOCAL_LOADS: 80.0}
 
 
+def test_machine_instructions_are_told_by_unit_where_they_are_known() -> None:
+    launch = REPORT["launches"][0]
+    counters = launch["counters"] | {"machine_instructions": {"fma": 20, "alu": 21}}
+    metrics = module._counter_metrics({**REPORT, "launches": [{**launch, "counters": counters}]})
+    values = {metric.name: metric.value for metric in metrics}
+    assert values["machine_instructions_alu"] == 42 and values["machine_instructions_fma"] == 40
+    assert values[m.INSTRUCTIONS] == 82, "those of the PTX were 60"
+    assert values[m.LANES] == 100.0 and values.keys() <= m.KNOWN
+
+
 @pytest.mark.gpu
 def test_a_real_profile_has_all_metrics_and_a_place_under_the_roof() -> None:
     with Judge(TASK, pick_device("cuda")) as judge:

@@ -165,8 +165,18 @@ def _profile(run: ProgramRun) -> list[str]:
             f" {c['global_load_sectors']} sectors loaded, {c['global_store_sectors']} stored,"
             f" {c['shared_wavefronts']} shared wavefronts, {c['divergent_branches']} divergent"
             f" branches, {c['barriers']} barriers" + _local(c),
+            *_machine(c),
         ]
     return lines
+
+
+def _machine(counters: Mapping[str, Any]) -> list[str]:
+    """By unit, the busiest first; nothing where the machine code is not known."""
+    units = sorted(counters["machine_instructions"].items(), key=lambda item: -item[1])
+    if not units:
+        return []
+    words = ", ".join(f"{count} {unit}" for unit, count in units)
+    return [f"  {sum(count for _, count in units)} machine instructions: {words}"]
 
 
 def _local(counters: Mapping[str, int]) -> str:

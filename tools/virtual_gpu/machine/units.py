@@ -23,6 +23,7 @@ _UNITS = {
     "DEPBAR LDGDEPBAR YIELD NANOSLEEP BPT BRX JMX KILL ACQBULK",
     "mov": "MOV",
 }
+UNITS = (*_UNITS, "uniform", "alu")
 _BY_NAME = {name: unit for unit, names in _UNITS.items() for name in names.split()}
 
 _CYCLES = {
