@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools import build as module
 from astra_chat.tools.build import (
     Build,
     build,
@@ -24,6 +25,7 @@ from astra_chat.tools.types import BuildFailed, Device
 
 TASK = find_task("silu_and_mul")
 H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+VIRTUAL = H200.model_copy(update={"kind": "virtual"})
 KERNEL = """
 #include <cstdint>
 __global__ void fill(float* out, int64_t n) {
@@ -59,6 +61,25 @@ def test_good_and_broken_in_one_graph_and_then_from_the_cache(own_cache: Path) -
     assert isinstance(again, Build) and again.cached and again.folder == good.folder
     leftovers = [p.name for p in (own_cache / "astra-chat" / "builds").iterdir()]
     assert leftovers == [good.folder.name]
+
+
+def test_the_virtual_gpu_gets_the_text_of_the_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = KERNEL + "// disassembled"
+    built = build(TASK, source, VIRTUAL)
+    assert isinstance(built, Build) and not built.cached
+    text = built.ptx.with_suffix(".sass")
+    assert f".text.{built.resources[0].kernel}:" in text.read_text()
+
+    def lacking(name: str) -> Path:
+        raise EnvironmentLack(name)
+
+    monkeypatch.setattr(module, "find_tool", lacking)
+    without = build(TASK, source, VIRTUAL)
+    assert isinstance(without, Build) and not without.cached, "another build: it has less"
+    assert without.ptx.is_file() and not without.ptx.with_suffix(".sass").exists()
+    monkeypatch.setattr(module, "find_tool", lambda _: Path("/bin/false"))
+    failing = build(TASK, source, VIRTUAL)
+    assert isinstance(failing, Build) and not failing.ptx.with_suffix(".sass").exists()
 
 
 def test_another_architecture_is_another_build() -> None:

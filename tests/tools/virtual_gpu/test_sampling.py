@@ -17,7 +17,7 @@ from astra_chat.tools.virtual_gpu.sampling import (
     merged,
     run_sampled,
 )
-from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
+from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport, Visits
 
 INSTRUCTIONS_PER_BLOCK = 1000
 
@@ -117,3 +117,19 @@ def test_what_all_blocks_read_shows_in_the_first_ones() -> None:
     for budget in (None, 100, 1000 * 2000):
         report = run_sampled(launch, run, budget, True)
         assert report.counters.common_load_sectors == 7
+
+
+def test_visits_add_up_and_the_longest_warp_is_the_first_of_those() -> None:
+    launch = launch_of(9)
+
+    def of(instructions: int, block: int) -> LaunchReport:
+        visits = Visits((10, block), (1, block), instructions, block)
+        return LaunchReport(launch, 1, Counters(), visits=visits)
+
+    for one, other, longest in [((5, 1), (7, 2), 2), ((7, 4), (7, 3), 3), ((7, 3), (7, 4), 3)]:
+        found = merged(of(*one), of(*other)).visits
+        assert found is not None
+        assert found.total == (20, one[1] + other[1])
+        assert (found.block, found.longest, found.instructions) == (longest, (1, longest), 7)
+    uncounted = LaunchReport(launch, 1, Counters())
+    assert merged(of(5, 1), uncounted).visits == of(5, 1).visits
