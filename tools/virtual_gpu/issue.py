@@ -14,7 +14,8 @@ def issue_cycles(counters: Counters, spec: GpuSpec) -> float:
     """Cycles of an SM for these counters, if it did nothing else: its busiest unit's."""
     units, classes = counters.machine_instructions, counters.warp_instructions
     if units:
-        floats, halves, converted = units["fma"] + units["imad"], units["half"], 0
+        floats = units["fma"] + units["imad"] + units["imad_wide"]
+        halves, converted = units["half"], 0
     else:
         floats, halves, converted = classes["float"], classes["half"], classes["convert"]
     return max(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from astra_chat.tools.virtual_gpu.machine.disassembly import SCOREBOARDS, MachineInstruction
 from astra_chat.tools.virtual_gpu.machine.executions import Code
 from astra_chat.tools.virtual_gpu.machine.units import (
+    MEMORY,
     MEMORY_READ_CYCLES,
     READ_CYCLES,
     TENSOR_CYCLES,
@@ -76,8 +77,7 @@ class _Warp:
             if loads(i):
                 self.levels[i.result_board] = max(self.levels[i.result_board], self.level + 1)
         if i.operand_board < SCOREBOARDS:
-            to_memory = unit in ("global", "shared")
-            self._hold(i.operand_board, MEMORY_READ_CYCLES if to_memory else READ_CYCLES)
+            self._hold(i.operand_board, MEMORY_READ_CYCLES if unit in MEMORY else READ_CYCLES)
         self.now += max(1, i.stall) + (latency(i) if unit == "barrier" else 0)
 
     def _hold(self, board: int, cycles: int) -> None:

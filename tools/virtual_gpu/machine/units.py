@@ -10,8 +10,13 @@ from astra_chat.tools.virtual_gpu.machine.disassembly import MachineInstruction
 
 _UNITS = {
     "xu": "MUFU I2F F2I F2F FRND POPC FLO BREV REDUX FCHK MATCH",
-    "global": "LDG STG LD ST LDGSTS RED REDG ATOM ATOMG CCTL LDL STL",
-    "shared": "LDS STS ATOMS LDSM STSM SHFL MOVM SYNCS",
+    "global_load": "LDG LD",
+    "global_store": "STG ST",
+    "global_copy": "LDGSTS",
+    "atomic": "RED REDG ATOM ATOMG CCTL",
+    "local": "LDL STL",
+    "shared": "LDS STS ATOMS LDSM STSM SYNCS",
+    "shuffle": "SHFL MOVM",
     "tensor": "HMMA IMMA DMMA QMMA BMMA",
     "barrier": "BAR",
     "f64": "DFMA DADD DMUL DSETP",
@@ -23,16 +28,19 @@ _UNITS = {
     "DEPBAR LDGDEPBAR YIELD NANOSLEEP BPT BRX JMX KILL ACQBULK",
     "mov": "MOV",
 }
-UNITS = (*_UNITS, "uniform", "alu")
+UNITS = (*_UNITS, "imad_wide", "uniform", "alu")
+MEMORY = frozenset(
+    ("global_load", "global_store", "global_copy", "atomic", "local", "shared", "shuffle")
+)
 _BY_NAME = {name: unit for unit, names in _UNITS.items() for name in names.split()}
 
 _CYCLES = {
-    "SHFL": 23, "LDS": 23, "LDSM": 33, "ATOMS": 26, "REDUX": 30, "MATCH": 123, "ATOMG": 280,
+    "SHFL": 23, "LDS": 23, "LDSM": 33, "ATOMS": 26, "REDUX": 30, "MATCH": 24, "ATOMG": 280,
     "ATOM": 280, "LDC": 30,
 }  # fmt: skip
 _UNIT_CYCLES = {
-    "global": 0, "xu": 17, "shared": 24, "misc": 28, "tensor": 24, "f64": 12, "barrier": 10,
-    "control": 10,
+    "global_load": 0, "global_store": 0, "global_copy": 0, "atomic": 0, "local": 0, "xu": 17,
+    "shared": 24, "shuffle": 24, "misc": 28, "tensor": 24, "f64": 12, "barrier": 10, "control": 10,
 }  # fmt: skip
 _OTHER_CYCLES = 20
 XU_CYCLES = 8
@@ -44,9 +52,11 @@ READ_CYCLES, MEMORY_READ_CYCLES = 4, 14
 
 
 def unit_of(instruction: MachineInstruction) -> str:
-    """xu (special functions), global, shared, tensor, barrier, f64, fma, imad, half, misc, control,
-    uniform (the scalar unit), mov or alu."""
+    """One of UNITS: xu is that of special functions, uniform the scalar one, imad_wide products of
+    64 bits or their upper half."""
     name = instruction.name
+    if name == "IMAD" and {"WIDE", "HI"}.intersection(instruction.opcode.split(".")):
+        return "imad_wide"
     if name in _BY_NAME:
         return _BY_NAME[name]
     return "uniform" if name.startswith("U") else "alu"
