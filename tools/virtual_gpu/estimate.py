@@ -33,8 +33,8 @@ L2_NEAR = 0.4
 """A footprint of this share of L2 lies in both halves of it; twice as large, in one each."""
 AHEAD = 16
 """So many blocks that want one sector wait for it together; of more, most find it."""
-PACKETS_PER_CLOCK = 1.25
-"""That an SM hands to L2: a sector, and a line for each four; measured on an H200."""
+PACKETS_PER_CLOCK = 1.5
+"""That an SM hands to L2: a whole line in four cycles; measured on an H200."""
 MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
 """Of match.any, for each different value of a warp's lanes: of the SM, and until the result is
 there; measured on an H200."""
@@ -61,8 +61,8 @@ class Constants:
     the same point then."""
     scattered_load: float = 2.63
     """Further time of a sector from L2 that is not used in full, over one that is."""
-    store_packet: float = 1.85
-    """Cycles of all SMs together for each line and each sector that L1 hands to L2."""
+    store_packet: float = 0.92
+    """Cycles of all SMs together for each packet that L1 hands to L2."""
     start: float = 15.7
     """Cycles for each warp of a block: the block's place is free when its last warp is through."""
     pace: float = 2.37

@@ -1,9 +1,10 @@
 """Which stores an SM may hand to L2 as one.
 
 L1 holds a warp's store back for a moment; the warp's next store to the same sectors goes along with
-it. Measured on an H200 (Nsight Compute, l1tex__m_l1tex2xbar_write_sectors, kernels words.cu of
-calibration/mechanisms): complete where a request touches four lines at most, a third less where it
-touches more; not at all where a load stands between.
+it. A store takes a turn for each four bytes of a lane. Measured on an H200 (Nsight Compute,
+l1tex__m_l1tex2xbar_write_sectors, kernels words.cu of calibration/mechanisms): up to six turns in a
+row go along with each other, of eight a third is spared, of sixteen nothing: others' stores come
+between. So they do where a load stands between.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from astra_chat.tools.virtual_gpu.flow import BasicBlock, destinations
-from astra_chat.tools.virtual_gpu.syntax import Address, Guard, Instruction, Register
+from astra_chat.tools.virtual_gpu.syntax import Address, Guard, Instruction, Register, type_bits
 
 ALONE = (0,)
-FEW_LINES = 4
-"""Stores to so many lines at once go along with each other completely."""
-MOST = 16
-"""Stores of one run."""
+FEW_TURNS, MOST_TURNS = 6, 8
+"""Of a run that goes along completely; of one of which a third is spared."""
+REACH = 32
+"""Bytes from one store to the next beyond which no lane meets its own sector again."""
 APART = 40
 """Instructions between two of them: ptxas moves stores together, as far as that."""
 _WAITS = frozenset("ld ldu atom red bar barrier membar fence cp wmma mma call".split())
@@ -29,6 +30,8 @@ def store_runs(blocks: Sequence[BasicBlock]) -> Mapping[int, tuple[int, ...]]:
     found: dict[int, tuple[int, ...]] = {}
     for block in blocks:
         for run in _runs(block.body):
+            if sum(map(_turns, run)) > MOST_TURNS:
+                continue
             first = _address(run[0]).offset
             found.update({id(store): () for store in run})
             found[id(run[0])] = tuple(_address(store).offset - first for store in run)
@@ -44,8 +47,7 @@ def _runs(body: Sequence[Instruction]) -> Iterator[list[Instruction]]:
         if instruction is not None and goes_on and not _is_store(instruction):
             between += 1
             continue
-        near = run and goes_on and between <= APART and len(run) < MOST
-        if instruction is not None and near and _key(instruction) == _key(run[0]):
+        if instruction is not None and goes_on and between <= APART and _joins(instruction, run):
             run.append(instruction)
         else:
             if len(run) > 1:
@@ -72,6 +74,19 @@ def _is_store(instruction: Instruction) -> bool:
 def _on_chip(instruction: Instruction) -> bool:
     spaces = {m.partition("::")[0] for m in instruction.modifiers}
     return bool(spaces & {"shared", "local", "param", "const"})
+
+
+def _joins(store: Instruction, run: Sequence[Instruction]) -> bool:
+    if not run or _key(store) != _key(run[0]):
+        return False
+    return abs(_address(store).offset - _address(run[-1]).offset) <= REACH
+
+
+def _turns(store: Instruction) -> int:
+    lanes = {"v2": 2, "v4": 4}
+    modifiers = store.modifiers
+    words = -(-type_bits(modifiers[-1]) // 32)
+    return words * next((lanes[m] for m in modifiers if m in lanes), 1)
 
 
 def _address(store: Instruction) -> Address:

@@ -30,7 +30,7 @@ class Traffic:
     """Loads that DRAM serves."""
     stores: float
     store_packets: float
-    """What L1 hands to L2: one for each line and one for each sector."""
+    """What L1 hands to L2: Counters.store_packets, as far as they do not go along together."""
     dram_stores: float
     """Written to DRAM, a sector that is not filled counted twice: it is read first."""
     load_density: float
@@ -97,7 +97,7 @@ def traffic(
     l2_misses = min(unique + (own + drawn) * pieces, l1_misses * pieces) * cold
     return Traffic(
         loads, l1_misses + local.l1_misses, l2_misses + local.l2_misses, stores + local.stores,
-        (_packets(c) + c.local_store_requests) * scale + local.stores,
+        (_packets(c) + 2 * c.local_store_requests) * scale + local.stores,
         stored * (2 - filled) * cold + local.dram_stores, load_density,
         footprint, cold, beyond, again * beyond / max(soon + late, 1.0),
         min(1.0, (unique + drawn) / max(new * beyond, 1.0)) * cold,
@@ -171,4 +171,4 @@ def _density(c: Counters) -> float:
 
 
 def _packets(c: Counters) -> float:
-    return c.store_packet_thirds / 3 or c.global_store_sectors + c.global_store_lines
+    return c.store_packet_thirds / 3 or 2 * c.global_store_lines + c.global_store_sectors

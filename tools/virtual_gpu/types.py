@@ -80,10 +80,12 @@ class Counters:
     global_store_sectors: int = 0
     global_store_lines: int = 0
     global_store_bytes: int = 0
+    store_packets: int = 0
+    """What L1 would hand to L2 for stores each by itself: two for each line of a request, one for
+    each sector, and another one for each that is not filled (Nsight Compute and times, H200)."""
     store_packet_thirds: int = 0
-    """What L1 hands to L2 for stores, three times: a packet for each line and one for each sector
-    of a request, but of a run (store_runs.py) those of all its stores together, or a third less of
-    each."""
+    """What it does hand over, three times: of a run (store_runs.py) what all its stores are
+    together, or a third less of each."""
     unique_load_sectors: int = 0
     """Different sectors read by the launch: what a cold L2 must fetch from DRAM."""
     unique_store_sectors: int = 0

@@ -70,7 +70,8 @@ _COUNTERS = (
     "store_sectors store_bytes shared_requests shared_wavefronts barriers divergent_branches "
     "block_sectors late_sectors atomic_lanes load_lines store_lines atomic_turns "
     "local_load_requests local_load_sectors local_store_requests local_store_sectors "
-    "local_unique_sectors store_packets block_lines match_turns "
+    "local_unique_sectors store_packets store_packet_thirds block_lines "
+    "match_turns "
     "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds "
     "longest_matches "
     "hottest_turns float_turns"
@@ -103,6 +104,7 @@ class Counters(ctypes.Structure):
     local_store_sectors: int
     local_unique_sectors: int
     store_packets: int
+    store_packet_thirds: int
     block_lines: int
     match_turns: int
     longest_instructions: int

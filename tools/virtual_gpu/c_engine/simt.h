@@ -44,14 +44,14 @@ struct counters {
   uint64_t lane_instructions, load_requests, load_sectors, load_wavefronts, load_bytes, store_requests, store_sectors,
       store_bytes, shared_requests, shared_wavefronts, barriers, divergent_branches, block_sectors, late_sectors,
       atomic_lanes, load_lines, store_lines, atomic_turns, local_load_requests, local_load_sectors,
-      local_store_requests, local_store_sectors, local_unique_sectors, store_packets, block_lines, match_turns,
+      local_store_requests, local_store_sectors, local_unique_sectors, store_packets, store_packet_thirds, block_lines, match_turns,
       /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds, longest_matches,
       hottest_turns, float_turns;
 };
 /* Which warp ran most instructions: of several, that of the first thread block, then the first. */
 struct longest { uint64_t instructions; int64_t block; };
 struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_leaves, instruction; };
-enum { MOST_TURNS = 4, MOST_RUN = 16, FEW_LINES = 4 };
+enum { MOST_TURNS = 4, MOST_RUN = 8, FEW_TURNS = 6 };
 struct site {
   uint32_t instruction, number;
   uint8_t size, writes, ordered, blind, releases, in_registers;

@@ -57,24 +57,31 @@ static int by_size(const void *a, const void *b) {
   return one < other ? -1 : one > other;
 }
 
-/* What L1 hands to L2 for the run of stores that begins here, three times. */
-static uint64_t packets(const struct site *site, const uint64_t *address, uint32_t lines, uint32_t own) {
-  if (site->run < 2) return site->run * 3 * own;
-  uint64_t sectors[LANES * MOST_RUN], each = 0, together = 0, falls = 0;
+/* What L1 hands to L2 for stores of so many bytes: a sector counts as filled if three quarters of all are. */
+static uint64_t packets(uint64_t sectors, uint64_t lines, uint64_t bytes) {
+  return 2 * lines + sectors * (4 * bytes > 3 * 32 * sectors ? 1 : 2);
+}
+
+/* What it hands over for the run of stores that begins here, three times; alone: for this one. */
+static uint64_t packet_thirds(const struct site *site, const uint64_t *address, uint64_t bytes, uint64_t alone) {
+  if (site->run < 2) return site->run * 3 * alone;
+  uint64_t sectors[LANES * MOST_RUN], each = 0, different_sectors = 0, lines = 0, falls = 0;
   const uint32_t count = LANES * site->run;
   for (int s = 0; s < site->run; s++) {
     uint64_t *mine = sectors + LANES * s, line[LANES];
     EACH mine[l] = (address[l] + site->behind[s]) / 32;
     EACH line[l] = mine[l] / 4;
-    each += different(mine) + different(line);
+    each += packets(different(mine), different(line), bytes);
   }
   for (uint32_t i = 1; i < count; i++) falls |= sectors[i] < sectors[i - 1];
   if (falls) qsort(sectors, count, sizeof *sectors, by_size);
   for (uint32_t i = 0; i < count; i++) {
-    together += !i || sectors[i] != sectors[i - 1];
-    together += !i || sectors[i] / 4 != sectors[i - 1] / 4;
+    different_sectors += !i || sectors[i] != sectors[i - 1];
+    lines += !i || sectors[i] / 4 != sectors[i - 1] / 4;
   }
-  return lines <= FEW_LINES || 3 * together > 2 * each ? 3 * together : 2 * each;
+  const uint64_t thirds = 3 * packets(different_sectors, lines, bytes * site->run);
+  const int few = site->run * (site->size > 4 ? site->size / 4 : 1) <= FEW_TURNS;
+  return few || thirds > 2 * each ? thirds : 2 * each;
 }
 
 void count_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
@@ -87,7 +94,8 @@ void count_global(struct warp *w, const struct site *site, const uint64_t *addre
   const uint32_t count = different(sectors), apart = different(lines), bytes = site->size * __builtin_popcount(m);
   if (site->writes) {
     c->store_lines += apart;
-    c->store_packets += packets(site, address, apart, count + apart);
+    const uint64_t alone = packets(count, apart, bytes);
+    c->store_packets += alone, c->store_packet_thirds += packet_thirds(site, address, bytes, alone);
     c->store_requests++, c->store_sectors += count, c->store_bytes += bytes;
   } else {
     c->load_lines += apart;
@@ -124,6 +132,12 @@ void count_local(struct warp *w, const struct site *site, const uint64_t *addres
   }
   if (site->writes) k->counters.local_store_requests += words, k->counters.local_store_sectors += sectors;
   else k->counters.local_load_requests += words, k->counters.local_load_sectors += sectors;
+}
+
+/* A copy of bytes in a row. */
+void count_span_packets(struct warp *w, uint64_t sectors, uint64_t lines, uint64_t bytes) {
+  const uint64_t found = packets(sectors, lines, bytes);
+  w->worker->counters.store_packets += found, w->worker->counters.store_packet_thirds += 3 * found;
 }
 
 static void *counts_of(void **table, uint64_t entries, size_t size) {

@@ -110,7 +110,7 @@ class MachineCode:
 def _changed(counters: Counters, executed: Executed) -> Counters:
     waited = counters.dependent_load_rounds
     rounds = max(executed.rounds, min(waited, 1))
-    apart = 3 * (counters.global_store_sectors + counters.global_store_lines)
+    apart = 3 * counters.store_packets
     spared = executed.close_stores * (apart - counters.store_packet_thirds)
     return dataclasses.replace(
         counters,

@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 
 from astra_chat.tools.virtual_gpu.machine.disassembly import MachineInstruction
+from astra_chat.tools.virtual_gpu.machine.units import unit_of
 
-CLOSE = 1
-"""Instructions between two stores of a warp that others' stores do not come between, as a rule: of
-stores with two or three between L1 put a sixth together, of those with one nearly all (H200)."""
+CLOSE = 3
+"""Instructions between two stores of a warp that others' stores do not come between, if none of
+them waits for the unit of special functions (H200: two additions between cost nothing, two
+conversions from whole numbers nearly all)."""
 _REACH = 32
 """Bytes from one store to the next beyond which no lane meets its own sector again."""
 _PLACE = re.compile(r"\[(U?R\d+[^\]+]*(?:\+UR\d+)?)(?:\+(-?0x[0-9a-f]+))?\],")
@@ -20,15 +22,21 @@ def follow(code: Sequence[MachineInstruction]) -> tuple[int, int]:
     """Of a basic block: stores close behind another to the same place, and all that have one
     before them with no load between."""
     close = behind = between = 0
+    waits = False
+    slow: set[int] = set()
     before: tuple[str, str, int] | None = None
     for instruction in code:
         place = _place(instruction)
+        waits |= not slow.isdisjoint(instruction.waits)
+        slow.discard(instruction.result_board)
+        if unit_of(instruction) == "xu":
+            slow.add(instruction.result_board)
         if place is not None:
             if before is not None and place[:2] == before[:2]:
                 near = abs(place[2] - before[2]) <= _REACH
                 behind += near
-                close += near and between <= CLOSE
-            before, between = place, 0
+                close += near and between <= CLOSE and not waits
+            before, between, waits = place, 0, False
         elif instruction.name in _WAITS:
             before = None
         else:

@@ -14,8 +14,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
 from astra_chat.tools.virtual_gpu.numpy_engine.fresh import FreshRounds
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.numpy_engine.packets import packets_in, packets_of, per_warp
 from astra_chat.tools.virtual_gpu.numpy_engine.turns import AtomicTurns
-from astra_chat.tools.virtual_gpu.store_runs import ALONE, FEW_LINES
 from astra_chat.tools.virtual_gpu.types import (
     FLOAT_TRIES,
     LINE_BYTES,
@@ -179,7 +179,9 @@ class Tally:
         counters = self._counters
         bytes_ = site.size * active.count
         if site.writes:
-            counters.store_packet_thirds += self._packets(site, address, active, sectors + lines)
+            packets, thirds = packets_of(site, address, active, self._shape)
+            counters.store_packets += packets
+            counters.store_packet_thirds += thirds
             counters.global_store_requests += requests
             counters.global_store_sectors += sectors
             counters.global_store_lines += lines
@@ -205,7 +207,7 @@ class Tally:
         if address.size == 1:
             warps = int(np.count_nonzero(_warps(active)))
             return warps, warps, warps
-        rows = _per_warp(address >> _SECTOR_SHIFT, active, self._shape)
+        rows = per_warp(address >> _SECTOR_SHIFT, active, self._shape)
         steps = np.diff(rows.view(np.int64), axis=1)
         if steps.size and int(steps.min()) < 0:
             rows = np.sort(rows, axis=1)
@@ -213,25 +215,6 @@ class Tally:
         sectors = int(np.count_nonzero(steps))
         lines = int(np.count_nonzero(np.diff(rows >> _LINE_SHIFT, axis=1))) if sectors else 0
         return rows.shape[0], rows.shape[0] + sectors, rows.shape[0] + lines
-
-    def _packets(self, site: Site, address: Array, active: Active, own: int) -> int:
-        """What L1 hands to L2 for the run of stores that begins here, three times; own: the sectors
-        and lines of this one alone."""
-        if site.run == ALONE:
-            return 3 * own
-        if not site.run:
-            return 0
-        if address.size == 1:
-            address = np.broadcast_to(address, self._shape)
-        behind = [np.uint64(step % (1 << 64)) for step in site.run]
-        rows = np.stack([_per_warp(address + step, active, self._shape) for step in behind], axis=1)
-        rows = np.sort(rows >> _SECTOR_SHIFT, axis=2)
-        lines = _different(rows >> _LINE_SHIFT)
-        each = (_different(rows) + lines).sum(axis=1)
-        rows = np.sort(rows.reshape(rows.shape[0], -1), axis=1)
-        together = _different(rows) + _different(rows >> _LINE_SHIFT)
-        few = lines[:, 0] <= FEW_LINES
-        return int(np.where(few, 3 * together, np.maximum(3 * together, 2 * each)).sum())
 
     def touch(self, site: Site, region: Region, addresses: Array) -> None:
         """Marks the sectors of a buffer."""
@@ -266,7 +249,9 @@ class Tally:
             counters.global_store_sectors += counts[1]
             counters.global_store_lines += counts[2]
             counters.global_store_bytes += nbytes
-            counters.store_packet_thirds += 3 * (counts[1] + counts[2])
+            packets = int(packets_in(counts[1], counts[2], nbytes))
+            counters.store_packets += packets
+            counters.store_packet_thirds += 3 * packets
         else:
             counters.global_load_requests += counts[0]
             counters.global_load_sectors += counts[1]
@@ -308,7 +293,7 @@ class Tally:
         if address.size == 1:
             return int(np.count_nonzero(asked.any(axis=1)))
         words = np.broadcast_to(address, self._shape).view(np.int64) >> 2
-        rows = _per_warp(words, active, self._shape).reshape(-1, WARP_LANES // parts)[wanted]
+        rows = per_warp(words, active, self._shape).reshape(-1, WARP_LANES // parts)[wanted]
         span = rows.max(axis=1) - rows.min(axis=1) + parts
         easy = span <= _BANKS
         hard = 0 if easy.all() else _conflicts(rows[~easy], parts)
@@ -338,23 +323,6 @@ class Tally:
 
 def _warps(active: Active) -> NDArray[np.bool_]:
     return np.asarray(active.mask.reshape(-1, WARP_LANES).any(axis=1))
-
-
-def _per_warp(value: Array, active: Active, shape: tuple[int, int]) -> Array:
-    """Rows of 32 lanes of the warps that take part; lanes that do not repeat another's value."""
-    rows = np.ascontiguousarray(np.broadcast_to(value, shape)).reshape(-1, WARP_LANES)
-    if active.dense:
-        return rows
-    mask = active.mask.reshape(-1, WARP_LANES)
-    there = mask.any(axis=1)
-    rows, mask = rows[there], mask[there]
-    highest = np.where(mask, rows, 0).max(axis=1, keepdims=True)
-    return np.where(mask, rows, highest)
-
-
-def _different(rows: Array) -> NDArray[np.int64]:
-    """How many different numbers each row has along the last axis, in order there."""
-    return np.asarray(np.count_nonzero(rows[..., 1:] != rows[..., :-1], axis=-1) + 1)
 
 
 def _conflicts(rows: Array, parts: int) -> int:

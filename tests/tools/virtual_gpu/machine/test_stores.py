@@ -17,14 +17,17 @@ def code(*texts: str) -> list[MachineInstruction]:
     for text in texts:
         guard, text = text.split(None, 1) if text.startswith("@") else ("", text)
         opcode, _, operands = text.partition(" ")
-        found.append(MachineInstruction(opcode, operands, guard, 0, 1, 7, 7, ()))
+        waits = (0,) if opcode == "F2FP" else ()
+        board = 0 if opcode in ("I2F", "LDG") else 7
+        found.append(MachineInstruction(opcode, operands, guard, 0, 1, board, 7, waits))
     return found
 
 
 @pytest.mark.parametrize(
     ("between", "expected"),
     [
-        ([], (2, 2)), (["IADD3 R1, R1, 0x1, RZ"], (2, 2)), (["FADD R1, R1, R1"] * 3, (1, 2)),
+        ([], (2, 2)), (["IADD3 R1, R1, 0x1, RZ"], (2, 2)), (["FADD R1, R1, R1"] * 4, (1, 2)),
+        (["I2F R2, R2", "F2FP R1, R2, R3"], (1, 2)), (["F2FP R1, R2, R3"], (2, 2)),
         (["LDG.E R9, desc[UR4][R8.64]"], (1, 1)), (["STG.E desc[UR4][R8.64], R9"], (1, 1)),
         (["@P0 STG.E desc[UR4][R2.64], R9"], (1, 1)),
         (["STG.E desc[UR4][R2.64+0x80], R9"], (1, 1)), (["BAR.SYNC 0x0"], (1, 1)),

@@ -107,24 +107,28 @@ STORES = [f"st.global.u32 [%rd2+{4 * word}], %r0;" for word in range(8)]
 
 
 @pytest.mark.parametrize(
-    ("body", "apart", "thirds"),
+    ("body", "apart", "packets", "thirds"),
     [
-        # Four sectors of a line; twice, each in another line.
-        (STORES[0], 4, 3 * 5), (STORES[0] + "st.global.u32 [%rd2+128], %r0;", 4, 3 * 10),
-        # Four words a lane: 16 sectors of four lines go at once, in any order, also of a few lanes.
-        ("".join(STORES[:4]), 16, 3 * 20), (STORES[3] + STORES[0] + STORES[1], 16, 3 * 20),
-        ("setp.lt.u32 %p1, %r0, 8; @%p1 bra A; ret; A: " + "".join(STORES[:4]), 16, 3 * 5),
-        # A load stands between; the address changes; a loop's turns.
-        (STORES[0] + "ld.global.u32 %r1, [%rd0];" + STORES[1], 16, 2 * 3 * 20),
-        (STORES[0] + "add.s64 %rd2, %rd2, 4;" + STORES[0], 16, 2 * 3 * 20),
-        # Eight words a lane: eight lines a request, of which a third is spared.
-        ("".join(STORES), 32, 2 * 8 * 40),
-        ("st.global.v4.u32 [%rd2], {%r0, %r0, %r0, %r0};", 16, 3 * 20),
+        # A line and its four sectors, filled: 2 + 4; twice, in another line.
+        (STORES[0], 4, 6, 18), (STORES[0] + "st.global.u32 [%rd2+128], %r0;", 4, 12, 36),
+        # Four words a lane: 16 sectors of four lines, filled if they go at once, in any order, also
+        # of a few lanes.
+        ("".join(STORES[:4]), 16, 4 * 40, 3 * 24), (STORES[3] + STORES[0], 16, 80, 3 * 40),
+        ("setp.lt.u32 %p1, %r0, 8; @%p1 bra A; ret; A: " + "".join(STORES[:4]), 16, 40, 18),
+        # A load stands between; the address changes.
+        (STORES[0] + "ld.global.u32 %r1, [%rd0];" + STORES[1], 16, 80, 3 * 80),
+        (STORES[0] + "add.s64 %rd2, %rd2, 4;" + STORES[0], 16, 80, 3 * 80),
+        # Eight words a lane: a third is spared; of more nothing is.
+        ("".join(STORES), 32, 8 * 80, 2 * 8 * 80), ("".join(STORES) + STORES[0], 32, 720, 3 * 720),
+        ("st.global.v4.u32 [%rd2], {%r0, %r0, %r0, %r0};", 16, 24, 3 * 24),
     ],
 )  # fmt: skip
-def test_stores_in_a_row_go_to_l2_together(body: str, apart: int, thirds: int) -> None:
+def test_stores_in_a_row_go_to_l2_together(
+    body: str, apart: int, packets: int, thirds: int
+) -> None:
     body = body.replace("setp", ".reg .pred %p<2>; setp", 1)
-    assert stored(body, apart).store_packet_thirds == thirds
+    found = stored(body, apart)
+    assert (found.store_packets, found.store_packet_thirds) == (packets, thirds)
 
 
 @pytest.mark.parametrize(
