@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from astra_chat.tools.build import Build, build_all
 from astra_chat.tools.check import Call, Seen, check
@@ -12,7 +13,7 @@ from astra_chat.tools.compare import compare
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.hidden import SEED_BITS, draw, seeded, twin
 from astra_chat.tools.oracle import Oracle, Truth
-from astra_chat.tools.precision import Yardstick
+from astra_chat.tools.precision import FEW, Yardstick
 from astra_chat.tools.runner import CaseRun, Failure, Runner
 from astra_chat.tools.trivial import trials, undetected
 from astra_chat.tools.types import (
@@ -145,26 +146,61 @@ class Checker:
         built = build_all(self._task, [self._task.baseline], self._device, self._runner.stop)[0]
         if not isinstance(built, Build):
             return [f"{t.case.label}: the baseline does not build" for t in missing]
+        like = self._on_further_seeds([t.case for t in missing])
+        further = self._truths([again for again, _ in like.values()], tell)
+        try:
+            return failed + self._learned(built, [*missing, *further], like, tell)
+        finally:
+            for truth in further:
+                self._oracle.forget(truth)
+
+    def _on_further_seeds(self, cases: Sequence[Case]) -> dict[str, tuple[Case, Case]]:
+        """By its key each case of as many that FEW results come together, with that which it is
+        like; none draws such seeds. Of special values few are numbers on any seed.
+        """
+        found = {}
+        for case in cases:
+            results = [math.prod(a.shape_of(case)) for a in self._task.args if a.written]
+            times = -(-FEW // max(1, min(results))) if case.values != "special" else 1
+            for number in range(1, times):
+                again = case.model_copy(update={"seed": case.seed + (number << SEED_BITS)})
+                found[_key(again)] = again, case
+        return found
+
+    def _learned(
+        self,
+        built: Build,
+        missing: Sequence[Truth],
+        like: Mapping[str, tuple[Case, Case]],
+        tell: Tell,
+    ) -> list[str]:
+        failed: list[str] = []
         while missing and len(failed) < TOO_MANY_FAILURES:
             tell(0, len(missing), "the baseline's own errors")
-            done, failure = self._learn_until_failure(built, missing, failed)
+            done, failure = self._learn_until_failure(built, missing, like, failed)
             if failure is None:
                 return failed
             failed.append(f"{missing[done].case.label}: the baseline {failure.kind}")
             missing = [] if isinstance(failure, Unsupported | TimedOut) else missing[done + 1 :]
-        return [*failed, *(f"{t.case.label}: not tried" for t in missing)]
+        not_tried = (t.case for t in missing if _key(t.case) not in like)
+        return [*failed, *(f"{case.label}: not tried" for case in not_tried)]
 
     def _learn_until_failure(
-        self, built: Build, truths: Sequence[Truth], failed: list[str]
+        self,
+        built: Build,
+        truths: Sequence[Truth],
+        like: Mapping[str, tuple[Case, Case]],
+        failed: list[str],
     ) -> tuple[int, Failure | None]:
         for done, run in enumerate(self._runner.run(built, truths, "check")):
             if not isinstance(run, CaseRun):
                 return done, run
-            verdict = compare(self._task, run)
-            if isinstance(verdict, Wrong):
+            _, of = like.get(_key(run.truth.case), (None, None))
+            wrong = isinstance(compare(self._task, run), Wrong)
+            if of is None and wrong:
                 failed.append(f"{run.truth.case.label}: the baseline is wrong")
-            else:
-                self.yardstick.learn(run)
+            elif not wrong and (of is None or self.yardstick.knows(of)):
+                self.yardstick.learn(run, of)
         return len(truths), None
 
     def _require_telling(self, truths: Sequence[Truth]) -> None:

@@ -9,6 +9,10 @@ An rms hardly tells arithmetic in 16 bits from arithmetic in float32 that is rou
 rounding is most of the error of both. The share of results that are not the nearest 16-bit value
 does. Of honest kernels it was 4 % at most (of the baselines 2 %), of silu_and_mul in half precision
 12 to 50 %, case by case.
+
+A single number says little: the baseline may have it right by luck, or it may be small by luck, so
+that everybody's error is many of its ulps. So the baseline's norm on a case of few results is taken
+over runs on several seeds, and the scale of their results is the case's.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,6 +44,9 @@ LUCK = 2.0
 """How far the norms of two honest kernels may lie apart by chance, over the root of the elements
 that they rest on. Twelve large elements in six rows were met a factor of 3.1 apart."""
 
+FEW = 8
+"""Results, fewer of which tell nothing of a baseline's errors: the norm over eight normal ones is
+below a third of what it stands for once in a thousand times, that of one every fourth time."""
 FREE_SHARE = 0.025
 """The least share of a 16-bit result that a baseline is taken to have off the nearest value: at an
 oracle_ratio of 2, float32's last 200 ulps are not held against anyone where it is float16. A task
@@ -75,22 +82,42 @@ class Norm:
     """Different ones among the nearest values."""
     exact: Array | None = None
     """Of inputs of zeros and ones: where the result is exactly the expected one."""
+    few: tuple[Array, Array] | None = None
+    """Got and expected where that is less than FEW, those of further seeds among them."""
+    floor: float = 0.0
+    """Rms of what is expected on further seeds."""
 
     @staticmethod
-    def of(got: Array, expected: Array, dtype: DTypeName, binary: bool = False) -> Norm:
-        """Norm over the elements at which both are finite. `got` and `expected` are float64."""
+    def of(
+        got: Array, expected: Array, dtype: DTypeName, binary: bool = False, floor: float = 0.0
+    ) -> Norm:
+        """Norm over the elements at which both are finite, on a scale of at least `floor`.
+
+        `got` and `expected` are float64.
+        """
         kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < OVERFLOW[dtype])
         exact = kept & (got == expected) if binary else None
         target, error = expected[kept], np.abs(got[kept] - expected[kept])
         if not len(target):
             return Norm(0.0, 0.0, 0, 1.0, exact=exact)
-        scale = ulp(np.maximum(np.abs(target), _rms(target)), dtype)
+        scale = ulp(np.maximum(np.abs(target), max(_rms(target), floor)), dtype)
         half = 0.5 * ulp(target, dtype) / scale
         resting = float(np.sum(half**2) ** 2 / np.sum(half**4))
         nearest, off = off_nearest(got, expected, dtype)
         return Norm(
             _rms(error / scale), _rms(half), len(target), resting, int(nearest.sum()),
             int(off.sum()), _different(expected[nearest]), exact,
+        )  # fmt: skip
+
+    def and_(self, got: Array, expected: Array, dtype: DTypeName) -> Norm:
+        """With the results on a further seed, where there were few."""
+        if self.few is None:
+            return self
+        got, expected = (np.concatenate(p) for p in zip(self.few, (got, expected), strict=True))
+        finite = expected[np.isfinite(expected) & (np.abs(expected) < OVERFLOW[dtype])]
+        return replace(
+            Norm.of(got, expected, dtype), exact=self.exact, few=(got, expected),
+            floor=_rms(finite),
         )  # fmt: skip
 
     @property
@@ -123,17 +150,25 @@ class Yardstick:
         self._own: dict[str, dict[str, Norm]] = {}
         self._kinds: dict[str, tuple[DTypeName, ValueFamily]] = {}
 
-    def learn(self, run: CaseRun) -> None:
-        """Take a run of the baseline as the measure of its case."""
+    def learn(self, run: CaseRun, of: Case | None = None) -> None:
+        """Take a run of the baseline as the measure of its case.
+
+        With `of`, add it to the measure of that one, which is learned already, has few results and
+        differs in its seed only.
+        """
         case = run.truth.case
-        self._kinds[_key(case)] = (case.dtype, case.values)
-        self._own[_key(case)] = {
-            arg.name: Norm.of(
-                *elements(arg, run)[:2], arg.dtype_of(case), binary=case.values == "binary"
-            )
-            for arg in self._task.args
-            if arg.written
-        }
+        self._kinds[_key(of or case)] = (case.dtype, case.values)
+        known = self._own[_key(of)] if of else self._own.setdefault(_key(case), {})
+        for arg in self._task.args:
+            if arg.written:
+                got, expected = elements(arg, run)[:2]
+                dtype, binary = arg.dtype_of(case), case.values == "binary"
+                if of is None:
+                    few = (got.copy(), expected.copy()) if len(got) < FEW else None
+                    norm = Norm.of(got, expected, dtype, binary)
+                    known[arg.name] = replace(norm, few=few)
+                else:
+                    known[arg.name] = known[arg.name].and_(got, expected, dtype)
 
     def knows(self, case: Case) -> bool:
         return _key(case) in self._own
@@ -173,7 +208,7 @@ class Yardstick:
             if len(inexact):
                 note = "inputs of zeros and ones make it exact, as the baseline's is"
                 return _wrong(arg, case, got, expected, ran, inexact, note)
-        norm = Norm.of(got, expected, dtype)
+        norm = Norm.of(got, expected, dtype, floor=own.floor if own else 0.0)
         own_ulps, limit = self._limit(arg, case, norm, len(got))
         own_share, most = self._share_limit(arg, case, norm)
         if norm.share > most and norm.values >= LEAST_VALUES:

@@ -5,19 +5,24 @@ Built without guard and audit, which would refuse some of these for what they ho
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from astra_chat.tools.build import Build, build
 from astra_chat.tools.checker import Checker
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.oracle import Oracle
-from astra_chat.tools.runner import Failure, Runner
-from astra_chat.tools.tasks import Tolerance, find_task
+from astra_chat.tools.oracle import Oracle, Truth
+from astra_chat.tools.precision import FEW
+from astra_chat.tools.process import Stop
+from astra_chat.tools.runner import CaseRun, Failure, Runner
+from astra_chat.tools.tasks import Tolerance, find_task, load_task
 from astra_chat.tools.types import Case, CheckRecord, Correct, Crashed, Device, Wrong
 
 FULL = find_task("silu_and_mul")
+ROW_SUM = load_task(Path(__file__).parents[1] / "attacks" / "tasks" / "row_sum")
 TASK = FULL.model_copy(
     update={
         "dtypes": ("float16", "float32"),
@@ -251,3 +256,28 @@ def test_work_done_while_a_graph_is_captured_is_lost(
     )
     assert isinstance(found, Wrong | Crashed)
     assert "graph" in (found.note if isinstance(found, Wrong) else found.message)
+
+
+def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device: Device) -> None:
+    """One number may be right by luck: an honest sum in another order was refused for that."""
+    oracle = Oracle(ROW_SUM)
+    runner = Runner(ROW_SUM, device)
+    checker = Checker(runner, oracle)
+    single = Case(dims={"rows": 1, "n": 4097}, dtype="float32", seed=3)
+    several = single.model_copy(update={"dims": {"rows": FEW, "n": 65}})
+    special = single.model_copy(update={"values": "special"})
+    ran: list[Case] = []
+    whole = runner.run
+
+    def noted(built: Build, truths: Sequence[Truth], *rest: Any) -> Iterator[CaseRun | Failure]:
+        ran.extend(truth.case for truth in truths)
+        return whole(built, truths, *rest)
+
+    runner.run = noted  # type: ignore[method-assign, assignment]
+    truths = oracle.truths([single, several, special], Stop())
+    assert not checker.learn(truths)
+    assert [case.dims["rows"] for case in ran] == [1, FEW, 1] + [1] * (FEW - 1)
+    assert len({case.seed for case in ran if case.dims == single.dims}) == FEW
+    assert all(truth.folder.is_dir() for truth in truths)
+    assert not checker.learn(truths) and len(ran) == FEW + 2, "known by now"
+    oracle.close()

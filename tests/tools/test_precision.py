@@ -10,7 +10,7 @@ import pytest
 
 from astra_chat.tools.floats import Array, rounded
 from astra_chat.tools.oracle import Truth
-from astra_chat.tools.precision import Norm, Yardstick
+from astra_chat.tools.precision import FEW, Norm, Yardstick
 from astra_chat.tools.runner import CaseRun
 from astra_chat.tools.tasks import find_task
 from astra_chat.tools.types import Case, DTypeName, ErrorNorm, ValueFamily, Wrong
@@ -170,3 +170,62 @@ def test_without_the_baseline_there_is_no_verdict(half: Bench) -> None:
     assert half.yardstick.judge(run) is not None
     half.yardstick.forget(half.case)
     assert half.yardstick.judge(run) is None
+
+
+class TestASingleNumber:
+    """Its baseline is off by `ULPS` in the root mean square, its own result by luck by none."""
+
+    ULPS = 4.0
+    SEEDS = range(1, FEW)
+
+    @pytest.fixture
+    def single(self, tmp_path: Path) -> Bench:
+        bench = Bench(tmp_path, "float32", rows=1)
+        bench.case = Case(dims={"tokens": 1, "d": 1}, dtype="float32")
+        bench.expected = np.array([1.5])
+        bench.yardstick.learn(bench.run(bench.expected))
+        return bench
+
+    def learn_further_seeds(self, bench: Bench) -> None:
+        main, own = bench.case, bench.expected
+        for seed in self.SEEDS:
+            bench.case = main.model_copy(update={"seed": seed})
+            bench.expected = np.array([1 + seed / 10])
+            error = self.ULPS * (-1) ** seed * 2.0**-23
+            bench.yardstick.learn(bench.run(bench.expected + error), main)
+        bench.case, bench.expected = main, own
+
+    def test_a_baseline_that_is_right_by_luck_forbids_nothing(self, single: Bench) -> None:
+        other = single.expected + 5 * self.ULPS * 2.0**-23
+        assert isinstance(single.yardstick.judge(single.run(other)), Wrong), "what luck would do"
+        self.learn_further_seeds(single)
+        verdict = single.yardstick.judge(single.run(other))
+        assert isinstance(verdict, ErrorNorm) and verdict.candidate_ulps == pytest.approx(20)
+        assert verdict.baseline_ulps == pytest.approx(self.ULPS * math.sqrt(1 - 1 / FEW), rel=0.02)
+        lost = single.expected + 20 * self.ULPS * 2.0**-23
+        assert isinstance(single.yardstick.judge(single.run(lost)), Wrong)
+
+    def test_a_result_that_is_small_by_luck_is_measured_on_the_scale_of_others(
+        self, single: Bench
+    ) -> None:
+        """Terms that cancel: the error is theirs, and a million of the sum's own ulps."""
+        self.learn_further_seeds(single)
+        single.expected = np.array([1e-6])
+        close, lost = (single.expected + ulps * 2.0**-23 for ulps in (5, 80))
+        verdict = single.yardstick.judge(single.run(close))
+        assert isinstance(verdict, ErrorNorm) and verdict.candidate_ulps == pytest.approx(
+            5, rel=0.1
+        )
+        assert isinstance(single.yardstick.judge(single.run(lost)), Wrong)
+
+    def test_many_results_need_no_further_seeds(self, half: Bench) -> None:
+        half.yardstick.learn(half.run(half.off_by(1)))
+        before = half.judge(half.off_by(1), half.off_by(1.2))
+        again = half.case.model_copy(update={"seed": 9})
+        main, half.case = half.case, again
+        run = half.run(half.off_by(30))
+        half.case = main
+        half.yardstick.learn(run, main)
+        after = half.yardstick.judge(half.run(half.off_by(1.2)))
+        assert isinstance(before, ErrorNorm) and isinstance(after, ErrorNorm)
+        assert after.baseline_ulps == before.baseline_ulps
