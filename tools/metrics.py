@@ -116,7 +116,7 @@ OWN = (
 )  # fmt: skip
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
 BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}
-"""Counted by the virtual GPU, by unit."""
+"""Counted by the virtual GPU, by the unit that executes them."""
 KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values()))
 """Every name that a profile may hold."""
 BOTTLENECKS = tuple(

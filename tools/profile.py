@@ -17,6 +17,7 @@ from astra_chat.tools.oracle import Truth
 from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.toolkit import find_tool
 from astra_chat.tools.types import AnyTime, Metric, Profile, TimedOut
+from astra_chat.tools.virtual_gpu.machine.units import UNITS
 from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.watched import run_watched
 
@@ -207,7 +208,7 @@ def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
         (m.OCCUPANCY_LIMIT, 100 * estimate["occupancy"], "%", m.WORDS[m.OCCUPANCY_LIMIT]),
         (m.WAVES, estimate["waves"], "", "waves of blocks"),
         (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),
-        *((m.BY_UNIT[unit], count, "inst", f"machine instructions of the unit {unit}")
+        *((m.BY_UNIT[unit], count, "inst", f"of these: {UNITS[unit]}")
           for unit, count in sorted(units.items(), key=lambda item: -item[1])),
         (m.LANES, 100 * totals["lane_instructions"] / max(1.0, 32 * instructions), "%",
          m.WORDS[m.LANES]),

@@ -28,7 +28,29 @@ _UNITS = {
     "DEPBAR LDGDEPBAR YIELD NANOSLEEP BPT BRX JMX KILL ACQBULK",
     "mov": "MOV",
 }
-UNITS = (*_UNITS, "imad_wide", "uniform", "alu")
+UNITS = {
+    "xu": "special functions, conversions to whole numbers, counts of bits",
+    "global_load": "loads from global memory",
+    "global_store": "stores to global memory",
+    "global_copy": "copies from global to shared memory",
+    "atomic": "atomics on global memory",
+    "local": "local memory: arrays and spilled registers",
+    "shared": "shared memory",
+    "shuffle": "shuffles",
+    "tensor": "tensor cores",
+    "barrier": "block barriers",
+    "f64": "double precision",
+    "fma": "sums and products of floats",
+    "imad": "products of integers, and moves",
+    "imad_wide": "wide products of integers",
+    "half": "sums and products of halves",
+    "misc": "special registers, constants",
+    "control": "branches, fences",
+    "mov": "moves",
+    "uniform": "scalars of a warp",
+    "alu": "logic, comparisons, sums of integers, other conversions",
+}
+"""And what they execute."""
 MEMORY = frozenset(
     ("global_load", "global_store", "global_copy", "atomic", "local", "shared", "shuffle")
 )

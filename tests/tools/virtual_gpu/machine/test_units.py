@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.machine.units import latency, loads, unit_of
+from astra_chat.tools.virtual_gpu.machine.units import UNITS, latency, loads, unit_of
 from tests.tools.virtual_gpu.machine.code import instruction
 
 
@@ -34,6 +34,7 @@ from tests.tools.virtual_gpu.machine.code import instruction
 )
 def test_each_instruction_has_a_unit(text: str, unit: str) -> None:
     assert unit_of(instruction(text)) == unit
+    assert UNITS[unit]
 
 
 def test_loads_cost_rounds_not_cycles() -> None:
