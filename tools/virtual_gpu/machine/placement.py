@@ -23,6 +23,8 @@ _TELLING = _FIXED | frozenset(
     "REDUX VOTE MATCH".split()
 )
 _MOVABLE = frozenset("LDC ULDC MOV S2R CS2R".split())
+_MEETING = ("BSSY", "BSYNC")
+"""Stand with a branch that lanes go round, and run whether they do or not."""
 _FIXED_VOTES, _TELLING_VOTES, _VOTES, _MOVABLE_VOTES = 6.0, 2.0, 1.0, 0.1
 
 
@@ -86,7 +88,7 @@ class _Placer:
     def place(self, code: Sequence[MachineInstruction]) -> Placement:
         votes: dict[int, float] = defaultdict(float)
         for instruction in code:
-            if instruction.line in self._homes:
+            if instruction.line in self._homes and instruction.name not in _MEETING:
                 votes[self._homes[instruction.line]] += _weight(instruction)
         if not votes:
             return Placement(None)

@@ -22,6 +22,7 @@ def test_most_votes_win_and_memory_has_more() -> None:
     assert placed(("IADD3", 1), ("IADD3", 2), ("LDG.E", 4)).block == 1
     assert placed(("IADD3", 4), *[("MOV", 1)] * 5).block == 1, "what is moved easily counts little"
     assert placed(("IADD3", 99)).block is None
+    assert placed(("BSYNC", 4)).block is None, "lanes that went round meet there too"
 
 
 def test_a_line_that_occurs_several_times_is_unrolled() -> None:
