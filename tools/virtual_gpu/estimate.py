@@ -34,7 +34,7 @@ L2_NEAR = 0.4
 AHEAD = 16
 """So many blocks that want one sector wait for it together; of more, most find it."""
 PACKETS_PER_CLOCK = 1.5
-"""That an SM hands to L2: a whole line in four cycles; measured on an H200."""
+"""That an SM hands to L2: a whole line in four cycles, a sector a cycle; measured on an H200."""
 MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
 """Of match.any, for each different value of a warp's lanes: of the SM, and until the result is
 there; measured on an H200."""
@@ -262,7 +262,8 @@ def _throughputs(
     fetched = moved.l1_misses * (1 + constants.scattered_load * (1 - moved.load_density))
     of_sm = shape.share / max(shape.blocks, 1) / spec.clocks_per_us
     through_l1 = max(
-        fetched * SECTOR_BYTES / spec.l2_bytes_per_clock, moved.store_packets / PACKETS_PER_CLOCK
+        fetched * SECTOR_BYTES / spec.l2_bytes_per_clock,
+        min(moved.store_packets / PACKETS_PER_CLOCK, moved.stores),
     )
     l2_us = fetched * SECTOR_BYTES / _l2_bytes_per_us(moved.footprint, spec)
     stored_us = constants.store_packet * moved.store_packets / spec.sms / spec.clocks_per_us
