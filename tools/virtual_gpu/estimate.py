@@ -20,7 +20,7 @@ from astra_chat.tools.virtual_gpu.issue import SLOTS, issue_cycles, machine_inst
 from astra_chat.tools.virtual_gpu.limits import blocks_per_sm
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.traffic import Traffic, traffic
-from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, LaunchReport
+from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, Counters, LaunchReport
 
 ERROR = 0.30
 """Half width of the error bar. Of the last validation's points 85 % lay within it, warm 83 %."""
@@ -36,8 +36,7 @@ AHEAD = 16
 PACKETS_PER_CLOCK = 1.5
 """That an SM hands to L2: a whole line in four cycles, a sector a cycle; measured on an H200."""
 MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
-"""Of match.any, for each different value of a warp's lanes: of the SM, and until the result is
-there; measured on an H200."""
+"""Of match.any, for each value of a warp's lanes: of the SM, and to the result (H200)."""
 L1_LATENCY_CYCLES = 43.0
 """Measured on an H200."""
 
@@ -257,14 +256,13 @@ def _throughputs(
     sm_us = shape.share / max(report.blocks_run, 1) / spec.clocks_per_us
     classes = counters.warp_instructions
     loads = max(counters.global_load_wavefronts, counters.global_load_sectors / L1_SECTORS_PER_TURN)
+    loads *= _merged_loads(counters)
     local = counters.local_load_requests + counters.local_store_requests
     l1_turns = loads + counters.global_store_lines + local
     fetched = moved.l1_misses * (1 + constants.scattered_load * (1 - moved.load_density))
     of_sm = shape.share / max(shape.blocks, 1) / spec.clocks_per_us
-    through_l1 = max(
-        fetched * SECTOR_BYTES / spec.l2_bytes_per_clock,
-        min(moved.store_packets / PACKETS_PER_CLOCK, moved.stores),
-    )
+    handed = min(moved.store_packets / PACKETS_PER_CLOCK, moved.stores)
+    through_l1 = max(fetched * SECTOR_BYTES / spec.l2_bytes_per_clock, handed)
     l2_us = fetched * SECTOR_BYTES / _l2_bytes_per_us(moved.footprint, spec)
     stored_us = constants.store_packet * moved.store_packets / spec.sms / spec.clocks_per_us
     dram_bytes_per_us = spec.dram_bytes_per_s * spec.dram_reachable * 1e-6
@@ -290,6 +288,13 @@ def _throughputs(
             constants.spread_atomic_ns * counters.atomic_turns,
         ),
     }
+
+
+def _merged_loads(counters: Counters) -> float:
+    """Machine code's loads over the PTX's: of equal ones ptxas makes one."""
+    units = counters.machine_instructions
+    made = units["global_load"] + units["global_copy"]
+    return min(1.0, made / max(1, counters.global_load_requests)) if made else 1.0
 
 
 def _l2_bytes_per_us(footprint: float, spec: GpuSpec) -> float:
