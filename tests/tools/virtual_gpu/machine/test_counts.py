@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.compile import Compiled
+from astra_chat.tools.virtual_gpu.compile import Compiled, compile_file
 from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
+from astra_chat.tools.virtual_gpu.specs import spec
 from astra_chat.tools.virtual_gpu.types import Engine
 from tests.tools.virtual_gpu.machine.conftest import Run
 
@@ -25,6 +26,16 @@ def test_loads_and_stores_are_the_requests_of_the_ptx(run: Run) -> None:
     assert units["fma"] == counters.warp_instructions["float"]
     assert counters.issue_tenths == 10 * units.total() > 0
     assert counters.alu_tenths == 10 * units["alu"]
+
+
+@pytest.mark.parametrize("gpu", ["a100", "rtx4090"])
+def test_machine_code_of_other_gpus(gpu: str, run: Run, tmp_path: Path) -> None:
+    source = Path(__file__).parent / "data" / "known.cu"
+    built = compile_file(source, tmp_path, spec(gpu))
+    counters = run("each", 1000, built=built).counters
+    assert counters.machine_instructions["global_load"] == counters.global_load_requests > 0
+    assert run("turns", 37, built=built).counters.machine_instructions["fma"] == WARPS * (8 + 37)
+    assert 20 <= run("chase", 20, built=built).counters.dependent_load_rounds <= 21
 
 
 @pytest.mark.parametrize("trips", [0, 1, 3, 4, 15, 16, 37, 100])
