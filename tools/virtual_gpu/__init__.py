@@ -9,6 +9,7 @@ It stands alone: nothing in here knows of tasks or chats.
     cudart/     fake CUDA runtime, in C        gpu.py       VirtualGpu: all of it, for one process
     runtime.py  builds and binds it            engines.py   NumPy or C for a launch
     traffic.py  bytes by level of cache        compile.py   a .cu file, by nvcc
+    machine/    counters from machine code     issue.py     issue slots and units of an SM
     programs.py whole programs: worker.py, program_host.py, guard.py
     validate.py the estimate against a GPU's times: validation/
     __main__.py `python -m astra_chat.tools.virtual_gpu run|validate|bench`, bench.py
