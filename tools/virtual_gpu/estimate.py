@@ -256,7 +256,9 @@ def _throughputs(
     sm_us = shape.share / max(report.blocks_run, 1) / spec.clocks_per_us
     classes = counters.warp_instructions
     loads = max(counters.global_load_wavefronts, counters.global_load_sectors / L1_SECTORS_PER_TURN)
-    loads *= _merged_loads(counters)
+    units = counters.machine_instructions
+    loads *= _merged(units["global_load"] + units["global_copy"], counters.global_load_requests)
+    shuffles = units["shuffle"] if units else classes["shuffle"]
     local = counters.local_load_requests + counters.local_store_requests
     l1_turns = loads + counters.global_store_lines + local
     fetched = moved.l1_misses * (1 + constants.scattered_load * (1 - moved.load_density))
@@ -276,7 +278,8 @@ def _throughputs(
         "shared": sm_us
         * (
             counters.shared_wavefronts
-            + constants.shuffle_turns * classes["shuffle"]
+            * _merged(_shared_accesses(counters), counters.shared_requests)
+            + constants.shuffle_turns * shuffles
             + constants.barrier_turns * classes["barrier"]
             + MATCH_TURNS * counters.match_turns
         ),
@@ -290,11 +293,17 @@ def _throughputs(
     }
 
 
-def _merged_loads(counters: Counters) -> float:
-    """Machine code's loads over the PTX's: of equal ones ptxas makes one."""
+def _merged(made: int, requests: int) -> float:
+    """The machine code's accesses over the PTX's: of equal ones ptxas makes one, and of neighbours
+    in shared memory a wide one. 1 where the machine code is not known."""
+    return min(1.0, made / max(1, requests)) if made else 1.0
+
+
+def _shared_accesses(counters: Counters) -> int:
+    """Of the machine code; 0 where it is not known, or holds those of matrices, which do not
+    compare."""
     units = counters.machine_instructions
-    made = units["global_load"] + units["global_copy"]
-    return min(1.0, made / max(1, counters.global_load_requests)) if made else 1.0
+    return 0 if units["tensor"] else units["shared"]
 
 
 def _l2_bytes_per_us(footprint: float, spec: GpuSpec) -> float:

@@ -8,14 +8,21 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES, Counters
 SLOTS = 1.2
 """Machine instructions over issue_tenths where these are guessed from the PTX: of 150 kernels, the
 median."""
+_PRODUCT_TURNS, _WIDE_TURNS = 2, 4
+"""Of a product of integers, over a float's: half of the lanes can do it, and a wide one passes
+twice (an H200: a 64-bit product and what it hangs on, 7 cycles of a scheduler)."""
 
 
 def issue_cycles(counters: Counters, spec: GpuSpec) -> float:
     """Cycles of an SM for these counters, if it did nothing else: its busiest unit's."""
     units, classes = counters.machine_instructions, counters.warp_instructions
     if units:
-        floats = units["fma"] + units["imad"] + units["imad_wide"]
-        halves, converted = units["half"], 0
+        products = units["imad"] + units["imad_wide"]
+        floats = max(
+            units["fma"] + units["half"] + products,
+            _PRODUCT_TURNS * units["imad"] + _WIDE_TURNS * units["imad_wide"],
+        )
+        halves, converted = 0, 0
     else:
         floats, halves, converted = classes["float"], classes["half"], classes["convert"]
     return max(

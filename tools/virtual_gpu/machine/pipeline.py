@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from astra_chat.tools.virtual_gpu.machine.disassembly import SCOREBOARDS, MachineInstruction
 from astra_chat.tools.virtual_gpu.machine.executions import Code
 from astra_chat.tools.virtual_gpu.machine.units import (
+    BRANCH_CYCLES,
     MEMORY,
     MEMORY_READ_CYCLES,
     READ_CYCLES,
@@ -79,6 +80,7 @@ class _Warp:
         if i.operand_board < SCOREBOARDS:
             self._hold(i.operand_board, MEMORY_READ_CYCLES if unit in MEMORY else READ_CYCLES)
         self.now += max(1, i.stall) + (latency(i) if unit == "barrier" else 0)
+        self.now += BRANCH_CYCLES if i.name in ("BRA", "BSYNC") else 0
 
     def _hold(self, board: int, cycles: int) -> None:
         self.free[board] = max(self.free[board], self.now + cycles)

@@ -1,7 +1,8 @@
 """Which unit of an SM executes a machine instruction, and how long its result takes.
 
-Latencies are those measured one by one on an H200 (calibration/mechanisms/kernels/chains.cu, see
-docs/virtual-gpu.md); instructions with a fixed one need none here: their stall cycles tell.
+Latencies are those measured one by one on an H200 (calibration/mechanisms/kernels: chains.cu and
+latencies.cu, see docs/virtual-gpu.md); instructions with a fixed one need none here: their stall
+cycles tell.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _UNITS = {
     "misc": "S2R S2UR LDC CS2R R2UR LEPC GETLMEMBASE",
     "control": "BRA EXIT BSSY BSYNC CALL RET BREAK WARPSYNC ENDCOLLECTIVE NOP MEMBAR ERRBAR "
     "DEPBAR LDGDEPBAR YIELD NANOSLEEP BPT BRX JMX KILL ACQBULK",
-    "mov": "MOV",
+    "mov": "MOV VIADD",
 }
 UNITS = {
     "xu": "special functions, conversions to whole numbers, counts of bits",
@@ -46,7 +47,7 @@ UNITS = {
     "half": "sums and products of halves",
     "misc": "special registers, constants",
     "control": "branches, fences",
-    "mov": "moves",
+    "mov": "moves and sums of integers that more than one unit does",
     "uniform": "scalars of a warp",
     "alu": "logic, comparisons, sums of integers, other conversions",
 }
@@ -69,6 +70,8 @@ XU_CYCLES = 8
 """Between two warp instructions of the unit of special functions."""
 TENSOR_CYCLES = {"HMMA": 7, "IMMA": 7, "DMMA": 14}
 """Between two of one warp's on its tensor core."""
+BRANCH_CYCLES = 4
+"""Of a branch and of a meeting of parted lanes, beyond their stall cycles."""
 READ_CYCLES, MEMORY_READ_CYCLES = 4, 14
 """Until operands were read: of others, and of instructions that go to memory."""
 

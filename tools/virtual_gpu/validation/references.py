@@ -197,7 +197,7 @@ def _normal(d: Array) -> Array:
     k = 1 / (1 + 0.2316419 * abs(d))
     terms = (1.330274429, -1.821255978, 1.781477937, -0.356563782, 0.31938153, 0)
     tail = np.polyval(terms, k) * np.exp(-d * d / 2) / np.sqrt(2 * np.pi)
-    return np.where(d > 0, 1 - tail, tail)
+    return np.asarray(np.where(d > 0, 1 - tail, tail))
 
 
 def _options(words: Array, a: int, b: int) -> list[Part]:
