@@ -19,10 +19,10 @@ def issue_cycles(counters: Counters, spec: GpuSpec) -> float:
     if units:
         products = units["imad"] + units["imad_wide"]
         floats = max(
-            units["fma"] + units["half"] + products,
+            units["fma"] + products,
             _PRODUCT_TURNS * units["imad"] + _WIDE_TURNS * units["imad_wide"],
         )
-        halves, converted = 0, 0
+        halves, converted = units["half"], 0
     else:
         floats, halves, converted = classes["float"], classes["half"], classes["convert"]
     return max(

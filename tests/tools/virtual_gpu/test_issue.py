@@ -24,8 +24,10 @@ def test_known_machine_instructions_are_taken_as_they_are() -> None:
 def test_the_busiest_unit_decides() -> None:
     assert issue_cycles(GUESSED, GPU) == pytest.approx(100 * SLOTS / GPU.schedulers_per_sm)
     assert issue_cycles(KNOWN, GPU) == 100 / GPU.schedulers_per_sm
-    products = replace(KNOWN, machine_instructions=Counter({"imad": 900, "fma": 100}))
-    assert issue_cycles(products, GPU) == 1000 * WARP_LANES / GPU.fp32_lanes
+    floats = replace(KNOWN, machine_instructions=Counter({"imad": 100, "fma": 900}))
+    assert issue_cycles(floats, GPU) == 1000 * WARP_LANES / GPU.fp32_lanes
+    products = replace(KNOWN, machine_instructions=Counter({"imad": 400, "imad_wide": 300}))
+    assert issue_cycles(products, GPU) == (2 * 400 + 4 * 300) * WARP_LANES / GPU.fp32_lanes
     halves = replace(KNOWN, machine_instructions=Counter({"half": 1000}))
     assert issue_cycles(halves, GPU) == 1000 * WARP_LANES / GPU.half_lanes
     logic = replace(KNOWN, alu_tenths=10_000)
