@@ -21,6 +21,7 @@ from astra_chat.tools.virtual_gpu.limits import blocks_per_sm
 from astra_chat.tools.virtual_gpu.specs import GpuSpec
 from astra_chat.tools.virtual_gpu.traffic import Traffic, traffic
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, Counters, LaunchReport
+from astra_chat.tools.virtual_gpu.why import limited_by
 
 ERROR = 0.30
 """Half width of the error bar. Of the last validation's points 85 % lay within it, warm 83 %."""
@@ -39,46 +40,49 @@ MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
 """Of match.any, for each value of a warp's lanes: of the SM, and to the result (H200)."""
 L1_LATENCY_CYCLES = 43.0
 """Measured on an H200."""
+MEETING_CYCLES, MEETING_WARPS = 2.0, 4
+"""Of a barrier for each warp of the block beyond so many, whose cycles are counted; H200: 20 with 4
+warps, 77 with 32."""
 
 
 @dataclass(frozen=True)
 class Constants:
     """What no counter tells."""
 
-    overlap: float = 3.27
+    overlap: float = 3.13
     """Exponent of the p-norm: 1 adds the terms, infinity takes the largest."""
-    chain: float = 1.0
+    chain: float = 1.02
     """Time of a warp's chain of results, over critical_path_cycles."""
-    load: float = 1.22
+    load: float = 1.07
     """Wait for a load, over the latency that a pointer chase shows."""
-    hiding: float = 1.59
+    hiding: float = 1.54
     """Exponent of the p-norm of a warp's own time and of the units' on an SM."""
-    first_round: float = 0.66
+    first_round: float = 0.741
     """What nothing hides at a launch's start and end, in rounds of loads and what follows them."""
-    phases: float = 0.479
+    phases: float = 0.589
     """Share of the first blocks' time after their first round that nothing hides either: all are at
     the same point then."""
-    scattered_load: float = 2.63
+    scattered_load: float = 2.82
     """Further time of a sector from L2 that is not used in full, over one that is."""
-    store_packet: float = 0.92
+    store_packet: float = 1.0
     """Cycles of all SMs together for each packet that L1 hands to L2."""
-    start: float = 15.7
+    start: float = 12.4
     """Cycles for each warp of a block: the block's place is free when its last warp is through."""
-    pace: float = 2.37
+    pace: float = 2.16
     """Cycles between a lone warp's machine instructions, whatever they wait for."""
-    atomic_ns: float = 0.738
+    atomic_ns: float = 0.729
     """For each turn of atomics on one region of L2."""
     float_atomic_ns: float = 1.87
     """For each turn of floats on one sector: the sum before must be there."""
-    spread_atomic_ns: float = 0.0155
+    spread_atomic_ns: float = 0.0158
     """For each turn anywhere."""
-    cold_us: float = 0.178
+    cold_us: float = 0.168
     """Of a launch whose first loads find nothing in L2, beyond their wait."""
-    ramp_us: float = 0.38
+    ramp_us: float = 0.334
     """Of a launch that touches memory at all, beyond that of an empty one."""
-    shuffle_turns: float = 0.989
+    shuffle_turns: float = 1.11
     """Of the shared-memory unit, for a shuffle."""
-    barrier_turns: float = 1.66
+    barrier_turns: float = 0.658
 
 
 FITTED = Constants()
@@ -222,8 +226,12 @@ def _launch(
     occupancy = per_sm * warps * WARP_LANES / spec.threads_per_sm
     waves = blocks / (shape.per_sm * spec.sms)
     sampled = f"{report.blocks_run} of {blocks} blocks" if report.sampled else ""
-    why = _why(report, shape, moved, terms, limiter, occupancy, waves)
-    found = _with_bar(us, terms, limiter, occupancy, waves, why, sampled)
+    by = limited_by(report, moved, terms, limiter, shape.turns)
+    held_words = (
+        f"{shape.per_sm} blocks of {shape.warps} warps an SM ({occupancy:.0%} of its warps)"
+    )
+    words = f"{by}; {waves:.2g} waves, {held_words}"
+    found = _with_bar(us, terms, limiter, occupancy, waves, words, sampled)
     return found, moved.footprint
 
 
@@ -320,7 +328,10 @@ def _chain_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> floa
     instructions = max(1, sum(counters.warp_instructions.values()))
     share = counters.critical_path_instructions / instructions
     slots = machine_instructions(counters) / SLOTS * share
+    warps = -(-report.launch.block.count // WARP_LANES)
+    meetings = counters.barriers / max(1, report.blocks_run * warps)
     results = counters.critical_path_cycles + MATCH_CYCLES * counters.critical_path_match_turns
+    results += meetings * MEETING_CYCLES * (warps - MEETING_WARPS)
     chain = _norm(6.0, constants.chain * results, constants.pace * slots)
     return chain / spec.clocks_per_us
 
@@ -346,44 +357,3 @@ def _wait_us(
 def _beyond_l1(from_dram: float, spec: GpuSpec) -> float:
     """Cycles until a load is there that L1 does not serve."""
     return from_dram * spec.dram_latency_cycles + (1 - from_dram) * spec.l2_latency_cycles
-
-
-def _why(
-    report: LaunchReport,
-    shape: _Shape,
-    moved: Traffic,
-    terms: Mapping[str, float],
-    limiter: str,
-    occupancy: float,
-    waves: float,
-) -> str:
-    c = report.counters
-    us = f"{terms[limiter]:.2f} us"
-    instructions = sum(c.warp_instructions.values()) * shape.scale
-    turns = f", in {shape.turns:.3g} turns" if shape.turns > 1 else ""
-    rounds = c.dependent_load_rounds
-    waits = {0: "no load", 1: "a load"}.get(rounds, f"{rounds} loads one after the other")
-    loads, stores = max(1, c.global_load_requests), max(1, c.global_store_requests)
-    words = {
-        "dram": f"{(moved.l2_misses + moved.dram_stores) * 32e-6:.2f} MB"
-        f" to and from DRAM take {us}",
-        "l2": f"{c.global_load_sectors / loads:.1f} sectors a load and"
-        f" {c.global_store_sectors / stores:.1f} a store request through L2 take {us}",
-        "issue": f"{instructions:.3g} warp instructions take {us} of issue slots",
-        "special_functions": f"{c.special_tenths / 10 * shape.scale:.3g} special-function"
-        f" instructions take {us}",
-        "lsu": f"{(loads + stores) * shape.scale:.3g} global requests of"
-        f" {c.global_load_bytes / loads:.0f} bytes a load take {us} of the load/store units",
-        "shared": f"{c.shared_wavefronts / max(1, c.shared_requests):.1f} wavefronts a"
-        f" shared-memory request (1 is free of conflicts) take {us}",
-        "tensor": f"{c.tensor_tenths / 10 * shape.scale:.3g} products m16n8k16 on tensor cores take"
-        f" {us}",
-        "latency": f"a warp waits for {waits} and runs"
-        f" {c.critical_path_instructions} instructions{turns}: {us}",
-        "atomics": f"{c.atomic_hottest_turns * shape.scale:.3g} turns of atomics on one region"
-        f" of L2 wait for each other: {us}",
-        "launch": f"starting {shape.blocks} blocks takes {us}",
-    }[limiter]
-    return f"{words}; {waves:.2g} waves, {shape.per_sm} blocks of {shape.warps} warps an SM" + (
-        f" ({occupancy:.0%} of its warps)"
-    )

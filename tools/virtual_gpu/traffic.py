@@ -97,7 +97,7 @@ def traffic(
     l2_misses = min(unique + (own + drawn) * pieces, l1_misses * pieces) * cold
     return Traffic(
         loads, l1_misses + local.l1_misses, l2_misses + local.l2_misses, stores + local.stores,
-        (_packets(c) + 2 * c.local_store_requests) * scale + local.stores,
+        (c.store_packet_thirds / 3 + 2 * c.local_store_requests) * scale + local.stores,
         stored * (2 - filled) * cold + local.dram_stores, load_density,
         footprint, cold, beyond, again * beyond / max(soon + late, 1.0),
         min(1.0, (unique + drawn) / max(new * beyond, 1.0)) * cold,
@@ -164,11 +164,5 @@ def _lost_by_l1(
 
 
 def _density(c: Counters) -> float:
-    sectors, lines = c.block_load_sectors, c.block_load_lines
-    if not lines:  # counted before this was
-        sectors, lines = c.global_load_sectors, c.global_load_lines
-    return sectors / (lines * LINE_BYTES / SECTOR_BYTES) if lines else 1.0
-
-
-def _packets(c: Counters) -> float:
-    return c.store_packet_thirds / 3 or 2 * c.global_store_lines + c.global_store_sectors
+    lines = c.block_load_lines
+    return c.block_load_sectors / (lines * LINE_BYTES / SECTOR_BYTES) if lines else 1.0

@@ -68,7 +68,8 @@ def test_what_is_drawn_at_random_from_more_than_l2_holds_comes_from_dram_again()
     place = 500 * MIB // SECTOR_BYTES
     drawn = replace(
         STREAM, global_load_sectors=3 * place, global_load_requests=3 * place,
-        global_load_lines=3 * place, block_load_sectors=3 * place, unique_load_sectors=place,
+        global_load_lines=3 * place, block_load_sectors=3 * place, block_load_lines=3 * place,
+        unique_load_sectors=place,
         load_buffer_sectors=place,
     )  # fmt: skip
     assert of(drawn).l2_misses > 4 * place
