@@ -31,5 +31,5 @@ def test_the_validation_says_what_the_docs_say(capsys: pytest.CaptureFixture[str
         pytest.skip("the set is listed and not measured yet")
     validate("virtual", None, None, again=False)
     cold, warm = capsys.readouterr().out.splitlines()[-2:]
-    assert "291 points: median error 11.0%" in cold and "255/272" in cold and "84/93" in cold
-    assert "291 points: median error 14.0%" in warm and "255/273" in warm and "81/93" in warm
+    assert "237 points: median error 8.0%" in cold and "273/279" in cold and "64/66" in cold
+    assert "237 points: median error 8.8%" in warm and "278/284" in warm and "64/66" in warm
