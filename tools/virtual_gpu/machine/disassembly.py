@@ -8,6 +8,7 @@ free (7: none), 6 for the scoreboards that it waits for.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 from collections.abc import Mapping
@@ -86,16 +87,19 @@ class Disassembly:
 
 
 def disassemble(cubin: Path, text: Path) -> bool:
-    """Writes nvdisasm's text of a cubin; False, and nothing is written, where that can not be."""
+    """Writes nvdisasm's text of a cubin; False, and nothing is left, where that can not be."""
     try:
         command = [str(find_tool("nvdisasm")), *OPTIONS, str(cubin)]
         done = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False)
-    except (EnvironmentLack, OSError, subprocess.TimeoutExpired):
-        return False
-    if done.returncode:
-        return False
-    text.write_bytes(done.stdout)
-    return True
+        if not done.returncode:
+            text.write_bytes(done.stdout)
+            return True
+    except (EnvironmentLack, subprocess.TimeoutExpired):
+        pass
+    except OSError:  # a full disk, for one
+        with contextlib.suppress(OSError):
+            text.unlink(missing_ok=True)
+    return False
 
 
 def parse_kernel(section: str) -> MachineKernel:

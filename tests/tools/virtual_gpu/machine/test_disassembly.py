@@ -78,3 +78,10 @@ def test_no_text_without_a_tool_or_a_cubin(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(module, "find_tool", lacking)
     assert not disassemble(cubin, text) and not text.exists()
+
+
+def test_a_full_disk_leaves_no_half_text(known: Compiled, tmp_path: Path) -> None:
+    cubin = next(known.ptx.parent.glob("*.cubin"))
+    full = tmp_path / "full.sass"
+    full.symlink_to("/dev/full")
+    assert not disassemble(cubin, full) and not full.is_symlink()
