@@ -183,7 +183,7 @@ def _launch(
     """And the bytes that it touched."""
     launch, c = report.launch, report.counters
     registers, static = resources[launch.kernel]
-    warps = -(-launch.block.count // WARP_LANES)
+    warps = launch.block.warps
     per_sm = blocks_per_sm(
         spec, registers=registers, shared_bytes=static + launch.dynamic_shared_bytes,
         threads=launch.block.count,
@@ -328,7 +328,7 @@ def _chain_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> floa
     instructions = max(1, sum(counters.warp_instructions.values()))
     share = counters.critical_path_instructions / instructions
     slots = machine_instructions(counters) / SLOTS * share
-    warps = -(-report.launch.block.count // WARP_LANES)
+    warps = report.launch.block.warps
     meetings = counters.barriers / max(1, report.blocks_run * warps)
     results = counters.critical_path_cycles + MATCH_CYCLES * counters.critical_path_match_turns
     results += meetings * MEETING_CYCLES * (warps - MEETING_WARPS)

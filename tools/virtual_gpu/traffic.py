@@ -155,9 +155,9 @@ def _lost_by_l1(
     c = report.counters
     ran = max(report.blocks_run, 1)
     own = c.block_load_sectors / ran * SECTOR_BYTES
-    warps = -(-report.launch.block.count // 32)
     # Lanes far apart hold a line each.
-    at_once = c.global_load_lines / max(c.global_load_requests, 1) * LINE_BYTES * warps
+    at_once = c.global_load_lines / max(c.global_load_requests, 1) * LINE_BYTES
+    at_once *= report.launch.block.warps
     room = max(spec.l1_bytes - shared_bytes * resident, L1_LEAST_BYTES)
     soon, late = (min(own, at_once) * resident / room, own * resident / room)
     return min(1.0, max(0.0, soon - 1)), min(1.0, max(0.0, late - 1))

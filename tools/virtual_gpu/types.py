@@ -34,6 +34,11 @@ class Dim3:
     def count(self) -> int:
         return self.x * self.y * self.z
 
+    @property
+    def warps(self) -> int:
+        """Of a block of so many threads; the last one may not be whole."""
+        return -(-self.count // WARP_LANES)
+
 
 MEETING_BYTES = 8
 """Words at which the blocks of a cooperative launch meet."""

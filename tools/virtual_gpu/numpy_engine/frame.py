@@ -158,7 +158,7 @@ def coordinates(linear: int, extent: Dim3) -> tuple[int, int, int]:
 
 
 def padded_threads(block: Dim3) -> int:
-    return -(-block.count // WARP_LANES) * WARP_LANES
+    return block.warps * WARP_LANES
 
 
 RESERVED = "%reserved_smem_offset_1"

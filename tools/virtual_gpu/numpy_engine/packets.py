@@ -13,8 +13,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.store_runs import ALONE, FEW_TURNS
 from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
-_SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
-_LINE_SHIFT = np.uint64((LINE_BYTES // SECTOR_BYTES).bit_length() - 1)
+SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
+LINE_SHIFT = np.uint64((LINE_BYTES // SECTOR_BYTES).bit_length() - 1)
 """From sectors."""
 
 
@@ -27,7 +27,7 @@ def packets_of(
     lanes = active.mask.reshape(-1, WARP_LANES).sum(axis=1)
     nbytes = site.size * lanes[lanes > 0]
     rows = [
-        _in_order(per_warp(address + np.uint64(step % (1 << 64)), active, shape) >> _SECTOR_SHIFT)
+        _in_order(per_warp(address + np.uint64(step % (1 << 64)), active, shape) >> SECTOR_SHIFT)
         for step in site.run or ALONE
     ]
     each = [_counted(sectors, nbytes) for sectors in rows]
@@ -64,7 +64,7 @@ def _in_order(rows: Array) -> Array:
 
 def _counted(sectors: Array, nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Packets of each row of sectors, in order there."""
-    found = packets_in(_different(sectors), _different(sectors >> _LINE_SHIFT), nbytes)
+    found = packets_in(_different(sectors), _different(sectors >> LINE_SHIFT), nbytes)
     return np.asarray(found, np.int64)
 
 

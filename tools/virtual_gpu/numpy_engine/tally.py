@@ -14,7 +14,13 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
 from astra_chat.tools.virtual_gpu.numpy_engine.fresh import FreshRounds
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.numpy_engine.packets import packets_in, packets_of, per_warp
+from astra_chat.tools.virtual_gpu.numpy_engine.packets import (
+    LINE_SHIFT,
+    SECTOR_SHIFT,
+    packets_in,
+    packets_of,
+    per_warp,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine.turns import AtomicTurns
 from astra_chat.tools.virtual_gpu.types import (
     FLOAT_TRIES,
@@ -25,9 +31,6 @@ from astra_chat.tools.virtual_gpu.types import (
     Visits,
 )
 
-_SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)
-_LINE_SHIFT = np.uint64((LINE_BYTES // SECTOR_BYTES).bit_length() - 1)
-"""From sectors."""
 _BANKS = 32
 _LANES_OF_SECTOR = SECTOR_BYTES // 4
 """Of local memory."""
@@ -207,13 +210,13 @@ class Tally:
         if address.size == 1:
             warps = int(np.count_nonzero(_warps(active)))
             return warps, warps, warps
-        rows = per_warp(address >> _SECTOR_SHIFT, active, self._shape)
+        rows = per_warp(address >> SECTOR_SHIFT, active, self._shape)
         steps = np.diff(rows.view(np.int64), axis=1)
         if steps.size and int(steps.min()) < 0:
             rows = np.sort(rows, axis=1)
             steps = np.diff(rows.view(np.int64), axis=1)
         sectors = int(np.count_nonzero(steps))
-        lines = int(np.count_nonzero(np.diff(rows >> _LINE_SHIFT, axis=1))) if sectors else 0
+        lines = int(np.count_nonzero(np.diff(rows >> LINE_SHIFT, axis=1))) if sectors else 0
         return rows.shape[0], rows.shape[0] + sectors, rows.shape[0] + lines
 
     def touch(self, site: Site, region: Region, addresses: Array) -> None:
@@ -224,7 +227,7 @@ class Tally:
         if buffer.address not in bitmaps:
             bitmaps[buffer.address] = np.zeros(_sector_count(buffer), np.bool_)
         mine = addresses if region.chosen is None else addresses[region.chosen]
-        sectors = mine >> _SECTOR_SHIFT
+        sectors = mine >> SECTOR_SHIFT
         if sectors.size > 1:
             new = np.empty(sectors.size, np.bool_)
             new[0] = True
