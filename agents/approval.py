@@ -91,3 +91,14 @@ def decision(asked: Question, word: Word, reason: str = "", source: str = "") ->
         raise ValueError("the edit is empty" if not source.strip() else "the edit changes nothing")
     words = reason or f"An edit of {asked.kernel.candidate}."
     return Turn("human", Kernel(words=words, source=source))
+
+
+def describe_approval(approval: Approval) -> str:
+    """The human's decision."""
+    match approval.decision:
+        case "approve":
+            return f"approves {approval.candidate}"
+        case "approve_all":
+            return f"approves {approval.candidate} and whatever follows"
+        case "reject":
+            return f"rejects {approval.candidate}: {approval.reason or 'no reason given'}"

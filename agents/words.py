@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from astra_chat.agents.payloads import Approval
 from astra_chat.tools.types import (
     BuildFailed,
     BuildReport,
@@ -38,17 +37,6 @@ def describe_build(report: BuildReport) -> str:
     if isinstance(report.result, Built):
         return f"builds: {resources_in_words(report.result.resources)}"
     return describe(report.result)
-
-
-def describe_approval(approval: Approval) -> str:
-    """The human's decision."""
-    match approval.decision:
-        case "approve":
-            return f"approves {approval.candidate}"
-        case "approve_all":
-            return f"approves {approval.candidate} and whatever follows"
-        case "reject":
-            return f"rejects {approval.candidate}: {approval.reason or 'no reason given'}"
 
 
 def describe_evaluation(evaluation: Evaluation) -> str:

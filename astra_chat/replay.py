@@ -9,7 +9,6 @@ from rich.text import Text
 
 from astra_chat.console import console
 from astra_chat.transcript.reader import Transcript
-from astra_chat.transcript.turns import thread
 from astra_chat.view import View
 
 
@@ -38,19 +37,3 @@ def show_prompts(transcript: Transcript, turn: int | None, as_json: bool) -> Non
             if text:
                 out.print(Text(f"--- {title}, {part}: {len(text):,} characters", "bold"))
                 out.print(Text(text), soft_wrap=True)
-
-
-def incompleteness(transcript: Transcript) -> str | None:
-    """What a transcript lacks at its end, in one line; None if nothing."""
-    way = f"go on with: astra-chat run --resume {transcript.path}"
-    if transcript.torn:
-        return f"{transcript.path}: the last line was cut off and is left out; {way}"
-    if transcript.ended is not None:
-        return None
-    turns = thread(transcript.records)
-    if turns and turns[-1].speaker == "human":
-        return f"{transcript.path}: decided; {way}"
-    return (
-        f"{transcript.path}: the run was killed before its end, or is under way; this is all it"
-        f" recorded; {way}"
-    )

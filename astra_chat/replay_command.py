@@ -53,9 +53,9 @@ def replay(
     quiet: Annotated[bool, typer.Option("--quiet", help="The result only.")] = False,
 ) -> None:
     """Show a recorded run as the live run looked."""
-    from astra_chat.replay import incompleteness, show_prompts
+    from astra_chat.replay import show_prompts
     from astra_chat.tools.errors import BadInput
-    from astra_chat.transcript.reader import read
+    from astra_chat.transcript.reader import incompleteness, read
 
     transcript = read(file)
     if turn is not None and not prompts:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from astra_chat.agents import search
 from astra_chat.agents import thread as facts
+from astra_chat.agents.approval import describe_approval
 from astra_chat.agents.payloads import (
     Analysis,
     Approval,
@@ -23,7 +24,6 @@ from astra_chat.agents.policy import Decision
 from astra_chat.agents.predictions import predictions, score
 from astra_chat.agents.thread import Turn
 from astra_chat.agents.words import (
-    describe_approval,
     describe_build,
     describe_evaluation,
     metric_text,

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.thread import Turn
-from astra_chat.replay import incompleteness
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import TIER_FILES
-from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.turns import events_of, texts, thread
 from astra_chat.transcript.writer import Writer
 

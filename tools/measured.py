@@ -12,8 +12,7 @@ import numpy as np
 from astra_chat.tools.oracle import Truth
 from astra_chat.tools.runner import CaseRun, Runner
 from astra_chat.tools.types import Implausible, MeasuredTime
-from astra_chat.tools.virtual_gpu.estimate import limit_us
-from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.virtual_gpu.specs import limit_us, spec
 
 BOOTSTRAPS = 2000
 SLOW_CLOCK = 0.97

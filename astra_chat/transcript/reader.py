@@ -19,6 +19,7 @@ from astra_chat.transcript.events import (
     Record,
     Resumed,
 )
+from astra_chat.transcript.turns import thread
 
 
 @dataclass(frozen=True)
@@ -120,3 +121,19 @@ def _require_files(path: Path, records: tuple[Record, ...]) -> None:
                 named[sha] = f"the source of candidate {candidate}"
     if missing := [what for sha, what in named.items() if sha not in stored]:
         raise BadInput(f"{path} is cut off: {missing[0]} is missing")
+
+
+def incompleteness(transcript: Transcript) -> str | None:
+    """What a transcript lacks at its end, in one line; None if nothing."""
+    way = f"go on with: astra-chat run --resume {transcript.path}"
+    if transcript.torn:
+        return f"{transcript.path}: the last line was cut off and is left out; {way}"
+    if transcript.ended is not None:
+        return None
+    turns = thread(transcript.records)
+    if turns and turns[-1].speaker == "human":
+        return f"{transcript.path}: decided; {way}"
+    return (
+        f"{transcript.path}: the run was killed before its end, or is under way; this is all it"
+        f" recorded; {way}"
+    )

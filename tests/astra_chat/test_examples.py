@@ -8,11 +8,11 @@ import pytest
 
 from astra_chat.agents import thread as facts
 from astra_chat.agents.policy import next_speakers
-from astra_chat.replay import incompleteness, replay
+from astra_chat.replay import replay
 from astra_chat.tools.time import judge_times
 from astra_chat.tools.types import Evaluation, MeasuredTime, Timed
 from astra_chat.transcript.events import Chosen
-from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.turns import thread
 
 FOLDER = Path(__file__).resolve().parents[2] / "transcripts" / "examples"

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from astra_chat.models import open_models
-from astra_chat.replay import incompleteness, replay
+from astra_chat.replay import replay
 from astra_chat.request import Request
 from astra_chat.session import Session
 from astra_chat.shows import Live
 from astra_chat.tools.tasks import Task
-from astra_chat.transcript.reader import read
+from astra_chat.transcript.reader import incompleteness, read
 from tests.chat_samples import DEVICE, FixedJudge, write_transcript
 
 ROOT = Path(__file__).parents[2]

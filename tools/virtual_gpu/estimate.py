@@ -161,13 +161,6 @@ def estimate(
     )  # fmt: skip
 
 
-def limit_us(least_bytes: float, flops: float, spec: GpuSpec, *, tensor: bool = False) -> float:
-    """The time below which no kernel can be that moves these bytes and does these operations, on
-    tensor cores if it may."""
-    peak = spec.tensor_flops if tensor else spec.fp32_flops
-    return max(least_bytes / spec.dram_bytes_per_s * 1e6, flops / peak * 1e6, spec.launch_floor_us)
-
-
 def _with_bar(
     us: float, terms: dict[str, float], limiter: str, occupancy: float, waves: float, why: str,
     sampled: str,

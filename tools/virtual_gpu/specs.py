@@ -190,3 +190,10 @@ def spec_for_device_name(name: str) -> str | None:
     if _OTHER_CHIPS.intersection(words):
         return None
     return next((key for word, key in _DEVICE_WORDS.items() if word in words), None)
+
+
+def limit_us(least_bytes: float, flops: float, spec: GpuSpec, *, tensor: bool = False) -> float:
+    """The time below which no kernel can be that moves these bytes and does these operations, on
+    tensor cores if it may."""
+    peak = spec.tensor_flops if tensor else spec.fp32_flops
+    return max(least_bytes / spec.dram_bytes_per_s * 1e6, flops / peak * 1e6, spec.launch_floor_us)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.estimate import FITTED, estimate, limit_us
+from astra_chat.tools.virtual_gpu.estimate import FITTED, estimate
 from astra_chat.tools.virtual_gpu.sampling import LONGEST
-from astra_chat.tools.virtual_gpu.specs import SPECS, spec
+from astra_chat.tools.virtual_gpu.specs import SPECS, limit_us, spec
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
 from astra_chat.tools.virtual_gpu.validation.score import score
 
