@@ -168,6 +168,14 @@ def run(
             help="Go back to the end of this round first, in a new folder; 0 is the baseline.",
         ),
     ] = None,
+    accept_recorded_options: Annotated[
+        bool,
+        typer.Option(
+            "--accept-recorded-options",
+            help="With --resume and --branch: models, addresses, key variables and budgets as FILE"
+            " records them.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, only the end.")] = False,
 ) -> None:
@@ -197,6 +205,7 @@ def run(
             resume=resume,
             branch=branch,
             after_round=after_round,
+            accept_recorded_options=accept_recorded_options,
             on_record=show.record,
             on_progress=show.progress,
             on_notice=note,
@@ -207,10 +216,10 @@ def run(
         show.end(result.summary, result.transcript)
     ended = result.summary.ended
     if ended is not None and ended.reason == "interrupted":
-        note(f"go on with: astra-chat run --resume {result.transcript}")
+        note(f"go on with: {result.resume_with}")
         raise typer.Exit(INTERRUPTED)
     if ended is not None and ended.reason == "budget":
-        note(f"go on with: astra-chat run --resume {result.transcript} --budget MORE")
+        note(f"with a larger budget, go on with: {result.resume_with}")
     if ended is not None and ended.reason == "waiting":
         note(f"decide with: astra-chat approve {result.transcript}")
         raise typer.Exit(WAITING)

@@ -66,6 +66,8 @@ class Wishes:
     patience: int | None = None
     mutants: int | None = None
     """Seeded bugs that score the tester's cases; 0: they are not scored."""
+    accept_recorded_options: bool = False
+    """Of a run that is resumed: take over what recorded_options.py shows."""
 
 
 def request_for(wishes: Wishes) -> Request:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from astra_chat.agents import thread as facts
+from astra_chat.agents.payloads import Approval, Commission
 from astra_chat.agents.policy import STOP_WORDS, next_speakers
 from astra_chat.agents.thread import Limits, Turn
+from astra_chat.recorded_options import accepted
 from astra_chat.request import Request, Wishes, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
@@ -34,6 +36,17 @@ class Past:
     transcript: Transcript
     branched: tuple[Record, ...] | None = None
     """The records that a branch takes over; None where the transcript itself is gone on with."""
+    after_round: int | None = None
+    """The round that a branch continues from, where the user named one."""
+
+    @property
+    def command(self) -> list[str]:
+        """The words by which the user named it."""
+        path = str(self.transcript.path)
+        if self.branched is None:
+            return ["--resume", path]
+        after = [] if self.after_round is None else ["--from", str(self.after_round)]
+        return ["--branch", path, *after]
 
     @property
     def turns(self) -> list[Turn]:
@@ -76,7 +89,8 @@ def branched(path: Path, rounds: int | None) -> Past:
     """
     transcript = read(path)
     kept = finished(transcript.records)
-    return Past(transcript, tuple(kept if rounds is None else _until(transcript, kept, rounds)))
+    kept = kept if rounds is None else _until(transcript, kept, rounds)
+    return Past(transcript, tuple(kept), rounds)
 
 
 def _require_more(past: Past, limits: Limits) -> None:
@@ -107,7 +121,8 @@ def _require_device(past: Past, device: Device) -> None:
 def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
     """The recorded request with what may change changed: models, rounds, a branch's folder.
 
-    Raises BadInput naming the option that may not, or where nothing is left to be done.
+    Raises BadInput naming the option that may not change, or that only the user may set, or where
+    nothing is left to be done.
     """
     transcript, options = past.transcript, past.transcript.options
     for option, said, recorded in (
@@ -120,6 +135,8 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
             raise BadInput(f"{option} {said}: {transcript.path} has {kept}, which stays")
     if past.branched is None and wishes.out is not None:
         raise BadInput("--out goes with --branch: a resumed run stays in its folder")
+    approver = _approver(past, wishes)
+    wishes = accepted(wishes, options, transcript.path, past.command)
     device, gpu = _words(transcript.header.device)
     if wishes.device is not None or wishes.gpu is not None:
         device, gpu = wishes.device or "auto", wishes.gpu
@@ -127,17 +144,12 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
         replace(
             wishes,
             task=task.folder,
-            models=wishes.models or options.models,
             device=device,
             gpu=gpu,
             out=wishes.out if past.branched is not None else transcript.path.parent,
-            rounds=options.rounds if wishes.rounds is None else wishes.rounds,
             cases=options.cases,
             baseline=options.tier,
-            approver=_approver(past, wishes),
-            budget=options.budget if wishes.budget is None else wishes.budget,
-            trust=wishes.trust or options.trust,
-            mutants=options.mutants if wishes.mutants is None else wishes.mutants,
+            approver=approver,
             strategy=options.strategy,
             stop_at=wishes.stop_at or options.stop_at_percent,
             patience=wishes.patience or options.patience,
@@ -153,6 +165,9 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
 def _approver(past: Past, wishes: Wishes) -> str | None:
     """--approver for a run that goes on. Whether a human is asked at all was said at its begin."""
     recorded = past.transcript.options.approval
+    opened = facts.turns_of(past.turns, Commission)
+    if opened and opened[0].approval != bool(recorded):
+        raise BadInput(f"{past.transcript.path} contradicts itself about who approves candidates")
     if not recorded:
         if wishes.approver is not None:
             raise BadInput(
@@ -160,6 +175,11 @@ def _approver(past: Past, wishes: Wishes) -> str | None:
             )
         return None
     if wishes.approver is not None:
+        if any(said.decision == "approve_all" for said in facts.turns_of(past.turns, Approval)):
+            raise BadInput(
+                f"--approver: {past.transcript.path} approves all that follows, so nobody would be"
+                " asked; --branch FILE --from ROUND resumes before that"
+            )
         return wishes.approver
     if recorded == "decisions":
         raise BadInput(f"{past.transcript.path} took decisions from a file: name it by --approver")

@@ -38,6 +38,7 @@ from astra_chat.journal import begin
 from astra_chat.ledger import ledger
 from astra_chat.models.cassette_judge import taped
 from astra_chat.models.meter import Meter, MeteredJudge
+from astra_chat.recorded_options import resume_command
 from astra_chat.request import Request
 from astra_chat.resume import Past
 from astra_chat.summary import Summary, summarize
@@ -70,6 +71,8 @@ class RunResult:
     transcript: Path
     """Beside it lie, where a candidate was accepted, best.cu and best/."""
     summary: Summary
+    resume_with: str
+    """The command that resumes it."""
 
     @property
     def folder(self) -> Path:
@@ -111,7 +114,11 @@ class Session:
                 self._converse(self._metered(judge))
             finally:
                 self._journal.close()
-        return RunResult(self._journal.path, summarize(self._journal.records))
+        summary = summarize(self._journal.records)
+        return RunResult(self._journal.path, summary, self._resume_with())
+
+    def _resume_with(self) -> str:
+        return resume_command(self._journal.path, self._request)
 
     def _judge(self) -> AbstractContextManager[Judging]:
         """The judge, with the models' tape running if they have one."""
@@ -178,7 +185,7 @@ class Session:
         except BudgetSpent as spent:
             self._finish(spent)
         except Exception as error:
-            error.add_note(f"go on with: astra-chat run --resume {self._journal.path}")
+            error.add_note(f"go on with: {self._resume_with()}")
             with suppress(EnvironmentLack):  # where nothing can be written, that is the error
                 self._end(ended(self._journal.thread, "error", error, self._leave_best()))
             raise

@@ -35,6 +35,7 @@ def run(
     resume: str | Path | None = None,
     branch: str | Path | None = None,
     after_round: int | None = None,
+    accept_recorded_options: bool = False,
     on_record: Callable[[Record], None] = lambda _: None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_notice: Callable[[str], None] = lambda _: None,
@@ -44,6 +45,8 @@ def run(
 
     `resume` goes on with a run's transcript; `branch`, or either with `after_round`, goes on from
     it in a transcript of its own. Then `task` may be left away, and what is None is as it was.
+    Models, addresses, key variables and budgets that a transcript records are taken over with
+    `accept_recorded_options` only, trust and paths never (recorded_options.py).
     `approver` says who decides what is run and accepted: "ask" (the terminal), "detached"
     (`astra-chat approve`), or a file of decisions. `trust` lets candidates run where this machine
     cannot isolate them. `strategy`: what plans go on from (agents/strategy.py); `stop_at`: percent
@@ -55,7 +58,7 @@ def run(
     """
     wishes = Wishes(
         task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget, trust,
-        strategy, stop_at, patience, mutants,
+        strategy, stop_at, patience, mutants, accept_recorded_options,
     )  # fmt: skip
     past = past_of(resume, branch, after_round)
     on_record = heard(on_record)
@@ -63,4 +66,6 @@ def run(
         return Session(request_for(wishes), on_record, on_progress, on_notice).run()
     with task_of(past.transcript, task) as found:
         request = request_on(past, found, wishes)
+        if past.transcript.options.trust and not trust:
+            on_notice(f"{past.transcript.path} records --trust, which is never taken from a file")
         return Session(request, on_record, on_progress, on_notice, past=past).run()

@@ -104,6 +104,15 @@ class RunModels:
         """The head of a recording that is only played: this machine need not have its device."""
         return self.tape.head if self.tape is not None and self.tape.mode == "replay" else None
 
+    @property
+    def typed(self) -> str:
+        """The words of --models that resume a run with these models."""
+        if self.tape is None:
+            return self.name
+        if self.tape.mode == "replay":
+            return f"replay:{self.tape.path}"
+        return f"auto:{self.tape.path}:{self.name}"
+
     def begin(self, task: Task, run: Header, meter: Meter | None = None) -> None:
         """Start the meter, and the tape if one is to be recorded.
 

@@ -16,9 +16,15 @@ from astra_chat.transcript.spending import Asked, Spent
 VERSION = 1
 """Of the format. A reader refuses another."""
 
+MOST_ROUNDS = 10_000
+
 EndReason: TypeAlias = StopReason | Literal["interrupted", "waiting", "budget", "error"]
 BROKEN_OFF: tuple[EndReason, ...] = ("interrupted", "waiting", "budget", "error")
 """Ends after which the chat goes on where it was."""
+
+
+OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""Words of the command line."""
 
 
 class TaskRecord(Value):
@@ -33,26 +39,26 @@ class TaskRecord(Value):
 class Options(Value):
     """What the user asked for."""
 
-    models: str
-    tier: str
-    rounds: int
-    repairs: int
-    cases: str | None
+    models: OneLine
+    tier: OneLine
+    rounds: int = Field(ge=1, le=MOST_ROUNDS)
+    repairs: int = Field(ge=0, le=MOST_ROUNDS)
+    cases: Literal["demo", "bench"] | None
     """The timed list, demo or bench; None where the device decided."""
     flags: tuple[str, ...]
     """nvcc flags of baseline and candidates."""
     approval: Literal["", "ask", "detached", "decisions"] = ""
     """Who decides what is run and accepted: nobody, the terminal, `astra-chat approve`, a file."""
-    budget: str = ""
+    budget: OneLine = ""
     """The words of --budget; nothing is limited where there are none."""
-    confirmations: int = 0
+    confirmations: int = Field(default=0, ge=0, le=100)
     """Winners that are evaluated once more at the end; 0 in runs of before there were any."""
-    strategy: str = "best"
+    strategy: OneLine = "best"
     """Which candidate a plan goes on from, in the words of --strategy."""
-    mutants: int = 0
+    mutants: int = Field(default=0, ge=0, le=1000)
     """Seeded bugs that score the tester's cases; 0 in runs of before there were any."""
-    stop_at_percent: float | None = None
-    patience: int | None = None
+    stop_at_percent: float | None = Field(default=None, gt=0, le=100)
+    patience: int | None = Field(default=None, ge=1)
     trust: bool = False
     """Candidates ran even where they could not be isolated."""
 
