@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from pydantic import Field
+
 from astra_chat.tools.types import Evaluation, Timed, Value
 
 Kind = Literal["best", "paper", "beam", "tree", "single"]
@@ -27,9 +29,9 @@ class Strategy(Value):
     """How a run searches."""
 
     kind: Kind = "best"
-    parents: int = 1
+    parents: int = Field(default=1, ge=1, le=MOST_PARENTS)
     """beam: the best so far that plans take turns to go on from."""
-    candidates: int = 1
+    candidates: int = Field(default=1, ge=1, le=MOST_CANDIDATES)
     """Kernels of one plan; all are built at once, each is evaluated."""
 
     def __str__(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Container
 from pathlib import Path
 
 from astra_chat.tools.binding import compile_cpp, ensure_binding, tvm_ffi_folder, tvm_ffi_version
+from astra_chat.tools.build import compiler_walls
 from astra_chat.tools.cache import cache_folder, new_entry
 from astra_chat.tools.tasks import Task
 from astra_chat.tools.toolkit import Toolkit, find_toolkit
@@ -24,7 +25,9 @@ def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None
         return
     scratch = folder / ".best.cu.part"
     try:
-        scratch.write_text(source)
+        scratch.unlink(missing_ok=True)
+        with scratch.open("x") as file:
+            file.write(source)
         scratch.replace(path)
     finally:
         scratch.unlink(missing_ok=True)
@@ -64,7 +67,8 @@ def compile_kernel(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path
         with new_entry(final) as scratch:
             for name, text in texts.items():
                 (scratch / name).write_text(text)
-            compile_cpp(command, scratch)
+            # A resumed run's source and flags may be anybody's, as those of a build are.
+            compile_cpp(command, scratch, compiler_walls(scratch, ()))
     return final / "kernel.o"
 
 

@@ -12,13 +12,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from astra_chat.agents.replies import unusable_source
 from astra_chat.agents.thread import extra_cases
 from astra_chat.agents.words import describe, verdict
-from astra_chat.recorded_task import task_of
+from astra_chat.recorded_cases import require_bounded_cases
+from astra_chat.recorded_task import require_hashes, task_of
 from astra_chat.tools.devices import pick_device
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.types import Built, Case, Device, Evaluation, Outcome, Timed, Value, sha256_of
+from astra_chat.tools.types import Built, Case, Device, Evaluation, Outcome, Timed, Value
 from astra_chat.transcript.events import BuildDone, Judged
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import texts, thread
@@ -109,6 +111,7 @@ def rejudge(
         task_of(transcript, None) as task,
         Judge(task, chosen, tier=options.tier, cases=options.cases, trust=trust) as judge,
     ):
+        require_bounded_cases(transcript, task, chosen.kind, trust)
         found = []
         for one in recorded(transcript):
             legal = [case for case in one.cases if case not in task.check]
@@ -126,6 +129,8 @@ def recorded(transcript: Transcript) -> list[Recorded]:
     for candidate, outcome, evaluation in _outcomes(transcript):
         if candidate not in sources:
             raise BadInput(f"{transcript.path}: the source of {candidate} is missing")
+        if off := unusable_source(sources[candidate]):
+            raise BadInput(f"{transcript.path}: {candidate}: {off}")
         confirms = evaluation is not None and evaluation.confirms
         found[candidate, confirms] = Recorded(
             candidate=candidate,
@@ -138,13 +143,6 @@ def recorded(transcript: Transcript) -> list[Recorded]:
     if not found:
         raise BadInput(f"{transcript.path}: no candidate was judged in it")
     return list(found.values())
-
-
-def require_hashes(transcript: Transcript) -> None:
-    """Raises BadInput where a recorded text is not the one that its hash names."""
-    for sha, text in texts(transcript.records).items():
-        if sha256_of(text) != sha:
-            raise BadInput(f"{transcript.path}: the text {sha[:12]} was changed: its hash is off")
 
 
 def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
@@ -223,6 +221,8 @@ def _ends(outcome: Timed) -> tuple[float, float]:
 def _mean_ratio(ends: Sequence[tuple[float, float]]) -> float:
     """Weighted geometric mean of (value, weight), as ratios are averaged."""
     total = sum(weight for _, weight in ends)
+    if not total:
+        return math.nan
     return math.exp(sum(weight * math.log(value) for value, weight in ends) / total)
 
 

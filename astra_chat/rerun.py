@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from astra_chat.agents.executor import Judging
-from astra_chat.recorded_task import task_of
-from astra_chat.rejudge import Recorded, Rejudged, recorded, require_hashes
+from astra_chat.recorded_cases import require_bounded_cases
+from astra_chat.recorded_task import require_hashes, task_of
+from astra_chat.rejudge import Recorded, Rejudged, recorded
 from astra_chat.request import Wishes, request_for
 from astra_chat.session import RunResult, Session
 from astra_chat.summary import Summary
@@ -52,6 +53,7 @@ def rerun(
             strategy=options.strategy,
         )  # fmt: skip
         request = replace(request_for(wishes), limits=options.limits)
+        require_bounded_cases(transcript, task, request.device.kind, trust)
         return Session(request, heard(on_record), on_progress, on_notice, judge).run()
 
 

@@ -10,7 +10,9 @@ from astra_chat.agents import thread as facts
 from astra_chat.agents.payloads import Approval, Commission
 from astra_chat.agents.policy import STOP_WORDS, next_speakers
 from astra_chat.agents.thread import Limits, Turn
+from astra_chat.recorded_cases import require_bounded_cases
 from astra_chat.recorded_options import accepted
+from astra_chat.recorded_task import require_hashes, require_no_links
 from astra_chat.request import Request, Wishes, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.tasks import Task
@@ -158,6 +160,10 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
     limits = request.limits.model_copy(update={"confirmations": options.confirmations})
     request = replace(request, limits=limits)
     _require_device(past, request.device)
+    require_hashes(transcript)
+    require_bounded_cases(transcript, task, request.device.kind, request.trust)
+    if past.branched is None:
+        require_no_links(transcript.path.parent, task.entry)
     _require_more(past, request.limits)
     return request
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.thread import Turn
+from astra_chat.recorded_task import baseline_text
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.judge import TIER_FILES
 from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.turns import events_of, texts, thread
 from astra_chat.transcript.writer import Writer
@@ -25,9 +25,7 @@ class Waiting:
 def waiting(path: Path) -> Waiting:
     """Raises BadInput where it is no transcript, or nothing in it waits for a decision."""
     transcript = read(path)
-    stored = texts(transcript.records)
-    files = transcript.header.task.files
-    baseline = stored[files[TIER_FILES[transcript.options.tier]]]
+    baseline = baseline_text(transcript)
     asked = question(thread(transcript.records), baseline, transcript.options.limits)
     if asked is not None:
         return Waiting(transcript, asked)

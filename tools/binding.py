@@ -16,6 +16,7 @@ from astra_chat.tools.cache import cache_folder, new_entry
 from astra_chat.tools.contract import prototype
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.process import StepTimeout, Stop, run_limited
+from astra_chat.tools.sandbox.walls import Walls
 from astra_chat.tools.tasks import Arg, Dim, Task
 from astra_chat.tools.toolkit import Toolkit
 from astra_chat.tools.types import DTYPE_CODES, ITEM_BYTES, DTypeName, sha256_of
@@ -49,12 +50,13 @@ def ensure_binding(task: Task, toolkit: Toolkit) -> Path:
     return final / "binding.o"
 
 
-def compile_cpp(command: list[str], folder: Path) -> None:
-    """Run a compiler or linker on our own code. Raises EnvironmentLack with its first errors."""
+def compile_cpp(command: list[str], folder: Path, walls: Walls | None = None) -> None:
+    """Run a compiler or linker on our own code, or behind `walls` on anybody's. Raises
+    EnvironmentLack with its first errors."""
     try:
         done = run_limited(
-            command, timeout_s=COMPILE_TIMEOUT_S, memory_bytes=COMPILE_MEMORY_BYTES, cwd=folder,
-            stop=Stop(),
+            command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=Stop(), walls=walls,
+            memory_bytes=None if walls else COMPILE_MEMORY_BYTES,
         )  # fmt: skip
     except StepTimeout:
         raise EnvironmentLack(f"{command[0]} took longer than {COMPILE_TIMEOUT_S:.0f} s") from None

@@ -117,7 +117,7 @@ def build_all(
             room_in(folder),
             tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch,
         ):
-            walls = _walls(Path(scratch), headers)
+            walls = compiler_walls(Path(scratch), headers)
             failures = _build_missing(missing, own, command, after, walls, stop or Stop())
     seconds = time.monotonic() - start
     return [
@@ -214,7 +214,7 @@ def _build_missing(
     return failures
 
 
-def _walls(scratch: Path, headers: Sequence[Path]) -> Walls:
+def compiler_walls(scratch: Path, headers: Sequence[Path]) -> Walls:
     """A compiler reads the toolkit and the system's headers, and writes where it works."""
     toolkit = find_toolkit()
     places = [toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, Path(_ninja())]

@@ -203,13 +203,17 @@ class Task(Value):
     def require_small(self, case: Case) -> None:
         """Raise ValueError if its buffers take more than MOST_BYTES, paddings included: legal, but
         a model that asks for it would fill the machine's memory."""
-        size = 0
-        for arg in self.args:
-            shape = arg.shape_of(case)
-            item = ITEM_BYTES[arg.dtype_of(case)]
-            size += math.prod(shape[:-1]) * arg.stride_of(case) * item
-        if size > MOST_BYTES:
+        if (size := self.buffer_bytes(case)) > MOST_BYTES:
             raise ValueError(f"{size:,} bytes are too many for a check: at most {MOST_BYTES:,}")
+
+    def buffer_bytes(self, case: Case) -> int:
+        """Bytes of its buffers, paddings included."""
+        return sum(
+            math.prod(arg.shape_of(case)[:-1])
+            * arg.stride_of(case)
+            * ITEM_BYTES[arg.dtype_of(case)]
+            for arg in self.args
+        )
 
     def least_bytes(self, case: Case) -> int:
         """Bytes that any kernel must move: each argument read once, each written once."""
@@ -253,11 +257,14 @@ def load_task(folder: Path) -> Task:
     text = path.read_text()
     try:
         raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{path}: {error}") from None
-    dims = list(raw.get("dims", {}))
+    dims = raw.get("dims", {})
     for section in ("check", "bench", "demo"):
-        raw[section] = [_case_row(row, dims, section) for row in raw.get(section, [])]
+        rows = raw.get(section, [])
+        if not isinstance(rows, list) or not isinstance(dims, dict):
+            raise BadInput(f"{path}: dims is a table, {section} a list")
+        raw[section] = [_case_row(row, list(dims), section) for row in rows]
     try:
         return Task.model_validate({**raw, "folder": folder.resolve()})
     except ValidationError as error:

@@ -23,6 +23,12 @@ DTYPE_CODES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2}
 """The `dtype` argument of every launcher."""
 
 
+Seconds = Annotated[float, Field(ge=0, le=1e10)]
+Microseconds = Annotated[float, Field(ge=0, le=1e16)]
+Ratio = Annotated[float, Field(gt=0, le=1e12)]
+"""Of two times."""
+
+
 class Value(BaseModel):
     """A frozen value; non-finite floats are written as the strings "NaN", "Infinity"."""
 
@@ -70,12 +76,12 @@ class Device(Value):
     """Where a kernel ran."""
 
     kind: DeviceKind
-    index: int = 0
-    name: str
+    index: int = Field(default=0, ge=0, le=1023)
+    name: str = Field(max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")
     """As the driver names it, "NVIDIA H200", or "virtual GPU"."""
-    arch: str
+    arch: str = Field(pattern=r"^sm_[0-9]{2,3}[a-z]?$")
     """Real architecture of the built code: "sm_90"."""
-    spec: str
+    spec: str = Field(pattern=r"^[a-z0-9_.-]{1,40}$")
     """Key of the constants used for limits and estimates: "h200" (virtual_gpu/specs.py)."""
 
 
@@ -130,15 +136,15 @@ class CaseTime(Value):
     """Baseline and candidate on one case, L2-cold device time per call."""
 
     case: Case
-    weight: float
-    baseline_us: float
-    median_us: float
-    ratio: float
+    weight: float = Field(ge=0, le=1e12)
+    baseline_us: Microseconds
+    median_us: Microseconds
+    ratio: Ratio
     """Baseline over candidate: above 1 is faster."""
-    ratio_low: float
-    ratio_high: float
+    ratio_low: Ratio
+    ratio_high: Ratio
     """95 % interval if measured, the model's error bar if estimated."""
-    limit_us: float
+    limit_us: Microseconds
     percent_of_limit: float
 
 
@@ -284,8 +290,8 @@ class Timed(Value):
 
     kind: Literal["timed"] = "timed"
     correct: Correct
-    cases: tuple[AnyTime, ...]
-    ratio: float
+    cases: tuple[AnyTime, ...] = Field(min_length=1)
+    ratio: Ratio
     """Weighted geometric mean over the cases."""
     verdict: Literal["accepted", "tie", "slower"]
     why: str
@@ -307,7 +313,7 @@ class Step(Value):
     """One step of an evaluation, as it went."""
 
     name: StepName
-    seconds: float
+    seconds: Seconds
     note: str = ""
 
 

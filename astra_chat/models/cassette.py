@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from astra_chat.models.difference import difference, nearest
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.types import Device, Value
+from astra_chat.transcript.lines import read_lines
 
 Mode = Literal["record", "auto", "replay"]
 """auto: what is on the tape is played, what is not is asked and recorded."""
@@ -161,13 +162,9 @@ class Tape:
             raise EnvironmentLack(f"cannot write {self.path}: {error.strerror}") from None
 
     def _read(self) -> None:
-        try:
-            data = self.path.read_bytes()
-        except OSError as error:
-            raise BadInput(f"cannot read {self.path}: {error.strerror}") from None
-        whole = data[: data.rfind(b"\n") + 1]
-        self._whole = len(whole)
-        first, *rest = whole.split(b"\n")[:-1] or [b""]
+        found = read_lines(self.path)
+        self._whole = found.size
+        first, *rest = found.texts or [b""]
         try:
             self.head = Head.model_validate_json(first)
         except ValidationError:

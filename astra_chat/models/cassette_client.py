@@ -9,6 +9,7 @@ from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 from autogen_core.tools import Tool
 from pydantic import TypeAdapter
 
+from astra_chat.agents.quoting import one_line
 from astra_chat.models.answer import Answer
 from astra_chat.models.cassette import Json, Tape
 from astra_chat.models.layer import JsonOutput, Layer
@@ -44,7 +45,7 @@ class CassetteClient(Layer):
         place = self._tape.place(self._role, request)
         recorded = self._tape.recorded(place)
         if recorded is not None:
-            return _played(recorded)
+            return _played(recorded, self._tape)
         try:
             result = await super().create(messages, **rest)
         except tuple(FAILURES.values()) as error:
@@ -59,7 +60,23 @@ def _schema(json_output: JsonOutput) -> Any:
     return json_output.model_json_schema() if isinstance(json_output, type) else json_output
 
 
-def _played(answer: Json) -> CreateResult:
-    if "failure" in answer:
-        raise FAILURES[answer["failure"]](answer["words"])
-    return ANSWERS[answer["kind"]].model_validate(answer["result"])
+def _played(answer: Json, tape: Tape) -> CreateResult:
+    """Raises the failure that is recorded, and BadInput where nothing that can be read is."""
+    try:
+        if "failure" in answer:
+            failure: AstraError = FAILURES[answer["failure"]](str(answer["words"]))
+        else:
+            return _countable(ANSWERS[answer["kind"]].model_validate(answer["result"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{tape.path}: an answer cannot be read: {one_line(str(error))}") from None
+    raise failure
+
+
+def _countable(result: CreateResult) -> CreateResult:
+    """Raises ValueError for tokens that no model takes: a budget would grow by them."""
+    counts = [result.usage.prompt_tokens, result.usage.completion_tokens]
+    if isinstance(result, Answer):
+        counts += [result.cached_tokens, result.reasoning_tokens]
+    if not all(0 <= count <= 2**53 for count in counts):
+        raise ValueError(f"token counts {counts}")
+    return result

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from astra_chat.agents.executor import Judging
 from astra_chat.agents.thread import Thread, extra_cases, source_of
 from astra_chat.models.cassette import Json, Place, Tape
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import baseline_source
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.tasks import Task
@@ -81,7 +82,12 @@ class TapedJudge:
     def _found(self, kind: type[V], place: Place, ask: Callable[[Judging], V]) -> V:
         recorded = self._tape.recorded(place)
         if recorded is not None:
-            return kind.model_validate(recorded)
+            try:
+                return kind.model_validate(recorded)
+            except ValidationError as error:
+                problem = error.errors()[0]
+                field = ".".join(str(part) for part in problem["loc"])
+                raise BadInput(f"{self._tape.path}: {field}: {problem['msg']}") from None
         assert self._real is not None, "a tape that is only played raises for what it lacks"
         found = ask(self._real)
         self._tape.keep(place, found.model_dump(mode="json"))

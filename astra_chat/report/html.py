@@ -14,16 +14,16 @@ from astra_chat.agents.predictions import predictions
 from astra_chat.agents.quoting import plain
 from astra_chat.console import console
 from astra_chat.ledger import ledger
+from astra_chat.recorded_task import baseline_text
 from astra_chat.report.course import course
 from astra_chat.report.plot import Plot, plot
 from astra_chat.report.sources import Change, changes
 from astra_chat.summary import Summary, summarize
 from astra_chat.table import where
-from astra_chat.tools.judge import TIER_FILES
 from astra_chat.transcript.events import BROKEN_OFF
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.spending import Spent
-from astra_chat.transcript.turns import texts, thread
+from astra_chat.transcript.turns import thread
 from astra_chat.view import View
 
 
@@ -79,7 +79,7 @@ def _run(transcript: Transcript) -> Run:
     for record in transcript.records:
         view.show(record)
     found, summary = course(turns), summarize(transcript.records)
-    baseline = texts(transcript.records)[header.task.files[TIER_FILES[header.options.tier]]]
+    baseline = baseline_text(transcript)
     return Run(
         summary=summary,
         basis=where("measured" if header.device.kind == "cuda" else "estimated", header),

@@ -10,7 +10,7 @@ from pydantic import Field
 from astra_chat.agents.payloads import Said, Speaker
 from astra_chat.agents.policy import Decision, StopReason
 from astra_chat.agents.thread import Limits
-from astra_chat.tools.types import Basis, BuildReport, Device, Evaluation, Value
+from astra_chat.tools.types import Basis, BuildReport, Device, Evaluation, Seconds, Value
 from astra_chat.transcript.spending import Asked, Spent
 
 VERSION = 1
@@ -40,7 +40,7 @@ class Options(Value):
     """What the user asked for."""
 
     models: OneLine
-    tier: OneLine
+    tier: Literal["sglang", "paper"]
     rounds: int = Field(ge=1, le=MOST_ROUNDS)
     repairs: int = Field(ge=0, le=MOST_ROUNDS)
     cases: Literal["demo", "bench"] | None
@@ -231,12 +231,12 @@ class Record(Value):
     """One line of a transcript."""
 
     v: int = VERSION
-    run: str
+    run: OneLine
     """Name of the run, the same on every line."""
     seq: int
     """0, 1, 2, ... without gaps."""
-    t: float
+    t: Seconds
     """Seconds since the run began."""
-    turn: int
+    turn: int = Field(ge=0)
     """Turns of the chat that have been recorded, this one included."""
     event: Event

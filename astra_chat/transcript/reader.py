@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from astra_chat.agents.replies import MOST_SOURCE
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import (
     VERSION,
@@ -18,7 +19,9 @@ from astra_chat.transcript.events import (
     Proposed,
     Record,
     Resumed,
+    TurnEvent,
 )
+from astra_chat.transcript.lines import read_lines
 from astra_chat.transcript.turns import thread
 
 
@@ -57,28 +60,22 @@ def read(path: Path) -> Transcript:
     """Read a transcript, or the one in a run's folder. Raises BadInput in one clear line."""
     if path.is_dir():
         path = path / "transcript.jsonl"
-    lines, torn, size = _lines(path)
+        if path.is_symlink():
+            raise BadInput(f"{path} is a link: name the file that it leads to")
+    found = read_lines(path)
+    lines = [line.decode(errors="replace") for line in found.texts]
+    torn = found.torn
     _require_transcript(path, lines, torn)
     records = tuple(_record(path, number, line) for number, line in enumerate(lines, 1))
     if not isinstance(records[0].event, Header):
         raise BadInput(f"{path} is no transcript of Astra: its first line is not a header")
-    run = records[0].run
+    run, turn = records[0].run, 0
     for number, record in enumerate(records):
-        if record.seq != number or record.run != run:
+        turn += isinstance(record.event, TurnEvent)
+        if (record.seq, record.run, record.turn) != (number, run, turn):
             raise BadInput(f"{path}, line {number + 1}: lines are missing or do not belong here")
     _require_files(path, records)
-    return Transcript(path, records, torn, size)
-
-
-def _lines(path: Path) -> tuple[list[str], bool, int]:
-    """The whole lines, whether a torn one followed them, and their size in bytes."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    whole, newline, rest = data.rpartition(b"\n")
-    lines = whole.decode(errors="replace").split("\n") if newline else []
-    return lines, bool(rest), len(whole) + len(newline)
+    return Transcript(path, records, torn, found.size)
 
 
 def _require_transcript(path: Path, lines: list[str], torn: bool) -> None:
@@ -109,16 +106,18 @@ def _record(path: Path, number: int, line: str) -> Record:
 
 def _require_files(path: Path, records: tuple[Record, ...]) -> None:
     """Every text that is named by its hash has to be there."""
-    stored: set[str] = set()
+    stored: dict[str, int] = {}
     named: dict[str, str] = {}
     for record in records:
         match record.event:
-            case Blob(sha256=sha):
-                stored.add(sha)
+            case Blob(sha256=sha, text=text):
+                stored[sha] = len(text)
             case Header(task=task):
                 named |= {sha: f"the task's {name}" for name, sha in task.files.items()}
             case Proposed(sha256=sha, candidate=candidate):
                 named[sha] = f"the source of candidate {candidate}"
+                if stored.get(sha, 0) > MOST_SOURCE:
+                    raise BadInput(f"{path}: {named[sha]} has {stored[sha]:,} characters")
     if missing := [what for sha, what in named.items() if sha not in stored]:
         raise BadInput(f"{path} is cut off: {missing[0]} is missing")
 

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
-from astra_chat.tools.types import StepName, Value
+from pydantic import Field
+
+from astra_chat.tools.types import Seconds, StepName, Value
+
+Count: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]
+Usd: TypeAlias = Annotated[float, Field(ge=0, le=1e12)]
 
 
 class Tokens(Value):
     """Tokens and their price; all fields add up."""
 
-    prompt: int = 0
-    cached: int = 0
+    prompt: Count = 0
+    cached: Count = 0
     """Of the prompt's, those that the server had in its cache."""
-    completion: int = 0
-    reasoning: int = 0
+    completion: Count = 0
+    reasoning: Count = 0
     """Of the completion's, those that were thought and not said."""
-    estimated: int = 0
+    estimated: Count = 0
     """Of all, those that no server counted: by the characters of prompt and answer."""
-    usd: float | None = 0.0
+    usd: Usd | None = 0.0
     """None: of some answers the price is not known."""
 
     @property
@@ -49,22 +54,22 @@ class Asked(Value):
 
 class RoleSpent(Value):
     role: str
-    answers: int
+    answers: Count
     tokens: Tokens
-    unusable: int = 0
+    unusable: Count = 0
     """Of the answers, those that were sent back in words."""
     unusable_tokens: Tokens = Tokens()
 
 
 class StepSpent(Value):
     step: StepName
-    seconds: float
+    seconds: Seconds
 
 
 class Rejected(Value):
     reason: str
     """Outcome of a candidate, "rejected by the human", "unusable reply" or "doubted reply"."""
-    times: int
+    times: Count
 
 
 class Spent(Value):
@@ -74,12 +79,12 @@ class Spent(Value):
     kind: Literal["spent"] = "spent"
     tokens: Tokens
     roles: tuple[RoleSpent, ...]
-    evaluations: int
+    evaluations: Count
     steps: tuple[StepSpent, ...]
-    gpu_s: float
+    gpu_s: Seconds
     """Of the judge's steps on a real GPU."""
     rejected: tuple[Rejected, ...]
-    doubted: int = 0
+    doubted: Count = 0
     """Turns that stood though the facts spoke against them."""
 
     @property

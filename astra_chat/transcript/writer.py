@@ -116,7 +116,8 @@ def _create(path: Path) -> FileIO:
 def _open_again(transcript: Transcript) -> FileIO:
     path = transcript.path
     try:
-        file = path.open("r+b", buffering=0)
+        # No link: what it leads to would be appended to, wherever it is.
+        file = FileIO(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+")
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from None
     _lock(file, path)

@@ -11,7 +11,8 @@ import pytest
 
 from astra_chat.export import export_best, leave_source
 from astra_chat.tools.errors import EnvironmentLack
-from astra_chat.tools.tasks import find_task
+from astra_chat.tools.sandbox.level import ENOUGH, isolation
+from astra_chat.tools.tasks import Task, find_task
 from astra_chat.tools.toolkit import find_tool
 from astra_chat.tools.types import candidate_id
 
@@ -102,3 +103,20 @@ def test_the_example_runs_on_a_gpu(best: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "tensor(" in done.stdout
+
+
+def test_the_compiler_reads_nothing_of_the_users(task: Task, tmp_path: Path) -> None:
+    """A transcript that is resumed brings source and flags, which no guard has seen here."""
+    if isolation() not in ENOUGH:
+        pytest.skip("this machine isolates nothing")
+    (tmp_path / "secret.h").write_text("#error the secret\n")
+    with pytest.raises(EnvironmentLack) as caught:
+        export_best(task, f'#include "{tmp_path}/secret.h"\n', tmp_path / "best")
+    assert "the secret" not in str(caught.value)
+
+
+def test_a_half_written_source_is_no_way_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / ".best.cu.part").symlink_to(tmp_path / "elsewhere")
+    leave_source("// kernel\n", tmp_path, set())
+    assert (tmp_path / "best.cu").read_text() == "// kernel\n"
+    assert not (tmp_path / "elsewhere").exists() and not (tmp_path / "best.cu").is_symlink()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -107,3 +108,34 @@ def test_a_stream_is_on_the_tape_like_an_answer(tmp_path: Path) -> None:
 
     assert asyncio.run(stream(taped(tmp_path / "t", "record", Says(ANSWER)))) == [ANSWER]
     assert asyncio.run(stream(taped(tmp_path / "t", "replay", OfflineClient()))) == [ANSWER]
+
+
+NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0}
+TEXT = {"finish_reason": "stop", "content": "{}", "usage": NO_TOKENS, "cached": False}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"kind": "Answer"},
+        {"kind": "subprocess.Popen", "result": {}},
+        {"kind": "Answer", "result": {"content": 1}},
+        {"failure": "SystemExit", "words": "x"},
+        {"failure": "BadInput"},
+        {"kind": "Answer", "result": {**TEXT, "usage": {**NO_TOKENS, "prompt_tokens": -(10**9)}}},
+        {"kind": "Answer", "result": {**TEXT, "cached_tokens": 2**60}},
+    ],
+)
+def test_an_answer_that_is_forged_is_refused_in_one_line(
+    tmp_path: Path, answer: dict[str, object]
+) -> None:
+    """Negative tokens would make room in a budget."""
+    path = tmp_path / "tape.jsonl"
+    ask(taped(path, "record", Says(ANSWER)))
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[-1]["answer"] = answer
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(BadInput) as caught:
+        ask(taped(path, "replay", OfflineClient()))
+    assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)

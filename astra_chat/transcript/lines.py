@@ -1,0 +1,72 @@
+"""The lines of a transcript or recording, bounded before anything is made of them: the file may
+come from anybody."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.tools.errors import BadInput
+
+MOST_FILE_BYTES = 2**27
+MOST_LINE_BYTES = 2**22
+"""A source of the most characters that a model may give (agents/replies.py), each escaped."""
+MOST_VALUES = 1_000_000
+"""Of JSON in the whole file, texts counted as one: some 600 evaluations. A value may take a hundred
+times the memory of its text."""
+STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
+LONG_NUMBER = re.compile(rb"\d{25}")
+"""No number of ours has as many digits in a row; Python takes seconds for one of a million."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The whole lines of a file."""
+
+    texts: list[bytes]
+    torn: bool
+    """Half a line followed them."""
+    size: int
+    """Bytes of the whole lines."""
+
+
+def read_lines(path: Path) -> Lines:
+    """Raises BadInput, in one line, for what cannot be read, is no regular file or exceeds a
+    bound."""
+    texts: list[bytes] = []
+    size = values = 0
+    try:
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe blocks nobody
+        with os.fdopen(opened, "rb") as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode):
+                raise BadInput(f"cannot read {path}: it is no regular file")
+            if state.st_size > MOST_FILE_BYTES:
+                raise BadInput(f"{path} has {state.st_size:,} bytes: at most {MOST_FILE_BYTES:,}")
+            while line := file.readline(MOST_LINE_BYTES + 1):
+                where = f"{path}, line {len(texts) + 1}"
+                if len(line) > MOST_LINE_BYTES:
+                    raise BadInput(f"{where} is longer than {MOST_LINE_BYTES:,} bytes")
+                if not line.endswith(b"\n"):
+                    return Lines(texts, True, size)
+                values += _values(line, where)
+                if values > MOST_VALUES:
+                    raise BadInput(f"{where}: the file holds more than {MOST_VALUES:,} values")
+                texts.append(line[:-1])
+                size += len(line)
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise BadInput(f"cannot read {path}: {error}") from None
+    return Lines(texts, False, size)
+
+
+def _values(line: bytes, where: str) -> int:
+    """How many values a line of JSON may hold. Raises BadInput for a number without end."""
+    bare = STRING.sub(b"", line)
+    if LONG_NUMBER.search(bare):
+        raise BadInput(f"{where}: a number has too many digits")
+    return sum(bare.count(mark) for mark in (b"{", b"[", b","))
