@@ -25,8 +25,7 @@ DTYPE_CODES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2}
 
 Seconds = Annotated[float, Field(ge=0, le=1e10)]
 Microseconds = Annotated[float, Field(ge=0, le=1e16)]
-Ratio = Annotated[float, Field(gt=0, le=1e12)]
-"""Of two times."""
+Ratio = Annotated[float, Field(gt=0, le=1e12)]  # of two times
 
 
 class Value(BaseModel):
