@@ -43,7 +43,9 @@ def read_lines(path: Path) -> Lines:
         with os.fdopen(opened, "rb") as file:
             state = os.fstat(file.fileno())
             if not stat.S_ISREG(state.st_mode):
-                raise BadInput(f"cannot read {path}: it is no regular file")
+                raise BadInput(
+                    f"cannot read {path}: no regular file, so no transcript or recording"
+                )
             if state.st_size > MOST_FILE_BYTES:
                 raise BadInput(f"{path} has {state.st_size:,} bytes: at most {MOST_FILE_BYTES:,}")
             while line := file.readline(MOST_LINE_BYTES + 1):
