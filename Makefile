@@ -22,10 +22,10 @@ gpu: $(READY)
 
 setup: $(READY)
 
-$(READY): pyproject.toml tools/setup_env.py tools/toolkit.py
+$(READY): pyproject.toml tools/system/setup_env.py tools/system/toolkit.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo 'Astra needs Python 3.11 or newer: make PYTHON=python3.12' >&2; exit 3; }
-	$(PYTHON) -m astra_chat.tools.setup_env
+	$(PYTHON) -m astra_chat.tools.system.setup_env
 	@touch $@
 
 clean:

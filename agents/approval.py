@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from astra_chat.agents import search
-from astra_chat.agents import thread as facts
-from astra_chat.agents.gates import Gate, gate
-from astra_chat.agents.payloads import Approval, Kernel, Payload, Plan
-from astra_chat.agents.thread import Limits, Thread, Turn
+from astra_chat.agents import run_state, search_state
+from astra_chat.agents.approval_gates import Gate, gate
+from astra_chat.agents.run_state import Limits, Thread, Turn
+from astra_chat.agents.turns import Approval, Kernel, Payload, Plan
 from astra_chat.tools.types import BuildReport, Evaluation, Timed
 
 Word = Literal["approve", "approve_all", "reject", "edit"]
@@ -50,10 +49,10 @@ def question(thread: Thread, baseline: str, limits: Limits) -> Question | None:
     if asked is None:
         return None
     last, before = thread[-1].payload, thread[-2].payload
-    one = facts.rounds(thread)[-1]
+    one = run_state.rounds(thread)[-1]
     attempt = next(a for a in one.attempts[::-1] if a.kernel.candidate == _asked_about(thread))
-    found = search.parent_of(thread, one.number)
-    source = facts.source_of(thread, found.candidate) if found else None
+    found = search_state.parent_of(thread, one.number)
+    source = run_state.source_of(thread, found.candidate) if found else None
     return Question(
         gate=asked,
         number=sum(turn.speaker == "human" for turn in thread),
@@ -66,7 +65,7 @@ def question(thread: Thread, baseline: str, limits: Limits) -> Question | None:
         before=_ratio(found) or 1.0,
         build=attempt.build,
         evaluation=last if isinstance(last, Evaluation) else None,
-        found=_ratio(before) if facts.confirms(last) else None,
+        found=_ratio(before) if run_state.confirms(last) else None,
     )
 
 

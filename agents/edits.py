@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from astra_chat.agents.payloads import Edit, Edits, Kernel
+from astra_chat.agents.turns import Edit, Edits, Kernel
 
 SHOWN = 60
 

@@ -11,8 +11,8 @@ from autogen_agentchat.base import Response
 from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage
 from autogen_core import CancellationToken
 
-from astra_chat.agents import thread as facts
-from astra_chat.agents.gates import to_confirm, to_prove
+from astra_chat.agents import run_state
+from astra_chat.agents.approval_gates import to_confirm, to_prove
 from astra_chat.agents.messages import (
     BuildMessage,
     ExecutionMessage,
@@ -21,8 +21,8 @@ from astra_chat.agents.messages import (
     ScoresMessage,
     message,
 )
-from astra_chat.agents.payloads import Pass
-from astra_chat.agents.thread import Limits, Thread, extra_cases
+from astra_chat.agents.run_state import Limits, Thread, extra_cases
+from astra_chat.agents.turns import Pass
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Case, Evaluation
 
@@ -91,18 +91,18 @@ class Executor(UserProxyAgent):
         self, thread: Thread, token: CancellationToken
     ) -> BuildReport | Evaluation | CaseScores | Pass:
         judge, cases = self._judge, extra_cases(thread)
-        if waiting := facts.to_score(thread, self._limits):
+        if waiting := run_state.to_score(thread, self._limits):
             count = self._limits.mutants
             return await self._in_thread(lambda: judge.score(waiting, count), token)
-        if facts.baseline(thread) is None:
+        if run_state.baseline(thread) is None:
             source = self._baseline
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)
         if (winner := to_prove(thread, self._limits)) is not None:
             return await self._confirm(winner, thread, token)
-        if facts.unbuilt(thread):
-            source, *also = [kernel.source for kernel in facts.unbuilt(thread)]
+        if run_state.unbuilt(thread):
+            source, *also = [kernel.source for kernel in run_state.unbuilt(thread)]
             return await self._in_thread(lambda: judge.build(source, also), token)
-        if (kernel := facts.unrun(thread)) is not None:
+        if (kernel := run_state.unrun(thread)) is not None:
             source = kernel.source
             return await self._in_thread(lambda: judge.evaluate(source, cases), token)
         if (winner := to_confirm(thread, self._limits)) is not None:
@@ -110,7 +110,7 @@ class Executor(UserProxyAgent):
         return Pass(words="there is no kernel to run")
 
     async def _confirm(self, winner: str, thread: Thread, token: CancellationToken) -> Evaluation:
-        source = facts.source_of(thread, winner) or self._baseline
+        source = run_state.source_of(thread, winner) or self._baseline
         cases = extra_cases(thread)
         return await self._in_thread(
             lambda: self._judge.evaluate(source, cases, fresh_seeds=True), token

@@ -11,7 +11,8 @@ from autogen_agentchat.messages import (
     StructuredMessage,
 )
 
-from astra_chat.agents.payloads import (
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turns import (
     Analysis,
     Approval,
     Commission,
@@ -22,7 +23,6 @@ from astra_chat.agents.payloads import (
     Speaker,
     TestSuite,
 )
-from astra_chat.agents.thread import Turn
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Evaluation
 

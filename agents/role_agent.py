@@ -18,9 +18,8 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, ChatCompletionClient, RequestUsage
 from pydantic import ValidationError
 
-from astra_chat.agents.brief import Setting, brief, changed
-from astra_chat.agents.doubts import ask_to_check, doubt
 from astra_chat.agents.edits import kernel_of
+from astra_chat.agents.fact_check import ask_to_check, doubt
 from astra_chat.agents.messages import (
     MESSAGE_TYPES,
     DoubtEvent,
@@ -28,7 +27,17 @@ from astra_chat.agents.messages import (
     RepairEvent,
     message,
 )
-from astra_chat.agents.payloads import (
+from astra_chat.agents.prompt import Setting, brief, changed
+from astra_chat.agents.reply_errors import (
+    UnusableReply,
+    ask_again,
+    malformed,
+    objection,
+    unusable_source,
+)
+from astra_chat.agents.roles import instructions
+from astra_chat.agents.turn_order import acts_as
+from astra_chat.agents.turns import (
     REPLY_TYPES,
     AnyReply,
     Edits,
@@ -40,15 +49,6 @@ from astra_chat.agents.payloads import (
     Source,
     Speaker,
 )
-from astra_chat.agents.policy import acts_as
-from astra_chat.agents.replies import (
-    UnusableReply,
-    ask_again,
-    malformed,
-    objection,
-    unusable_source,
-)
-from astra_chat.agents.roles import instructions
 from astra_chat.tools.errors import EnvironmentLack
 
 REPAIRS = 2

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from astra_chat.version import __version__
 
 if TYPE_CHECKING:
-    from astra_chat.start import run
+    from astra_chat.session.api import run
 
 __all__ = ["__version__", "run"]
 
@@ -21,5 +21,5 @@ if not (Path(__file__).parent / "agents").is_dir():
 def __getattr__(name: str) -> Any:
     """`from astra_chat import run` loads AutoGen only when it is asked for."""
     if name == "run":
-        return import_module("astra_chat.start").run
+        return import_module("astra_chat.session.api").run
     raise AttributeError(f"module 'astra_chat' has no attribute '{name}'")

@@ -1,1 +1,1 @@
-"""Kernel tasks as data, one folder each; tools/tasks.py reads them, nobody imports them."""
+"""Kernel tasks as data, one folder each; tools/task/folder.py reads them, nobody imports them."""

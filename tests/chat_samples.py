@@ -10,7 +10,9 @@ from typing import Literal
 
 import pytest
 
-from astra_chat.agents.payloads import (
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turn_order import Decision
+from astra_chat.agents.turns import (
     Analysis,
     Commission,
     Extent,
@@ -19,11 +21,9 @@ from astra_chat.agents.payloads import (
     TestCase,
     TestSuite,
 )
-from astra_chat.agents.policy import Decision
-from astra_chat.agents.thread import Turn
-from astra_chat.ending import ended
+from astra_chat.session.final_message import ended
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
-from astra_chat.tools.tasks import Task, load_task
+from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import (
     BuildFailed,
     BuildReport,

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from astra_chat.tools.errors import EnvironmentLack
-from astra_chat.tools.toolkit import host_tool_versions
+from astra_chat.tools.system.toolkit import host_tool_versions
 
 if os.environ.get("CI"):
     settings.register_profile("ci", derandomize=True)

@@ -11,7 +11,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = {"tools": 0, "agents": 1, "astra_chat": 2}
 AUTOGEN = ("autogen_core", "autogen_agentchat", "autogen_ext", "autogen", "pyautogen")
-AUTOGEN_PLACES = ("agents/", "astra_chat/team.py", "astra_chat/session.py", "astra_chat/models/")
+AUTOGEN_PLACES = (
+    "agents/",
+    "astra_chat/session/team.py",
+    "astra_chat/session/session.py",
+    "astra_chat/models/",
+)
 CHILD_PROCESSES = "tools/children/"
 """Programs of processes of their own: the only files that may load torch."""
 LINES = 380
@@ -29,7 +34,7 @@ SOURCES = sources()
 
 
 def module_name(path: str) -> str:
-    """ "tools/check.py" as it is imported: "astra_chat.tools.check"."""
+    """ "tools/check/calls.py" as it is imported: "astra_chat.tools.check.calls"."""
     dotted = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     return dotted if path.startswith("astra_chat") else f"astra_chat.{dotted}"
 
@@ -106,9 +111,10 @@ def test_the_virtual_gpu_stands_alone(path: str) -> None:
         return
     allowed = (
         "astra_chat.tools.virtual_gpu",
-        "astra_chat.tools.cache",
-        "astra_chat.tools.toolkit",
+        "astra_chat.tools.system.cache",
+        "astra_chat.tools.system.toolkit",
         "astra_chat.tools.errors",
+        "astra_chat.tools.gpu_specs",
     )
     for name in imports(SOURCES[path]):
         assert not name.startswith("astra_chat") or name.startswith(allowed), f"{path}: {name}"

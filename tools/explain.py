@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from astra_chat.tools.agreement import agreement
-from astra_chat.tools.tasks import Dim, Task
-from astra_chat.tools.time import MIN_GAIN, MOST_HOST_US, NO_REGRESSION
+from astra_chat.tools.profiling.ncu_agreement import agreement
+from astra_chat.tools.task.folder import Dim, Task
+from astra_chat.tools.timing.verdict import MIN_GAIN, MOST_HOST_US, NO_REGRESSION
 from astra_chat.tools.types import (
     CheckRecord,
     Correct,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Sequence
 
-from astra_chat.tools.audit import audit
-from astra_chat.tools.background import Background
-from astra_chat.tools.build import Build, build_all
-from astra_chat.tools.checker import Checker
-from astra_chat.tools.cross_check import cross_check
+from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.compute_sanitizer import TOOLS, Found, sanitize_cuda
+from astra_chat.tools.check.virtual_gpu_sanitizer import second_opinion
 from astra_chat.tools.errors import BadInput, EnvironmentLack
-from astra_chat.tools.guard import guard
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.scoring import Scorer
-from astra_chat.tools.oracle import Oracle, Truth
-from astra_chat.tools.process import Stop
-from astra_chat.tools.profile import (
+from astra_chat.tools.policy.binary_audit import audit
+from astra_chat.tools.policy.source_guard import guard
+from astra_chat.tools.profiling.ncu_cross_check import cross_check
+from astra_chat.tools.profiling.profile import (
     counted,
     counted_report,
     profile_cuda,
@@ -24,13 +23,14 @@ from astra_chat.tools.profile import (
     unprofiled,
 )
 from astra_chat.tools.progress import Progress
-from astra_chat.tools.runner import Failure, Runner
-from astra_chat.tools.sanitize import TOOLS, Found, sanitize_cuda
-from astra_chat.tools.second_opinion import second_opinion
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.runner import Failure, Runner
 from astra_chat.tools.steps import Steps
-from astra_chat.tools.tasks import Task
-from astra_chat.tools.time import TimedCase, judge_times, time_cases
-from astra_chat.tools.trust import acting_files, require_trust
+from astra_chat.tools.system.background import Background
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.trust import acting_files, require_trust
+from astra_chat.tools.timing.verdict import TimedCase, judge_times, time_cases
 from astra_chat.tools.types import (
     BuildFailed,
     BuildReport,
@@ -80,7 +80,7 @@ class Judge:
         """`tier` names the baseline (TIER_FILES); `cases` the list to time (CASE_LISTS).
 
         None means bench on a real GPU and demo on the virtual one. `trust` lets strangers' code
-        run where the machine cannot isolate it (trust.py). `engine` is the virtual GPU's.
+        run where the machine cannot isolate it (task/trust.py). `engine` is the virtual GPU's.
         Raises BadInput, and EnvironmentLack where a strange task is not trusted.
         """
         self._trust = trust

@@ -81,7 +81,7 @@ class Device(Value):
     arch: str = Field(pattern=r"^sm_[0-9]{2,3}[a-z]?$")
     """Real architecture of the built code: "sm_90"."""
     spec: str = Field(pattern=r"^[a-z0-9_.-]{1,40}$")
-    """Key of the constants used for limits and estimates: "h200" (virtual_gpu/specs.py)."""
+    """Key of the constants used for limits and estimates: "h200" (gpu_specs.py)."""
 
 
 class Finding(Value):
@@ -279,7 +279,7 @@ class Correct(Value):
     hidden: int = 0
     """Of the cases, those drawn from the legal domain after the build."""
     error_ratio: float | None = None
-    """Largest error norm over that of the baseline (tools/precision.py); None: not compared."""
+    """Largest error norm over that of the baseline (check/error_norms.py); None: not compared."""
     deterministic: bool | None = None
     """Repeated calls gave the same bits; None: no call was repeated."""
 
@@ -332,7 +332,7 @@ class BuildReport(Value):
 
 
 class ErrorNorm(Value):
-    """Error of one argument on one case beside the baseline's own (tools/precision.py), in ulps."""
+    """Error of one argument on one case beside the baseline's (check/error_norms.py), in ulps."""
 
     case: Case
     argument: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib.resources import files
 
-from astra_chat.agents.payloads import RoleName
+from astra_chat.agents.turns import RoleName
 
 
 @cache

@@ -9,22 +9,22 @@ from typing import Protocol
 
 from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents.payloads import Kernel
-from astra_chat.agents.thread import Position
-from astra_chat.models.cassette import Head, Tape
-from astra_chat.models.cassette_client import CassetteClient
+from astra_chat.agents.run_state import Position
+from astra_chat.agents.turns import Kernel
 from astra_chat.models.layer import Readable
 from astra_chat.models.meter import Meter, MeteredClient
 from astra_chat.models.offline import OfflineClient
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.openai_options import options_of
 from astra_chat.models.prices import FREE, Price
+from astra_chat.models.recording import Head, Tape
+from astra_chat.models.recording_client import CassetteClient
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
-from astra_chat.models.spoken import SpokenModels
+from astra_chat.models.transcript_models import SpokenModels
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Basis
 from astra_chat.transcript.events import Header
 

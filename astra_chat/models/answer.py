@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autogen_core.models import CreateResult
 
-from astra_chat.agents.replies import UnusableReply
+from astra_chat.agents.reply_errors import UnusableReply
 
 SHOWN = 400
 """Characters of a refusal that go back in words."""

@@ -10,13 +10,13 @@ from typing import Any
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
 from astra_chat.agents.executor import Judging
-from astra_chat.agents.words import verdict
-from astra_chat.budget import Budget, BudgetSpent
-from astra_chat.ledger import gpu_seconds
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import Layer
 from astra_chat.models.prices import Price
 from astra_chat.models.spec import Role
+from astra_chat.spending.budget import Budget, BudgetSpent
+from astra_chat.spending.ledger import gpu_seconds
+from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Case, Evaluation, Step

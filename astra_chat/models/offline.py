@@ -14,8 +14,8 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from astra_chat.agents.brief import read_stamp
-from astra_chat.agents.thread import Position
+from astra_chat.agents.prompt import read_stamp
+from astra_chat.agents.run_state import Position
 from astra_chat.models.layer import Client, Tools
 
 MODEL_INFO = ModelInfo(

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from astra_chat.agents.edits import kernel_of
-from astra_chat.agents.payloads import (
+from astra_chat.agents.turns import (
     Analysis,
     Direction,
     Edit,
@@ -21,7 +21,7 @@ from astra_chat.agents.payloads import (
     TestSuite,
 )
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Basis, Value
 
 Expected = Literal[

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, get_args
 
-from astra_chat.agents.payloads import RoleName
+from astra_chat.agents.turns import RoleName
 from astra_chat.tools.errors import BadInput
 
 Role: TypeAlias = RoleName | Literal["selector"]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from autogen_core.models import LLMMessage, UserMessage
 from pydantic import BaseModel, ValidationError
 
-from astra_chat.agents.payloads import REPLY_TYPES, NextSpeaker
-from astra_chat.agents.replies import UnusableReply, malformed
+from astra_chat.agents.reply_errors import UnusableReply, malformed
+from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
 from astra_chat.models import Models, RunModels
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.spec import ROLES, Role, at_address, parse

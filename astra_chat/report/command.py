@@ -50,7 +50,7 @@ def report(
 
 def _print_json(out: Path, transcripts: list[Transcript]) -> None:
     """Where the page lies, and each run's summary; field `schema` names the form."""
-    from astra_chat.summary import summarize
+    from astra_chat.transcript.summary import summarize
 
     runs = [
         {**summarize(one.records).model_dump(mode="json"), "transcript": str(one.path)}

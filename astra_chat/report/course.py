@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from astra_chat.agents import thread as facts
-from astra_chat.agents.payloads import Plan
-from astra_chat.agents.thread import Attempt, Thread
-from astra_chat.agents.words import verdict
-from astra_chat.intervals import over_all
+from astra_chat.agents import run_state
+from astra_chat.agents.run_state import Attempt, Thread
+from astra_chat.agents.turns import Plan
+from astra_chat.tools.descriptions import verdict
+from astra_chat.tools.timing.intervals import over_all
 from astra_chat.tools.types import Evaluation, Timed
 
 
@@ -53,7 +53,7 @@ class Course:
 
 def course(thread: Thread) -> Course:
     """Of a thread, whole or cut off; without rounds where there is no plan yet."""
-    rounds = facts.rounds(thread)
+    rounds = run_state.rounds(thread)
     attempts = [(one.number, attempt) for one in rounds for attempt in one.attempts]
     return Course(
         rounds=len(rounds),
@@ -73,19 +73,19 @@ def course(thread: Thread) -> Course:
 
 
 def _best_by_round(thread: Thread) -> tuple[Point, ...]:
-    search = facts.unconfirmed(thread)
+    search = run_state.unconfirmed(thread)
     starts = [i for i, turn in enumerate(search) if isinstance(turn.payload, Plan)]
     ends = [*starts[1:], len(search)] if starts else []
     found: list[Point] = []
     for number, end in enumerate(ends, 1):
-        best = facts.best(search[:end])
+        best = run_state.best(search[:end])
         if best is not None:
             found.append(_point(number, *best))
     return tuple(found)
 
 
-def _confirmed(thread: Sequence[facts.Turn], rounds: int) -> Point | None:
-    best = facts.best(thread)
+def _confirmed(thread: Sequence[run_state.Turn], rounds: int) -> Point | None:
+    best = run_state.best(thread)
     return _point(rounds, *best) if best is not None and best[0].confirms else None
 
 
@@ -98,6 +98,6 @@ def _failed(attempt: Attempt) -> str:
     """The verdict on what was not right; "" where it was, or is not known."""
     if attempt.evaluation is not None:
         return "" if attempt.passed else verdict(attempt.evaluation.outcome)
-    if attempt.build is not None and facts.failed(attempt.build):
+    if attempt.build is not None and run_state.failed(attempt.build):
         return verdict(attempt.build.result)
     return ""

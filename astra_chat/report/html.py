@@ -10,21 +10,21 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from astra_chat.agents.predictions import predictions
-from astra_chat.agents.quoting import plain
-from astra_chat.console import console
-from astra_chat.ledger import ledger
-from astra_chat.recorded_task import baseline_text
+from astra_chat.agents.plan_predictions import predictions
+from astra_chat.display.console import console
+from astra_chat.display.results_table import where
+from astra_chat.display.run_view import View
 from astra_chat.report.course import course
 from astra_chat.report.plot import Plot, plot
 from astra_chat.report.sources import Change, changes
-from astra_chat.summary import Summary, summarize
-from astra_chat.table import where
+from astra_chat.session.recorded_task import baseline_text
+from astra_chat.spending.ledger import ledger
+from astra_chat.tools.text import plain
 from astra_chat.transcript.events import BROKEN_OFF
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.spending import Spent
+from astra_chat.transcript.summary import Summary, summarize
 from astra_chat.transcript.turns import thread
-from astra_chat.view import View
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from astra_chat.agents import search
-from astra_chat.agents import thread as facts
-from astra_chat.agents.payloads import Kernel, Plan
-from astra_chat.agents.thread import Thread
+from astra_chat.agents import run_state, search_state
+from astra_chat.agents.run_state import Thread
+from astra_chat.agents.turns import Kernel, Plan
 
 KINDS = {"+": "add", "-": "del", "@": "at"}
 BASELINE = "the baseline"
@@ -41,14 +40,16 @@ def changes(thread: Thread, baseline: str) -> list[Change]:
     for index, turn in enumerate(thread):
         number += isinstance(turn.payload, Plan)
         if isinstance(turn.payload, Kernel):
-            before = search.made_of(thread[:index], turn.speaker)
-            source = facts.source_of(thread[:index], before)
+            before = search_state.made_of(thread[:index], turn.speaker)
+            source = run_state.source_of(thread[:index], before)
             against, old = (BASELINE, baseline) if source is None else (before, source)
             found.append(_change(turn.payload, turn.speaker, number, against, old))
-    best = facts.best(thread)
+    best = run_state.best(thread)
     whole = next((c for c in found if best and c.candidate == best[0].candidate), None)
     if whole is not None and whole.against != BASELINE:
-        kernel = next(k for k in facts.turns_of(thread, Kernel) if k.candidate == whole.candidate)
+        kernel = next(
+            k for k in run_state.turns_of(thread, Kernel) if k.candidate == whole.candidate
+        )
         found.append(_change(kernel, whole.speaker, whole.round, BASELINE, baseline))
     return found
 

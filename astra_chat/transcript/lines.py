@@ -13,7 +13,7 @@ from astra_chat.tools.errors import BadInput
 
 MOST_FILE_BYTES = 2**27
 MOST_LINE_BYTES = 2**22
-"""A source of the most characters that a model may give (agents/replies.py), each escaped."""
+"""A source of the most characters that a model may give (agents/reply_errors.py), each escaped."""
 MOST_VALUES = 1_000_000
 """Of JSON in the whole file, texts counted as one: some 600 evaluations. A value may take a hundred
 times the memory of its text."""

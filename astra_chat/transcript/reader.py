@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from astra_chat.agents.replies import MOST_SOURCE
+from astra_chat.agents.reply_errors import MOST_SOURCE
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import (
     VERSION,

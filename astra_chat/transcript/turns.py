@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from astra_chat.agents.payloads import Kernel, Payload
-from astra_chat.agents.thread import Turn
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turns import Kernel, Payload
 from astra_chat.tools.types import BuildReport, Evaluation, sha256_of
 from astra_chat.transcript.events import (
     Blob,

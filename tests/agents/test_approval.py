@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.agents.approval import Question, decision, question
-from astra_chat.agents.payloads import Approval, Kernel, Payload, Speaker
-from astra_chat.agents.thread import Limits, Turn
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.turns import Approval, Kernel, Payload, Speaker
 from tests.chat_samples import (
     SCALAR,
     VECTOR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.agents.edits import kernel_of, lines_of
-from astra_chat.agents.payloads import Edit, Edits
+from astra_chat.agents.turns import Edit, Edits
 
 SOURCE = "int a = 1;\nint b = 2;\nint c = 1;\n"
 

@@ -12,8 +12,8 @@ from autogen_core import CancellationToken
 
 from astra_chat.agents.executor import Executor
 from astra_chat.agents.messages import BuildMessage, ExecutionMessage, PassMessage, message, turn
-from astra_chat.agents.payloads import Approval, Kernel
-from astra_chat.agents.thread import Limits, Turn
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.turns import Approval, Kernel
 from astra_chat.tools.errors import EnvironmentLack
 from astra_chat.tools.types import BuildReport, Case, Evaluation, candidate_id
 from tests.chat_samples import (

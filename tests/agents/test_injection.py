@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents import search
-from astra_chat.agents import thread as facts
-from astra_chat.agents.brief import MOST_CHARACTERS, Setting, brief, read_stamp
-from astra_chat.agents.choice import question
-from astra_chat.agents.gates import gate
-from astra_chat.agents.payloads import MODEL_ROLES, Approval, Kernel, RoleName
-from astra_chat.agents.policy import next_speakers
-from astra_chat.agents.thread import Limits, Turn
-from astra_chat.console import console
-from astra_chat.tools.devices import pick_device
+from astra_chat.agents import run_state, search_state
+from astra_chat.agents.approval_gates import gate
+from astra_chat.agents.prompt import MOST_CHARACTERS, Setting, brief, read_stamp
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.selector_prompt import question
+from astra_chat.agents.turn_order import next_speakers
+from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, RoleName
+from astra_chat.display.console import console
+from astra_chat.display.run_view import View
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.tasks import Task, load_task
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import (
     BuildFailed,
     Crashed,
@@ -33,7 +33,6 @@ from astra_chat.tools.types import (
     Unsupported,
 )
 from astra_chat.transcript.reader import read
-from astra_chat.view import View
 from tests.chat_samples import (
     BROKEN,
     CASE,
@@ -194,8 +193,8 @@ def test_nothing_changes(setting: Setting, place: Callable[[str], list[Turn]], t
     for end in range(1, len(said) + 1):
         assert next_speakers(said[:end], Limits()) == next_speakers(neutral[:end], Limits())
         assert gate(said[:end], Limits()) == gate(neutral[:end], Limits())
-    assert (facts.best(said) is None) == (facts.best(neutral) is None)
-    assert (search.parent(said) is None) == (search.parent(neutral) is None)
+    assert (run_state.best(said) is None) == (run_state.best(neutral) is None)
+    assert (search_state.parent(said) is None) == (search_state.parent(neutral) is None)
     for role in MODEL_ROLES:
         _same_form(role, brief(role, setting, said), plain_prompt(role, place, setting))
 

@@ -6,7 +6,7 @@ import pytest
 from autogen_agentchat.messages import MessageFactory, TextMessage
 
 from astra_chat.agents.messages import MESSAGE_TYPES, History, RepairEvent, message, thread, turn
-from astra_chat.agents.payloads import Kernel, Pass, Payload
+from astra_chat.agents.turns import Kernel, Pass, Payload
 from tests.chat_samples import (
     VECTOR,
     WRONG_OUTCOME,

@@ -14,7 +14,6 @@ from autogen_core import CancellationToken
 from autogen_core.models import CreateResult, LLMMessage, ModelInfo, RequestUsage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from astra_chat.agents.brief import Setting
 from astra_chat.agents.messages import (
     DoubtEvent,
     KernelMessage,
@@ -24,7 +23,10 @@ from astra_chat.agents.messages import (
     TestSuiteMessage,
     message,
 )
-from astra_chat.agents.payloads import (
+from astra_chat.agents.prompt import Setting
+from astra_chat.agents.role_agent import REPAIRS, STARTS, RoleAgent
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.turns import (
     Edit,
     Edits,
     Kernel,
@@ -36,10 +38,8 @@ from astra_chat.agents.payloads import (
     Source,
     TesterReply,
 )
-from astra_chat.agents.role_agent import REPAIRS, STARTS, RoleAgent
-from astra_chat.agents.thread import Limits, Turn
 from astra_chat.tools.errors import EnvironmentLack
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.task.folder import Task
 from tests.chat_samples import BROKEN, baseline_turns, build, commission, plan, suite
 
 INFO = ModelInfo(

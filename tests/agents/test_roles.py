@@ -8,10 +8,10 @@ from typing import get_args
 
 import pytest
 
-from astra_chat.agents.payloads import MODEL_ROLES, RoleName
 from astra_chat.agents.roles import example, instructions
-from astra_chat.tools.metrics import BOTTLENECKS
-from astra_chat.tools.toolkit import find_toolkit
+from astra_chat.agents.turns import MODEL_ROLES, RoleName
+from astra_chat.tools.profiling.metrics import BOTTLENECKS
+from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.types import ValueFamily
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from autogen_core.models import UserMessage
 
-from astra_chat.agents.payloads import MODEL_ROLES
 from astra_chat.agents.roles import instructions
+from astra_chat.agents.turns import MODEL_ROLES
 from astra_chat.models.script import Script
 from astra_chat.models.scripted import ScriptedClient
 from astra_chat.models.spec import Role

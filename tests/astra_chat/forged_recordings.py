@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from astra_chat.models.cassette import Head, Tape
+from astra_chat.models.recording import Head, Tape
 from astra_chat.tools.types import Device
 from tests.astra_chat.forged import TOO_LONG, Edit, Forgery, Json, Lines, Place
 

@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import astra_chat.prompts
-import astra_chat.rejudge
-import astra_chat.rerun
-import astra_chat.start  # noqa: F401
-from astra_chat.cli import main
+import astra_chat.replay.prompts
+import astra_chat.replay.rejudge
+import astra_chat.replay.rerun
+import astra_chat.session.api  # noqa: F401
+from astra_chat.cli.main import main
 
 CPU_S = 20
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents import thread as facts
-from astra_chat.agents.policy import next_speakers
-from astra_chat.replay import replay
-from astra_chat.tools.time import judge_times
+from astra_chat.agents import run_state
+from astra_chat.agents.turn_order import next_speakers
+from astra_chat.replay.show import replay
+from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import Evaluation, MeasuredTime, Timed
 from astra_chat.transcript.events import Chosen
 from astra_chat.transcript.reader import Transcript, incompleteness, read
@@ -24,7 +24,7 @@ def example(request: pytest.FixtureRequest) -> Transcript:
 
 
 def timed(transcript: Transcript) -> list[Timed]:
-    evaluations = facts.turns_of(thread(transcript.records), Evaluation)
+    evaluations = run_state.turns_of(thread(transcript.records), Evaluation)
     return [e.outcome for e in evaluations if isinstance(e.outcome, Timed)]
 
 
@@ -63,7 +63,7 @@ def test_todays_rules_give_the_same_verdicts(example: Transcript) -> None:
 
 
 def test_the_best_is_the_best(example: Transcript) -> None:
-    best = facts.best(thread(example.records))
+    best = run_state.best(thread(example.records))
     assert best is not None and example.ended is not None
     assert (best[0].candidate, best[1].ratio) == (example.ended.best, example.ended.ratio)
 

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.payloads import Kernel
-from astra_chat.agents.policy import next_speakers
-from astra_chat.agents.thread import Limits, Turn
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.turn_order import next_speakers
+from astra_chat.agents.turns import Kernel
 from astra_chat.models import open_models
-from astra_chat.request import Request
-from astra_chat.session import RunResult, Session
-from astra_chat.tools.devices import pick_device
+from astra_chat.session.request import Request
+from astra_chat.session.session import RunResult, Session
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.tasks import Task, load_task
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import BuildFailed, Built
 from astra_chat.transcript.events import Deviation, Repaired
 from astra_chat.transcript.reader import read

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.thread import Limits, Turn
+from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.models import open_models
-from astra_chat.request import Request, Wishes
-from astra_chat.resume import request_on, resumed
-from astra_chat.session import Session
+from astra_chat.session.request import Request, Wishes
+from astra_chat.session.resume import request_on, resumed
+from astra_chat.session.session import Session
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread

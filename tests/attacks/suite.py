@@ -20,21 +20,21 @@ from typing import Any
 
 from pydantic import Field
 
-from astra_chat.tools import build as builder
-from astra_chat.tools import runner
-from astra_chat.tools.audit import audit
-from astra_chat.tools.build import Build, build_all
-from astra_chat.tools.check import Call, Seen, check
-from astra_chat.tools.devices import pick_device
-from astra_chat.tools.guard import guard
+from astra_chat.tools.build import nvcc as builder
+from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.check.calls import Call, Seen, check
+from astra_chat.tools.check.compute_sanitizer import sanitize_cuda
+from astra_chat.tools.check.error_norms import Yardstick
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.oracle import Oracle, Truth
-from astra_chat.tools.precision import Yardstick
-from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Runner
-from astra_chat.tools.sanitize import sanitize_cuda
-from astra_chat.tools.tasks import Task, find_task, load_task, task_names
-from astra_chat.tools.time import judge_times, time_cases
+from astra_chat.tools.policy.binary_audit import audit
+from astra_chat.tools.policy.source_guard import guard
+from astra_chat.tools.run import runner
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
+from astra_chat.tools.timing.verdict import judge_times, time_cases
 from astra_chat.tools.types import (
     Case,
     Correct,

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from astra_chat.tools.devices import pick_device
+from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.types import Device
 
 

@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.payloads import Extent, Kernel, TestCase, TesterReply, TestSuite
-from astra_chat.agents.policy import Next, next_speakers
-from astra_chat.agents.replies import objection
-from astra_chat.agents.thread import Limits, Turn
-from astra_chat.tools.build import Build, build
-from astra_chat.tools.checker import Checker
+from astra_chat.agents.reply_errors import objection
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.turn_order import Next, next_speakers
+from astra_chat.agents.turns import Extent, Kernel, TestCase, TesterReply, TestSuite
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.children import virtual
-from astra_chat.tools.contract import prototype
-from astra_chat.tools.devices import virtual_device
-from astra_chat.tools.guard import guard
-from astra_chat.tools.lease import FOLDER
-from astra_chat.tools.oracle import Oracle
-from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Runner
-from astra_chat.tools.tasks import find_task, load_task, task_names
+from astra_chat.tools.policy.source_guard import guard
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.gpu_lock import FOLDER
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import find_task, load_task, task_names
+from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case, Correct, Outcome, Timed
-from astra_chat.tools.virtual_gpu.sampling import choose_blocks
+from astra_chat.tools.virtual_gpu.launch.sampling import choose_blocks
 from tests.chat_samples import baseline_turns, plan
 
 ROW_SUM = load_task(Path(__file__).parent / "tasks" / "row_sum")

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from astra_chat.models.script import ScriptedKernel, load_script
+from astra_chat.tools.check.hidden_cases import draw
 from astra_chat.tools.children.values import DrawnCase
-from astra_chat.tools.contract import prototype
-from astra_chat.tools.devices import pick_device
-from astra_chat.tools.hidden import draw
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.tasks import find_task
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import ITEM_BYTES, Timed, Wrong
 from tests.sglang_kernels import shipped
 

@@ -1,4 +1,4 @@
-"""Run by test_binding.py: calls a silu_and_mul module on the virtual GPU and prints what happens.
+"""Run by build/test_tvm_ffi_binding.py: calls a silu_and_mul module on the virtual GPU.
 
 Arguments: the module, its PTX, and as JSON the registers and shared memory of each kernel. Tensors
 are host memory presented as CUDA tensors by hand-made DLPack capsules.
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
+from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.specs import spec
 
 CUDA, CPU = 2, 1
 FLOAT = 2

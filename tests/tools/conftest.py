@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.devices import pick_device
+from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.types import Device
 
 SCALAR = (Path(__file__).parent / "kernels" / "scalar.cu").read_text()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from astra_chat.tools.devices import virtual_device
 from astra_chat.tools.explain import GateStory, explain, not_ruled_out
-from astra_chat.tools.tasks import Dim, find_task
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.task.folder import Dim, find_task
 from astra_chat.tools.types import (
     Case,
     CheckRecord,

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from astra_chat.tools.devices import virtual_device
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.tools.judge import Judge, baseline_source
-from astra_chat.tools.process import Cancelled
 from astra_chat.tools.progress import Progress
-from astra_chat.tools.tasks import Task, find_task
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.subprocesses import Cancelled
+from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import (
     BuildFailed,
     Built,

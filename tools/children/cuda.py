@@ -16,13 +16,13 @@ from astra_chat.tools.children.arguments import (
     poison,
     task_of,
 )
-from astra_chat.tools.children.cuda_dirt import Dirt, copies
+from astra_chat.tools.children.cuda_poison import Dirt, copies
 from astra_chat.tools.children.cuda_read_only import ReadOnly
 from astra_chat.tools.children.cuda_timing import TimedCall
-from astra_chat.tools.layout import poisoned
-from astra_chat.tools.process import Reporter
+from astra_chat.tools.run.buffer_layout import poisoned
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.folder import Task
 
 GUARD_BYTES = 4096 + 256 * secrets.randbelow(16)
 """Poisoned bytes on both sides of every argument: a write outside shows. As many as chance wants in
@@ -94,7 +94,7 @@ def _streamed(
     """On a stream of its own, on which the inputs arrive late and the results are taken at once.
 
     Work that is put on another stream meets inputs that are not there yet, or is not waited for;
-    so does a kernel that is launched programmatically and does not wait (cuda_dirt.py). Now and
+    so does a kernel that is launched programmatically and does not wait (cuda_poison.py). Now and
     then it is stream 0, which a caller may use as well.
     """
     stream = torch.cuda.default_stream() if secrets.randbelow(4) == 0 else torch.cuda.Stream()

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import torch
 
 from astra_chat.tools.children.arguments import Call, poison
-from astra_chat.tools.layout import buffer_bytes
-from astra_chat.tools.tasks import Arg, Task
+from astra_chat.tools.run.buffer_layout import buffer_bytes
+from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES
 
 MIN_SETS, MAX_SETS = 20, 1024

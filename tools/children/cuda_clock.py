@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pynvml
 
-from astra_chat.tools.devices import gpu_handles
+from astra_chat.tools.system.devices import gpu_handles
 
 THROTTLING = (
     pynvml.nvmlClocksThrottleReasonHwSlowdown

@@ -20,10 +20,10 @@ from astra_chat.tools.children.arguments import (
     poison,
     task_of,
 )
-from astra_chat.tools.layout import Bytes
-from astra_chat.tools.process import Reporter
+from astra_chat.tools.run.buffer_layout import Bytes
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.folder import Task
 
 STREAM_NON_BLOCKING, CAPTURE_THREAD_LOCAL = 1, 1
 PLACE_BYTES, MOST_LEAD, LEAST_APART, MOST_APART = 256, 14, 9, 28

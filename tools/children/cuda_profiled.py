@@ -18,10 +18,10 @@ from astra_chat.tools.children.arguments import (
     task_of,
 )
 from astra_chat.tools.children.cuda_once import Driver
-from astra_chat.tools.layout import Bytes
-from astra_chat.tools.process import Reporter
+from astra_chat.tools.run.buffer_layout import Bytes
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.folder import Task
 
 PTX = """
 .version 7.0

@@ -36,7 +36,7 @@ import torch
 from astra_chat.tools.children.arguments import Call, launch, launcher
 from astra_chat.tools.children.cuda_buffers import FURTHER_BYTES, VERIFIED_BYTES, BufferSets
 from astra_chat.tools.children.cuda_clock import Clock
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.task.folder import Task
 
 MIN_BLOCKS, MAX_BLOCKS, MAX_SECONDS = 10, 40, 3.0
 HALF_WIDTH = 0.005

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 
 from astra_chat.tools.children.values import DrawnCase
-from astra_chat.tools.process import Reporter
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.tasks import Task, load_task
+from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
 
 THREADS = torch.get_num_threads()

@@ -20,15 +20,15 @@ from astra_chat.tools.children.arguments import (
     task_of,
 )
 from astra_chat.tools.children.virtual_memory import ClosedMemory
-from astra_chat.tools.device_code import waiting_kernels
-from astra_chat.tools.layout import Bytes, Mask
-from astra_chat.tools.process import Reporter
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.policy.ptx_audit import waiting_kernels
+from astra_chat.tools.run.buffer_layout import Bytes, Mask
 from astra_chat.tools.sandbox.seccomp import lock
-from astra_chat.tools.tasks import Arg, Task
-from astra_chat.tools.virtual_gpu.estimate import estimate
+from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
-from astra_chat.tools.virtual_gpu.lexer import PtxSyntaxError
-from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.virtual_gpu.model.estimate import estimate
+from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
 ILLEGAL_ADDRESS = 700

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from astra_chat.tools.layout import Bytes
-from astra_chat.tools.virtual_gpu.calls import CallsOnGpu
+from astra_chat.tools.run.buffer_layout import Bytes
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.guard import GuardedMemory
+from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory
+from astra_chat.tools.virtual_gpu.runtime.calls import CallsOnGpu
 
 ALIGNMENT_BYTES = 256
 

@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from astra_chat.tools.cache import cache_folder, new_entry
-from astra_chat.tools.checker import Checker
-from astra_chat.tools.compare import compare
-from astra_chat.tools.devices import pick_device
-from astra_chat.tools.hidden import BUDGET_BYTES, draw
+from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.compare import compare
+from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, draw
 from astra_chat.tools.mutation.mutants import (
     DEFAULT_COUNT,
     Built,
@@ -24,10 +22,12 @@ from astra_chat.tools.mutation.mutants import (
     mutants,
 )
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
-from astra_chat.tools.oracle import Oracle, Truth
-from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Failure, Runner
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.system.cache import cache_folder, new_entry
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Unsupported, Value, Wrong, sha256_of
 
 FIRST_WAVE = 8

@@ -68,7 +68,7 @@ class Draft:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Of the launcher, as tools/contract.py makes them."""
+        """Of the launcher, as tools/task/launcher.py makes them."""
         pointers = [f"{'' if t.written else 'const '}void* {t.name}" for t in self.tensors]
         return (
             *pointers,

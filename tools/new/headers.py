@@ -11,7 +11,7 @@ from pathlib import Path
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new import framework
 from astra_chat.tools.new.source import Piece, pieces
-from astra_chat.tools.tasks import HEADER_NAME
+from astra_chat.tools.task.folder import HEADER_NAME
 
 TAKEN = ("kernel.cu", "baseline.cu", "paper.cu")
 """Files that a build or a task's folder has already."""

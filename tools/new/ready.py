@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from astra_chat.tools.contract import prototype
 from astra_chat.tools.new.c_launcher import plain, signature, types
 from astra_chat.tools.new.draft import MARK
 from astra_chat.tools.new.source import code, functions, pieces
-from astra_chat.tools.tasks import REQUIRED_FILES, Task
+from astra_chat.tools.task.folder import REQUIRED_FILES, Task
+from astra_chat.tools.task.launcher import prototype
 
 _LEFT = re.compile(rf"\b{MARK}:\s*(.*)")
 _BLANK_FORMULA = re.compile(r":\s*\.\.\.\s*(,|#|$)")

@@ -2,15 +2,18 @@
 
 It stands alone: nothing in here knows of tasks or chats.
 
-    ptx.py      text -> Module of Kernels      specs.py     constants of real GPUs, with sources
-    flow.py     control flow, block order      limits.py    occupancy, launches a GPU refuses
-    memory.py   buffers, bounds, coverage      estimate.py  counters -> time, limit, bottleneck
-    numpy_engine/, c_engine/  run a Kernel     sampling.py  which blocks of a large launch run
-    cudart/     fake CUDA runtime, in C        gpu.py       VirtualGpu: all of it, for one process
-    runtime.py  builds and binds it            engines.py   NumPy or C for a launch
-    traffic.py  bytes by level of cache        compile.py   a .cu file, by nvcc
-    machine/    counters from machine code     issue.py     issue slots and units of an SM
-    programs.py whole programs: worker.py, program_host.py, guard.py
-    validate.py the estimate against a GPU's times: validation/
-    __main__.py `python -m astra_chat.tools.virtual_gpu run|validate|bench`, bench.py
+    gpu.py          VirtualGpu: all of it, for one process
+    types.py        what the parts hand to each other
+    ptx/            PTX text to values
+    lowering/       a parsed kernel to what the engines run
+    isa/            instructions that both engines share
+    numpy_engine/   runs a kernel: starts at once
+    c_engine/       runs a kernel: 20 times as fast, once compiled
+    launch/         engine, sampling of blocks, background compilation
+    memory/         buffers, heap, races, uninitialized reads
+    machine/        counters from the real machine code
+    model/          counters to an estimated time
+    cudart/         the fake CUDA runtime, in C; runtime/ binds it to Python
+    programs/       whole programs: `python -m astra_chat.tools.virtual_gpu run PROGRAM.cu`
+    devtools/       for developers: bench, fuzz, validate, numerics
 """

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from astra_chat.tools.errors import AstraError
-from astra_chat.tools.virtual_gpu.bench import bench
-from astra_chat.tools.virtual_gpu.fuzz import fuzz
-from astra_chat.tools.virtual_gpu.numerics.report import numerics
-from astra_chat.tools.virtual_gpu.programs import TIMEOUT_S, describe, run_program
+from astra_chat.tools.virtual_gpu.devtools.bench import bench
+from astra_chat.tools.virtual_gpu.devtools.fuzz import fuzz
+from astra_chat.tools.virtual_gpu.devtools.numerics.report import numerics
+from astra_chat.tools.virtual_gpu.devtools.validate import validate
+from astra_chat.tools.virtual_gpu.programs.programs import TIMEOUT_S, describe, run_program
 from astra_chat.tools.virtual_gpu.types import ENGINES
-from astra_chat.tools.virtual_gpu.validate import validate
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -13,21 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.virtual_gpu.calls import (
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.virtual_gpu.launch.engines import Engines
+from astra_chat.tools.virtual_gpu.launch.sampled_launches import Parts
+from astra_chat.tools.virtual_gpu.lowering.function_pointers import address_of
+from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
+from astra_chat.tools.virtual_gpu.machine.disassembly import SUFFIX
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import told
+from astra_chat.tools.virtual_gpu.ptx.parser import Module, parse
+from astra_chat.tools.virtual_gpu.runtime.calls import (
     CallsOnGpu,
     CallUnsupported,
     Loaded,
     device_array,
 )
-from astra_chat.tools.virtual_gpu.engines import Engines
-from astra_chat.tools.virtual_gpu.function_pointers import address_of
-from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
-from astra_chat.tools.virtual_gpu.machine.disassembly import SUFFIX
-from astra_chat.tools.virtual_gpu.memory import Memory
-from astra_chat.tools.virtual_gpu.parts import Parts
-from astra_chat.tools.virtual_gpu.ptx import Module, parse
-from astra_chat.tools.virtual_gpu.runtime import Runtime, missing_call
-from astra_chat.tools.virtual_gpu.specs import GpuSpec
+from astra_chat.tools.virtual_gpu.runtime.cudart_binding import Runtime, missing_call
 from astra_chat.tools.virtual_gpu.types import (
     MEETING_BYTES,
     Engine,
@@ -36,7 +37,6 @@ from astra_chat.tools.virtual_gpu.types import (
     LaunchReport,
     PtxUnsupported,
 )
-from astra_chat.tools.virtual_gpu.unset import told
 
 SAMPLE_INSTRUCTIONS = 100_000_000
 """Of single threads: about half a second."""
@@ -91,10 +91,11 @@ class VirtualGpu:
     ) -> ctypes.CDLL:
         """Load a kernel file's host code and bind its kernels to the PTX of the same nvcc call.
 
-        `resources` gives each kernel's registers and static shared bytes. Where compile.py left the
-        text of the machine code beside the PTX, counters come from there. Raises BadInput for a
-        library that is not linked with the fake runtime, CallUnsupported if it calls what that
-        lacks, PtxUnsupported never: a kernel is translated when it is launched.
+        `resources` gives each kernel's registers and static shared bytes. Where
+        runtime/compile.py left the text of the machine code beside the PTX, counters come from
+        there. Raises BadInput for a library that is not linked with the fake runtime,
+        CallUnsupported if it calls what that lacks, PtxUnsupported never: a kernel is
+        translated when it is launched.
         """
         module = parse(ptx.read_text())
         if missing := module.kernels.keys() - resources.keys():

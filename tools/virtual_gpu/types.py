@@ -20,7 +20,7 @@ PRINT_BYTES = 512
 MOST_PRINTS = 16384
 """Of one launch: the rest is lost, as where a GPU's buffer is full."""
 Engine = Literal["auto", "numpy", "c"]
-"""Which engine runs kernels; `auto` takes C for large launches (engines.py)."""
+"""Which engine runs kernels; `auto` takes C for large launches (launch/engines.py)."""
 ENGINES: tuple[Engine, ...] = get_args(Engine)
 
 
@@ -89,8 +89,8 @@ class Counters:
     """What L1 would hand to L2 for stores each by itself: two for each line of a request, one for
     each sector, and another one for each that is not filled (Nsight Compute and times, H200)."""
     store_packet_thirds: int = 0
-    """What it does hand over, three times: of a run (store_runs.py) what all its stores are
-    together, or a third less of each."""
+    """What it does hand over, three times: of a run (lowering/store_merging.py) what all its stores
+    are together, or a third less of each."""
     unique_load_sectors: int = 0
     """Different sectors read by the launch: what a cold L2 must fetch from DRAM."""
     unique_store_sectors: int = 0
@@ -118,8 +118,9 @@ class Counters:
     atomic_float_turns: int = 0
     """Those of floats on the busiest sector: each waits for the sum before."""
     local_load_requests: int = 0
-    """Of local memory, as far as it is memory (local_memory.py): one for each 32-bit word of a
-    lane's access. The words of a warp's lanes lie side by side, so eight lanes share a sector."""
+    """Of local memory, as far as it is memory (lowering/local_memory.py): one for each 32-bit word
+    of a lane's access. The words of a warp's lanes lie side by side, so eight lanes share a
+    sector."""
     local_load_sectors: int = 0
     """Over all requests."""
     local_store_requests: int = 0

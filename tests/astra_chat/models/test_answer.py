@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from autogen_core.models import CreateResult, RequestUsage
 
-from astra_chat.agents.replies import UnusableReply
+from astra_chat.agents.reply_errors import UnusableReply
 from astra_chat.models.answer import Answer, require_usable
 
 

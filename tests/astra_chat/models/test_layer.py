@@ -10,8 +10,8 @@ import pytest
 from autogen_core.models import CreateResult, LLMMessage, RequestUsage, UserMessage
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from astra_chat.agents.payloads import NextSpeaker
-from astra_chat.agents.replies import UnusableReply
+from astra_chat.agents.reply_errors import UnusableReply
+from astra_chat.agents.turns import NextSpeaker
 from astra_chat.models.layer import Layer, Readable
 from astra_chat.models.offline import MODEL_INFO, NO_USAGE, OfflineClient
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from autogen_core.models import RequestUsage
 
-from astra_chat.budget import Budget, BudgetSpent
-from astra_chat.ledger import ledger
 from astra_chat.models.answer import Answer
 from astra_chat.models.meter import Meter, MeteredJudge, tokens_of
 from astra_chat.models.prices import Price
+from astra_chat.spending.budget import Budget, BudgetSpent
+from astra_chat.spending.ledger import ledger
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Device, Evaluation, Step
 from astra_chat.transcript.spending import Spent, Tokens

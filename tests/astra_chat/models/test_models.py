@@ -7,12 +7,12 @@ import asyncio
 import pytest
 from autogen_core.models import UserMessage
 
-from astra_chat.agents.payloads import Kernel
-from astra_chat.agents.replies import UnusableReply
-from astra_chat.agents.thread import Position
+from astra_chat.agents.reply_errors import UnusableReply
+from astra_chat.agents.run_state import Position
+from astra_chat.agents.turns import Kernel
 from astra_chat.models import open_models
 from astra_chat.tools.errors import BadInput, EnvironmentLack
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.task.folder import Task
 from tests.astra_chat.fake_openai import in_order, said, serving
 from tests.chat_samples import KERNELS
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.payloads import Pass, Payload, Plan
-from astra_chat.agents.thread import Turn
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turns import Pass, Payload, Plan
 from astra_chat.models import open_models
 from astra_chat.models.script import load_script
-from astra_chat.request import Request
-from astra_chat.resume import resumed
-from astra_chat.session import RunResult, Session
+from astra_chat.session.request import Request
+from astra_chat.session.resume import resumed
+from astra_chat.session.session import RunResult, Session
 from astra_chat.tools.errors import EnvironmentLack
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, Record, Repaired
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import Asked, Spent

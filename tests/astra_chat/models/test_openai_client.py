@@ -12,7 +12,7 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 from pydantic import SecretStr
 
-from astra_chat.agents.payloads import PlannerReply
+from astra_chat.agents.turns import PlannerReply
 from astra_chat.models.answer import Answer
 from astra_chat.models.openai_client import OpenAIClient
 from astra_chat.models.openai_options import OpenAIOptions

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from astra_chat.agents.payloads import REPLY_TYPES, NextSpeaker
+from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
 from astra_chat.models.schema import in_words, response_format, strict_schema
 
 REPLIES = [*dict.fromkeys(REPLY_TYPES.values()), NextSpeaker]

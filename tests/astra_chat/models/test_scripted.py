@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from autogen_core.models import CreateResult, UserMessage
 
-from astra_chat.agents.brief import stamp
-from astra_chat.agents.payloads import (
+from astra_chat.agents.prompt import stamp
+from astra_chat.agents.run_state import Position
+from astra_chat.agents.turns import (
     REPLY_TYPES,
     Analysis,
     Kernel,
@@ -19,10 +20,9 @@ from astra_chat.agents.payloads import (
     RoleName,
     Source,
 )
-from astra_chat.agents.thread import Position
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedClient, ScriptedModels
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.task.folder import Task
 from tests.chat_samples import KERNELS
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.payloads import Plan
+from astra_chat.agents.turns import Plan
 from astra_chat.models import open_models
 from astra_chat.models.script import load_script
-from astra_chat.request import Request
-from astra_chat.session import Session
+from astra_chat.session.request import Request
+from astra_chat.session.session import Session
 from astra_chat.tools.judge import baseline_source
-from astra_chat.tools.tasks import find_task
+from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Basis, Case, Crashed, Evaluation, Outcome
 from astra_chat.transcript.events import Doubted, Repaired
 from astra_chat.transcript.reader import read

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.cli import main
+from astra_chat.cli.main import main
 from tests.chat_samples import write_transcript
 
 ROOT = Path(__file__).parents[3]
@@ -142,7 +142,7 @@ class Missing:
                                   "pyautogen", "openai", "torch"):
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, Missing())
-from astra_chat.cli import main
+from astra_chat.cli.main import main
 main()
 """
 

@@ -7,10 +7,10 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from astra_chat.agents.payloads import Kernel, Pass
-from astra_chat.agents.policy import Decision
-from astra_chat.agents.thread import Turn
-from astra_chat.ending import ended
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turn_order import Decision
+from astra_chat.agents.turns import Kernel, Pass
+from astra_chat.session.final_message import ended
 from astra_chat.transcript.events import (
     Chosen,
     Deviation,

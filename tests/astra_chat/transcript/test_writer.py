@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.payloads import Kernel
-from astra_chat.agents.thread import Turn
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turns import Kernel
 from astra_chat.tools.errors import BadInput, EnvironmentLack
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of

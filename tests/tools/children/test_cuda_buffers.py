@@ -9,8 +9,8 @@ import torch
 
 from astra_chat.tools.children.arguments import Call
 from astra_chat.tools.children.cuda_buffers import distinct, estranged
-from astra_chat.tools.layout import spread
-from astra_chat.tools.tasks import find_task
+from astra_chat.tools.run.buffer_layout import spread
+from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 
 TASK = find_task("fused_add_rmsnorm")

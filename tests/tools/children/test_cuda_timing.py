@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.devices import pick_device
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.tasks import find_task
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, MeasuredTime, Timed
 
 pytestmark = pytest.mark.gpu

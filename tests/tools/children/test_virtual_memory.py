@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools import runner as module
-from astra_chat.tools.build import Build, build
-from astra_chat.tools.devices import virtual_device
-from astra_chat.tools.oracle import Oracle
-from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Runner
-from astra_chat.tools.tasks import load_task
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.run import runner as module
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.types import Case, Crashed
 
 ATTACKS = Path(__file__).parents[2] / "attacks"

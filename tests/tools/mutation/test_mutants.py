@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import shutil
 
-from astra_chat.tools.devices import pick_device
 from astra_chat.tools.mutation.mutants import Mutant, build_mutants, mutants
-from astra_chat.tools.process import Stop
-from astra_chat.tools.tasks import Task, find_task
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task, find_task
 from tests.chat_samples import SCALAR, task, task_folder
 
 __all__ = ["task", "task_folder"]

@@ -9,9 +9,9 @@ import pytest
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.mutation.mutants import Mutant
 from astra_chat.tools.mutation.scoring import Scorer
-from astra_chat.tools.oracle import Oracle
-from astra_chat.tools.process import Stop
-from astra_chat.tools.tasks import Task
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case
 from tests.chat_samples import DEVICE, SCALAR, task, task_folder
 
@@ -46,7 +46,7 @@ def test_mutants_that_the_task_lets_live_are_killed_by_a_telling_case(task: Task
 def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("astra_chat.tools.runner.CALL_TIMEOUT_S", 4.0)
+    monkeypatch.setattr("astra_chat.tools.run.runner.CALL_TIMEOUT_S", 4.0)
     changes = {
         "hangs": ("    out[i] =", "    while (true) out[i] ="),
         "tail": ("i < total;", "i + 1 < total;"),

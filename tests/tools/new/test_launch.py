@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.guard import guard
 from astra_chat.tools.new.launch import FOREIGN
 from astra_chat.tools.new.task import draft_of
+from astra_chat.tools.policy.source_guard import guard
 from tests.tools.new.samples import KERNELS, draft
 
 EXTENSION = """#include <torch/extension.h>

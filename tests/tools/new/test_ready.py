@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.new.ready import launcher_problem, marks
-from astra_chat.tools.tasks import BUILTIN, find_task, load_task, task_names
+from astra_chat.tools.task.folder import BUILTIN, find_task, load_task, task_names
 
 
 @pytest.mark.parametrize("name", task_names())

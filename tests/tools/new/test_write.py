@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.contract import prototype
 from astra_chat.tools.new.ready import launcher_problem
 from astra_chat.tools.new.write import files
-from astra_chat.tools.tasks import load_task
+from astra_chat.tools.task.folder import load_task
+from astra_chat.tools.task.launcher import prototype
 from tests.tools.new.samples import KERNELS, draft
 
 

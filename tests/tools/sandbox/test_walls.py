@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools import runner as runner_module
-from astra_chat.tools.build import Build, build
-from astra_chat.tools.check import Call, check
-from astra_chat.tools.devices import virtual_device
-from astra_chat.tools.oracle import Oracle, Truth
-from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Failure, Runner
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check.calls import Call, check
+from astra_chat.tools.run import runner as runner_module
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.runner import CaseRun, Failure, Runner
 from astra_chat.tools.sandbox import landlock, seccomp, walls
 from astra_chat.tools.sandbox.level import Isolation, bubblewrap
-from astra_chat.tools.tasks import find_task
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import BuildFailed, Case, Correct, Crashed, TimedOut
 
 HERE = Path(__file__).parent
@@ -147,7 +147,9 @@ def test_what_never_ends_is_timed_out(
 
 
 def test_memory_piece_by_piece_ends_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astra_chat.tools.process.RESIDENT_SHARE", 2**30 / _machine_bytes())
+    monkeypatch.setattr(
+        "astra_chat.tools.system.subprocesses.RESIDENT_SHARE", 2**30 / _machine_bytes()
+    )
     outcome = run(44)
     assert isinstance(outcome, Crashed) and "memory" in outcome.message
 
@@ -171,8 +173,8 @@ def test_a_build_includes_nothing_of_the_users(level: Isolation, header: str, se
 
 
 def test_a_compile_bomb_ends(level: Isolation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("astra_chat.tools.build.BUILD_MEMORY_BYTES", 2**30)
-    monkeypatch.setattr("astra_chat.tools.build.BUILD_TIMEOUT_S", 15.0)
+    monkeypatch.setattr("astra_chat.tools.build.nvcc.BUILD_MEMORY_BYTES", 2**30)
+    monkeypatch.setattr("astra_chat.tools.build.nvcc.BUILD_TIMEOUT_S", 15.0)
     bomb = (
         "template <int N> struct Bomb { Bomb<N - 1> left; Bomb<N - 2> right; };\n"
         "template <> struct Bomb<0> { char c; }; template <> struct Bomb<1> { char c; };\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.toolkit import Toolkit, find_toolkit
-from astra_chat.tools.virtual_gpu.runtime import ensure_runtime
+from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
+from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.toolkit import find_toolkit
+from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu import numpy_engine
-from astra_chat.tools.virtual_gpu.ptx import PtxSyntaxError, parse
+from astra_chat.tools.virtual_gpu.ptx.parser import PtxSyntaxError, parse
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
 PROGRAMS = Path(__file__).parent / "programs"

@@ -12,10 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.toolkit import Toolkit
-from astra_chat.tools.virtual_gpu.calls import CallUnsupported, device_array
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.virtual_gpu.runtime.calls import CallUnsupported, device_array
 from astra_chat.tools.virtual_gpu.types import Dim3, Fault, PtxUnsupported
 
 PROGRAMMATIC, CLUSTER = 6, 4
@@ -157,7 +157,9 @@ def test_our_own_exception_is_raised_not_reported(
     def broken_engine(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("astra_chat.tools.virtual_gpu.engines.numpy_engine.run", broken_engine)
+    monkeypatch.setattr(
+        "astra_chat.tools.virtual_gpu.launch.engines.numpy_engine.run", broken_engine
+    )
     _, address = loaded.array(np.zeros(256), np.int32)
     assert loaded.library.launch_code(12, 0, address) == 719
     with pytest.raises(ZeroDivisionError, match="planted"):

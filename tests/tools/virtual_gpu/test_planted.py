@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.types import Fault, LaunchReport
 from tests.tools.virtual_gpu.c_engine.both import bench as both
 from tests.tools.virtual_gpu.c_engine.both import engines

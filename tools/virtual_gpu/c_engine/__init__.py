@@ -5,7 +5,7 @@ code.py      one instruction's operands      launch.py   runs it, on all cores
 steps.py     statements -> loops             faults.py   what went wrong, in words
 Families of instructions: integers, bits, floats, halves, compares, convert, moves, memory, warps,
 control. In C: lanes.h (what a lane computes), simt.h, machine.h (warps and workers), blocks.c,
-barriers.c, grid.c, memory.c, copies.c, bulk.c, mbarriers.c, order.c, races.c, tally.c, tensor.c,
+barriers.c, grid.c, memory.c, copies.c, bulk.c, mbarriers.c, order.c, races.c, counters.c, tensor.c,
 warps.c.
 
 The NumPy engine is the reference: it decides what is supported and what an instruction costs.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, elementwise, family
-from astra_chat.tools.virtual_gpu.syntax import Immediate, type_bits
+from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate, type_bits
 
 _LOGIC = {"and": "{} & {}", "or": "{} | {}", "xor": "{} ^ {}", "not": "~{}"}
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from astra_chat.tools.cache import cache_folder, new_entry
 from astra_chat.tools.errors import EnvironmentLack
-from astra_chat.tools.toolkit import find_compiler
+from astra_chat.tools.system.cache import cache_folder, new_entry
+from astra_chat.tools.system.toolkit import find_compiler
 
 COMPILE_TIMEOUT_S = 180.0
 COMMON_FLAGS = (
@@ -34,9 +34,9 @@ StartCompiler = Callable[[Sequence[str], Path], tuple[int, str]]
 """Runs a command in a folder to its end; its exit status and what it said. May raise
 EnvironmentLack. The text that is compiled comes from a stranger's PTX: a judge starts it walled."""
 _RUNTIME = (
-    "barriers.c", "blocks.c", "bulk.c", "copies.c", "crossings.c", "doubles.c", "grid.c", "heap.c",
-    "mbarriers.c", "memory.c", "order.c", "prints.c", "races.c", "tally.c", "tensor.c",
-    "unset.c", "warps.c",
+    "barriers.c", "block_races.c", "blocks.c", "bulk.c", "copies.c", "doubles.c", "grid.c",
+    "heap.c", "mbarriers.c", "memory.c", "order.c", "prints.c", "races.c", "counters.c", "tensor.c",
+    "uninitialized_reads.c", "warps.c",
 )  # fmt: skip
 _HEADERS = ("lanes.h", "machine.h", "mbarriers.h", "order.h", "simt.h")
 

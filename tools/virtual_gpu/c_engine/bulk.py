@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from astra_chat.tools.virtual_gpu.bulk_copies import ALIGNMENT, bulk_of
 from astra_chat.tools.virtual_gpu.c_engine.code import Code
 from astra_chat.tools.virtual_gpu.c_engine.mbarriers import place_of, site
 from astra_chat.tools.virtual_gpu.c_engine.memory import address, site_of
-from astra_chat.tools.virtual_gpu.syntax import Immediate
+from astra_chat.tools.virtual_gpu.isa.bulk_copies import ALIGNMENT, bulk_of
+from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate
 
 
 def bulk(code: Code) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step, Variables
-from astra_chat.tools.virtual_gpu.modifiers import Modifiers
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Place
-from astra_chat.tools.virtual_gpu.syntax import (
+from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers
+from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Guard,
     Immediate,
     Instruction,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, elementwise, family
 from astra_chat.tools.virtual_gpu.c_engine.floats import ftz
 from astra_chat.tools.virtual_gpu.c_engine.halves import on_halves, widened
-from astra_chat.tools.virtual_gpu.syntax import Sink, type_bits
+from astra_chat.tools.virtual_gpu.ptx.syntax import Sink, type_bits
 
 _ORDERED = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _UNSIGNED = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, Unit, family
 from astra_chat.tools.virtual_gpu.c_engine.mbarriers import translate_poll
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step
-from astra_chat.tools.virtual_gpu.flow import (
+from astra_chat.tools.virtual_gpu.isa.mbarriers import is_poll
+from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     Branch,
     Jump,
     Pause,
@@ -16,8 +17,7 @@ from astra_chat.tools.virtual_gpu.flow import (
     Terminator,
     is_reducing_barrier,
 )
-from astra_chat.tools.virtual_gpu.mbarriers import is_poll
-from astra_chat.tools.virtual_gpu.syntax import Group, Register, Symbol
+from astra_chat.tools.virtual_gpu.ptx.syntax import Group, Register, Symbol
 
 
 def translate_end(unit: Unit, end: Terminator) -> Sequence[Step]:

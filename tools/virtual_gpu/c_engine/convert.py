@@ -6,7 +6,7 @@ from astra_chat.tools.virtual_gpu.c_engine import fp8
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, c_type, elementwise, family
 from astra_chat.tools.virtual_gpu.c_engine.floats import MODES
 from astra_chat.tools.virtual_gpu.numpy_engine.fp8 import NAMES
-from astra_chat.tools.virtual_gpu.syntax import type_bits
+from astra_chat.tools.virtual_gpu.ptx.syntax import type_bits
 
 _FLOATS = ("f16", "bf16", "f32", "f64")
 _TO_INTEGRAL = {"rni": "rint", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from astra_chat.tools.virtual_gpu.bulk_copies import is_bulk
 from astra_chat.tools.virtual_gpu.c_engine.bulk import bulk
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, family
 from astra_chat.tools.virtual_gpu.c_engine.mbarriers import arrival_of_copies
 from astra_chat.tools.virtual_gpu.c_engine.memory import address, site_of
-from astra_chat.tools.virtual_gpu.syntax import Immediate
+from astra_chat.tools.virtual_gpu.isa.bulk_copies import is_bulk
+from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate
 
 
 @family("cp")

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from astra_chat.tools.virtual_gpu.bulk_copies import BAD_SIZE, FLYING, STILL_READ
 from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
-from astra_chat.tools.virtual_gpu.crossings import Crossings
-from astra_chat.tools.virtual_gpu.heap import FREED_TWICE
-from astra_chat.tools.virtual_gpu.mbarriers import MISUSES, UNORDERED, in_vain
-from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.isa.bulk_copies import BAD_SIZE, FLYING, STILL_READ
+from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, in_vain
+from astra_chat.tools.virtual_gpu.memory.block_races import Crossings
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import unset_read
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.copies import UNWAITED
 from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import UNSEEN, words_of
 from astra_chat.tools.virtual_gpu.numpy_engine.pauses import IN_VAIN as GRID_IN_VAIN
 from astra_chat.tools.virtual_gpu.numpy_engine.races import UNKNOWN_SITE, Verb, race_words
-from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch, Unset
-from astra_chat.tools.virtual_gpu.unset import unset_read
 
 _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",

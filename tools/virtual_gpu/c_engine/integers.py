@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, c_type, elementwise, family
-from astra_chat.tools.virtual_gpu.syntax import Register, type_bits
+from astra_chat.tools.virtual_gpu.ptx.syntax import Register, type_bits
 
 _SIGNS = {"add": "+", "sub": "-", "addc": "+", "subc": "-"}
 CARRY = Register("%carry", "b32")

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.faults import fault_of, unset_of
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
-from astra_chat.tools.virtual_gpu.crossings import Crossings, crossings_of
-from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.memory.block_races import Crossings, crossings_of
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
 from astra_chat.tools.virtual_gpu.numpy_engine.schedule import (
     INSTRUCTION_BUDGET,
@@ -30,7 +31,6 @@ from astra_chat.tools.virtual_gpu.types import (
     Print,
     Visits,
 )
-from astra_chat.tools.virtual_gpu.unset import first_of_each
 
 BUDGET_SHARE = 256
 """A batch of the NumPy engine has at least so many warps: what runs there runs here."""

@@ -38,7 +38,7 @@ struct worker {
   struct mbarriers *mbarriers;
   uint8_t *filled; /* by byte of shared memory: has a store been there? */
   struct unset *unset; /* by site */
-  uint64_t claims;     /* cells of crossings.c that it took */
+  uint64_t claims;     /* cells of block_races.c that it took */
   uint32_t crossed;    /* blocks met */
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits, *longest;

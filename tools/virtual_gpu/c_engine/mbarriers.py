@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, constant, family
 from astra_chat.tools.virtual_gpu.c_engine.memory import address, site_of
-from astra_chat.tools.virtual_gpu.mbarriers import MOST, SIZE, Form, form_of
+from astra_chat.tools.virtual_gpu.isa.mbarriers import MOST, SIZE, Form, form_of
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import WINDOWS
-from astra_chat.tools.virtual_gpu.syntax import Operand, Register
+from astra_chat.tools.virtual_gpu.ptx.syntax import Operand, Register
 
 _ACTIONS = {"init": "INIT", "inval": "INVAL", "expect_tx": "EXPECT", "complete_tx": "COMPLETE"}
 

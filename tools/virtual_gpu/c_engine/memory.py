@@ -12,9 +12,9 @@ from astra_chat.tools.virtual_gpu.c_engine.code import (
     raw_type,
     typed,
 )
-from astra_chat.tools.virtual_gpu.regions import adds_one
-from astra_chat.tools.virtual_gpu.store_runs import ALONE
-from astra_chat.tools.virtual_gpu.syntax import (
+from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
+from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
+from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,
     Group,
     Operand,

@@ -12,11 +12,11 @@ from astra_chat.tools.virtual_gpu.c_engine.build import ensure_library
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, Unit
 from astra_chat.tools.virtual_gpu.c_engine.control import translate_end
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step, block_text, find_uniform
-from astra_chat.tools.virtual_gpu.flow import BasicBlock, local_registers
+from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, local_registers
+from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import load_levels
 from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare
-from astra_chat.tools.virtual_gpu.store_runs import store_runs
-from astra_chat.tools.virtual_gpu.syntax import Instruction, Module
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Module
 
 NO_INSTRUCTION = 0xFFFFFFFF
 

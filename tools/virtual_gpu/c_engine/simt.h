@@ -22,7 +22,7 @@ struct buffer {
   uint64_t address, end;
   uint8_t *written;         /* one byte for each byte, or null */
   uint8_t *loaded, *stored; /* one byte for each sector, or null */
-  uint32_t *writers, *readers; /* cells of crossings.c, or null */
+  uint32_t *writers, *readers; /* cells of block_races.c, or null */
   uint16_t *writer_threads, *reader_threads; /* of precise cells */
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
   const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */

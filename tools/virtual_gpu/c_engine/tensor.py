@@ -14,8 +14,8 @@ from astra_chat.tools.virtual_gpu.c_engine.memory import (
     site_of,
     space_of,
 )
-from astra_chat.tools.virtual_gpu.fragments import BITS, Access, Fragment, Transfer
-from astra_chat.tools.virtual_gpu.matrices import (
+from astra_chat.tools.virtual_gpu.isa.fragments import BITS, Access, Fragment, Transfer
+from astra_chat.tools.virtual_gpu.isa.matrices import (
     Product,
     matrix_count,
     mma_product,
@@ -23,7 +23,7 @@ from astra_chat.tools.virtual_gpu.matrices import (
     wmma_product,
     wmma_transfer,
 )
-from astra_chat.tools.virtual_gpu.syntax import Operand
+from astra_chat.tools.virtual_gpu.ptx.syntax import Operand
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 _LINE = "unsigned __int128"

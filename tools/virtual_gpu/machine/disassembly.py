@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from astra_chat.tools.errors import EnvironmentLack
-from astra_chat.tools.toolkit import find_tool
+from astra_chat.tools.system.toolkit import find_tool
 
 SUFFIX = ".sass"
 """Of the text, which lies beside the PTX of the same nvcc call."""

@@ -11,10 +11,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.virtual_gpu.flow import BasicBlock, Branch
+from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, Branch
+from astra_chat.tools.virtual_gpu.lowering.regions import counts_by_constant, is_step
 from astra_chat.tools.virtual_gpu.machine.disassembly import MachineInstruction
 from astra_chat.tools.virtual_gpu.machine.flow import MachineBlock
-from astra_chat.tools.virtual_gpu.regions import counts_by_constant, is_step
 
 _FIXED = frozenset("LDG STG LD ST LDS STS ATOMS ATOMG REDG RED ATOM SHFL BAR LDSM LDGSTS".split())
 """Not merged with others, not moved out of loops as a rule."""

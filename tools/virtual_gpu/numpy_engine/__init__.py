@@ -4,7 +4,7 @@ code.py      one instruction's modifiers and operands, each taken once or refuse
 program.py   kernel -> Program                 schedule.py   runs it, batch by batch
 frame.py     the state of a batch              barriers.py   of a thread block
 arena.py     where addresses lead              races.py, ordered_races.py   the race check
-tally.py, mix.py   exact counters
+counters.py, mix.py   exact counters
 Families of instructions: floats, halves, integers, bits, compares, moves, convert, loads,
 asynchronous, bulk, mbarriers, polls, pauses, atomics, warps, control; rounding.py has the
 arithmetic that needs care.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.heap import FREED_TWICE
+from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
-from astra_chat.tools.virtual_gpu.syntax import Group, Operand, Symbol
+from astra_chat.tools.virtual_gpu.ptx.syntax import Group, Operand, Symbol
 
 
 @family("malloc")

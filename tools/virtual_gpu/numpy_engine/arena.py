@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.memory import Buffer, Bytes, Items, items_of, missing
+from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
+from astra_chat.tools.virtual_gpu.memory.buffers import Buffer, Bytes, Items, items_of, missing
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.store_runs import ALONE
-from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 
 WINDOWS = {"shared": 1 << 56, "local": 1 << 57, "param": 1 << 58}
 """Where each space begins among the generic addresses."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.bulk_copies import is_bulk
+from astra_chat.tools.virtual_gpu.isa.bulk_copies import is_bulk
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site
 from astra_chat.tools.virtual_gpu.numpy_engine.bulk import bulk
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
@@ -13,7 +13,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader, fetch_global
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import arrival_of_copies
-from astra_chat.tools.virtual_gpu.syntax import Immediate
+from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate
 
 
 @family("cp")

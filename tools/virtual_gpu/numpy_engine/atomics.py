@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.memory import Items
+from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
+from astra_chat.tools.virtual_gpu.memory.buffers import Items
 from astra_chat.tools.virtual_gpu.numpy_engine import halves
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
     Index,
@@ -19,8 +20,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
     spaces_of,
     spread,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.block_races import synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
-from astra_chat.tools.virtual_gpu.numpy_engine.crossing import synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import HALVES, Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
@@ -31,7 +32,6 @@ from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     resolved_space,
     space_of,
 )
-from astra_chat.tools.virtual_gpu.regions import adds_one
 
 Update = Callable[[Array, Array, Array], Array]
 """(old, operand, second operand) -> new"""

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.flow import is_reducing_barrier
+from astra_chat.tools.virtual_gpu.lowering.control_flow import is_reducing_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Write
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 Rows = NDArray[np.bool_]

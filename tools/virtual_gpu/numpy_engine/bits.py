@@ -9,7 +9,7 @@ import numpy as np
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
-from astra_chat.tools.virtual_gpu.syntax import Immediate, type_bits
+from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate, type_bits
 
 _BITS = ("b16", "b32", "b64", "pred")
 _LOGIC: dict[str, Callable[..., Array]] = {

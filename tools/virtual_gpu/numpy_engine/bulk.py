@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.bulk_copies import (
+from astra_chat.tools.virtual_gpu.isa.bulk_copies import (
     ALIGNMENT,
     BAD_SIZE,
     STILL_READ,
     Bulk,
     bulk_of,
 )
-from astra_chat.tools.virtual_gpu.memory import Buffer
+from astra_chat.tools.virtual_gpu.memory.buffers import Buffer
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step
@@ -32,7 +32,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import (
     target_of,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import COPIES
-from astra_chat.tools.virtual_gpu.syntax import Immediate
+from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 _REDUCE: dict[str, np.ufunc] = {

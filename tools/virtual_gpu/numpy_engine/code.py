@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.modifiers import Modifiers, needs_gpu
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
@@ -21,7 +20,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
     resize,
     unsigned,
 )
-from astra_chat.tools.virtual_gpu.syntax import (
+from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers, needs_gpu
+from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Immediate,
     Instruction,
     Negated,

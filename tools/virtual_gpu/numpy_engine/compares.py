@@ -16,7 +16,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.halves import (
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import HALVES, Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import flush
-from astra_chat.tools.virtual_gpu.syntax import Sink, type_bits
+from astra_chat.tools.virtual_gpu.ptx.syntax import Sink, type_bits
 
 Compare = Callable[[Array, Array], Array]
 _ORDERED: dict[str, Compare] = {

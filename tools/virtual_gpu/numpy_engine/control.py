@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.numpy_engine import crossing
+from astra_chat.tools.virtual_gpu.numpy_engine import block_races
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import WINDOWS, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
-from astra_chat.tools.virtual_gpu.syntax import Group, Symbol
+from astra_chat.tools.virtual_gpu.ptx.syntax import Group, Symbol
 from astra_chat.tools.virtual_gpu.types import MOST_PRINTS, PRINT_BYTES, Print
 
 
@@ -42,7 +42,7 @@ def _fence(code: Code, scope: str) -> Step:
     if scope in ("cta", "cluster"):
         return _nothing
     active_lanes = code.active
-    return lambda f: crossing.fence(f, active_lanes(f))
+    return lambda f: block_races.fence(f, active_lanes(f))
 
 
 @family("griddepcontrol")

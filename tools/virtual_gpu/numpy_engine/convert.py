@@ -12,7 +12,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwi
 from astra_chat.tools.virtual_gpu.numpy_engine.halves import format_of, join
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import MODES, flush
-from astra_chat.tools.virtual_gpu.syntax import type_bits
+from astra_chat.tools.virtual_gpu.ptx.syntax import type_bits
 
 Function = Callable[[Array], Array]
 _FLOATS = ("f16", "bf16", "f32", "f64")

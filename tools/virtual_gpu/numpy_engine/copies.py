@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.bulk_copies import FLYING
+from astra_chat.tools.virtual_gpu.isa.bulk_copies import FLYING
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask

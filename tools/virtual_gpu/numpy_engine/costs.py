@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.virtual_gpu.flow import (
+from astra_chat.tools.virtual_gpu.isa.fragments import machine_accesses
+from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     BasicBlock,
     Branch,
     Leave,
@@ -21,9 +22,8 @@ from astra_chat.tools.virtual_gpu.flow import (
     destinations,
     sources,
 )
-from astra_chat.tools.virtual_gpu.fragments import machine_accesses
-from astra_chat.tools.virtual_gpu.regions import is_step
-from astra_chat.tools.virtual_gpu.syntax import Instruction, Special, registers_of
+from astra_chat.tools.virtual_gpu.lowering.regions import is_step
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Special, registers_of
 
 AHEAD = 8
 """Instructions, between results that a warp waits for together."""

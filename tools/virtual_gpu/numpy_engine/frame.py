@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import unset_read
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch, Print, Unset
-from astra_chat.tools.virtual_gpu.unset import unset_read
 
 if TYPE_CHECKING:
-    from astra_chat.tools.virtual_gpu.crossings import Crossings
+    from astra_chat.tools.virtual_gpu.memory.block_races import Crossings
     from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena
     from astra_chat.tools.virtual_gpu.numpy_engine.bulk import BulkGroups
     from astra_chat.tools.virtual_gpu.numpy_engine.copies import CopyQueue
+    from astra_chat.tools.virtual_gpu.numpy_engine.counters import Tally
     from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import Mbarriers
     from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
-    from astra_chat.tools.virtual_gpu.numpy_engine.tally import Tally
 
 Mask = NDArray[np.bool_]
 

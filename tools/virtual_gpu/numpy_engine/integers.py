@@ -16,7 +16,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.code import (
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
-from astra_chat.tools.virtual_gpu.syntax import type_bits
+from astra_chat.tools.virtual_gpu.ptx.syntax import type_bits
 
 Function = Callable[..., Array]
 _PAIRS = ("u16x2", "s16x2")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.syntax import Immediate, type_bits
+from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate, type_bits
 
 Array = NDArray[Any]
 """A value of all lanes of a batch: shape [blocks or 1, threads or 1], read by broadcasting."""

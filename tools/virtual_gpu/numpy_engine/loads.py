@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
     Arena,
     Index,
@@ -18,12 +19,11 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
     spaces_of,
     spread,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.block_races import claim_rows, synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, Write, family
-from astra_chat.tools.virtual_gpu.numpy_engine.crossing import claim_rows, synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of, unsigned
-from astra_chat.tools.virtual_gpu.store_runs import ALONE
-from astra_chat.tools.virtual_gpu.syntax import Address, Operand, Register, Symbol, Vector
+from astra_chat.tools.virtual_gpu.ptx.syntax import Address, Operand, Register, Symbol, Vector
 
 _ORDERS = ("volatile", "relaxed", "acquire", "release")
 _SCOPES = ("cta", "cluster", "gpu", "sys")

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu import mbarriers as shared
-from astra_chat.tools.virtual_gpu.mbarriers import MOST, SIZE, Form, State, form_of
+from astra_chat.tools.virtual_gpu.isa import mbarriers as shared
+from astra_chat.tools.virtual_gpu.isa.mbarriers import MOST, SIZE, Form, State, form_of
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
     WINDOWS,
@@ -27,7 +27,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, fam
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader
 from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import Clock, OrderedRaces
-from astra_chat.tools.virtual_gpu.syntax import Instruction, Operand
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Operand
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 Lanes = NDArray[np.int64]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from astra_chat.tools.virtual_gpu.flow import (
+from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     BasicBlock,
     Branch,
     Leave,
@@ -15,7 +15,13 @@ from astra_chat.tools.virtual_gpu.flow import (
     destinations,
     sources,
 )
-from astra_chat.tools.virtual_gpu.modifiers import is_type
+from astra_chat.tools.virtual_gpu.lowering.regions import (
+    Region,
+    find_regions,
+    global_loads,
+    is_global_load,
+    is_global_store,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine.costs import (
     TENTHS,
     Stretch,
@@ -28,16 +34,10 @@ from astra_chat.tools.virtual_gpu.numpy_engine.costs import (
     special_tenths,
     tensor_tenths,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.counters import Mix
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import INTEGERS
-from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
-from astra_chat.tools.virtual_gpu.regions import (
-    Region,
-    find_regions,
-    global_loads,
-    is_global_load,
-    is_global_store,
-)
-from astra_chat.tools.virtual_gpu.syntax import Instruction, registers_of
+from astra_chat.tools.virtual_gpu.ptx.modifiers import is_type
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, registers_of
 
 IN_FLIGHT = 20
 """Words of loads that wait together in one warp: ptxas keeps to 16 mostly, to 24 at most (of 150

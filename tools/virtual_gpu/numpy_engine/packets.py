@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE, FEW_TURNS
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.store_runs import ALONE, FEW_TURNS
 from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
 SECTOR_SHIFT = np.uint64(SECTOR_BYTES.bit_length() - 1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.flow import Pause
+from astra_chat.tools.virtual_gpu.lowering.control_flow import Pause
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.mbarriers import (
+from astra_chat.tools.virtual_gpu.isa.mbarriers import (
     BYTES,
     FAILED_NS,
     MOST,
@@ -34,7 +34,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import (
     ordering,
     target_of,
 )
-from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 

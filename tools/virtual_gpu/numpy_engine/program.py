@@ -6,8 +6,9 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.virtual_gpu.bulk_copies import is_bulk
-from astra_chat.tools.virtual_gpu.flow import (
+from astra_chat.tools.virtual_gpu.isa.bulk_copies import is_bulk
+from astra_chat.tools.virtual_gpu.isa.mbarriers import is_poll
+from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     BasicBlock,
     Branch,
     Jump,
@@ -19,24 +20,23 @@ from astra_chat.tools.virtual_gpu.flow import (
     local_registers,
     looks_for_news,
 )
-from astra_chat.tools.virtual_gpu.inline import FlatKernel, inline
-from astra_chat.tools.virtual_gpu.local_memory import kept_in_registers
+from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
+from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
+from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, reach_of
+from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
 from astra_chat.tools.virtual_gpu.machine.placement import PtxBlock, ptx_blocks
-from astra_chat.tools.virtual_gpu.mbarriers import is_poll
-from astra_chat.tools.virtual_gpu.modifiers import is_type
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Read, Step, Unit
+from astra_chat.tools.virtual_gpu.numpy_engine.counters import Mix
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import RESERVED
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes, load_levels
 from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, translate_poll
-from astra_chat.tools.virtual_gpu.numpy_engine.tally import Mix
 from astra_chat.tools.virtual_gpu.numpy_engine.unreached import translate_unreached
-from astra_chat.tools.virtual_gpu.ptx import shared_layout
-from astra_chat.tools.virtual_gpu.reach import Reach, reach_of
-from astra_chat.tools.virtual_gpu.store_runs import store_runs
-from astra_chat.tools.virtual_gpu.syntax import Instruction, Kernel, Module, Special, type_bits
+from astra_chat.tools.virtual_gpu.ptx.modifiers import is_type
+from astra_chat.tools.virtual_gpu.ptx.parser import shared_layout
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Kernel, Module, Special, type_bits
+from astra_chat.tools.virtual_gpu.ptx.validation import check
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
-from astra_chat.tools.virtual_gpu.wellformed import check
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.crossings import Crossings, crossings_of, watched
-from astra_chat.tools.virtual_gpu.flow import Jump, Leave, Pause
-from astra_chat.tools.virtual_gpu.memory import Memory
+from astra_chat.tools.virtual_gpu.lowering.control_flow import Jump, Leave, Pause
+from astra_chat.tools.virtual_gpu.memory.block_races import Crossings, crossings_of, watched
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena, lane_number, make_arena
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, WaitingRoom
+from astra_chat.tools.virtual_gpu.numpy_engine.counters import LaunchTally, Tally
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import (
     Active,
     Frame,
@@ -29,7 +31,6 @@ from astra_chat.tools.virtual_gpu.numpy_engine.pauses import Pauses
 from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, Polls
 from astra_chat.tools.virtual_gpu.numpy_engine.program import Block, Fork, Program, Table
 from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
-from astra_chat.tools.virtual_gpu.numpy_engine.tally import LaunchTally, Tally
 from astra_chat.tools.virtual_gpu.types import (
     WARP_LANES,
     Counters,
@@ -38,7 +39,6 @@ from astra_chat.tools.virtual_gpu.types import (
     Print,
     Unset,
 )
-from astra_chat.tools.virtual_gpu.unset import first_of_each
 
 BATCH_LANES = 32768
 """Lanes that run together: enough to hide the cost of a NumPy call, few enough for the cache."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.matrices import FRACTION_BITS, LEAST_EXPONENT
+from astra_chat.tools.virtual_gpu.isa.matrices import FRACTION_BITS, LEAST_EXPONENT
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import float32_of
 

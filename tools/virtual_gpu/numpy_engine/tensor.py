@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.fragments import BITS, Access, Fragment, Transfer
-from astra_chat.tools.virtual_gpu.matrices import (
+from astra_chat.tools.virtual_gpu.isa.fragments import BITS, Access, Fragment, Transfer
+from astra_chat.tools.virtual_gpu.isa.matrices import (
     Product,
     matrix_count,
     mma_product,
@@ -33,7 +33,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import fma64
 from astra_chat.tools.virtual_gpu.numpy_engine.sums import aligned_sums, cut_float32
 from astra_chat.tools.virtual_gpu.numpy_engine.warps import MISSING, rows
-from astra_chat.tools.virtual_gpu.syntax import Operand, Vector
+from astra_chat.tools.virtual_gpu.ptx.syntax import Operand, Vector
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 _RAW: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32, 64: np.uint64}

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from astra_chat.tools.virtual_gpu.flow import unreached_instructions
-from astra_chat.tools.virtual_gpu.inline import FlatKernel
+from astra_chat.tools.virtual_gpu.lowering.control_flow import unreached_instructions
+from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Unit
-from astra_chat.tools.virtual_gpu.syntax import Function, Instruction, Module
-from astra_chat.tools.virtual_gpu.wellformed import unreached
+from astra_chat.tools.virtual_gpu.ptx.syntax import Function, Instruction, Module
+from astra_chat.tools.virtual_gpu.ptx.validation import unreached
 
 
 def translate_unreached(

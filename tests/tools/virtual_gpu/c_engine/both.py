@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
-from astra_chat.tools.virtual_gpu.memory import Memory
-from astra_chat.tools.virtual_gpu.ptx import Module
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.ptx.parser import Module
 from astra_chat.tools.virtual_gpu.types import Fault, Launch, LaunchReport, PtxUnsupported
 
 REFERENCE_TESTS = Path(__file__).parents[1] / "numpy_engine"

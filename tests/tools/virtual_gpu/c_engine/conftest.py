@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from astra_chat.tools.toolkit import Toolkit
+from astra_chat.tools.system.toolkit import Toolkit
 from tests.tools.virtual_gpu.c_engine.both import bench as both_engines
 
 

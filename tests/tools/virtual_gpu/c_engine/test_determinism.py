@@ -7,12 +7,12 @@ import struct
 import numpy as np
 import pytest
 
+from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
-from astra_chat.tools.virtual_gpu.calls import device_array
-from astra_chat.tools.virtual_gpu.compile import compile_file
-from astra_chat.tools.virtual_gpu.memory import Memory
-from astra_chat.tools.virtual_gpu.ptx import Module, parse
-from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.ptx.parser import Module, parse
+from astra_chat.tools.virtual_gpu.runtime.calls import device_array
+from astra_chat.tools.virtual_gpu.runtime.compile import compile_file
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch, LaunchReport
 
 SOURCE = """

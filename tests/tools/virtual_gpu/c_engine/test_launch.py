@@ -6,5 +6,5 @@ from tests.tools.virtual_gpu.c_engine.both import on_both_engines
 
 globals().update(on_both_engines("test_schedule"))
 globals().update(on_both_engines("test_styles"))
-globals().update(on_both_engines("test_tally"))
+globals().update(on_both_engines("test_counters"))
 globals().update(on_both_engines("test_warps"))

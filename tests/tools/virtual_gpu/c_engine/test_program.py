@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astra_chat.tools.build import Build, build
-from astra_chat.tools.devices import pick_device
-from astra_chat.tools.oracle import Oracle
-from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Runner
-from astra_chat.tools.tasks import find_task, task_names
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.virtual_gpu.types import Engine
 
 KERNELS = [

@@ -28,24 +28,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu import crossings
-from astra_chat.tools.virtual_gpu.calls import device_array
-from astra_chat.tools.virtual_gpu.compile import compile_file
-from astra_chat.tools.virtual_gpu.estimate import FITTED, Constants, estimate
-from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.specs import spec
-from astra_chat.tools.virtual_gpu.types import LaunchReport
-from astra_chat.tools.virtual_gpu.validation.counted import count as count_set
-from astra_chat.tools.virtual_gpu.validation.counted import (
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.virtual_gpu.devtools.validation.counted import count as count_set
+from astra_chat.tools.virtual_gpu.devtools.validation.counted import (
     pick,
     read_counts,
     read_report,
     stored,
     write_counts,
 )
-from astra_chat.tools.virtual_gpu.validation.measured import read_times
-from astra_chat.tools.virtual_gpu.validation.points import read_points
-from astra_chat.tools.virtual_gpu.validation.score import Scored, score
+from astra_chat.tools.virtual_gpu.devtools.validation.measured import read_times
+from astra_chat.tools.virtual_gpu.devtools.validation.points import read_points
+from astra_chat.tools.virtual_gpu.devtools.validation.score import Scored, score
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.memory import block_races
+from astra_chat.tools.virtual_gpu.model.estimate import FITTED, Constants, estimate
+from astra_chat.tools.virtual_gpu.runtime.calls import device_array
+from astra_chat.tools.virtual_gpu.runtime.compile import compile_file
+from astra_chat.tools.virtual_gpu.types import LaunchReport
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[3]
@@ -250,7 +250,7 @@ def scored(chosen: list[Point], constants: Constants, *, warm: bool = False) -> 
 
 def main(what: str) -> None:
     if what == "count":
-        os.environ[crossings.SWITCH] = "off"  # blocks of a scatter write where others do
+        os.environ[block_races.SWITCH] = "off"  # blocks of a scatter write where others do
         with (HERE / "counters.jsonl").open("w") as out:
             for row in count(measured()):
                 print(json.dumps(row), file=out, flush=True)

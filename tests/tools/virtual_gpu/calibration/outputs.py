@@ -15,12 +15,12 @@ from collections import Counter
 import numpy as np
 from tasks import RUNS, recorded
 
-from astra_chat.tools.build import Build, build
-from astra_chat.tools.devices import pick_device
-from astra_chat.tools.oracle import Oracle, Truth
-from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Runner
-from astra_chat.tools.tasks import Task, find_task
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import ITEM_BYTES, Device
 
 

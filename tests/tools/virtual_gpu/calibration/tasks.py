@@ -15,14 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from astra_chat.tools.build import Build, build
-from astra_chat.tools.devices import pick_device
-from astra_chat.tools.oracle import Oracle
-from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Runner
-from astra_chat.tools.tasks import find_task
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
-from astra_chat.tools.virtual_gpu.validation.score import Scored, score
+from astra_chat.tools.virtual_gpu.devtools.validation.score import Scored, score
 
 ROOT = Path(__file__).parents[4]
 RUNS = {

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.virtual_gpu.calls import device_array
-from astra_chat.tools.virtual_gpu.compile import Compiled, compile_file
+from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.virtual_gpu.runtime.calls import device_array
+from astra_chat.tools.virtual_gpu.runtime.compile import Compiled, compile_file
 from astra_chat.tools.virtual_gpu.types import Engine, LaunchReport
 
 Run = Callable[..., LaunchReport]

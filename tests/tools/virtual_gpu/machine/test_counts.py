@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.compile import Compiled, compile_file
+from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
-from astra_chat.tools.virtual_gpu.specs import spec
+from astra_chat.tools.virtual_gpu.runtime.compile import Compiled, compile_file
 from astra_chat.tools.virtual_gpu.types import Engine
 from tests.tools.virtual_gpu.machine.conftest import Run
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.errors import EnvironmentLack
-from astra_chat.tools.virtual_gpu.compile import Compiled
 from astra_chat.tools.virtual_gpu.machine import disassembly as module
 from astra_chat.tools.virtual_gpu.machine.disassembly import (
     Disassembly,
     disassemble,
     parse_kernel,
 )
+from astra_chat.tools.virtual_gpu.runtime.compile import Compiled
 
 SECTION = """
         .type           k,@function

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from astra_chat.tools import metrics as m
-from astra_chat.tools.build import Build, build
-from astra_chat.tools.devices import pick_device
-from astra_chat.tools.oracle import Oracle
-from astra_chat.tools.process import Stop
-from astra_chat.tools.runner import CaseRun, Runner
-from astra_chat.tools.tasks import find_task
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.profiling import metrics as m
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 
 RECORDED = Path(__file__).parents[4] / "transcripts" / "examples" / "silu_and_mul-h200.jsonl"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu import numpy_engine
-from astra_chat.tools.virtual_gpu.compile import Compiled
 from astra_chat.tools.virtual_gpu.machine.flow import basic_blocks
 from astra_chat.tools.virtual_gpu.machine.placement import Placement, PtxBlock, place
-from astra_chat.tools.virtual_gpu.ptx import parse
+from astra_chat.tools.virtual_gpu.ptx.parser import parse
+from astra_chat.tools.virtual_gpu.runtime.compile import Compiled
 from tests.tools.virtual_gpu.machine.code import instruction, kernel
 
 PTX = (PtxBlock((1, 2, 3), (1,)), PtxBlock((4, 5, 6, 7), (1, 2), True, frozenset({6, 7})))

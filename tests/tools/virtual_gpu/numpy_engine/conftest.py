@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from astra_chat.tools.toolkit import Toolkit
+from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.virtual_gpu import numpy_engine
-from astra_chat.tools.virtual_gpu.memory import Memory
-from astra_chat.tools.virtual_gpu.ptx import Module, parse
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.ptx.parser import Module, parse
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch, LaunchReport
 
 Array = NDArray[Any]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.flow import BasicBlock
+from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock
 from astra_chat.tools.virtual_gpu.numpy_engine.costs import (
     CYCLES,
     Stretch,

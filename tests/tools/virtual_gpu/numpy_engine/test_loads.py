@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astra_chat.tools.virtual_gpu.memory import Memory
-from astra_chat.tools.virtual_gpu.ptx import parse
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.ptx.parser import parse
 from astra_chat.tools.virtual_gpu.types import Fault
 from tests.tools.virtual_gpu.numpy_engine.conftest import Bench
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.virtual_gpu.flow import BasicBlock
+from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock
 from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes
-from astra_chat.tools.virtual_gpu.ptx import parse
-from astra_chat.tools.virtual_gpu.syntax import Instruction
+from astra_chat.tools.virtual_gpu.ptx.parser import parse
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 
 
 def instructions(body: str) -> list[Instruction]:

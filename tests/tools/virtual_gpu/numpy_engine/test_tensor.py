@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.virtual_gpu import numpy_engine
-from astra_chat.tools.virtual_gpu.fragments import BITS, transfer
-from astra_chat.tools.virtual_gpu.ptx import parse
+from astra_chat.tools.virtual_gpu.isa.fragments import BITS, transfer
+from astra_chat.tools.virtual_gpu.ptx.parser import parse
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
+from tests.tools.virtual_gpu.isa.test_fragments import FORMS
+from tests.tools.virtual_gpu.isa.test_fragments import fragment as fragment_of
 from tests.tools.virtual_gpu.numpy_engine.conftest import Bench
-from tests.tools.virtual_gpu.test_fragments import FORMS
-from tests.tools.virtual_gpu.test_fragments import fragment as fragment_of
 
 RANDOM = np.random.default_rng(7)
 

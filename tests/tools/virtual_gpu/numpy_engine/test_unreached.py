@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.virtual_gpu import numpy_engine
-from astra_chat.tools.virtual_gpu.ptx import parse
+from astra_chat.tools.virtual_gpu.ptx.parser import parse
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
 HEAD = ".version 9.0\n.target sm_90\n.address_size 64\n"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astra_chat.tools.virtual_gpu.ptx import parse
+from astra_chat.tools.virtual_gpu.ptx.parser import parse
 from tests.tools.virtual_gpu.numpy_engine.conftest import Bench
 
 KERNEL = """.version 9.0\n.target sm_90\n.address_size 64

@@ -1,0 +1,361 @@
+"""The prompt of a turn: rebuilt from the whole history by a pure function, and bounded.
+
+The stable part (task, contract, baseline) comes first, so that model servers can cache it; what
+changes comes last, the place in the chat at the very end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import cast
+
+from astra_chat.agents import run_state, search_state
+from astra_chat.agents.edits import lines_of
+from astra_chat.agents.plan_predictions import Prediction, predictions, score
+from astra_chat.agents.roles import example
+from astra_chat.agents.run_state import Attempt, Limits, Position, Round, Thread
+from astra_chat.agents.turn_order import acts_as
+from astra_chat.agents.turns import MODEL_ROLES, Analysis, Plan, RoleName
+from astra_chat.tools.descriptions import (
+    describe,
+    describe_build,
+    describe_evaluation,
+    metric_text,
+    number,
+    ratio_text,
+    resources_in_words,
+    speed,
+    verdict,
+)
+from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.profiling.metrics import telling
+from astra_chat.tools.task.folder import Arg, Scalar, Task
+from astra_chat.tools.task.launcher import prototype
+from astra_chat.tools.text import fenced, one_line, report
+from astra_chat.tools.types import Evaluation, Timed
+
+MOST_CHARACTERS = 64_000
+"""A prompt stays below this unless a single source is longer by itself."""
+LOG_ROUNDS = 12
+LEDGER_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What does not change during a chat."""
+
+    task: Task
+    baseline: str
+    """Source of the baseline tier that is to be beaten."""
+    tier: str
+    device: str
+    limits: Limits
+    roles: tuple[RoleName, ...] = MODEL_ROLES
+    """Roles that models play in this chat."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a prompt; the one with the highest `spare` is left out first, 0 never."""
+
+    title: str
+    text: str
+    spare: int = 0
+
+    def __str__(self) -> str:
+        return f"## {self.title}\n{self.text.rstrip()}\n"
+
+
+def brief(role: RoleName, setting: Setting, thread: Thread) -> str:
+    """What a role is told in this turn, besides its standing instructions."""
+    acting = acts_as(thread, setting.limits) if role == "single" else role
+    makers = SECTIONS[cast(RoleName, acting or role)]
+    if role == "single":
+        makers = (*makers, *SINGLE_BESIDES.get(acting or role, ()))
+    sections = [s for make in makers if (s := make(setting, thread)) is not None]
+    place = stamp(place_of(role, thread, setting.limits))
+    while len(text := "\n".join([*map(str, sections), place])) > MOST_CHARACTERS:
+        spare = max(sections, key=lambda section: section.spare)
+        if spare.spare == 0:
+            break
+        sections.remove(spare)
+    return text
+
+
+def place_of(role: RoleName, thread: Thread, limits: Limits) -> Position:
+    """Where a role speaks that speaks after `thread`, as the last line of its prompt says."""
+    acting = acts_as(thread, limits) if role == "single" else None
+    if acting is None:
+        return run_state.position(role, thread)
+    place = run_state.position(acting, thread)
+    attempt = {"planner": 0, "coder": 1}.get(acting, place.attempt + 1)
+    return Position(round=place.round, attempt=attempt)
+
+
+def _wanted(setting: Setting, thread: Thread) -> Section:
+    """What the single agent has to do now."""
+    acting = acts_as(thread, setting.limits)
+    return Section("Wanted now", WANTED.get(acting or "", "Nothing: pass."))
+
+
+def stamp(position: Position) -> str:
+    """The last line of every prompt: where in the chat it is asked."""
+    return f"Turn: round {position.round}, attempt {position.attempt}."
+
+
+def read_stamp(prompt: str) -> Position | None:
+    """The place in the chat that a prompt names; None if it names none."""
+    found = re.findall(r"^Turn: round (\d+), attempt (\d+)\.$", prompt, re.MULTILINE)
+    return Position(round=int(found[-1][0]), attempt=int(found[-1][1])) if found else None
+
+
+def _task(setting: Setting, thread: Thread) -> Section:
+    task = setting.task
+    dims = "\n".join(
+        f"- {name}: {dim.min} to {dim.max}"
+        + (f", whole units of {dim.multiple_of_bytes} bytes" if dim.multiple_of_bytes > 1 else "")
+        for name, dim in task.dims.items()
+    )
+    args = "\n".join([*map(_arg, task.args), *map(_scalar, task.scalars)])
+    tolerance = ", ".join(
+        f"{dtype} rtol {t.rtol} atol {t.atol}" for dtype, t in task.tolerance.items()
+    )
+    return Section(
+        f"Task {task.name}",
+        f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\nLegal dims:\n{dims}\n"
+        f"dtypes: {', '.join(task.dtypes)}; tolerance: {tolerance}\n"
+        f"nvcc flags: {' '.join(task.flags)}\nJudged on: {setting.device}",
+    )
+
+
+def _arg(arg: Arg) -> str:
+    apart = f", rows {arg.name}_stride elements apart (a row or more)" if arg.strided else ""
+    return (
+        f"- {arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {arg.access},"
+        f" at any multiple of {arg.min_alignment_bytes} bytes{apart}"
+    )
+
+
+def _scalar(scalar: Scalar) -> str:
+    when = "in most cases, or what else the caller gives" if scalar.others else "in every case"
+    return f"- {scalar.name}: {scalar.type}, {scalar.value:g} {when}"
+
+
+def _contract(setting: Setting, thread: Thread) -> Section:
+    return Section(
+        "The launcher you export",
+        f"```cuda\n{prototype(setting.task)};\n```\ndtype: 0 float32, 1 float16, 2 bfloat16.\n"
+        f"A complete example of the form, for another operation:\n```cuda\n{example()}```",
+    )
+
+
+def _headers(setting: Setting, thread: Thread) -> Section | None:
+    texts = setting.task.header_texts()
+    if not texts:
+        return None
+    blocks = [f'#include "{name}":\n{fenced(text)}' for name, text in texts.items()]
+    return Section("Headers of the task that a candidate may include", "\n".join(blocks), 4)
+
+
+def _baseline(setting: Setting, thread: Thread) -> Section:
+    spare = 0 if run_state.best(thread) is None else 2
+    title = f"The baseline to beat ({setting.tier})"
+    return Section(title, fenced(setting.baseline), spare)
+
+
+def _tests(setting: Setting, thread: Thread) -> Section | None:
+    cases = [*setting.task.check, *run_state.extra_cases(thread)]
+    return Section("Cases that every candidate must pass", _bullets([c.label for c in cases]), 3)
+
+
+def _score(setting: Setting, thread: Thread) -> Section | None:
+    scores = run_state.turns_of(thread, CaseScores)
+    if not scores:
+        return None
+    dropped = [f"kills none, not kept: {case.label}" for case in scores[-1].dropped]
+    lived = [f"lives, perhaps no bug: {name}" for name in scores[-1].survivors]
+    return Section(
+        "The score of your last cases, by seeded bugs of the baseline",
+        f"{scores[-1].words()}\n{_bullets([*dropped, *lived])}",
+    )
+
+
+def _log(setting: Setting, thread: Thread) -> Section | None:
+    found = run_state.rounds(thread)
+    if not found:
+        return None
+    lines = [_round_line(one) for one in found[-LOG_ROUNDS:]]
+    if len(found) > LOG_ROUNDS:
+        lines.insert(0, f"({len(found) - LOG_ROUNDS} earlier rounds left out)")
+    return Section("What was tried", _bullets(lines), 1)
+
+
+def _round_line(one: Round) -> str:
+    results = [result for attempt in one.attempts if (result := _result(attempt))]
+    return f"round {one.number}, {one_line(one.plan.title)}: {'; '.join(results) or 'no candidate'}"
+
+
+def _result(attempt: Attempt) -> str:
+    """What became of a candidate; nothing if it was not even built."""
+    found = ""
+    if attempt.evaluation:
+        outcome = attempt.evaluation.outcome
+        timed = f" {ratio_text(outcome.ratio)}" if isinstance(outcome, Timed) else ""
+        found = f"{attempt.speaker}: {verdict(outcome)}{timed}"
+    elif attempt.build:
+        found = f"{attempt.speaker}: {verdict(attempt.build.result)}"
+    if attempt.rejected is None:
+        return found
+    return f"{found}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"
+
+
+def _parent(setting: Setting, thread: Thread) -> Section | None:
+    found = search_state.parent(thread)
+    source = run_state.source_of(thread, found.candidate) if found else None
+    if found is None or source is None:
+        return Section("The source to change", "The baseline.")
+    best, outcome = run_state.best(thread), found.outcome
+    name = "the best so far" if best and best[0].candidate == found.candidate else "a candidate"
+    fast = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
+    return Section(f"The source to change: {name}{fast}", fenced(source))
+
+
+def _plan(setting: Setting, thread: Thread) -> Section | None:
+    plans = run_state.turns_of(thread, Plan)
+    if not plans:
+        return None
+    plan, source = plans[-1], _parent_source(setting, thread, run_state.rounds_begun(thread))
+    lines = ", ".join(map(str, lines_of(plan.anchor, source)))
+    where = f"line {lines}" if lines else "not a text of the source to change"
+    moves = "" if plan.moves == "unsaid" else f", {plan.moves}"
+    risk = f"\nRisk: {one_line(plan.risk)}" if plan.risk else ""
+    return Section(
+        f"The plan: {one_line(plan.title)}",
+        f"Change: {one_line(plan.change)}\nWhy: {one_line(plan.why)}\n"
+        f"Where: {one_line(plan.anchor)} ({where})\n"
+        f"Should move: {one_line(plan.metric)}{moves}{risk}",
+    )
+
+
+def _ledger(setting: Setting, thread: Thread) -> Section | None:
+    judged = predictions(thread)
+    if not judged:
+        return None
+    lines = [score(judged).words, *(_prediction_line(one) for one in judged[-LEDGER_ROUNDS:])]
+    return Section("What plans predicted, and what came", _bullets(lines), 2)
+
+
+def _prediction_line(one: Prediction) -> str:
+    found = "no right kernel" if one.found_ratio is None else ratio_text(one.found_ratio)
+    line = f"round {one.round}: predicted {ratio_text(one.predicted_ratio)}, found {found}"
+    if one.before is None or one.after is None:
+        return line
+    said = "" if one.moves == "unsaid" else f" (said: {one.moves})"
+    return f"{line}; {one_line(one.metric)} {number(one.before)} to {number(one.after)}{said}"
+
+
+def changed(role: RoleName, setting: Setting, thread: Thread) -> str:
+    """What edits are made in: the candidate to repair, or what the plan changes."""
+    acting = acts_as(thread, setting.limits) if role == "single" else role
+    attempts = run_state.rounds(thread)[-1].attempts if run_state.rounds_begun(thread) else ()
+    if acting == "fixer" and attempts:
+        return attempts[-1].kernel.source
+    return _parent_source(setting, thread, run_state.rounds_begun(thread))
+
+
+def _parent_source(setting: Setting, thread: Thread, round_number: int) -> str:
+    found = search_state.parent_of(thread, round_number)
+    source = run_state.source_of(thread, found.candidate) if found else None
+    return setting.baseline if source is None else source
+
+
+def _failing(setting: Setting, thread: Thread) -> Section | None:
+    round_now = run_state.rounds(thread)[-1:]
+    if not round_now or not round_now[0].attempts:
+        return None
+    attempt = round_now[0].attempts[-1]
+    found = describe_build(attempt.build) if attempt.build else "not built yet"
+    if attempt.evaluation:
+        found = describe_evaluation(attempt.evaluation)
+    return Section(
+        "The candidate to repair", f"{fenced(attempt.kernel.source)}\nThe judge: {report(found)}"
+    )
+
+
+def _profile(setting: Setting, thread: Thread) -> Section | None:
+    evaluation = search_state.parent(thread)
+    return _report("Profile of the source to change", evaluation) if evaluation else None
+
+
+def _analysis(setting: Setting, thread: Thread) -> Section | None:
+    """What the profiler said last, and of what."""
+    said = [i for i, turn in enumerate(thread) if isinstance(turn.payload, Analysis)]
+    if not said:
+        return None
+    analysis, judged = thread[said[-1]].payload, run_state.last_evaluation(thread[: said[-1]])
+    assert isinstance(analysis, Analysis)
+    found = search_state.parent(thread)
+    same = judged is not None and found is not None and judged.candidate == found.candidate
+    what = "the source to change" if same else "the last candidate, which is not the one to change"
+    return Section(
+        f"The profiler on {what}",
+        f"Said: {one_line(analysis.words)}\nBottleneck: {one_line(analysis.bottleneck)}",
+        2,
+    )
+
+
+def _other_report(setting: Setting, thread: Thread) -> Section | None:
+    """The judge on the last candidate, where that is not the source to change."""
+    last, found = run_state.last_evaluation(thread), search_state.parent(thread)
+    same = last is not None and found is not None and last.candidate == found.candidate
+    return None if same else _last_report(setting, thread)
+
+
+def _last_report(setting: Setting, thread: Thread) -> Section | None:
+    evaluation = run_state.last_evaluation(thread)
+    return _report("The judge on the last candidate", evaluation) if evaluation else None
+
+
+def _report(title: str, evaluation: Evaluation) -> Section:
+    outcome = evaluation.outcome
+    lines = [report(describe(outcome)), f"resources: {resources_in_words(evaluation.resources)}"]
+    if isinstance(outcome, Timed):
+        lines += [
+            f"- {t.case.label}: {t.basis} {t.median_us:.3g} us, {ratio_text(t.ratio)}"
+            f" ({t.ratio_low:.2f} to {t.ratio_high:.2f}), {t.percent_of_limit:.0f} % of the limit,"
+            f" weight {t.weight:g}"
+            for t in outcome.cases
+        ]
+        profile = outcome.profile
+        why = one_line(profile.why)
+        lines.append(f"bottleneck on {profile.case.label}: {profile.bottleneck}: {why}")
+        lines += [f"- {metric_text(m)}: {m.words}" for m in telling(profile.metrics)]
+    return Section(title, "\n".join(lines))
+
+
+def _bullets(lines: list[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+WANTED = {
+    "planner": "A plan.",
+    "coder": "A kernel: the whole source of the candidate that your plan asks for.",
+    "fixer": "A kernel: the whole source of the candidate, repaired.",
+}
+SINGLE_BESIDES: dict[str, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
+    "planner": (_other_report, _wanted),
+    "coder": (_wanted,),
+    "fixer": (_wanted,),
+}
+"""What a single agent is told besides what the role is told whose place it takes."""
+
+SECTIONS: dict[RoleName, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
+    "tester": (_task, _baseline, _tests, _log, _score, _analysis),
+    "planner": (_task, _baseline, _log, _ledger, _parent, _profile, _analysis),
+    "coder": (_task, _contract, _headers, _baseline, _parent, _plan),
+    "fixer": (_task, _contract, _headers, _plan, _failing),
+    "profiler": (_task, _log, _ledger, _plan, _last_report),
+    "single": (_task, _baseline),
+}

@@ -1,0 +1,11 @@
+"""The command astra-chat: one file a command.
+
+main     the application: run, and every other command by name
+approve  decide for a run that waits
+judge    check, time, profile
+models   models check
+new      draft a task from a kernel
+replay   a recorded run shown, judged or run again
+tasks    list and check tasks
+doctor   what this machine can do
+"""

@@ -1,0 +1,316 @@
+"""`astra-chat doctor`: what this machine can do, and what to do about what it lacks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.sandbox.level import ENOUGH, NOT_ENOUGH, isolation
+from astra_chat.tools.sandbox.level import WORDS as ISOLATION_WORDS
+from astra_chat.tools.system.cache import cache_folder
+from astra_chat.tools.system.toolkit import (
+    find_compiler,
+    find_tool,
+    find_toolkit,
+    host_tool_versions,
+)
+from astra_chat.tools.types import Value
+
+SCHEMA = "astra-chat/doctor/1"
+KEY_NAMES = ("OPENAI_API_KEY",)
+DRIVER_PARAMETERS = Path("/proc/driver/nvidia/params")
+TRIAL = "__global__ void trial(float* x) { x[threadIdx.x] = 1.0f; }\n"
+TRIAL_TIMEOUT_S = 120
+
+Serves = Literal["virtual", "cuda", "more"]
+WORDS: dict[Serves, str] = {
+    "virtual": "Needed for every run",
+    "cuda": "Needed to run and time on a real GPU",
+    "more": "Used where it is there",
+}
+
+
+class Point(Value):
+    """One thing that was looked for."""
+
+    name: str
+    serves: Serves
+    ok: bool
+    found: str
+    """What is there, or what is missing."""
+    advice: str = ""
+    """What to do; empty if nothing needs to be done."""
+
+
+class Diagnosis(Value):
+    """All points, and what follows from them."""
+
+    points: tuple[Point, ...]
+
+    @property
+    def virtual(self) -> bool:
+        """Whether the loop runs on the virtual GPU."""
+        return all(point.ok for point in self.points if point.serves == "virtual")
+
+    @property
+    def cuda(self) -> bool:
+        """Whether it runs on a real GPU too."""
+        return self.virtual and all(p.ok for p in self.points if p.serves == "cuda")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(doctor)
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Say what this machine can do, and what to do about each lack."""
+    found = diagnose()
+    if as_json:
+        import json
+
+        points = [point.model_dump() for point in found.points]
+        head = {"schema": SCHEMA, "virtual": found.virtual, "cuda": found.cuda}
+        print(json.dumps({**head, "points": points}, indent=2))
+    else:
+        _show(found)
+    if not found.virtual:
+        raise typer.Exit(EnvironmentLack.exit_code)
+
+
+def diagnose() -> Diagnosis:
+    """Look at everything. Runs nvcc once on three lines; reads no value of a key."""
+    return Diagnosis(
+        points=(
+            _python(),
+            _asked("host compiler", "virtual", _compiler),
+            _asked("nvcc", "virtual", _nvcc),
+            _asked("a trial build", "virtual", _trial_build),
+            *(_package(name, "virtual") for name in ("ninja", "apache-tvm-ffi", "pyautogen")),
+            _asked("cache folder", "virtual", _cache),
+            _isolation(),
+            _torch(),
+            *_gpu(),
+            _asked("cuobjdump", "more", _tool("cuobjdump")),
+            _nvdisasm(),
+            _asked("compute-sanitizer", "cuda", _tool("compute-sanitizer")),
+            _ncu(),
+            *(_key(name) for name in KEY_NAMES),
+        )
+    )
+
+
+def _show(found: Diagnosis) -> None:
+    for serves, words in WORDS.items():
+        typer.secho(words, bold=True)
+        for point in (p for p in found.points if p.serves == serves):
+            mark, colour = ("ok", "green") if point.ok else ("--", "yellow")
+            typer.secho(f"  {mark}  ", fg=colour, nl=False)
+            typer.echo(f"{point.name}: {point.found}")
+            if point.advice:
+                typer.echo(f"      {point.advice}")
+    device = "a real GPU and the virtual one" if found.cuda else "the virtual GPU only"
+    typer.secho(
+        f"Astra runs here, on {device}." if found.virtual else "Astra cannot run here yet.",
+        bold=True,
+    )
+
+
+def _asked(name: str, serves: Serves, look: Callable[[], str]) -> Point:
+    """A point whose lack comes as EnvironmentLack: "what: what to do"."""
+    try:
+        return Point(name=name, serves=serves, ok=True, found=look())
+    except EnvironmentLack as lack:
+        what, _, advice = str(lack).partition(": ")
+        return Point(name=name, serves=serves, ok=False, found=what, advice=advice)
+
+
+def _python() -> Point:
+    said = ".".join(map(str, sys.version_info[:3]))
+    ok = sys.version_info >= (3, 11)
+    advice = "" if ok else "install Python 3.11 or newer"
+    return Point(name="Python", serves="virtual", ok=ok, found=said, advice=advice)
+
+
+def _compiler() -> str:
+    return f"{find_compiler()}"
+
+
+def _nvcc() -> str:
+    toolkit = find_toolkit()
+    host = host_tool_versions()[toolkit.cxx.name]
+    return f"{toolkit.version} at {toolkit.nvcc}, with {toolkit.cxx.name} {host}"
+
+
+def _trial_build() -> str:
+    """nvcc and the host compiler must also fit each other: only a build tells."""
+    toolkit = find_toolkit()
+    with tempfile.TemporaryDirectory(prefix="astra-doctor-") as folder:
+        Path(folder, "trial.cu").write_text(TRIAL)
+        command = [
+            str(toolkit.nvcc), "-arch=sm_90", "-shared", "-Xcompiler=-fPIC", "-cudart=static",
+            f"-ccbin={toolkit.cxx}", f"-I{toolkit.include_dir}", f"-L{toolkit.lib_dir}",
+            "trial.cu", "-o", "trial.so",
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, check=False,
+                timeout=TRIAL_TIMEOUT_S,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise EnvironmentLack(f"nvcc did not end within {TRIAL_TIMEOUT_S} s") from None
+    if done.returncode:
+        first = (done.stderr or done.stdout).strip().splitlines()[:1]
+        raise EnvironmentLack(
+            f"nvcc fails ({''.join(first)[:200]}): use a host compiler that this nvcc supports,"
+            " named in CXX"
+        )
+    return "nvcc and the host compiler fit each other"
+
+
+def _package(name: str, serves: Serves) -> Point:
+    try:
+        return Point(name=name, serves=serves, ok=True, found=version(name))
+    except PackageNotFoundError:
+        advice = f"pip install {name}"
+        return Point(name=name, serves=serves, ok=False, found="missing", advice=advice)
+
+
+def _cache() -> str:
+    folder = cache_folder("builds")
+    if not os.access(folder, os.W_OK):
+        raise EnvironmentLack(f"{folder} is not writable: set ASTRA_CACHE to a folder that is")
+    return f"{folder.parent}, writable"
+
+
+def _isolation() -> Point:
+    """The level in force for builds and runs of kernels."""
+    found = isolation()
+    ok = found in ENOUGH
+    advice = "" if ok else NOT_ENOUGH
+    return Point(
+        name="isolation", serves="more", ok=ok, found=ISOLATION_WORDS[found], advice=advice
+    )
+
+
+def _torch() -> Point:
+    point = _package("torch", "virtual")
+    if not point.ok:
+        return point
+    cuda = torch_cuda_version()
+    built = f"built for CUDA {cuda}" if cuda else "a CPU build"
+    return point.model_copy(update={"found": f"{point.found}, {built}"})
+
+
+def torch_cuda_version() -> str | None:
+    """CUDA release of the installed torch, None for a CPU build; read without importing it."""
+    spec = find_spec("torch")
+    file = Path(spec.origin).with_name("version.py") if spec and spec.origin else None
+    text = file.read_text() if file and file.is_file() else ""
+    named = re.search(r"^cuda\b[^=]*=\s*'([\d.]+)'", text, re.MULTILINE)
+    return named[1] if named else None
+
+
+def _gpu() -> list[Point]:
+    """GPUs, the driver against nvcc, and whether torch can use them."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
+        names = [str(pynvml.nvmlDeviceGetName(handle)) for handle in handles]
+        driver, newest = (
+            pynvml.nvmlSystemGetDriverVersion(),
+            pynvml.nvmlSystemGetCudaDriverVersion(),
+        )
+    except pynvml.NVMLError as error:
+        advice = "the virtual GPU stands in, its times are estimates; for a GPU install its driver"
+        return [Point(name="GPU", serves="cuda", ok=False, found=f"none ({error})", advice=advice)]
+    advice = "" if names else "the driver is there and shows no GPU: see CUDA_VISIBLE_DEVICES"
+    found = ", ".join(names) or "none"
+    points = [Point(name="GPU", serves="cuda", ok=bool(names), found=found, advice=advice)]
+    points.append(driver_point(driver, newest, _nvcc_release()))
+    if torch_cuda_version() is None:
+        advice = "pip install torch, a CUDA build: timing on a GPU needs it"
+        points.append(
+            Point(name="torch for CUDA", serves="cuda", ok=False, found="no", advice=advice)
+        )
+    return points
+
+
+def _nvcc_release() -> tuple[int, int] | None:
+    try:
+        major, minor = find_toolkit().version.split(".")[:2]
+    except EnvironmentLack:
+        return None
+    return int(major), int(minor)
+
+
+def driver_point(driver: str, newest: int, nvcc: tuple[int, int] | None) -> Point:
+    """Whether code of this nvcc runs under the driver. `newest` is NVML's: 13020 for 13.2.
+
+    Within one major release machine code runs, PTX of a newer minor one does not (NVIDIA's CUDA
+    compatibility guide, "minor version compatibility").
+    """
+    runs = (newest // 1000, newest % 1000 // 10)
+    said = f"{driver}, for CUDA up to {runs[0]}.{runs[1]}"
+    if nvcc is None or nvcc <= runs:
+        return Point(name="driver", serves="cuda", ok=True, found=said)
+    wanted = f"nvcc is {nvcc[0]}.{nvcc[1]}"
+    if nvcc[0] == runs[0]:
+        advice = f"{wanted}: machine code runs, its PTX does not; a newer driver takes both"
+        return Point(name="driver", serves="cuda", ok=True, found=said, advice=advice)
+    advice = f"{wanted}: install a newer driver, or an nvcc of CUDA {runs[0]} and set CUDA_HOME"
+    return Point(name="driver", serves="cuda", ok=False, found=said, advice=advice)
+
+
+def _tool(name: str) -> Callable[[], str]:
+    return lambda: str(find_tool(name))
+
+
+def _nvdisasm() -> Point:
+    point = _asked("nvdisasm", "more", _tool("nvdisasm"))
+    if point.ok:
+        return point
+    lost = "without it the virtual GPU guesses from PTX what machine code says: estimates are worse"
+    return point.model_copy(update={"advice": f"{point.advice}; {lost}"})
+
+
+def _ncu() -> Point:
+    """Nsight Compute, and whether it may read counters, as far as that can be told untried."""
+    point = _asked("Nsight Compute (ncu)", "more", _tool("ncu"))
+    if not point.ok or counters_permitted(os.geteuid(), DRIVER_PARAMETERS):
+        return point
+    advice = (
+        "the driver lets only root read counters: run as root, or load it with"
+        " NVreg_RestrictProfilingToAdminUsers=0"
+    )
+    return point.model_copy(update={"ok": False, "advice": advice})
+
+
+def counters_permitted(user: int, parameters: Path) -> bool:
+    """Root always; others where the driver says RmProfilingAdminOnly: 0, or no driver is there."""
+    if user == 0 or not parameters.is_file():
+        return True
+    return (
+        re.search(r"^RmProfilingAdminOnly: *0\b", parameters.read_text(), re.MULTILINE) is not None
+    )
+
+
+def _key(name: str) -> Point:
+    if os.environ.get(name):
+        return Point(name=name, serves="more", ok=True, found="set")
+    advice = "only live models need it: --models openai:MODEL; scripted and replayed runs do not"
+    return Point(name=name, serves="more", ok=False, found="not set", advice=advice)

@@ -1,0 +1,288 @@
+"""The command `astra-chat`. It loads neither AutoGen nor torch: commands import their own."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from contextlib import suppress
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from astra_chat.display.notes import note
+from astra_chat.tools.errors import AstraError
+from astra_chat.version import __version__
+
+INTERRUPTED = 130
+KERNEL_FAILED = 1
+WAITING = 4
+
+app = typer.Typer(
+    name="astra-chat",
+    help="A group chat of agents that makes CUDA kernels faster, with a judge that checks it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="Exit codes: 0 done (also when nothing got faster), 1 the kernel failed, 2 bad input,"
+    " 3 the machine lacks something, 4 waiting for a decision, 130 interrupted.",
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+class LogLevel(Enum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"astra-chat {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def log(
+    log_level: Annotated[
+        LogLevel, typer.Option(help="The least that is worth a line on stderr.")
+    ] = LogLevel.WARNING,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """A group chat of agents that makes CUDA kernels faster, with a judge that checks it."""
+    logger = logging.getLogger("astra_chat")
+    logger.setLevel(log_level.name)
+    if not any(isinstance(handler, _Notes) for handler in logger.handlers):
+        logger.addHandler(_Notes())
+
+
+class _Notes(logging.Handler):
+    """Log lines in the form of the program's other words on stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+@app.command()
+def run(
+    task: Annotated[
+        str | None,
+        typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder."),
+    ] = None,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="Who answers: scripted (default), openai:MODEL[,ROLE=openai:MODEL...],"
+            " record:FILE:..., auto:FILE:..., replay:FILE or spoken:FILE; see docs/models.md."
+        ),
+    ] = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="A server that speaks OpenAI's protocol: http://...")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto (default), cuda, cuda:N or virtual.")
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="Whose time the virtual GPU estimates: h200, h100, ...")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--out", help="Folder of the run; by default one of its own in transcripts/."
+        ),
+    ] = None,
+    rounds: Annotated[int | None, typer.Option(help="Plans to try at most; 5 by default.")] = None,
+    cases: Annotated[str | None, typer.Option(help="Cases to time: demo or bench.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="What to beat: sglang (default) or paper.")
+    ] = None,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Ask before a candidate is run or accepted.")
+    ] = False,
+    approver: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHO",
+            help="Who is asked: ask (--approve; the terminal), detached (astra-chat approve decides"
+            " later), FILE.toml of decisions, or a recorded run.",
+        ),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            help="What may be spent, joined by commas: tokens=N, usd=N, wall_s=N, evaluations=N,"
+            " gpu_s=N."
+        ),
+    ] = None,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="What plans go on from: best (default), paper, beam:K, beam:KxN, tree or single;"
+            " see docs/strategies.md."
+        ),
+    ] = None,
+    stop_at: Annotated[
+        float | None,
+        typer.Option(metavar="PERCENT", help="Enough: this share of the physical limit."),
+    ] = None,
+    patience: Annotated[
+        int | None, typer.Option(help="Rounds in a row without a gain that end the run.")
+    ] = None,
+    mutants: Annotated[
+        int | None,
+        typer.Option(help="Seeded bugs that score the tester's cases; 12 by default, 0 for none."),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run kernels even where they cannot be isolated.")
+    ] = False,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Go on with a run that was interrupted, killed, broke off, or spent its budget.",
+        ),
+    ] = None,
+    branch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Go on from a run, as it stands or --from a round, in a new folder.",
+        ),
+    ] = None,
+    after_round: Annotated[
+        int | None,
+        typer.Option(
+            "--from",
+            "--rewind",
+            metavar="ROUND",
+            help="Go back to the end of this round first, in a new folder; 0 is the baseline.",
+        ),
+    ] = None,
+    accept_recorded_options: Annotated[
+        bool,
+        typer.Option(
+            "--accept-recorded-options",
+            help="With --resume and --branch: models, addresses, key variables and budgets as FILE"
+            " records them.",
+        ),
+    ] = False,
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, only the end.")] = False,
+) -> None:
+    """Let the agents make TASK's kernel faster, and record how."""
+    from astra_chat.display.output_modes import show_for
+    from astra_chat.session.api import run as run_session
+
+    show = show_for(as_json, quiet)
+    try:
+        result = run_session(
+            task,
+            models=models,
+            base_url=base_url,
+            device=device,
+            gpu=gpu,
+            out=out,
+            rounds=rounds,
+            cases=cases,
+            baseline=baseline,
+            approver=approver or ("ask" if approve else None),
+            budget=budget,
+            strategy=strategy,
+            stop_at=stop_at,
+            patience=patience,
+            mutants=mutants,
+            trust=trust,
+            resume=resume,
+            branch=branch,
+            after_round=after_round,
+            accept_recorded_options=accept_recorded_options,
+            on_record=show.record,
+            on_progress=show.progress,
+            on_notice=note,
+        )
+    finally:
+        show.close()
+    with suppress(KeyboardInterrupt):  # one Ctrl-C too many cuts the words short, no more
+        show.end(result.summary, result.transcript)
+    ended = result.summary.ended
+    if ended is not None and ended.reason == "interrupted":
+        note(f"go on with: {result.resume_with}")
+        raise typer.Exit(INTERRUPTED)
+    if ended is not None and ended.reason == "budget":
+        note(f"with a larger budget, go on with: {result.resume_with}")
+    if ended is not None and ended.reason == "waiting":
+        note(f"decide with: astra-chat approve {result.transcript}")
+        raise typer.Exit(WAITING)
+    if ended is not None and ended.reason == "baseline_failed":
+        raise typer.Exit(KERNEL_FAILED)
+
+
+def _register_others() -> None:
+    """Commands that live with what they command; each module offers register(app)."""
+    for name in (
+        "cli.replay",
+        "report.command",
+        "cli.approve",
+        "cli.judge",
+        "cli.new",
+        "cli.models",
+        "cli.doctor",
+    ):
+        import_module(f"astra_chat.{name}").register(app)
+
+
+_register_others()
+
+
+def main() -> None:
+    """Entry point: every failure becomes one line on stderr and an exit code.
+
+    0 done, 1 the kernel failed or Astra did, 2 bad input, 3 the machine lacks something,
+    4 waiting for a decision, 130 interrupted; SIGTERM ends it as Ctrl-C does, children and all.
+    ASTRA_DEBUG=1 shows tracebacks.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        app()
+    except AstraError as error:
+        _fail(error, str(error), error.exit_code)
+    except SystemExit as end:
+        if end.code == INTERRUPTED and _by_ctrl_c(end):
+            note("interrupted")
+        raise
+    except KeyboardInterrupt as error:
+        _fail(error, "interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of our output went away: nothing more to say, and nothing to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(KERNEL_FAILED)
+    except Exception as error:
+        words = (
+            f"{type(error).__name__}: {error} (not the kernel's fault; ASTRA_DEBUG=1 shows more)"
+        )
+        _fail(error, words, KERNEL_FAILED)
+
+
+def _by_ctrl_c(end: BaseException) -> bool:
+    """Whether typer, which takes Ctrl-C as an order to leave silently, made this exit of one."""
+    before = end.__cause__ or end.__context__
+    return before is not None and (isinstance(before, KeyboardInterrupt) or _by_ctrl_c(before))
+
+
+def _fail(error: BaseException, words: str, code: int) -> None:
+    if os.environ.get("ASTRA_DEBUG") == "1":
+        raise error
+    for line in (words, *getattr(error, "__notes__", ())):
+        note(line)
+    sys.exit(code)

@@ -1,0 +1,92 @@
+"""`astra-chat new`, and what `astra-chat tasks check` says of a task that someone is writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from astra_chat.tools.task.folder import Task
+    from astra_chat.tools.task_validation import TaskReport
+    from astra_chat.tools.types import Device
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(new)
+
+
+def new(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", help="Name of the task, and of the folder it gets here."),
+    ],
+    sources: Annotated[
+        list[Path],
+        typer.Option(
+            "--from",
+            metavar="FILE.cu",
+            help="The kernel; more than once where kernel and binding are files of their own.",
+        ),
+    ],
+    function: Annotated[
+        str | None, typer.Option(help="Which function, where the file offers several.")
+    ] = None,
+) -> None:
+    """Make a task of a kernel of your own: a folder to complete."""
+    from astra_chat.tools.new.ready import marks
+    from astra_chat.tools.new.task import new_task
+
+    folder, origin = new_task(name, sources, function)
+    print(f"{folder}/ is made of {origin}. To complete, in this order:")
+    for place in marks(folder):
+        print(f"  {folder}/{place}")
+    print(f"then: astra-chat tasks check {folder}")
+
+
+def complete_task(name: str, device: Device, trust: bool = False) -> Task:
+    """Load a task that lacks nothing: no mark is left, the launcher fits, the baseline builds.
+
+    Raises BadInput with a note for each thing that is missing, and EnvironmentLack where it would
+    run unisolated and is not trusted.
+    """
+    from astra_chat.tools.descriptions import describe_build
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.judge import Judge
+    from astra_chat.tools.new.ready import launcher_problem, marks
+    from astra_chat.tools.task.folder import BUILTIN, find_task, task_names
+    from astra_chat.tools.types import Built
+
+    folder = BUILTIN / name if name in task_names() else Path(name)
+    if left := marks(folder):
+        error = BadInput(f"{name} is not complete; to do, {len(left)} in all:")
+        for place in left:
+            error.add_note(f"  {folder}/{place}")
+        raise error
+    task = find_task(name)
+    if problem := launcher_problem(task):
+        raise BadInput(f"{folder}/{problem}")
+    with Judge(task, device, trust=trust) as judge:
+        report = judge.build(task.baseline)
+    if not isinstance(report.result, Built):
+        raise BadInput(f"{folder}/baseline.cu: {describe_build(report)}")
+    return task
+
+
+def advice(task: Task, device: Device, report: TaskReport) -> list[str]:
+    """What to do about a report that is not clean, in words."""
+    from astra_chat.tools.descriptions import describe
+    from astra_chat.tools.judge import Judge
+
+    lines = []
+    if report.failed:
+        with Judge(task, device, trust=True) as judge:  # the report has just run this kernel
+            outcome = judge.check(task.baseline).outcome
+        lines.append(f"baseline.cu does not do what reference.py says: {describe(outcome)}")
+    elif report.hidden_failed:
+        lines.append(
+            "the baseline fails on cases that task.toml calls legal: where a shape is the cause,"
+            " narrow its dims; special values that it does not survive are left out when drawn"
+        )
+    return lines

@@ -1,0 +1,145 @@
+"""The command `astra-chat replay`: a recorded run shown, judged or held again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from astra_chat.display.notes import note
+
+if TYPE_CHECKING:
+    from astra_chat.transcript.reader import Transcript
+
+DIFFERS = 1
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(replay)
+
+
+def replay(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A transcript, or the folder of a run.")
+    ],
+    prompts: Annotated[
+        bool, typer.Option("--prompts", help="What models are told in each turn, by this version.")
+    ] = False,
+    turn: Annotated[
+        int | None, typer.Option(metavar="N", help="With --prompts: of this turn alone.")
+    ] = None,
+    rejudge: Annotated[
+        bool, typer.Option("--rejudge", help="Judge every candidate anew; exit 1 if any differs.")
+    ] = False,
+    rerun: Annotated[
+        bool,
+        typer.Option(
+            "--rerun",
+            help="Hold the chat again: recorded words, this machine's judge; exit 1 if"
+            " a verdict differs.",
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="With --rerun: folder of the new run.")
+    ] = None,
+    device: Annotated[
+        str, typer.Option(help="With --rejudge and --rerun: auto, cuda, cuda:N or virtual.")
+    ] = "auto",
+    trust: Annotated[
+        bool, typer.Option("--trust", help="With these: even where kernels are not isolated.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="The result only.")] = False,
+) -> None:
+    """Show a recorded run as the live run looked."""
+    from astra_chat.replay.show import show_prompts
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.transcript.reader import incompleteness, read
+
+    transcript = read(file)
+    if turn is not None and not prompts:
+        raise BadInput("--turn N goes with --prompts")
+    if out is not None and not rerun:
+        raise BadInput("--out goes with --rerun")
+    ways = [name for name, given in (("--prompts", prompts), ("--rejudge", rejudge),
+                                     ("--rerun", rerun)) if given]  # fmt: skip
+    if len(ways) > 1:
+        raise BadInput(f"{' and '.join(ways)} do not go together")
+    if prompts and quiet:
+        raise BadInput("--quiet and --prompts do not go together")
+    if rejudge:
+        _rejudge(transcript, device, trust, as_json, quiet)
+    elif rerun:
+        _rerun(transcript, device, trust, out, as_json, quiet)
+    elif prompts:
+        show_prompts(transcript, turn, as_json)
+    else:
+        _show(transcript, as_json, quiet)
+    lacking = incompleteness(transcript)
+    if transcript.torn and lacking:
+        raise BadInput(lacking)
+    if lacking:
+        note(lacking)
+
+
+def _show(transcript: Transcript, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        from astra_chat.display.output_modes import print_json
+        from astra_chat.transcript.summary import summarize
+
+        print_json(summarize(transcript.records), transcript.path)
+        return
+    from astra_chat.replay.show import replay as show_again
+
+    show_again(transcript, quiet)
+    print(f"transcript: {transcript.path}")
+
+
+def _rejudge(transcript: Transcript, device: str, trust: bool, as_json: bool, quiet: bool) -> None:
+    """Then and now, candidate by candidate; exit 1 if a verdict differs."""
+    from astra_chat.display.console import console
+    from astra_chat.replay.rejudge import rejudge, rejudged_json, rejudged_text
+
+    def told(candidate: str) -> None:
+        if not quiet:
+            note(f"{candidate} judged again")
+
+    found = rejudge(transcript, device, trust=trust, on_each=lambda one: told(one.candidate))
+    if as_json:
+        print(rejudged_json(found))
+    else:
+        console().print(rejudged_text(found))
+    if not all(one.agrees for one in found):
+        raise typer.Exit(DIFFERS)
+
+
+def _rerun(
+    transcript: Transcript,
+    device: str,
+    trust: bool,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """The chat again, then what both runs judged, side by side; exit 1 if a verdict differs."""
+    from astra_chat.display.console import console
+    from astra_chat.display.output_modes import show_for
+    from astra_chat.replay.rejudge import rejudged_text
+    from astra_chat.replay.rerun import compared, rerun, rerun_json
+
+    show = show_for(as_json, quiet)
+    try:
+        result = rerun(transcript, device, out, trust, show.record, show.progress, note)
+    finally:
+        show.close()
+    both, missing = compared(transcript, result.transcript)
+    if as_json:
+        print(rerun_json(result.summary, result.transcript, both, missing))
+    else:
+        show.end(result.summary, result.transcript)
+        console().print(rejudged_text(both))
+        if missing:
+            print(f"not come to in this run: {', '.join(missing)}")
+    if missing or not all(one.agrees for one in both):
+        raise typer.Exit(DIFFERS)

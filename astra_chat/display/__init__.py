@@ -1,0 +1,13 @@
+"""What is printed: pure formatting of records.
+
+console          text on the terminal, control codes removed
+notes            notices on stderr
+run_view         a run from its records, live and in replay
+progress_bars    bars while the judge works
+output_modes     live text, result only, or JSON
+results_table    the table at the end of a run
+suite_view       the tester's cases and their score
+spending_view    what a run spends
+evaluation_view  evaluations and profiles
+approval_view    what a human sees before deciding
+"""

@@ -1,0 +1,218 @@
+"""Evaluations and profiles as rich renderables; the same words live, in replay and alone.
+
+Kernel text, compiler output and names are data: they go through rich.text.Text, never markup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.table import Table
+from rich.text import Text
+
+from astra_chat.agents.search_state import percent_of_limit
+from astra_chat.tools.descriptions import describe, number, verdict
+from astra_chat.tools.profiling.ncu_agreement import agreement
+from astra_chat.tools.types import (
+    AnyTime,
+    CaseTime,
+    Correct,
+    Evaluation,
+    MeasuredTime,
+    Metric,
+    Outcome,
+    Profile,
+    Timed,
+)
+
+WIDE = 110
+"""Columns from which a metric's figures and words have room beside its name."""
+STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}
+UNCONFIRMED = (
+    "for choosing, not for reporting: the luckiest of several such figures reads too high; a winner"
+    " is timed once more on fresh inputs, after the sanitizers (time --final)"
+)
+
+
+def evaluation_text(evaluation: Evaluation) -> RenderableType:
+    """Everything about an evaluation: outcome, table of cases, steps."""
+    parts: list[RenderableType] = [
+        outcome_text(evaluation.outcome),
+        Text(f"candidate {evaluation.candidate} on {evaluation.device.name}", style="dim"),
+    ]
+    if isinstance(evaluation.outcome, Timed):
+        below = [*gpu_lines(evaluation.outcome.cases), *agreement(evaluation.outcome.cases)]
+        below += [UNCONFIRMED] * _is_selection(evaluation)
+        parts += [case_table(evaluation), *(Text(line, style="dim") for line in below)]
+        parts.append(profile_line(evaluation.outcome.profile))
+    if evaluation.check is not None:
+        warnings = evaluation.check.warnings
+        parts += [Text(f"warning: {words}", style="yellow") for words in warnings]
+    steps = "  ".join(
+        f"{s.name} {s.seconds:.1f} s{f' ({s.note})' if s.note else ''}" for s in evaluation.steps
+    )
+    return Group(*parts, Text(steps, style="dim"))
+
+
+def _is_selection(evaluation: Evaluation) -> bool:
+    timed = evaluation.outcome
+    return isinstance(timed, Timed) and timed.basis == "measured" and not evaluation.confirms
+
+
+def gpu_lines(cases: Sequence[AnyTime]) -> list[str]:
+    """What the GPU said of itself while it was timed, from least to most; nothing of older runs."""
+    said = [case.gpu for case in cases if isinstance(case, MeasuredTime) and case.gpu]
+    if not said:
+        return []
+
+    def span(name: str) -> str:
+        values = [value for one in said for value in one.get(name, ())]
+        low, high = min(values, default=0), max(values, default=0)
+        return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+    reasons = {value for one in said for value in one.get("throttle_reasons", ())}
+    bits = ", ".join(hex(value) for value in sorted(reasons) if value)
+    return [
+        f"GPU meanwhile: SM {span('sm_clock_mhz')} MHz, memory {span('memory_clock_mhz')} MHz,"
+        f" {span('temperature_c')} C, {span('power_w')} W,"
+        f" NVML's reasons for its clocks: {bits or 'none'}"
+    ]
+
+
+def evidence_lines(evaluation: Evaluation) -> list[str]:
+    """What an acceptance rests on besides the table: checks, sanitizers, the limit, the worst case.
+
+    None for a candidate that was not timed.
+    """
+    timed, record = evaluation.outcome, evaluation.check
+    if not isinstance(timed, Timed):
+        return []
+    lines = [f"sanitizers: {_sanitizers(evaluation)}"]
+    if record is not None:
+        cases = len(record.visible) + len(record.hidden)
+        lines.append(
+            f"checked: {record.calls:,} calls on {cases} cases, {len(record.hidden)} of them drawn"
+            f" after the build; {record.elements:,} elements compared with the oracle"
+        )
+    least = min(timed.cases, key=lambda case: case.ratio)
+    lines.append(
+        f"least case: {least.case.label}, {timed.basis} {least.ratio:.3f}x"
+        f" ({least.ratio_low:.3f} to {least.ratio_high:.3f})"
+    )
+    reached = f"{timed.basis} {percent_of_limit(timed):.0f} % of the physical limit"
+    return [*lines, f"all cases, weighted: {reached}"]
+
+
+def _sanitizers(evaluation: Evaluation) -> str:
+    if evaluation.device.kind == "virtual":
+        return "the virtual GPU watched bounds, alignment, races and barriers in all that ran"
+    if any(step.name == "sanitize" for step in evaluation.steps):
+        return "memcheck, racecheck, initcheck and synccheck found nothing"
+    return "did not run"
+
+
+def outcome_text(outcome: Outcome) -> Text:
+    """The verdict in the words that the chat uses; samples below it."""
+    text = Text(describe(outcome), style=STYLES.get(verdict(outcome), "bold red"))
+    correct = outcome.correct if isinstance(outcome, Timed) else outcome
+    if isinstance(correct, Correct):
+        text.append(f"; worst error {correct.worst:.0%} of what is allowed", style="")
+        for note in correct.sampled:
+            text.append(f"\n  sampled: {note}", style="dim")
+    return text
+
+
+def case_table(evaluation: Evaluation) -> Table:
+    """Per case: baseline, candidate, ratio with its interval, share of the physical limit."""
+    timed = evaluation.outcome
+    assert isinstance(timed, Timed)
+    measured = timed.basis == "measured"
+    how = (
+        f"measured on {evaluation.device.name}, L2 cold"
+        if measured
+        else f"estimated ({evaluation.device.name}), L2 cold"
+    )
+    table = Table(title=Text(how), title_justify="left", pad_edge=False, box=None)
+    table.add_column("case", no_wrap=True)
+    word = "" if measured else "estimated "
+    for name in (f"{word}baseline us", f"{word}candidate us", "ratio", "interval", "% of limit"):
+        table.add_column(name, justify="right")
+    if measured:
+        table.add_column("L2 warm us", justify="right")
+        table.add_column("by events us", justify="right")
+    else:
+        table.add_column("limiter")
+    for case in timed.cases:
+        table.add_row(*_case_cells(case))
+    notes = sorted({c.note for c in timed.cases if isinstance(c, MeasuredTime) and c.note})
+    if notes:
+        table.caption = Text("\n".join(f"* {note}" for note in notes), style="dim")
+        table.caption_justify = "left"
+    return table
+
+
+def profile_text(profile: Profile) -> RenderableType:
+    """A profile alone: every metric with its words."""
+    title = Text(f"{profile.basis} profile of {profile.case.label}")
+    return Group(title, _Metrics(profile.metrics), profile_line(profile))
+
+
+@dataclass(frozen=True)
+class _Metrics:
+    """Figures, words and Nsight Compute's names, which are long: on a narrow terminal each below
+    its words."""
+
+    metrics: tuple[Metric, ...]
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        wide = options.max_width >= WIDE
+        table = Table(pad_edge=False, box=None, show_header=bool(self.metrics))
+        if wide:
+            table.add_column("metric", no_wrap=True)
+        table.add_column("value", justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
+        table.add_column("what it says", overflow="fold")
+        for metric in self.metrics:
+            figure = (number(metric.value), Text(metric.unit))
+            if wide:
+                table.add_row(Text(metric.name), *figure, Text(metric.words))
+            else:
+                name = Text(f"\n{metric.name}", "dim")
+                table.add_row(*figure, Text(metric.words) + name)
+        yield table
+
+
+def profile_line(profile: Profile) -> Text:
+    text = Text(f"bottleneck ({profile.basis}): ", style="bold")
+    text.append(f"{profile.bottleneck} — {profile.why}", style="")
+    limit = f"; physical limit {profile.limit_us:.2f} us, reached {profile.percent_of_limit:.0f} %"
+    return text.append(limit)
+
+
+def _case_cells(case: CaseTime) -> list[str | Text]:
+    digits = 3 if isinstance(case, MeasuredTime) else 2
+    cells: list[str | Text] = [
+        Text(case.case.label),
+        f"{case.baseline_us:.2f}",
+        f"{case.median_us:.2f}",
+        f"{case.ratio:.2f}x",
+        f"{case.ratio_low:.{digits}f} to {case.ratio_high:.{digits}f}",
+        f"{case.percent_of_limit:.0f}",
+    ]
+    if isinstance(case, MeasuredTime):
+        if case.note:
+            cells[0] = Text(f"{case.case.label} *")
+        cells.append(_pair(case.baseline_warm_us, case.warm_us))
+        cells.append(_pair(case.baseline_event_us, case.event_us))
+    else:
+        limiter = getattr(case, "limiter", "")
+        note = getattr(case, "note", "")
+        cells.append(Text(f"{limiter}; {note}" if note else limiter))
+    return cells
+
+
+def _pair(baseline_us: float | None, candidate_us: float | None) -> str:
+    known = baseline_us is not None and candidate_us is not None
+    return f"{baseline_us:.2f} / {candidate_us:.2f}" if known else "-"

@@ -1,0 +1,70 @@
+"""What a run spends, in words: a line for each answer, and the ledger at the end."""
+
+from __future__ import annotations
+
+from astra_chat.spending.budget import Budget
+from astra_chat.transcript.spending import Asked, RoleSpent, Spent, Tokens
+
+
+def asked_words(event: Asked, so_far: Tokens, budget: Budget) -> str:
+    """One answer's tokens, and what all came to so far beside what may be spent."""
+    total = f"{so_far.total:,}" + (f" of {budget.tokens:,}" if budget.tokens else "")
+    money = f", {_usd(so_far.usd)}" + (f" of ${budget.usd:g}" if budget.usd else "")
+    return f"{event.role} asked {event.model}: {tokens_words(event.tokens)}; so far {total}{money}"
+
+
+def judged_words(evaluations: int, gpu_s: float, wall_s: float, budget: Budget) -> str:
+    """What evaluations have spent beside what they may; "" where nothing of it is limited."""
+    limits = (
+        (evaluations, budget.evaluations, "evaluations"),
+        (gpu_s, budget.gpu_s, "s on the GPU"),
+        (wall_s, budget.wall_s, "s in all"),
+    )
+    parts = [f"{spent:,.0f} of {most:,g} {name}" for spent, most, name in limits if most]
+    return f"spent so far: {', '.join(parts)}" if parts else ""
+
+
+def tokens_words(tokens: Tokens) -> str:
+    """ "3,100 tokens in (2,048 cached), 800 out (512 thought), $0.0042"."""
+    cached = f" ({tokens.cached:,} cached)" if tokens.cached else ""
+    thought = f" ({tokens.reasoning:,} thought)" if tokens.reasoning else ""
+    guess = f" ({tokens.estimated:,} estimated: not counted there)" if tokens.estimated else ""
+    return (
+        f"{tokens.prompt:,} tokens in{cached}, {tokens.completion:,} out{thought}{guess},"
+        f" {_usd(tokens.usd)}"
+    )
+
+
+def ledger_lines(spent: Spent, seconds: float) -> list[str]:
+    """The ledger, one subject a line. `seconds`: the run's own, all sittings together."""
+    lines = []
+    if spent.roles:
+        answers = sum(role.answers for role in spent.roles)
+        lines.append(f"models: {_counted(answers, 'answer')}, {tokens_words(spent.tokens)}")
+        lines += map(_role_words, spent.roles)
+    steps = ", ".join(f"{step.step} {step.seconds:.1f} s" for step in spent.steps)
+    if steps:
+        gpu = f"; {spent.gpu_s:.1f} s on the GPU" if spent.gpu_s else ""
+        lines.append(f"judge: {_counted(spent.evaluations, 'evaluation')}, {steps}{gpu}")
+    if spent.rejected:
+        reasons = ", ".join(f"{one.times} {one.reason}" for one in spent.rejected)
+        lines.append(f"not taken: {reasons}")
+    if spent.doubted:
+        lines.append(f"taken though the facts spoke against it: {spent.doubted}")
+    return [*lines, f"in all {seconds:.1f} s"]
+
+
+def _role_words(spent: RoleSpent) -> str:
+    words = f"  {spent.role}: {_counted(spent.answers, 'answer')}, {tokens_words(spent.tokens)}"
+    if not spent.unusable:
+        return words
+    bad = spent.unusable_tokens
+    return f"{words}; {spent.unusable} of them unusable ({bad.total:,} tokens, {_usd(bad.usd)})"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _usd(usd: float | None) -> str:
+    return "price not known" if usd is None else f"${usd:.4f}"

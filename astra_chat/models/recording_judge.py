@@ -1,0 +1,123 @@
+"""The judge with the tape running: figures stand in the prompts, so they have to be recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from astra_chat.agents.executor import Judging
+from astra_chat.agents.run_state import Thread, extra_cases, source_of
+from astra_chat.models.recording import Json, Place, Tape
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.judge import baseline_source
+from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import BuildReport, Case, Device, Evaluation, sha256_of
+
+V = TypeVar("V", bound=BaseModel)
+WHO = "executor"
+
+
+class TapedJudge:
+    """Plays recorded findings; asks `real` for others, where there is one."""
+
+    def __init__(self, tape: Tape, about: Json, real: Judging | None) -> None:
+        """`about`: everything besides source and cases that shapes a finding."""
+        self._tape, self._about, self._real = tape, about, real
+
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
+        place = self._tape.place(WHO, self._build_of(sha256_of(source)))
+        return self._found(BuildReport, place, lambda real: real.build(source, also))
+
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
+        asked = self._evaluation_of(sha256_of(source), extra_cases, fresh_seeds)
+        return self._found(
+            Evaluation,
+            self._tape.place(WHO, asked),
+            lambda real: real.evaluate(source, extra_cases, fresh_seeds=fresh_seeds),
+        )
+
+    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+        place = self._tape.place(WHO, self._score_of(cases, mutants))
+        return self._found(CaseScores, place, lambda real: real.score(cases, mutants))
+
+    def cancel(self) -> None:
+        if self._real is not None:
+            self._real.cancel()
+
+    def remember(self, past: Thread, baseline: str) -> None:
+        """Count what was asked in the turns before this run went on, so that a second evaluation
+        of the same source is the second one on the tape too."""
+        for number, turn in enumerate(past):
+            said = turn.payload
+            if isinstance(said, CaseScores):
+                given = [score.case for score in said.cases]
+                self._tape.place(WHO, self._score_of(given, said.asked))
+            if not isinstance(said, BuildReport | Evaluation):
+                continue
+            sha = sha256_of(source_of(past, said.candidate) or baseline)
+            cases = extra_cases(past[:number])
+            if isinstance(said, BuildReport):
+                self._tape.place(WHO, self._build_of(sha))
+            else:
+                self._tape.place(WHO, self._evaluation_of(sha, cases, said.confirms))
+
+    def _build_of(self, sha: str) -> Json:
+        return {"step": "build", "source": sha, **self._about}
+
+    def _evaluation_of(self, sha: str, cases: Sequence[Case], confirms: bool) -> Json:
+        given = [case.model_dump(mode="json") for case in cases]
+        step = "confirm" if confirms else "evaluate"
+        return {"step": step, "source": sha, "cases": given, **self._about}
+
+    def _score_of(self, cases: Sequence[Case], mutants: int) -> Json:
+        given = [case.model_dump(mode="json") for case in cases]
+        return {"step": "score", "cases": given, "mutants": mutants, **self._about}
+
+    def _found(self, kind: type[V], place: Place, ask: Callable[[Judging], V]) -> V:
+        recorded = self._tape.recorded(place)
+        if recorded is not None:
+            try:
+                return kind.model_validate(recorded)
+            except ValidationError as error:
+                problem = error.errors()[0]
+                field = ".".join(str(part) for part in problem["loc"])
+                raise BadInput(f"{self._tape.path}: {field}: {problem['msg']}") from None
+        assert self._real is not None, "a tape that is only played raises for what it lacks"
+        found = ask(self._real)
+        self._tape.keep(place, found.model_dump(mode="json"))
+        return found
+
+
+@contextmanager
+def taped(
+    tape: Tape | None,
+    real: Callable[[], AbstractContextManager[Judging]],
+    task: Task,
+    device: Device,
+    tier: str,
+    cases: str | None,
+    past: Thread = (),
+) -> Iterator[Judging]:
+    """The judge of a run: the real one, with the tape running if there is one.
+
+    A tape that is only played needs no real one, so no GPU and no compiler. `past`: the turns of a
+    run that is gone on with.
+    """
+    if tape is None:
+        with real() as alone:
+            yield alone
+        return
+    about: Json = {
+        "task": task.name, "device": device.name, "arch": device.arch, "baseline": tier,
+        "timed": cases,
+    }  # fmt: skip
+    with nullcontext() if tape.mode == "replay" else real() as behind:
+        judge = TapedJudge(tape, about, behind)
+        judge.remember(past, baseline_source(task, tier))
+        yield judge

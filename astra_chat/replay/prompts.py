@@ -1,0 +1,90 @@
+"""The prompts of a recorded run, rebuilt by the function that made them: `replay --prompts`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from astra_chat.agents.fact_check import ask_to_check
+from astra_chat.agents.prompt import Setting, brief
+from astra_chat.agents.reply_errors import ask_again
+from astra_chat.agents.roles import instructions
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.selector_prompt import question
+from astra_chat.agents.turn_order import next_speakers
+from astra_chat.agents.turns import RoleName
+from astra_chat.models.spec import Role
+from astra_chat.session.recorded_task import task_of
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.judge import baseline_source
+from astra_chat.transcript.events import Doubted, Repaired
+from astra_chat.transcript.reader import Transcript
+from astra_chat.transcript.turns import finished, thread
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a model was told before a turn."""
+
+    turn: int
+    """From 1, as a replay counts them."""
+    role: Role
+    system: str
+    """The standing instructions, the same in every turn; the selector has none."""
+    user: str
+    again: tuple[str, ...] = ()
+    """What followed on replies of that turn that were sent back."""
+
+
+def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]:
+    """Of every turn that a model spoke or was chosen for by one, or of one turn.
+
+    Raises BadInput where that turn had none.
+    """
+    turns = thread(transcript.records)
+    numbers = range(1, len(turns) + 1)
+    if only is not None and only not in numbers:
+        raise BadInput(f"--turn {only}: {transcript.path} has turns 1 to {len(turns)}")
+    with task_of(transcript, None) as task:
+        setting = Setting(
+            task=task,
+            baseline=baseline_source(task, transcript.header.options.tier),
+            tier=transcript.header.options.tier,
+            device=transcript.header.device.name,
+            limits=transcript.options.limits,
+        )
+        sent_back = _sent_back(transcript)
+        for number in numbers if only is None else [only]:
+            found = list(_of_turn(setting, turns, number, sent_back.get(number, ())))
+            if only is not None and not found:
+                speaker = turns[only - 1].speaker
+                raise BadInput(f"--turn {only}: the {speaker} is no model and gets no prompt")
+            yield from found
+
+
+def _of_turn(
+    setting: Setting, turns: Sequence[Turn], number: int, again: tuple[str, ...]
+) -> Iterator[Prompt]:
+    """The selector's, where a model was to choose who speaks; then the speaker's."""
+    before, speaker = turns[: number - 1], turns[number - 1].speaker
+    legal = next_speakers(before, setting.limits).speakers if before else ()
+    if len(legal) > 1:
+        yield Prompt(number, "selector", "", question(before, legal))
+    if speaker in get_args(RoleName):
+        role: RoleName = speaker  # type: ignore[assignment]
+        yield Prompt(number, role, instructions(role), brief(role, setting, before), again)
+
+
+def _sent_back(transcript: Transcript) -> dict[int, tuple[str, ...]]:
+    """What was said about replies that were sent back, by the turn that they came before."""
+    found: dict[int, list[str]] = {}
+    for record in finished(transcript.records):
+        match record.event:
+            case Repaired(reason=reason):
+                found.setdefault(record.turn + 1, []).append(ask_again(reason))
+            case Doubted(reason=reason, stands=False):
+                found.setdefault(record.turn + 1, []).append(ask_to_check(reason))
+            case _:
+                pass
+    return {turn: tuple(words) for turn, words in found.items()}

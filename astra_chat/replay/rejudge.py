@@ -1,0 +1,232 @@
+"""A transcript's candidates, judged anew on this machine; nothing of the file is changed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from astra_chat.agents.reply_errors import unusable_source
+from astra_chat.agents.run_state import extra_cases
+from astra_chat.session.recorded_cases import require_bounded_cases
+from astra_chat.session.recorded_task import require_hashes, task_of
+from astra_chat.tools.descriptions import describe, verdict
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.types import Built, Case, Device, Evaluation, Outcome, Timed, Value
+from astra_chat.transcript.events import BuildDone, Judged
+from astra_chat.transcript.reader import Transcript
+from astra_chat.transcript.turns import texts, thread
+
+SCHEMA = "astra-chat/rejudged/1"
+ALIKE = 1.25
+"""Times of the same kernel and case on the same device that are no farther apart may be honest."""
+
+
+class Rejudged(Value):
+    """One candidate, as it was judged then and now."""
+
+    candidate: str
+    confirms: bool
+    """It was the confirmation of a winner, and was made again as one."""
+    then_device: Device
+    then: Outcome
+    now_device: Device
+    now: Outcome
+
+    @property
+    def differs(self) -> str:
+        """What is not as it was: the verdict (the outcome's kind, or accepted, tie, slower), or the
+        times, where both are of the same device; "" where all is."""
+        if verdict(self.then) != verdict(self.now):
+            return "verdict"
+        alike = self.then_device.name == self.now_device.name
+        if alike and isinstance(self.then, Timed) and isinstance(self.now, Timed):
+            return "" if times_agree(self.then, self.now) else "times"
+        return ""
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differs
+
+
+def times_agree(then: Timed, now: Timed) -> bool:
+    """Whether the ratio that was claimed, and what each case took, may be honest: of another day,
+    another machine with this device, for estimates another version of the model."""
+    low, high = _ends(now)
+    if not low <= ALIKE * then.ratio or not then.ratio <= ALIKE * high:
+        return False
+    known = {case.case.label: case for case in now.cases}
+    pairs = [(case, known[case.case.label]) for case in then.cases if case.case.label in known]
+    times = [(a.median_us, b.median_us) for a, b in pairs]
+    times += [(a.baseline_us, b.baseline_us) for a, b in pairs]
+    return all(a <= ALIKE * b and b <= ALIKE * a for a, b in times)
+
+
+class Evaluating(Protocol):
+    """What is needed of a judge here."""
+
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation: ...
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a transcript says about one candidate, and what is needed to judge it again."""
+
+    candidate: str
+    source: str
+    outcome: Outcome
+    device: Device
+    confirms: bool
+    cases: tuple[Case, ...]
+
+
+def rejudge(
+    transcript: Transcript,
+    device: str = "auto",
+    gpu: str | None = None,
+    trust: bool = False,
+    on_each: Callable[[Rejudged], None] = lambda _: None,
+) -> list[Rejudged]:
+    """Judge every candidate of a transcript again.
+
+    The judge gets the recorded task, the tester's cases and the hidden ones with their seeds; it
+    draws further hidden ones of its own. Raises BadInput where a recorded text is not the one that
+    its hash names, and what the judge raises.
+    """
+    require_hashes(transcript)
+    spec = gpu or (transcript.header.device.spec if device == "virtual" else None)
+    chosen = pick_device(device, spec)
+    options = transcript.options
+    with (
+        task_of(transcript, None) as task,
+        Judge(task, chosen, tier=options.tier, cases=options.cases, trust=trust) as judge,
+    ):
+        require_bounded_cases(transcript, task, chosen.kind, trust)
+        found = []
+        for one in recorded(transcript):
+            legal = [case for case in one.cases if case not in task.check]
+            found.append(_again(one, judge, legal))
+            on_each(found[-1])
+    return found
+
+
+def recorded(transcript: Transcript) -> list[Recorded]:
+    """The last word on each candidate, and on each that was confirmed its confirmation, in the
+    order of the chat. Raises BadInput where there is none, or a source is missing."""
+    sources = {sha[:12]: text for sha, text in texts(transcript.records).items()}
+    extra = extra_cases(thread(transcript.records))
+    found: dict[tuple[str, bool], Recorded] = {}
+    for candidate, outcome, evaluation in _outcomes(transcript):
+        if candidate not in sources:
+            raise BadInput(f"{transcript.path}: the source of {candidate} is missing")
+        if off := unusable_source(sources[candidate]):
+            raise BadInput(f"{transcript.path}: {candidate}: {off}")
+        confirms = evaluation is not None and evaluation.confirms
+        found[candidate, confirms] = Recorded(
+            candidate=candidate,
+            source=sources[candidate],
+            outcome=outcome,
+            device=evaluation.device if evaluation else transcript.header.device,
+            confirms=confirms,
+            cases=_cases(extra, evaluation),
+        )
+    if not found:
+        raise BadInput(f"{transcript.path}: no candidate was judged in it")
+    return list(found.values())
+
+
+def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
+    """Table of then and now, and in words where they differ."""
+    rows = Table(box=None, pad_edge=False)
+    for name in ("candidate", "", "then", "now", ""):
+        rows.add_column(name, no_wrap=True)
+    for one in found:
+        words = f"{one.differs.upper()} DIFFER{'S' * (one.differs == 'verdict')}"
+        same = Text("same", "green") if one.agrees else Text(words, "bold red")
+        note = "confirms" if one.confirms else ""
+        rows.add_row(one.candidate, same, _cell(one.then), _cell(one.now), note)
+    parts: list[RenderableType] = [
+        Text(f"then: {_where(o.then_device for o in found)}"),
+        Text(f"now: {_where(o.now_device for o in found)}"),
+        rows,
+    ]
+    for one in found:
+        if not one.agrees:
+            parts.append(Text(f"{one.candidate} then: {describe(one.then)}"))
+            parts.append(Text(f"{one.candidate} now: {describe(one.now)}"))
+    differ = sum(not one.agrees for one in found)
+    end = f"{differ} of {len(found)} differ" if differ else f"all {len(found)} agree"
+    return Group(*parts, Text(end, "bold"))
+
+
+def rejudged_json(found: Sequence[Rejudged]) -> str:
+    """The same as one JSON document."""
+    each = [{**one.model_dump(mode="json"), "agrees": one.agrees} for one in found]
+    return json.dumps({"schema": SCHEMA, "rejudged": each}, indent=2)
+
+
+def _again(one: Recorded, judge: Evaluating, cases: Sequence[Case]) -> Rejudged:
+    now = judge.evaluate(one.source, cases, fresh_seeds=one.confirms)
+    return Rejudged(
+        candidate=now.candidate, confirms=one.confirms, then_device=one.device,
+        then=one.outcome, now_device=now.device, now=now.outcome,
+    )  # fmt: skip
+
+
+def _outcomes(transcript: Transcript) -> Iterator[tuple[str, Outcome, Evaluation | None]]:
+    """Candidates that were judged, or that did not get through guard and build."""
+    for record in transcript.records:
+        match record.event:
+            case Judged(evaluation=evaluation):
+                yield evaluation.candidate, evaluation.outcome, evaluation
+            case BuildDone(report=report) if not isinstance(report.result, Built):
+                yield report.candidate, report.result, None
+
+
+def _cases(extra: Sequence[Case], evaluation: Evaluation | None) -> tuple[Case, ...]:
+    """The tester's cases, and those that the judge had drawn."""
+    hidden = evaluation.check.hidden if evaluation and evaluation.check else ()
+    cases: list[Case] = []
+    for case in (*extra, *hidden):
+        if case not in cases:
+            cases.append(case)
+    return tuple(cases)
+
+
+def _cell(outcome: Outcome) -> str:
+    """Verdict, ratio over all cases, and the weighted ends of the cases' intervals."""
+    if not isinstance(outcome, Timed):
+        return verdict(outcome)
+    low, high = _ends(outcome)
+    return f"{outcome.verdict} {outcome.ratio:.2f}x ({low:.2f} to {high:.2f})"
+
+
+def _ends(outcome: Timed) -> tuple[float, float]:
+    """Of the interval of the ratio, all cases together."""
+    low = _mean_ratio([(case.ratio_low, case.weight) for case in outcome.cases])
+    high = _mean_ratio([(case.ratio_high, case.weight) for case in outcome.cases])
+    return low, high
+
+
+def _mean_ratio(ends: Sequence[tuple[float, float]]) -> float:
+    """Weighted geometric mean of (value, weight), as ratios are averaged."""
+    total = sum(weight for _, weight in ends)
+    if not total:
+        return math.nan
+    return math.exp(sum(weight * math.log(value) for value, weight in ends) / total)
+
+
+def _where(devices: Iterable[Device]) -> str:
+    """The devices, each with what its times are."""
+    basis = {"cuda": "measured on ", "virtual": "estimated by the "}
+    return ", ".join(dict.fromkeys(basis[device.kind] + device.name for device in devices))

@@ -1,0 +1,89 @@
+"""A recorded run held again: its models say what they said, and the judge of this machine works.
+
+`rejudge` asks about each candidate alone; this holds the whole chat, in the turn order of today,
+and leaves a transcript of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from astra_chat.agents.executor import Judging
+from astra_chat.replay.rejudge import Recorded, Rejudged, recorded
+from astra_chat.session.recorded_cases import require_bounded_cases
+from astra_chat.session.recorded_task import require_hashes, task_of
+from astra_chat.session.request import Wishes, request_for
+from astra_chat.session.session import RunResult, Session
+from astra_chat.session.telemetry import heard
+from astra_chat.tools.progress import Progress
+from astra_chat.transcript.events import Record
+from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.summary import Summary
+
+SCHEMA = "astra-chat/rerun/1"
+
+
+def rerun(
+    transcript: Transcript,
+    device: str = "auto",
+    out: Path | None = None,
+    trust: bool = False,
+    on_record: Callable[[Record], None] = lambda _: None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_notice: Callable[[str], None] = lambda _: None,
+    judge: Judging | None = None,
+) -> RunResult:
+    """Hold the chat again with the recorded task, words, limits and decisions of a human.
+
+    Where a verdict is another, the turn order goes its own way, and a role that said nothing at
+    that place passes. `judge` stands in for the task's own. Raises BadInput where a recorded text
+    is not the one that its hash names, and what a run raises.
+    """
+    require_hashes(transcript)
+    options = transcript.options
+    spec = transcript.header.device.spec if device == "virtual" else None
+    with task_of(transcript, None) as task:
+        wishes = Wishes(
+            task=task.folder, models=f"spoken:{transcript.path}", device=device, gpu=spec,
+            out=out, cases=options.cases, baseline=options.tier, trust=trust,
+            approver=str(transcript.path) if options.approval else None,
+            strategy=options.strategy,
+        )  # fmt: skip
+        request = replace(request_for(wishes), limits=options.limits)
+        require_bounded_cases(transcript, task, request.device.kind, trust)
+        return Session(request, heard(on_record), on_progress, on_notice, judge).run()
+
+
+def compared(then: Transcript, now: Path) -> tuple[list[Rejudged], list[str]]:
+    """Candidates that both runs judged, then and now; and those that the second did not come to."""
+    again = {(one.candidate, one.confirms): one for one in recorded(read(now))}
+    both, missing = [], []
+    for one in recorded(then):
+        found = again.get((one.candidate, one.confirms))
+        if found is not None:
+            both.append(_beside(one, found))
+        elif one.candidate not in missing:
+            missing.append(one.candidate)
+    return both, missing
+
+
+def rerun_json(summary: Summary, transcript: Path, both: list[Rejudged], missing: list[str]) -> str:
+    """Everything as one JSON document; field `schema` names the form."""
+    each = [{**one.model_dump(mode="json"), "agrees": one.agrees} for one in both]
+    return json.dumps(
+        {
+            "schema": SCHEMA, "run": summary.model_dump(mode="json"),
+            "transcript": str(transcript), "rejudged": each, "not_reached": missing,
+        },
+        indent=2,
+    )  # fmt: skip
+
+
+def _beside(then: Recorded, now: Recorded) -> Rejudged:
+    return Rejudged(
+        candidate=then.candidate, confirms=then.confirms, then_device=then.device,
+        then=then.outcome, now_device=now.device, now=now.outcome,
+    )  # fmt: skip

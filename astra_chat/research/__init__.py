@@ -1,0 +1,11 @@
+"""The lab: figures of Astra itself, results, comparisons. Not needed to use Astra.
+
+measure_astra       start-up, turns, judge, noise
+measure_long_runs   a chat's own time by its length
+results             docs/results.md from recorded runs
+result_tables       its tables
+paper_method        the paper's way of timing
+estimates           the estimate of every scripted kernel
+compare_strategies  search strategies on equal budgets
+baselines/          SGLang's and FlashInfer's kernels beside ours
+"""

@@ -1,0 +1,145 @@
+"""Kernels of one task timed beside each other by the judge's own way of timing, on a real GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.models.script import load_script
+from astra_chat.research.baselines.evidence import Comparison, Kernel
+from astra_chat.research.baselines.foreign import Foreign, Places, foreign_kernels
+from astra_chat.research.baselines.streaming import VARIANTS, streamed_bytes, streaming_source
+from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.timing.verdict import time_cases
+from astra_chat.tools.types import BuildFailed, Case, Device, MeasuredTime, candidate_id
+
+Tell = Callable[[str], None]
+FAILURE_CHARACTERS = 400
+
+
+@dataclass(frozen=True)
+class Side:
+    """A built kernel and what to call it."""
+
+    kernel: Kernel
+    source: str
+    task: Task
+    headers: tuple[Path, ...] = ()
+    takes: Callable[[Case], bool] = lambda _: True
+
+
+class Beside:
+    """Times pairs of kernels of one task; inputs and results are made once for all of them."""
+
+    def __init__(self, task: Task, device: Device, tell: Tell = lambda _: None) -> None:
+        """Raises BadInput unless the device is a real GPU: an estimate compares no baselines."""
+        if device.kind != "cuda":
+            raise BadInput("kernels are timed beside each other on a GPU: --device cuda")
+        self._task, self._device, self._tell = task, device, tell
+        self._runner, self._oracle = Runner(task, device), Oracle(task)
+
+    def __enter__(self) -> Beside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._oracle.close()
+
+    def all(self, places: Places) -> Iterator[Comparison]:
+        """Ours against the real ones, the best against today's and against streaming."""
+        task, ours, best = self._task, tier_side(self._task, "sglang"), best_side(self._task)
+        for foreign in foreign_kernels(task, places):
+            theirs = foreign_side(foreign)
+            if foreign.name in ("library", "headers"):
+                yield self.compare(ours, theirs, task.bench)
+            yield self.compare(theirs, best, task.bench)
+        l2_bytes = spec(self._device.spec).l2_bytes
+        large = [row for row in task.bench if task.least_bytes(row[0]) > l2_bytes]
+        for index in range(len(VARIANTS)):
+            side = streaming_side(task, index)
+            yield self.compare(side, best, task.bench if index < 2 else large, streaming=True)
+
+    def compare(
+        self,
+        first: Side,
+        second: Side,
+        weighted: Sequence[tuple[Case, float]],
+        *,
+        streaming: bool = False,
+    ) -> Comparison:
+        """One comparison; a kernel that does not build or run is a comparison without cases."""
+        rows = [row for row in weighted if first.takes(row[0]) and second.takes(row[0])]
+        self._tell(f"{self._task.name}: {second.kernel.name} over {first.kernel.name}")
+        found = self._timed(first, second, rows)
+        cases = found if isinstance(found, tuple) else ()
+        moved = tuple(streamed_bytes(self._task, case.case) for case in cases) if streaming else ()
+        return Comparison(
+            task=self._task.name, first=first.kernel, second=second.kernel, cases=cases,
+            first_bytes=moved, failure="" if isinstance(found, tuple) else found,
+        )  # fmt: skip
+
+    def _timed(
+        self, first: Side, second: Side, rows: Sequence[tuple[Case, float]]
+    ) -> tuple[MeasuredTime, ...] | str:
+        builds = []
+        for side in (first, second):
+            built = build_all(
+                side.task, [side.source], self._device, headers=side.headers
+            )[0]  # fmt: skip
+            if not isinstance(built, Build):
+                log = built.log if isinstance(built, BuildFailed) else "it took too long"
+                return f"{side.kernel.name} does not build: {log}"[:FAILURE_CHARACTERS]
+            builds.append(built)
+        truths: list[Truth] = self._oracle.truths([case for case, _ in rows], Stop())
+        weights = [weight for _, weight in rows]
+        pairs = list(zip(truths, weights, strict=True))
+        timed = time_cases(self._runner, builds[1], builds[0], pairs)
+        if not isinstance(timed, list):
+            return f"{timed.kind}: {timed}"[:FAILURE_CHARACTERS]
+        return tuple(t.time for t in timed if isinstance(t.time, MeasuredTime))
+
+
+def tier_side(task: Task, tier: str) -> Side:
+    """A tier of the task's own folder."""
+    from astra_chat.tools.judge import baseline_source
+
+    source = baseline_source(task, tier)
+    kernel = Kernel(
+        name=tier, tier=tier, what="the task's own baseline", content=candidate_id(source)
+    )
+    return Side(kernel, source, task)
+
+
+def best_side(task: Task) -> Side:
+    """The kernel that the task's scripted run ends with."""
+    script = load_script(task)
+    last = script.rounds[-1]
+    file = (last.coder, *last.fixer)[-1].name
+    source = script.sources[file]
+    kernel = Kernel(
+        name="best", tier="best", what=f"script/{file} of the task", content=candidate_id(source)
+    )
+    return Side(kernel, source, task)
+
+
+def foreign_side(foreign: Foreign) -> Side:
+    kernel = Kernel(
+        name=foreign.name, tier=foreign.tier, what=foreign.what, content=foreign.content
+    )
+    return Side(kernel, foreign.source, foreign.task, foreign.headers, foreign.takes)
+
+
+def streaming_side(task: Task, index: int) -> Side:
+    variant = VARIANTS[index]
+    source = streaming_source(task, variant)
+    kernel = Kernel(
+        name=f"streaming {variant.name}", tier="streaming",
+        what="the task's mix of reads and writes, nothing computed", content=candidate_id(source),
+    )  # fmt: skip
+    return Side(kernel, source, task)

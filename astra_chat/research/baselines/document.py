@@ -1,0 +1,127 @@
+"""docs/baselines.md from measured comparisons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from astra_chat.research.baselines.evidence import Comparison, Evidence
+
+WITHIN = 0.05
+"""How near a baseline must come to the kernel that it stands for."""
+HEAD = """\
+# Baselines
+
+Made by `python -m astra_chat.research.baselines show`; every figure comes from {files}, measured on
+{devices}. Times are us per launch, L2 cold, by the judge's own way of timing (CUDA-graph
+replay over rotated buffers, ABBA blocks); what the second kernel wrote was compared with the
+float64 oracle. Ratios: time of the first over time of the second, with the 95 % interval.
+
+The kernels of others come from packages that the user has, and stay there:
+
+- *headers*: FlashInfer's kernel templates, built here with the task's flags (flashinfer-python
+  0.3.1, September 2025).
+- *library, sglang*: machine code out of SGLang's compiled library of September 2025, which
+  upstream built without fast maths (sgl-kernel 0.3.12).
+- *library, today*: the same sources out of today's library, which upstream builds with fast maths
+  for this architecture: the flags that our tasks give baseline and candidates (sglang-kernel
+  0.4.10).
+- *jit*, *jit-pdl*: what SGLang compiles at run time today, with its flags (sglang 0.5.23). pdl:
+  launched programmatically, as SGLang launches it; another kernel then stands between all launches
+  and its time is taken off.
+
+Not measured: what SGLang 0.5.23 calls first for fused_add_rmsnorm, FlashInfer's CuTe-DSL kernel,
+which needs NVIDIA's cutlass-dsl package and torch's dispatcher round it; and rows of more than 8192
+elements by the run-time kernel, which refuses them. merge_state_v2 has no header and no run-time
+kernel: upstream's machine code is the only original.
+
+To repeat it, with the wheels unpacked somewhere:
+
+    python -m astra_chat.research.baselines extract sgl_kernel/common_ops.abi3.so -o cubins
+    python -m astra_chat.research.baselines measure -o baselines.json \\
+        --flashinfer flashinfer-0.3.1/include --sglang sglang/kernels/jit \\
+        --library cubins --library-today cubins-today
+    python -m astra_chat.research.baselines show baselines.json > docs/baselines.md
+"""
+
+
+def document(files: Sequence[tuple[str, Evidence]]) -> str:
+    """Markdown; `files` are names and what they hold."""
+    names = ", ".join(f"`{name}`" for name, _ in files)
+    devices = ", ".join(sorted({one.device.name for _, one in files}))
+    found = [c for _, one in files for c in one.comparisons]
+    lines = [HEAD.format(files=names, devices=devices)]
+    for task in dict.fromkeys(c.task for c in found):
+        mine = [c for c in found if c.task == task]
+        lines += [f"## {task}", "", *_task(mine)]
+    return "\n".join(lines).rstrip()
+
+
+def _task(found: Sequence[Comparison]) -> Iterator[str]:
+    ours = [c for c in found if c.first.name == "sglang"]
+    yield "Our `sglang` baseline and what it stands for; above 1 where theirs is faster:"
+    yield ""
+    yield from _table(ours, lambda c: _title(c, second=True))
+    for comparison in ours:
+        yield _nearness(comparison)
+    yield ""
+    yield "Our best over theirs:"
+    yield ""
+    theirs = [c for c in found if c.second.name == "best" and c.first.tier != "streaming"]
+    yield from _table(theirs, lambda c: _title(c, second=False))
+    for comparison in theirs:
+        if comparison.cases:
+            worst = min(comparison.cases, key=lambda case: case.ratio)
+            yield (
+                f"- over {_title(comparison, second=False)}: weighted geometric mean"
+                f" **{mean_ratio(comparison):.3f}**, least {worst.ratio:.3f} ({worst.case.label})"
+            )
+    yield ""
+    for comparison in found:
+        if comparison.failure:
+            yield f"- {comparison.second.name} over {comparison.first.name}: {comparison.failure}"
+
+
+def _table(found: Sequence[Comparison], title: Callable[[Comparison], str]) -> Iterator[str]:
+    measured = [c for c in found if c.cases]
+    titles = [title(c) for c in measured]
+    yield f"| case | {' | '.join(titles)} |"
+    yield "|---|" + "---|" * len(measured)
+    labels = dict.fromkeys(case.case.label for c in measured for case in c.cases)
+    for label in labels:
+        cells = []
+        for comparison in measured:
+            case = next((x for x in comparison.cases if x.case.label == label), None)
+            cells.append(
+                f"{case.baseline_us:.2f} : {case.median_us:.2f} = {case.ratio:.3f}"
+                f" ({case.ratio_low:.3f} to {case.ratio_high:.3f})"
+                if case
+                else "not taken"
+            )
+        yield f"| {label} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _nearness(comparison: Comparison) -> str:
+    if not comparison.cases:
+        return f"- {_title(comparison, second=True)}: not measured"
+    farthest = max(comparison.cases, key=lambda case: abs(math.log(case.ratio)))
+    off = abs(math.log(farthest.ratio))
+    within = "within" if off <= math.log(1 + WITHIN) else "not within"
+    return (
+        f"- {_title(comparison, second=True)} ({comparison.second.what},"
+        f" `{comparison.second.content}`): {within} {WITHIN:.0%} on every case; farthest"
+        f" {farthest.case.label} at {farthest.ratio:.3f}, geometric mean"
+        f" {mean_ratio(comparison):.3f}"
+    )
+
+
+def _title(comparison: Comparison, *, second: bool) -> str:
+    kernel = comparison.second if second else comparison.first
+    return f"{kernel.name}, {kernel.tier}"
+
+
+def mean_ratio(comparison: Comparison) -> float:
+    """Geometric mean by the cases' weights."""
+    total = sum(case.weight for case in comparison.cases)
+    return math.exp(sum(c.weight * math.log(c.ratio) for c in comparison.cases) / total)

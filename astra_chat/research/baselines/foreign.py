@@ -1,0 +1,149 @@
+"""Which kernels of others can be built here, and the task with which each builds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from astra_chat.research.baselines.fatbin import cubin_with, kernels_of
+from astra_chat.tools.build.tvm_ffi_binding import tvm_ffi_folder
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case
+
+LAUNCHERS = Path(__file__).parent / "launchers"
+Tier = Literal["sglang", "today"]
+IN_LIBRARIES = {
+    "silu_and_mul": (
+        "_ZN10flashinfer10activation18act_and_mul_kernelI6__halfXadL_Z4siluIfET_RKS4_EEEEvPS4_PS5_i"
+    ),
+    "fused_add_rmsnorm": (
+        "_ZN10flashinfer4norm21FusedAddRMSNormKernelILj8E6__halfEEvPT0_S4_S4_jjjff"
+    ),
+    "merge_state_v2": "_Z24merge_attn_states_kernelI6__halfLj128EEvPT_PfPKS1_PKfS5_S7_jjj",
+}
+"""A kernel by which the cubin of a task is found in SGLang's compiled library."""
+JIT_FLAGS = {
+    "silu_and_mul": ("--use_fast_math",),
+    "fused_add_rmsnorm": (),
+}
+"""What SGLang adds for these when it compiles at run time (its jit_kernel, version 0.5.23)."""
+JIT_LONGEST_ROW = 8192
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the user keeps what is not ours; None: not to be measured."""
+
+    flashinfer: Path | None = None
+    """The folder `include` of FlashInfer."""
+    jit: Path | None = None
+    """The folder kernels/jit of the package sglang."""
+    library: Path | None = None
+    """Cubins of SGLang's compiled library of 2025, as `extract` writes them."""
+    library_today: Path | None = None
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """Somebody else's kernel with a launcher of ours."""
+
+    tier: Tier
+    name: str
+    what: str
+    source: str
+    task: Task
+    """With the flags and folders that it builds with."""
+    headers: tuple[Path, ...] = ()
+    content: str = ""
+    """First 12 hex digits of the sha256 of what the user brought."""
+
+    def takes(self, case: Case) -> bool:
+        """Whether its contract holds this case."""
+        return not (self.name == "jit" and case.dims.get("h", 0) > JIT_LONGEST_ROW)
+
+
+def foreign_kernels(task: Task, places: Places) -> Iterator[Foreign]:
+    """What these places hold for a task. Raises BadInput where one is not what it should be."""
+    if places.library:
+        yield _library(task, "sglang", places.library)
+    if places.flashinfer and (LAUNCHERS / f"{task.name}.headers.cu").is_file():
+        yield _headers(task, places.flashinfer)
+    if places.jit and task.name in JIT_FLAGS:
+        yield from _jit(task, places.jit)
+    if places.library_today and (places.library_today / f"{task.name}.cubin").is_file():
+        yield _library(task, "today", places.library_today)
+
+
+def extract(library: Path, names: list[str], out: Path) -> list[Path]:
+    """Write the cubin of each task that a compiled library holds. Raises BadInput."""
+    out.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name in names:
+        path = out / f"{name}.cubin"
+        path.write_bytes(cubin_with(library, IN_LIBRARIES[name]))
+        paths.append(path)
+    return paths
+
+
+def _library(task: Task, tier: Tier, folder: Path) -> Foreign:
+    path = folder / f"{task.name}.cubin"
+    if not path.is_file():
+        raise BadInput(
+            f"{path} is missing: python -m astra_chat.research.baselines extract writes it"
+        )
+    cubin = path.read_bytes()
+    if IN_LIBRARIES[task.name] not in kernels_of(cubin):
+        raise BadInput(f"{path} holds no kernel of {task.name}")
+    array = ",".join(map(str, cubin))
+    source = f"alignas(64) static const unsigned char kCubin[] = {{{array}}};\n"
+    for part in ("cubin.cu", f"{task.name}.library.cu"):
+        source += (LAUNCHERS / part).read_text()
+    what = "machine code out of SGLang's compiled library"
+    return Foreign(tier, "library", what, source, task, content=_short(cubin))
+
+
+def _headers(task: Task, include: Path) -> Foreign:
+    header = include / "flashinfer" / ("norm.cuh" if "norm" in task.name else "activation.cuh")
+    flags = ("-DFLASHINFER_ENABLE_F16", "-DFLASHINFER_ENABLE_BF16", f"-I{include.resolve()}")
+    source = (LAUNCHERS / f"{task.name}.headers.cu").read_text()
+    return Foreign(
+        "sglang", "headers", "FlashInfer's header, built here with the task's flags", source,
+        _with(task, (*task.flags, *flags)), (include.resolve(),), _short(_read(header)),
+    )  # fmt: skip
+
+
+def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
+    name = "activation" if task.name == "silu_and_mul" else task.name
+    header = folder / "csrc" / "elementwise" / f"{name}.cuh"
+    places = (folder / "include", folder / "csrc", tvm_ffi_folder("include"))
+    headers = tuple(place.resolve() for place in places)
+    common = ("-O3", "-std=c++20", "--expt-relaxed-constexpr", "-DSGL_CUDA_ARCH=900")
+    flags = (*common, *JIT_FLAGS[task.name], *(f"-I{place}" for place in headers))
+    source = (LAUNCHERS / f"{task.name}.jit.cu").read_text()
+    content = _short(_read(header))
+    what = "compiled at run time by SGLang, with its flags"
+    if "PROGRAMMATIC" in source:
+        with_attribute = _with(task, (*flags, "-DPROGRAMMATIC=1"))
+        launched = f"{what}, launched programmatically as SGLang does"
+        yield Foreign("today", "jit-pdl", launched, source, with_attribute, headers, content)
+        flags = (*flags, "-DPROGRAMMATIC=0")
+        what += ", launched plainly"
+    yield Foreign("today", "jit", what, source, _with(task, flags), headers, content)
+
+
+def _with(task: Task, flags: tuple[str, ...]) -> Task:
+    return task.model_copy(update={"flags": flags})
+
+
+def _read(path: Path) -> bytes:
+    if not path.is_file():
+        raise BadInput(f"{path} is missing")
+    return path.read_bytes()
+
+
+def _short(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]

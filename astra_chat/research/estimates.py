@@ -1,0 +1,109 @@
+"""The estimate of every scripted kernel: `python -m astra_chat.research.estimates > FILE`.
+
+Timed on the cases that a task's demo and bench lists share, so that recorded runs on a real GPU
+hold the same cases with the same dims and dtype. results.py compares the two orders.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from astra_chat.models.script import load_script
+from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.timing.verdict import time_cases
+from astra_chat.tools.types import Case, Device, EstimatedTime, Value, candidate_id
+
+SCHEMA = "astra-chat/estimates/1"
+
+
+class Estimate(Value):
+    """A right kernel beside the task's baseline."""
+
+    task: str
+    file: str
+    candidate: str
+    cases: tuple[EstimatedTime, ...]
+
+
+class Estimates(Value):
+    device: Device
+    estimates: tuple[Estimate, ...]
+
+
+def shared_cases(task: Task) -> list[tuple[Case, float]]:
+    """Demo cases that are bench cases too, with their bench weights."""
+    demo = {case.label for case, _ in task.demo}
+    return [(case, weight) for case, weight in task.bench if case.label in demo]
+
+
+def estimates(task: Task, device: Device) -> Iterator[Estimate]:
+    """Of the scripted kernels that build and are right on the shared cases."""
+    script, rows = load_script(task), shared_cases(task)
+    sources = {kernel.name: script.sources[kernel.name] for kernel in script.kernels()}
+    built = build_all(task, [task.baseline, *sources.values()], device)
+    baseline, oracle, runner = built[0], Oracle(task), Runner(task, device)
+    if not isinstance(baseline, Build):
+        raise BadInput(f"the baseline of {task.name} does not build")
+    try:
+        truths = oracle.truths([case for case, _ in rows], Stop())
+        weighted = list(zip(truths, [weight for _, weight in rows], strict=True))
+        for (file, source), build in zip(sources.items(), built[1:], strict=True):
+            if not isinstance(build, Build):
+                continue
+            timed = time_cases(runner, build, baseline, weighted)
+            if isinstance(timed, list):
+                cases = tuple(t.time for t in timed if isinstance(t.time, EstimatedTime))
+                yield Estimate(
+                    task=task.name, file=file, candidate=candidate_id(source), cases=cases
+                )
+    finally:
+        oracle.close()
+
+
+def read(path: Path) -> Estimates:
+    """What `main` printed. Raises BadInput."""
+    try:
+        found = json.loads(path.read_text())
+        if found.pop("schema") != SCHEMA:
+            raise BadInput(f"{path} has another schema than {SCHEMA}")
+        return Estimates.model_validate(found)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise BadInput(f"{path} holds no estimates: {type(error).__name__}") from None
+
+
+def main() -> None:
+    from astra_chat.tools.system.devices import pick_device
+    from astra_chat.tools.task.folder import find_task, task_names
+
+    parser = argparse.ArgumentParser(
+        prog="python -m astra_chat.research.estimates", description=__doc__
+    )
+    parser.add_argument("task", nargs="*", help="else all shipped tasks")
+    parser.add_argument("--gpu", default="h200", help="whose time is estimated")
+    asked = parser.parse_args()
+    try:
+        device, found = pick_device("virtual", asked.gpu), []
+        for name in asked.task or task_names():
+            for one in estimates(find_task(name), device):
+                found.append(one)
+                print(f"{name}: {one.file}", file=sys.stderr)
+        dumped = Estimates(device=device, estimates=tuple(found)).model_dump(mode="json")
+        print(json.dumps({"schema": SCHEMA, **dumped}, separators=(",", ":")))
+    except AstraError as error:
+        print(f"astra-chat: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""Figures of Astra itself: `python -m astra_chat.research.measure_astra WHAT` (see `--help`)."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from astra_chat.tools.mutation.scores import CaseScore, CaseScores
+from astra_chat.tools.types import (
+    BuildReport,
+    Built,
+    Case,
+    Correct,
+    Device,
+    EstimatedTime,
+    Evaluation,
+    Profile,
+    Timed,
+    candidate_id,
+)
+
+REPEATS = 5
+
+
+class InstantJudge:
+    """Answers at once, so that only the chat's own time is left: every candidate ties with the
+    baseline, or with `gains` each is a hundredth faster than the one before."""
+
+    def __init__(self, device: Device, case: Case, gains: bool = False) -> None:
+        profile = Profile(
+            basis="estimated", case=case, metrics=(), bottleneck="dram", why="",
+            limit_us=1.0, percent_of_limit=100.0,
+        )  # fmt: skip
+        time = EstimatedTime(
+            case=case, weight=1.0, baseline_us=1.0, median_us=1.0, ratio=1.0, ratio_low=1.0,
+            ratio_high=1.0, limit_us=1.0, percent_of_limit=100.0, limiter="dram",
+        )  # fmt: skip
+        self._device, self._gains, self._evaluated = device, gains, 0
+        self._outcome = Timed(
+            correct=Correct(cases=1, worst=0.0), cases=(time,), ratio=1.0, verdict="tie",
+            why="", profile=profile,
+        )  # fmt: skip
+
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
+        return BuildReport(candidate=candidate_id(source), result=Built(resources=()), steps=())
+
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
+        outcome = self._outcome
+        if self._gains and self._evaluated:
+            ratio = 1 + self._evaluated / 100
+            outcome = outcome.model_copy(update={"ratio": ratio, "verdict": "accepted"})
+        self._evaluated += 1
+        return Evaluation(
+            candidate=candidate_id(source),
+            device=self._device,
+            outcome=outcome,
+            confirms=fresh_seeds,
+        )
+
+    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+        scores = tuple(CaseScore(case=case, kills=("a bug",)) for case in cases)
+        return CaseScores(asked=mutants, mutants=("a bug",), own=("a bug",), cases=scores)
+
+    def cancel(self) -> None:
+        """Nothing runs long enough to be stopped."""
+
+
+def startup() -> None:
+    """Wall time of `astra-chat --help` and of a replay, best and median of five, in seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        transcript = _chat(Path(folder) / "run")[2]
+        for words in (["--help"], ["replay", str(transcript)]):
+            command = [sys.executable, "-m", "astra_chat", *words]
+            seconds = []
+            for _ in range(REPEATS):
+                start = time.perf_counter()
+                subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+                seconds.append(time.perf_counter() - start)
+            best, median = min(seconds), statistics.median(seconds)
+            print(f"astra-chat {words[0]}: best {best:.2f} s, median {median:.2f} s")
+
+
+def turns() -> None:
+    """Wall time of a turn of a scripted chat whose judge answers at once, in milliseconds."""
+    each = []
+    with tempfile.TemporaryDirectory() as folder:
+        _chat(Path(folder) / "warm-up")
+        for number in range(REPEATS):
+            seconds, count, _ = _chat(Path(folder) / str(number))
+            each.append(1e3 * seconds / count)
+    print(
+        f"one turn without tools, transcript on disk included:"
+        f" best {min(each):.2f} ms, median {statistics.median(each):.2f} ms ({count} turns)"
+    )
+
+
+def judge(device: str) -> None:
+    """Wall time of the judge's steps on silu_and_mul's best scripted kernel, in seconds.
+
+    The second evaluation finds the build cached and the oracle's results made, as later candidates
+    of a run do.
+    """
+    from astra_chat.tools.judge import Judge
+    from astra_chat.tools.system.devices import pick_device
+    from astra_chat.tools.task.folder import find_task
+
+    task, chosen = find_task("silu_and_mul"), pick_device(device)
+    source = (task.folder / "script" / "fitted.cu").read_text()
+    print(f"{task.name} on {chosen.name}: {len(task.check)} check cases")
+    with tempfile.TemporaryDirectory() as cache, Judge(task, chosen) as the_judge:
+        os.environ["ASTRA_CACHE"] = cache
+        the_judge.build(the_judge.baseline)
+        for name in ("build of one candidate", "build from the cache"):
+            print(f"{name}: {_seconds(lambda: the_judge.build(source)):.2f} s")
+        for name in ("first evaluation", "second evaluation"):
+            start = time.perf_counter()
+            evaluation = the_judge.evaluate(source)
+            total = time.perf_counter() - start
+            steps = ", ".join(f"{step.name} {step.seconds:.1f} s" for step in evaluation.steps)
+            print(f"{name}: {total:.1f} s ({steps})")
+
+
+def mutation(count: int) -> None:
+    """The mutation score of every shipped task's own check cases, and its wall time in seconds."""
+    from astra_chat.tools.mutation.scoring import Scorer
+    from astra_chat.tools.run.oracle import Oracle
+    from astra_chat.tools.system.subprocesses import Stop
+    from astra_chat.tools.task.folder import find_task, task_names
+
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["ASTRA_CACHE"] = cache
+        for name in task_names():
+            task = find_task(name)
+            oracle, start = Oracle(task), time.perf_counter()
+            score = Scorer(task, oracle, task.baseline, Stop(), count).suite()
+            oracle.close()
+            print(f"{name}: {time.perf_counter() - start:.1f} s", *score.lines(), sep="\n")
+
+
+def noise(device: str, repeats: int) -> None:
+    """How often a baseline timed against itself would be accepted: each comparison on its own.
+
+    Reads on a GPU; an estimate has no noise.
+    """
+    from astra_chat.tools.build.nvcc import Build, build
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.run.oracle import Oracle
+    from astra_chat.tools.run.runner import Runner
+    from astra_chat.tools.system.devices import pick_device
+    from astra_chat.tools.system.subprocesses import Stop
+    from astra_chat.tools.task.folder import find_task
+    from astra_chat.tools.timing.verdict import judge_times, time_cases
+
+    task, chosen = find_task("silu_and_mul"), pick_device(device)
+    if chosen.kind != "cuda":
+        raise BadInput("noise is measured on a GPU: --device cuda")
+    built = build(task, task.baseline, chosen)
+    assert isinstance(built, Build)
+    oracle, found = Oracle(task), []
+    truths = oracle.truths([case for case, _ in task.bench], Stop())
+    runner = Runner(task, chosen)
+    for _ in range(repeats):
+        runner.prepare("time", oracle.inputs, 2)  # the next one loads while this one times
+        timed = time_cases(runner, built, built, [(t, 1.0) for t in truths])
+        assert isinstance(timed, list), timed
+        found += [t.time for t in timed]
+    runner.dismiss()
+    oracle.close()
+    verdicts = [judge_times([time])[1] for time in found]
+    print(f"{task.name} baseline against itself on {chosen.name}: {len(found)} comparisons")
+    print({verdict: verdicts.count(verdict) for verdict in ("accepted", "tie", "slower")})
+    widths = sorted(time.ratio_high / time.ratio_low - 1 for time in found)
+    print(f"interval's width: median {widths[len(widths) // 2]:.2%}, widest {widths[-1]:.2%}")
+
+
+WIDTH_CASES = ({"tokens": 16, "d": 4096}, {"tokens": 512, "d": 11008}, {"tokens": 4096, "d": 18944})
+"""Of silu_and_mul in bfloat16: about 2, 10 and 100 us on an H200."""
+WIDTH_BLOCKS = 160
+
+
+def width(device: str) -> None:
+    """Width of a ratio's interval against the time spent on it: the baseline against itself.
+
+    Reads on a GPU. One line per case and number of blocks, of one long measurement.
+    """
+    from astra_chat.tools.build.nvcc import Build, build
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.run.oracle import Oracle
+    from astra_chat.tools.run.runner import CaseRun, Runner
+    from astra_chat.tools.system.devices import pick_device
+    from astra_chat.tools.system.subprocesses import Stop
+    from astra_chat.tools.task.folder import find_task
+    from astra_chat.tools.timing.gpu_samples import log_ratios, steady, width_of
+
+    task, chosen = find_task("silu_and_mul"), pick_device(device)
+    if chosen.kind != "cuda":
+        raise BadInput("widths are measured on a GPU: --device cuda")
+    built = build(task, task.baseline, chosen)
+    assert isinstance(built, Build)
+    oracle, runner = Oracle(task), Runner(task, chosen, least_blocks=WIDTH_BLOCKS)
+    truths = oracle.truths([Case(dims=d, dtype="bfloat16") for d in WIDTH_CASES], Stop())
+    for run in runner.run(built, truths, "time", built):
+        assert isinstance(run, CaseRun), run
+        blocks = run.report["blocks"]
+        microseconds = statistics.median(block["baseline_us"] for block in blocks)
+        print(f"{run.truth.case.label}: {microseconds:.2f} us")
+        for count in (5, 10, 20, 40, 80, 160):
+            some = steady(blocks[:count])
+            narrow = width_of(log_ratios(some))
+            spent_s = blocks[count - 1]["spent_s"]
+            print(f"  {count:3d} blocks, {spent_s:.3f} s: 95 % interval {narrow:.2%} wide")
+    oracle.close()
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _chat(folder: Path) -> tuple[float, int, Path]:
+    """Seconds from the first to the last record of a chat, its turns, and its transcript."""
+    from astra_chat.session.request import Wishes, request_for
+    from astra_chat.session.session import Session
+    from astra_chat.transcript.reader import read
+
+    request = request_for(Wishes(task="silu_and_mul", device="virtual", out=folder))
+    judge = InstantJudge(request.device, request.task.demo[0][0])
+    result = Session(request, judge=judge).run()
+    records = read(result.transcript).records
+    return records[-1].t, records[-1].turn, result.transcript
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m astra_chat.research.measure_astra", description=__doc__
+    )
+    parser.add_argument("what", choices=["startup", "turns", "judge", "mutation", "noise", "width"])
+    parser.add_argument(
+        "--device", default="virtual", help="of judge, noise and width: virtual, cuda, cuda:N"
+    )
+    parser.add_argument("--repeats", type=int, default=15, help="of noise: runs over all cases")
+    parser.add_argument("--mutants", type=int, default=48, help="of mutation: a task's seeded bugs")
+    asked = parser.parse_args()
+    if asked.what == "judge":
+        judge(asked.device)
+    elif asked.what == "mutation":
+        mutation(asked.mutants)
+    elif asked.what == "noise":
+        noise(asked.device, asked.repeats)
+    elif asked.what == "width":
+        width(asked.device)
+    else:
+        {"startup": startup, "turns": turns}[asked.what]()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+"""docs/results.md from recorded runs: `python -m astra_chat.research.results FILE...`.
+
+A FILE is a transcript, what `astra-chat time TASK KERNEL --json` printed (the paper's start), what
+baselines/, paper_method.py or estimates.py beside it wrote, or the figures that the paper
+published. No figure stands in the document that is not in one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from astra_chat.agents import run_state
+from astra_chat.research import estimates, paper_method
+from astra_chat.research import result_tables as tables
+from astra_chat.research.baselines import evidence
+from astra_chat.research.baselines.evidence import Comparison, Evidence, of_task
+from astra_chat.research.estimates import Estimates
+from astra_chat.research.paper_method import PaperMethod
+from astra_chat.research.result_tables import Published
+from astra_chat.tools.descriptions import verdict
+from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.timing.intervals import mean_interval
+from astra_chat.tools.types import AnyTime, Evaluation, MeasuredTime, Timed
+from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.turns import thread
+
+EVALUATION_SCHEMA = "astra-chat/evaluation/1"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A transcript and the winner in it."""
+
+    transcript: Transcript
+    evaluation: Evaluation
+    timed: Timed
+
+    @property
+    def task(self) -> str:
+        return self.transcript.header.task.name
+
+
+@dataclass
+class Found:
+    """What the files hold."""
+
+    runs: list[Run] = field(default_factory=list)
+    others: list[tuple[str, Evaluation, Timed]] = field(default_factory=list)
+    """Single evaluations, each with its file's name."""
+    baselines: list[Evidence] = field(default_factory=list)
+    method: PaperMethod | None = None
+    estimates: Estimates | None = None
+    published: Published | None = None
+
+    def paper(self, run: Run) -> Timed | None:
+        """The paper's start against the same baseline."""
+        papers = (t for name, e, t in self.others if _task_of(e, self.runs) == run.task)
+        return next(papers, None)
+
+
+def document(found: Found) -> str:
+    """All tables as Markdown."""
+    lines = [
+        "# Results",
+        "",
+        "Made by `python -m astra_chat.research.results`; every figure comes from a file named"
+        " beside it.",
+        'Times are us per call. "cold": CUDA-graph replay, no data in the L2; "warm": replay over',
+        'one set of buffers; "event": an event pair round each launch, launch overhead included',
+        '(the paper\'s method, but launched from Python); "% of limit": the physical limit (least',
+        "bytes at the datasheet's bandwidth, or the least time of a launch) over the time; \"% of",
+        'streaming": the bytes per second of the fastest kernel that only moves the same mix of',
+        'reads and writes, measured beside it; "large": more than the L2 holds.',
+        "",
+        *_summary(found),
+    ]
+    for run in found.runs:
+        lines += _run(run, found)
+    return "\n".join(lines).rstrip()
+
+
+def _summary(found: Found) -> Iterator[str]:
+    """One line a task."""
+    yield (
+        "| task | over `sglang` | slowest case | over `paper`, cold | over today"
+        " | large: % of streaming |"
+    )
+    yield "|---|---|---|---|---|---|"
+    for run in found.runs:
+        low, high = mean_interval(run.timed.cases)
+        comparisons = of_task(found.baselines, run.task)
+        today, paper = tables.todays(comparisons), found.paper(run)
+        streaming = tables.of_streaming(run.task, comparisons)
+        large = tables.large_cases(run.task, run.timed.cases, run.transcript.header.device.spec)
+        shares = [streaming[c.case.label] for c in large if c.case.label in streaming]
+        cells = [
+            run.task, f"**{run.timed.ratio:.3f}** ({low:.3f} to {high:.3f})",
+            f"{min(c.ratio_low for c in run.timed.cases):.3f}",
+            f"{_over(run.timed, paper):.2f}" if paper else "",
+            _today_words(list(today.values())),
+            f"{min(shares):.1f} or more" if shares else "",
+        ]  # fmt: skip
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    if found.method:
+        event, cold = tables.means_over_paper(found.method)
+        yield (
+            f"On the paper's twelve cases the winners are {event:.2f}x `paper` by the paper's own"
+            f" method and {cold:.2f}x in cold device time (geometric means; the paper says 1.32x)."
+        )
+        yield ""
+
+
+def _today_words(today: Sequence[MeasuredTime]) -> str:
+    if not today:
+        return ""
+    mean = tables.geomean([c.ratio for c in today], [c.weight for c in today])
+    return f"{mean:.3f}, least {min(c.ratio for c in today):.3f}"
+
+
+def _over(timed: Timed, other: Timed) -> float:
+    theirs = {case.case.label: case.median_us for case in other.cases}
+    shared = [theirs[c.case.label] / c.median_us for c in timed.cases if c.case.label in theirs]
+    return tables.geomean(shared)
+
+
+def _run(run: Run, found: Found) -> Iterator[str]:
+    header = run.transcript.header
+    low, high = mean_interval(run.timed.cases)
+    yield f"## {run.task}"
+    yield ""
+    yield (
+        f"{run.timed.basis.capitalize()} on {header.device.name}; baseline `{header.options.tier}`;"
+        f" candidate `{run.evaluation.candidate}` of {run.transcript.path.name}. Weighted geometric"
+        f" mean **{run.timed.ratio:.3f}x** ({low:.3f} to {high:.3f}); slowest case"
+        f" {min(c.ratio_low for c in run.timed.cases):.3f}."
+    )
+    yield ""
+    yield from _table(run.timed.cases)
+    comparisons = of_task(found.baselines, run.task)
+    yield from _other_kernels(run, comparisons)
+    streaming = tables.of_streaming(run.task, comparisons)
+    yield from tables.three_baselines(
+        run.timed, found.paper(run), tables.todays(comparisons), streaming
+    )
+    if found.method:
+        yield from tables.paper_method(run.task, found.method, found.published)
+    if found.estimates:
+        yield from tables.orders(run.task, found.estimates, _measured(run))
+    yield from _rounds(run)
+
+
+def _other_kernels(run: Run, comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """A word of warning where the winner has changed since it was measured beside others."""
+    contents = {c.second.content for c in comparisons if c.second.name == "best"}
+    if contents - {run.evaluation.candidate}:
+        yield (
+            f"Today's kernels and streaming were measured beside `{', '.join(sorted(contents))}`,"
+            f" not `{run.evaluation.candidate}`."
+        )
+        yield ""
+
+
+def _measured(run: Run) -> dict[str, Timed]:
+    """Every timed candidate of a run, its first timing."""
+    measured: dict[str, Timed] = {}
+    for evaluation in run_state.turns_of(thread(run.transcript.records), Evaluation):
+        if isinstance(evaluation.outcome, Timed):
+            measured.setdefault(evaluation.candidate, evaluation.outcome)
+    return measured
+
+
+def _table(cases: Sequence[AnyTime]) -> Iterator[str]:
+    measured = isinstance(cases[0], MeasuredTime)
+    extra = " warm: baseline | candidate | event: baseline | candidate |" if measured else ""
+    yield f"| case | weight | cold: baseline | candidate | ratio, 95 % | % of limit |{extra}"
+    yield "|---|---|---|---|---|---|" + ("---|---|---|---|" if measured else "")
+    for case in cases:
+        cells = [
+            case.case.label, f"{case.weight:g}", f"{case.baseline_us:.2f}", f"{case.median_us:.2f}",
+            f"{case.ratio:.3f} ({case.ratio_low:.3f} to {case.ratio_high:.3f})",
+            f"{case.percent_of_limit:.0f}",
+        ]  # fmt: skip
+        if isinstance(case, MeasuredTime):
+            cells += [_us(case.baseline_warm_us), _us(case.warm_us)]
+            cells += [f"{case.baseline_event_us:.2f}", f"{case.event_us:.2f}"]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _rounds(run: Run) -> Iterator[str]:
+    """Predicted and found, candidate by candidate."""
+    yield "| round | plan | candidate | outcome | predicted over its parent | over the baseline |"
+    yield "|---|---|---|---|---|---|"
+    for found in run_state.rounds(thread(run.transcript.records)):
+        for attempt in found.attempts:
+            outcome = attempt.evaluation.outcome if attempt.evaluation else None
+            finding = outcome or (attempt.build.result if attempt.build else None)
+            word = verdict(finding) if finding else "-"
+            ratio = f"{outcome.ratio:.3f}" if isinstance(outcome, Timed) else "-"
+            kernel = attempt.kernel
+            yield (
+                f"| {found.number} | {found.plan.title} | `{kernel.candidate}` ({attempt.speaker})"
+                f" | {word} | {found.plan.predicted_ratio:.2f} | {ratio} |"
+            )
+    yield ""
+
+
+def load(paths: Iterable[Path]) -> Found:
+    """What the files hold, each known by the schema that it names. Raises BadInput."""
+    found = Found()
+    for path in paths:
+        if path.suffix == ".json":
+            _json(path, found)
+            continue
+        transcript = read(path)
+        best = run_state.best(thread(transcript.records))
+        if best is None:
+            raise BadInput(f"{path}: nothing got faster in this run")
+        found.runs.append(Run(transcript, *best))
+    return found
+
+
+def _json(path: Path, found: Found) -> None:
+    schema = _schema(path)
+    if schema == evidence.SCHEMA:
+        found.baselines.append(evidence.read(path))
+    elif schema == paper_method.SCHEMA:
+        found.method = paper_method.read(path)
+    elif schema == estimates.SCHEMA:
+        found.estimates = estimates.read(path)
+    elif schema == tables.PUBLISHED_SCHEMA:
+        found.published = tables.read_published(path)
+    else:
+        evaluation = _evaluation(path)
+        if isinstance(evaluation.outcome, Timed):
+            found.others.append((path.stem, evaluation, evaluation.outcome))
+
+
+def _schema(path: Path) -> str:
+    try:
+        return str(json.loads(path.read_text())["schema"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} names no schema: {type(error).__name__}") from None
+
+
+def _evaluation(path: Path) -> Evaluation:
+    """The evaluation in a file of `--json`."""
+    try:
+        found = json.loads(path.read_text())
+        if found["schema"] != EVALUATION_SCHEMA:
+            raise BadInput(f"{path}: schema {found['schema']} is not {EVALUATION_SCHEMA}")
+        return Evaluation.model_validate(found["evaluation"])
+    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
+        raise BadInput(f"{path} is no evaluation: {type(error).__name__}") from None
+
+
+def _task_of(evaluation: Evaluation, runs: Sequence[Run]) -> str:
+    """The task of the run whose timed cases this evaluation shares most of."""
+    assert isinstance(evaluation.outcome, Timed)
+    labels = {case.case.label for case in evaluation.outcome.cases}
+    shared = [(len(labels & {c.case.label for c in run.timed.cases}), run.task) for run in runs]
+    most, task = max(shared, default=(0, ""))
+    return task if most else ""
+
+
+def _us(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def main() -> None:
+    try:
+        print(document(load(Path(name) for name in sys.argv[1:])))
+    except AstraError as error:
+        print(f"astra-chat: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

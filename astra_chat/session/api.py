@@ -1,0 +1,71 @@
+"""A run from the user's words: what `astra-chat run` and `from astra_chat import run` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from astra_chat.session.recorded_task import task_of
+from astra_chat.session.request import Wishes, request_for
+from astra_chat.session.resume import past_of, request_on
+from astra_chat.session.session import RunResult, Session
+from astra_chat.session.telemetry import heard
+from astra_chat.tools.progress import Progress
+from astra_chat.transcript.events import Record
+
+
+def run(
+    task: str | Path | None = None,
+    *,
+    models: str | None = None,
+    base_url: str | None = None,
+    device: str | None = None,
+    gpu: str | None = None,
+    out: str | Path | None = None,
+    rounds: int | None = None,
+    cases: str | None = None,
+    baseline: str | None = None,
+    approver: str | None = None,
+    budget: str | None = None,
+    strategy: str | None = None,
+    stop_at: float | None = None,
+    patience: int | None = None,
+    mutants: int | None = None,
+    trust: bool = False,
+    resume: str | Path | None = None,
+    branch: str | Path | None = None,
+    after_round: int | None = None,
+    accept_recorded_options: bool = False,
+    on_record: Callable[[Record], None] = lambda _: None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_notice: Callable[[str], None] = lambda _: None,
+) -> RunResult:
+    """Run a chat about a shipped task or a task folder, as `astra-chat run` does; each argument is
+    its option of that name, None what is not given.
+
+    `resume` goes on with a run's transcript; `branch`, or either with `after_round`, goes on from
+    it in a transcript of its own. Then `task` may be left away, and what is None is as it was.
+    Models, addresses, key variables and budgets that a transcript records are taken over with
+    `accept_recorded_options` only, trust and paths never (recorded_options.py).
+    `approver` says who decides what is run and accepted: "ask" (the terminal), "detached"
+    (`astra-chat approve`), or a file of decisions. `trust` lets candidates run where this machine
+    cannot isolate them. `strategy`: what plans go on from (agents/strategy.py); `stop_at`: percent
+    of the physical limit that is enough; `patience`: rounds in a row without a gain to bear;
+    `mutants`: seeded bugs that score the tester's cases, 0 for none.
+    `on_record` gets each record of the transcript once it is on the disk.
+    Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
+    An interrupted run returns: its summary says so.
+    """
+    wishes = Wishes(
+        task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget, trust,
+        strategy, stop_at, patience, mutants, accept_recorded_options,
+    )  # fmt: skip
+    past = past_of(resume, branch, after_round)
+    on_record = heard(on_record)
+    if past is None:
+        return Session(request_for(wishes), on_record, on_progress, on_notice).run()
+    with task_of(past.transcript, task) as found:
+        request = request_on(past, found, wishes)
+        if past.transcript.options.trust and not trust:
+            on_notice(f"{past.transcript.path} records --trust, which is never taken from a file")
+        return Session(request, on_record, on_progress, on_notice, past=past).run()

@@ -1,0 +1,237 @@
+"""Who decides for the human: somebody at the terminal, a file of decisions, or nobody yet."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, Protocol, TextIO, TypeAlias
+
+from pydantic import Field, ValidationError
+
+from astra_chat.agents.approval import Question, Word, decision
+from astra_chat.agents.approval_gates import Gate
+from astra_chat.agents.run_state import Turn
+from astra_chat.display.approval_view import MOST_LINES, show_difference, show_question
+from astra_chat.display.console import console
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.types import BuildReport, Evaluation, Value
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
+
+ASK, DETACHED = "ask", "detached"
+Answer: TypeAlias = Turn | Literal["wait", "stop"]
+"""A turn of the human's; or the run ends, to be gone on with: waiting for one, or stopped."""
+
+KEYS: dict[str, Word | Literal["stop", "difference"]] = {
+    "a": "approve",
+    "l": "approve_all",
+    "r": "reject",
+    "e": "edit",
+    "d": "difference",
+    "s": "stop",
+}
+PROMPT = "[a]pprove, [r]eject, [e]dit, approve al[l], whole [d]ifference, [s]top? "
+
+
+class Approver(Protocol):
+    """Decides on one candidate at a time. Called between turns; may block."""
+
+    def decide(self, asked: Question) -> Answer: ...
+
+
+class Terminal:
+    """Asks whoever sits at the terminal. The end of its input stops the run, as Ctrl-C does."""
+
+    def __init__(self, source: TextIO, out: TextIO) -> None:
+        self._in, self._out = source, out
+
+    def decide(self, asked: Question) -> Answer:
+        out = console(self._out)
+        show_question(out, asked, MOST_LINES)
+        while (line := self._read(PROMPT)) is not None:
+            word = KEYS.get(line.strip().lower()[:1])
+            if word == "stop":
+                return "stop"
+            if word == "difference":
+                show_difference(out, asked)
+            elif word is not None and (said := self._said(asked, word)) is not None:
+                return said
+        return "stop"
+
+    def _said(self, asked: Question, word: Word) -> Turn | None:
+        """The turn that a key amounts to; None where the user has to be asked again."""
+        if word == "edit":
+            return self._edited(asked)
+        if word != "reject":
+            return decision(asked, word)
+        reason = self._read("why? ")
+        return None if reason is None else decision(asked, word, reason.strip())
+
+    def _edited(self, asked: Question) -> Turn | None:
+        try:
+            return decision(asked, "edit", source=edited(asked))
+        except (ValueError, BadInput) as error:
+            print(error, file=self._out)
+            return None
+
+    def _read(self, prompt: str) -> str | None:
+        """A line; None at the end of the input."""
+        print(prompt, end="", file=self._out, flush=True)
+        return self._in.readline() or None
+
+
+@dataclass(frozen=True)
+class Given:
+    """One answer that was given beforehand."""
+
+    word: Word
+    reason: str = ""
+    file: Path | None = None
+    """Source of an edit."""
+
+    def decide(self, asked: Question) -> Answer:
+        """Raises BadInput for an edit that cannot be used."""
+        source = source_of(self.file) if self.file is not None else ""
+        try:
+            return decision(asked, self.word, self.reason, source)
+        except ValueError as error:
+            raise BadInput(f"{self.file}: {error}") from None
+
+
+class ScriptedDecision(Value):
+    """One entry of a file of decisions."""
+
+    answer: Literal["approve", "approve_all", "reject", "edit", "stop"]
+    reason: str = ""
+    file: str = ""
+    """Of an edit: the source, beside the file of decisions."""
+
+
+class ScriptedDecisions(Value):
+    """A file of decisions: [[decision]] tables, in order."""
+
+    decision: tuple[ScriptedDecision, ...] = Field(min_length=1)
+
+
+class Scripted:
+    """Takes the n-th decision of the chat from a file; it has no cursor that a kill could lose.
+
+    Where the file has no further decision, the run waits for one.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """A TOML file of decisions. Raises BadInput naming what is wrong with it."""
+        self._path = path
+        try:
+            said = ScriptedDecisions.model_validate(tomllib.loads(path.read_text()))
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise BadInput(f"cannot read decisions from {path}: {error}") from None
+        except ValidationError as error:
+            first = error.errors()[0]
+            field = ".".join(str(part) for part in first["loc"])
+            raise BadInput(f"{path}: {field}: {first['msg']}") from None
+        self._decisions = said.decision
+        for one in said.decision:
+            if one.answer == "edit":
+                source_of(path.parent / one.file)
+
+    def decide(self, asked: Question) -> Answer:
+        if asked.number >= len(self._decisions):
+            return "wait"
+        said = self._decisions[asked.number]
+        if said.answer == "stop":
+            return "stop"
+        file = self._path.parent / said.file if said.answer == "edit" else None
+        return Given(said.answer, said.reason, file).decide(asked)
+
+
+class Recorded:
+    """Decides as the human did in a recorded run; where they were not asked, the run waits."""
+
+    def __init__(self, path: Path) -> None:
+        turns = thread(read(path).records)
+        self._said = [
+            (_about(before), said) for before, said in pairwise(turns) if said.speaker == "human"
+        ]
+
+    def decide(self, asked: Question) -> Answer:
+        """Of the same candidate at the same gate; of several, that of the same place."""
+        same = {
+            number: said
+            for number, (about, said) in enumerate(self._said)
+            if about == (asked.gate, asked.kernel.candidate)
+        }
+        number = asked.number if asked.number in same else next(iter(same), None)
+        return "wait" if number is None else same[number]
+
+
+def _about(asked: Turn) -> tuple[Gate, str]:
+    """At which gate the human was asked, and about what."""
+    last = asked.payload
+    assert isinstance(last, BuildReport | Evaluation)
+    return "run" if isinstance(last, BuildReport) else "accept", last.candidate
+
+
+class Detached:
+    """Leaves it to `astra-chat approve`, whenever that comes."""
+
+    def decide(self, asked: Question) -> Answer:
+        return "wait"
+
+
+class Nobody:
+    """No terminal to ask at: what nobody approves is rejected; the run does not hang."""
+
+    def decide(self, asked: Question) -> Answer:
+        return decision(asked, "reject", "nobody could be asked: there was no terminal")
+
+
+def approver_for(spec: str) -> Approver:
+    """By --approver: ask, detached, a TOML file, or a recorded run. Raises BadInput."""
+    if spec == ASK:
+        there = sys.stdin.isatty() and sys.stderr.isatty()
+        return Terminal(sys.stdin, sys.stderr) if there else Nobody()
+    if spec == DETACHED:
+        return Detached()
+    path = Path(spec)
+    if not path.exists():
+        raise BadInput(
+            f"--approver {spec}: there is no such file; say {ASK}, {DETACHED}, a file of decisions"
+            " (FILE.toml), or a recorded run"
+        )
+    return Scripted(path) if path.suffix == ".toml" else Recorded(path)
+
+
+def edited(asked: Question) -> str:
+    """The candidate's source as the user's editor left it: $VISUAL, $EDITOR or vi.
+
+    Raises BadInput if there is none, or it failed.
+    """
+    command = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="astra-edit-") as folder:
+        path = Path(folder) / f"{asked.kernel.candidate}.cu"
+        path.write_text(asked.kernel.source)
+        try:
+            done = subprocess.run([*shlex.split(command), str(path)], check=False)
+        except (OSError, ValueError) as error:
+            raise BadInput(f"no editor '{command}': {error}; set EDITOR") from None
+        if done.returncode:
+            raise BadInput(f"the editor '{command}' failed; nothing was changed")
+        return source_of(path)
+
+
+def source_of(path: Path) -> str:
+    """Text of a kernel file. Raises BadInput."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise BadInput(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise BadInput(f"cannot read {path}: it is no text") from None

@@ -1,0 +1,164 @@
+"""The winner of a run as something to use: a tvm-ffi module, how to load it, and an example."""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from pathlib import Path
+
+from astra_chat.tools.build.nvcc import compiler_walls
+from astra_chat.tools.build.tvm_ffi_binding import (
+    compile_cpp,
+    ensure_binding,
+    tvm_ffi_folder,
+    tvm_ffi_version,
+)
+from astra_chat.tools.system.cache import cache_folder, new_entry
+from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case, candidate_id, sha256_of
+
+ARCH = "sm_90"
+
+
+def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:
+    """Write best.cu, whole or not at all; without a best candidate, take away what an earlier
+    sitting left there, if it is one of `ours`, the run's candidates. Raises OSError."""
+    path = folder / "best.cu"
+    if source is None:
+        if path.is_file() and candidate_id(path.read_text(errors="replace")) in ours:
+            path.unlink()
+        return
+    scratch = folder / ".best.cu.part"
+    try:
+        scratch.unlink(missing_ok=True)
+        with scratch.open("x") as file:
+            file.write(source)
+        scratch.replace(path)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def export_best(task: Task, source: str, folder: Path, *, arch: str = ARCH) -> None:
+    """Write <entry>.so, README.md and load_example.py of a candidate into `folder`.
+
+    The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
+    into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
+    Raises EnvironmentLack where nvcc, the host compiler or tvm-ffi is missing.
+    """
+    toolkit = find_toolkit()
+    folder.mkdir(parents=True, exist_ok=True)
+    kernel = compile_kernel(task, source, toolkit, arch)
+    cudart = [f"-L{toolkit.lib_dir}", "-lcudart_static", "-ldl", "-lrt", "-lpthread"]
+    link_module([kernel, ensure_binding(task, toolkit)], folder / f"{task.entry}.so",
+                toolkit, cudart)  # fmt: skip
+    (folder / "README.md").write_text(_readme(task, source, arch, toolkit))
+    (folder / "load_example.py").write_text(_example(task))
+
+
+def compile_kernel(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path:
+    """Object file of a candidate, with the flags it was judged by: machine code and PTX; from the
+    cache or compiled now."""
+    texts = {**task.header_texts(), "kernel.cu": source}
+    virtual = arch.replace("sm_", "compute_")
+    command = [
+        str(toolkit.nvcc), *task.flags, f"-gencode=arch={virtual},code=[{arch},{virtual}]",
+        f"-ccbin={toolkit.cxx}", "-Xcompiler=-fPIC", f"-I{toolkit.include_dir}",
+        "-c", "kernel.cu", "-o", "kernel.o",
+    ]  # fmt: skip
+    named = [part for text in texts.items() for part in text]
+    key = sha256_of("\0".join([toolkit.version, *command, *named]))[:32]
+    final = cache_folder("objects") / key
+    if not final.is_dir():
+        with new_entry(final) as scratch:
+            for name, text in texts.items():
+                (scratch / name).write_text(text)
+            # A resumed run's source and flags may be anybody's, as those of a build are.
+            compile_cpp(command, scratch, compiler_walls(scratch, ()))
+    return final / "kernel.o"
+
+
+def link_module(objects: list[Path], module: Path, toolkit: Toolkit, cudart: list[str]) -> None:
+    """Link kernel and binding; of the libraries linked in, nothing is visible from outside."""
+    command = [
+        str(toolkit.cxx), "-shared", *map(str, objects), "-o", str(module.absolute()), *cudart,
+        f"-L{tvm_ffi_folder('lib')}", "-ltvm_ffi", "-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic",
+    ]  # fmt: skip
+    compile_cpp(command, module.parent)
+
+
+def _readme(task: Task, source: str, arch: str, toolkit: Toolkit) -> str:
+    arguments = ", ".join([*(arg.name for arg in task.args), *(s.name for s in task.scalars)])
+    rows = "\n".join(
+        f"| {arg.name} | {'dtype' if arg.dtype == 'T' else arg.dtype} |"
+        f" [{', '.join(arg.shape)}]{', rows may lie apart' if arg.strided else ''} | {arg.access} |"
+        for arg in task.args
+    )
+    return _README.format(
+        entry=task.entry, candidate=candidate_id(source), summary=task.summary,
+        arguments=arguments, rows=rows, dtypes=", ".join(task.dtypes), arch=arch,
+        nvcc=toolkit.version, tvm_ffi=tvm_ffi_version(),
+    )  # fmt: skip
+
+
+def _example(task: Task) -> str:
+    case = task.bench[0][0]
+    lines = [_tensor(task, index, case) for index in range(len(task.args))]
+    arguments = ", ".join(
+        [*(arg.name for arg in task.args), *(f"{s.value:g}" for s in task.scalars)]
+    )
+    written = next(arg.name for arg in task.args if arg.written)
+    return _EXAMPLE.format(
+        entry=task.entry, label=case.label, tensors="\n".join(lines), arguments=arguments,
+        written=written,
+    )  # fmt: skip
+
+
+def _tensor(task: Task, index: int, case: Case) -> str:
+    arg = task.args[index]
+    maker = "randn" if arg.read else "empty"
+    shape = ", ".join(map(str, arg.shape_of(case)))
+    return f'{arg.name} = torch.{maker}({shape}, dtype=torch.{arg.dtype_of(case)}, device="cuda")'
+
+
+_README = """\
+# {entry}, candidate {candidate}
+
+{summary}
+
+`{entry}.so` is a module of tvm-ffi (apache-tvm-ffi, {tvm_ffi} when it was built). It takes
+whatever speaks DLPack, PyTorch tensors above all, and runs on the caller's current stream.
+
+```python
+import tvm_ffi
+
+module = tvm_ffi.load_module("{entry}.so")
+module.{entry}({arguments})
+```
+
+| argument | dtype | shape | access |
+|---|---|---|---|
+{rows}
+
+dtype is one of: {dtypes}. Tensors are on one CUDA device, and contiguous unless the table says
+otherwise. All else is refused with a `ValueError` or `TypeError` that says what is wrong; nothing
+is launched then.
+
+Built by nvcc {nvcc} for {arch}, with PTX for newer GPUs; the driver must be as new as that nvcc.
+CUDA's runtime is inside: no toolkit is needed. `python load_example.py` tries the module. The
+kernel's source is best.cu, one folder up.
+"""
+
+_EXAMPLE = '''\
+"""Loads the module beside this file and calls it once: {label}."""
+
+from pathlib import Path
+
+import torch
+import tvm_ffi
+
+module = tvm_ffi.load_module(str(Path(__file__).with_name("{entry}.so")))
+{tensors}
+module.{entry}({arguments})
+torch.cuda.synchronize()
+print({written})
+'''

@@ -1,0 +1,92 @@
+"""What the head of a transcript says about where the run came from."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+
+from astra_chat.tools.sandbox.level import isolation
+from astra_chat.tools.system.toolkit import host_tool_versions
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Device, sha256_of
+from astra_chat.transcript.events import GitState, Header, Options, TaskRecord
+from astra_chat.version import __version__
+
+PACKAGES = ("autogen-agentchat", "torch", "numpy", "apache-tvm-ffi")
+"""By their metadata only: none of them is imported for it."""
+
+
+def header(
+    task: Task, device: Device, options: Options, judged_with: dict[str, str] | None = None
+) -> Header:
+    """The first event of a run. Raises EnvironmentLack where there is no compiler.
+
+    `judged_with`: the versions of a recording that is played, whose figures came from elsewhere.
+    """
+    return Header(
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=judged_with or versions(device),
+        device=device,
+        options=options,
+        git=git_state(),
+        task=TaskRecord(
+            name=task.name,
+            id=task.id,
+            files={name: sha256_of(text) for name, text in task.files().items()},
+        ),
+    )
+
+
+def versions(device: Device) -> dict[str, str]:
+    """Astra, Python, packages, compilers, how kernels are isolated, and a real GPU's driver."""
+    found = {"astra": __version__, "python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    found |= host_tool_versions()
+    found["isolation"] = isolation()
+    if device.kind == "cuda":
+        found["driver"] = _driver()
+    return found
+
+
+def git_state() -> GitState | None:
+    """The checkout that this file lies in; None where Astra is installed from a wheel."""
+    here = Path(__file__).resolve()
+    top = _git(here.parent, "rev-parse", "--show-toplevel")
+    if top is None or not (Path(top.strip()) / "astra_chat" / here.name).exists():
+        return None
+    if not here.samefile(Path(top.strip()) / "astra_chat" / here.name):
+        return None
+    commit = _git(here.parent, "rev-parse", "HEAD")
+    status = _git(here.parent, "status", "--porcelain")
+    return GitState(commit=commit.strip(), dirty=bool(status)) if commit else None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _driver() -> str:
+    import pynvml
+
+    pynvml.nvmlInit()
+    try:
+        return str(pynvml.nvmlSystemGetDriverVersion())
+    finally:
+        pynvml.nvmlShutdown()

@@ -1,0 +1,87 @@
+"""Bounds on the cases of a transcript, checked before anything is allocated for one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from astra_chat.agents.reply_errors import MOST_CASES
+from astra_chat.agents.run_state import proposed
+from astra_chat.agents.turns import TestSuite
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.task.folder import MOST_BYTES, Task, find_task, task_names
+from astra_chat.tools.types import Case, DeviceKind, Evaluation
+from astra_chat.transcript.reader import Transcript
+from astra_chat.transcript.turns import thread
+
+MOST_TESTER_CASES = 256
+"""Of all turns together."""
+MOST_DRAWN = 64
+"""Hidden cases of one evaluation: check/hidden_cases.py draws five a dtype and a few a dim."""
+MOST_OWN = 256
+"""Cases of one list of a task."""
+MOST_TIMED_BYTES = 2**31
+"""Of one case that a real GPU times; the largest of the tasks that come with Astra has 1.3 GiB."""
+MOST_SCALAR = 2.0**53
+
+
+def require_bounded_cases(
+    transcript: Transcript, task: Task, device: DeviceKind, trust: bool = False
+) -> None:
+    """Raises BadInput, in one line, for a recorded case that no tester may ask for or no judge
+    draws, and for one of the recorded task itself that is too large, unless the user trusts it."""
+    total = 0
+    for number, cases, most in _recorded(transcript):
+        where = f"{transcript.path}, turn {number}"
+        total += len(cases) if most == MOST_CASES else 0
+        if len(cases) > most or total > MOST_TESTER_CASES:
+            raise BadInput(f"{where}: {len(cases):,} cases are too many")
+        for case in cases:
+            try:
+                require_bounded(task, case)
+            except ValueError as error:
+                raise BadInput(f"{where}: {error}") from None
+    if not trust and not _came_with_astra(task):
+        _require_bounded_task(transcript, task, device)
+
+
+def require_bounded(task: Task, case: Case) -> None:
+    """Raise ValueError unless a tester might ask for the case, or the judge draw it."""
+    task.require_legal(case)
+    task.require_small(case)
+    for name, value in case.scalars.items():
+        if not abs(value) <= MOST_SCALAR:
+            raise ValueError(f"{name} = {value:g} is no value of a scalar")
+
+
+def _recorded(transcript: Transcript) -> Iterator[tuple[int, Sequence[Case], int]]:
+    """Number of the turn, its cases, and how many it may have."""
+    for number, turn in enumerate(thread(transcript.records), 1):
+        match turn.payload:
+            case TestSuite() as suite:
+                yield number, proposed(suite), MOST_CASES
+            case CaseScores(cases=scores):
+                yield number, [score.case for score in scores], MOST_TESTER_CASES
+            case Evaluation(check=check) if check is not None:
+                yield number, check.hidden, MOST_DRAWN
+            case _:
+                pass
+
+
+def _came_with_astra(task: Task) -> bool:
+    return task.name in task_names() and find_task(task.name).id == task.id
+
+
+def _require_bounded_task(transcript: Transcript, task: Task, device: DeviceKind) -> None:
+    listed = transcript.options.cases or ("bench" if device == "cuda" else "demo")
+    timed = [case for case, _ in (task.bench if listed == "bench" else task.demo)]
+    most = MOST_TIMED_BYTES if device == "cuda" else MOST_BYTES
+    for name, cases, most_bytes in (("check", task.check, MOST_BYTES), ("timed", timed, most)):
+        if len(cases) > MOST_OWN:
+            raise BadInput(f"{transcript.path}: the task has {len(cases):,} {name} cases")
+        for case in cases:
+            if (size := task.buffer_bytes(case)) > most_bytes:
+                raise BadInput(
+                    f"{transcript.path}: the task's {name} case {case.label[:200]} takes {size:,}"
+                    f" bytes, more than {most_bytes:,}: --trust if you know where it comes from"
+                )

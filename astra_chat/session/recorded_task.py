@@ -1,0 +1,96 @@
+"""The task of a recorded run, out of its transcript alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.judge import TIER_FILES
+from astra_chat.tools.task.folder import Task, find_task, load_task
+from astra_chat.tools.text import one_line
+from astra_chat.tools.types import sha256_of
+from astra_chat.transcript.reader import Transcript
+from astra_chat.transcript.turns import texts
+
+MOST_CHARACTERS = 2**26
+"""Of all files of a recorded task."""
+
+
+@contextmanager
+def task_of(transcript: Transcript, given: str | Path | None) -> Iterator[Task]:
+    """The task as the transcript has it; where the user names one, that, if it is the same."""
+    recorded = transcript.header.task
+    if given is not None:
+        task = find_task(str(given))
+        if task.id != recorded.id:
+            hashes = {name: sha256_of(text) for name, text in task.files().items()}
+            raise BadInput(
+                f"{transcript.path} was judged by other files of {recorded.name}:"
+                f" {', '.join(_different(recorded.files, hashes))}; leave TASK away to go on"
+                " with the recorded ones"
+            )
+        yield task
+        return
+    with tempfile.TemporaryDirectory(prefix="astra-task-") as name:
+        _write_files(transcript, Path(name))
+        yield load_task(Path(name))
+
+
+def _different(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Names of files that are not the same."""
+    return sorted(name for name in before | now if before.get(name) != now.get(name))
+
+
+def _write_files(transcript: Transcript, folder: Path) -> None:
+    stored, size = texts(transcript.records), 0
+    for name, sha in transcript.header.task.files.items():
+        _require_name(transcript, name)
+        size += len(stored[sha])
+        if size > MOST_CHARACTERS:
+            raise BadInput(f"{transcript.path}: the task's files exceed {MOST_CHARACTERS:,}")
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(stored[sha])
+        except (OSError, ValueError):
+            raise BadInput(
+                f"{transcript.path}: the task's file '{one_line(name)[:200]}' cannot be written"
+            ) from None
+
+
+def _require_name(transcript: Transcript, name: str) -> None:
+    """Raise BadInput unless a file's name stays in its folder, in every reading of it."""
+    parts = name.split("/")
+    if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
+        raise BadInput(
+            f"{transcript.path}: the task's file '{one_line(name)[:200]}' leads out of its folder"
+        )
+
+
+def baseline_text(transcript: Transcript) -> str:
+    """Source of the baseline. Raises BadInput where the transcript has none."""
+    name = TIER_FILES[transcript.header.options.tier]
+    sha = transcript.header.task.files.get(name)
+    if sha is None:
+        raise BadInput(f"{transcript.path}: the task's {name} is missing")
+    return texts(transcript.records)[sha]
+
+
+def require_hashes(transcript: Transcript) -> None:
+    """Raises BadInput where a recorded text is not the one that its hash names."""
+    for sha, text in texts(transcript.records).items():
+        if sha256_of(text) != sha:
+            raise BadInput(f"{transcript.path}: the text {sha[:12]} was changed: its hash is off")
+
+
+def require_no_links(folder: Path, entry: str) -> None:
+    """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
+    folder may come from anybody, and what it leads to would be overwritten."""
+    best = [folder / "best" / name for name in (f"{entry}.so", "README.md", "load_example.py")]
+    files = [folder / name for name in ("transcript.jsonl", "best.cu", ".best.cu.part", "best")]
+    for path in (*files, *best):
+        if path.is_symlink():
+            raise BadInput(f"{path} is a link, and a run would write through it: delete it")

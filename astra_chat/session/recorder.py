@@ -1,0 +1,142 @@
+"""A run's transcript while the run goes on: what was recorded, and its typed thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from astra_chat.agents.run_state import Turn
+from astra_chat.session.provenance import header
+from astra_chat.session.request import Request, place
+from astra_chat.session.resume import Past
+from astra_chat.tools.errors import BadInput
+from astra_chat.transcript.events import Blob, Event, Header, Options, Record, Resumed
+from astra_chat.transcript.turns import blobs, events_of, texts, thread
+from astra_chat.transcript.writer import NAME, Writer
+
+
+class Journal:
+    """Everything that is recorded goes through here, and to `on_record`, also what was recorded
+    before the run was resumed."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        on_record: Callable[[Record], None],
+        before: Sequence[Record] = (),
+    ) -> None:
+        self._writer, self._on_record = writer, on_record
+        self._stored: set[str] = set()
+        self.records: list[Record] = []
+        self.thread: list[Turn] = []
+        self._remember(before)
+
+    @property
+    def path(self) -> Path:
+        return self._writer.path
+
+    @property
+    def folder(self) -> Path:
+        return self._writer.path.parent
+
+    def record(self, *events: Event) -> None:
+        """Write events that are no turns."""
+        self._show(self._writer.append(*events))
+
+    def store(self, texts: Iterable[str], *before: Event) -> None:
+        """Write texts that are not stored yet, after other events."""
+        self.record(*before, *blobs(texts, self._stored))
+
+    def take(self, said: Turn, *after: Event) -> None:
+        """Write a turn of the chat, and in the same breath what is to be said about it."""
+        records = self._writer.append(*events_of(said, self._stored), *after)
+        self.thread.append(said)
+        self._show(records)
+
+    def copy(self, records: Iterable[Record]) -> None:
+        """Take over another run's records; texts that are stored already stay single."""
+        news = [
+            record
+            for record in records
+            if not isinstance(record.event, Header)
+            and not (isinstance(record.event, Blob) and record.event.sha256 in self._stored)
+        ]
+        self._remember(self._writer.copy(news))
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def _remember(self, records: Sequence[Record]) -> None:
+        self._show(records)
+        self._stored |= set(texts(records))
+        self.thread = thread(self.records)
+
+    def _show(self, records: Sequence[Record]) -> None:
+        for record in records:
+            self.records.append(record)
+            self._on_record(record)
+
+
+def begin(request: Request, past: Past | None, on_record: Callable[[Record], None]) -> Journal:
+    """Open the transcript of a run: a new one, the one that is gone on with, or a branch's.
+
+    Raises BadInput where something of an earlier run would be overwritten.
+    """
+    played = request.models.played
+    judged_with = played.versions if played else None
+    head = header(request.task, request.device, _options(request), judged_with)
+    if past is not None and past.branched is None:
+        journal = Journal(Writer.go_on(past.transcript), on_record, past.transcript.records)
+        journal.record(
+            Resumed(
+                started=head.started, versions=head.versions, git=head.git, options=head.options
+            )
+        )
+        return journal
+    folder, name = place(request)
+    _require_room(folder)
+    journal = Journal(Writer(folder / NAME, name), on_record)
+    origin = past.origin if past else None
+    journal.store(request.task.files().values(), head.model_copy(update={"origin": origin}))
+    if past is not None and past.branched is not None:
+        journal.copy(past.branched)
+    return journal
+
+
+def _options(request: Request) -> Options:
+    return Options(
+        models=request.models.name,
+        tier=request.tier,
+        rounds=request.limits.rounds,
+        repairs=request.limits.repairs,
+        cases=request.cases,
+        flags=request.task.flags,
+        approval=_approval(request.approver),
+        budget=str(request.budget),
+        confirmations=request.limits.confirmations,
+        mutants=request.limits.mutants,
+        strategy=str(request.strategy),
+        stop_at_percent=request.limits.stop_at_percent,
+        patience=request.limits.patience,
+        trust=request.trust,
+    )
+
+
+def _approval(approver: str | None) -> Literal["", "ask", "detached", "decisions"]:
+    match approver:
+        case None:
+            return ""
+        case "ask" | "detached":
+            return approver
+        case _:
+            return "decisions"
+
+
+def _require_room(folder: Path) -> None:
+    """Nothing of an earlier run is overwritten; the Writer sees to the transcript itself."""
+    for name in ("best.cu", "best"):
+        if (folder / name).exists():
+            raise BadInput(
+                f"{folder / name} is there already and is not overwritten: name another folder"
+            )

@@ -1,0 +1,221 @@
+"""Going on from a transcript, which is all that a run needs of its past: the task, the turns, the
+options. A resumed run appends to it; a branch takes turns over into a transcript of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from astra_chat.agents import run_state
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.turn_order import STOP_WORDS, next_speakers
+from astra_chat.agents.turns import Approval, Commission
+from astra_chat.session.recorded_cases import require_bounded_cases
+from astra_chat.session.recorded_options import accepted
+from astra_chat.session.recorded_task import require_hashes, require_no_links
+from astra_chat.session.request import Request, Wishes, request_for
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Device
+from astra_chat.transcript.events import (
+    BROKEN_OFF,
+    Deviation,
+    Origin,
+    Record,
+    Spoken,
+    TurnEvent,
+)
+from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.turns import finished, thread
+
+NO_LIMITS = Limits(rounds=10**9)
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a run goes on from."""
+
+    transcript: Transcript
+    branched: tuple[Record, ...] | None = None
+    """The records that a branch takes over; None where the transcript itself is gone on with."""
+    after_round: int | None = None
+    """The round that a branch continues from, where the user named one."""
+
+    @property
+    def command(self) -> list[str]:
+        """The words by which the user named it."""
+        path = str(self.transcript.path)
+        if self.branched is None:
+            return ["--resume", path]
+        after = [] if self.after_round is None else ["--from", str(self.after_round)]
+        return ["--branch", path, *after]
+
+    @property
+    def turns(self) -> list[Turn]:
+        """What was said before."""
+        return thread(self.transcript.records if self.branched is None else self.branched)
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where a branch comes from."""
+        if self.branched is None:
+            return None
+        turns = thread(self.branched)
+        run = self.transcript.records[0].run
+        return Origin(run=run, turn=len(turns), rounds=run_state.rounds_begun(turns))
+
+
+def past_of(
+    resume: str | Path | None, branch: str | Path | None, after_round: int | None
+) -> Past | None:
+    """What --resume, --branch and --from ask for. Raises BadInput."""
+    if resume is not None and branch is not None:
+        raise BadInput("--resume appends to a transcript, --branch starts another: give one")
+    if after_round is not None and resume is None and branch is None:
+        raise BadInput("--from ROUND goes with --branch FILE or --resume FILE")
+    if resume is not None and after_round is None:
+        return resumed(Path(resume))
+    file = branch if resume is None else resume
+    return None if file is None else branched(Path(file), after_round)
+
+
+def resumed(path: Path) -> Past:
+    """Go on with an interrupted or killed run. Raises BadInput if it cannot be read."""
+    return Past(read(path))
+
+
+def branched(path: Path, rounds: int | None) -> Past:
+    """Go on from the end of a round, 0 being the baseline's, or from the last finished turn.
+
+    Raises BadInput if the transcript cannot be read or did not finish that round.
+    """
+    transcript = read(path)
+    kept = finished(transcript.records)
+    kept = kept if rounds is None else _until(transcript, kept, rounds)
+    return Past(transcript, tuple(kept), rounds)
+
+
+def _require_more(past: Past, limits: Limits) -> None:
+    """Raise BadInput where nothing is left to be done."""
+    turns = thread(past.transcript.records if past.branched is None else past.branched)
+    stop = next_speakers(turns, limits).stop if turns else None
+    ended = past.transcript.ended
+    broken_off = past.branched is None and (ended is None or ended.reason in BROKEN_OFF)
+    if stop is None or broken_off:
+        return
+    way = f"--rounds {limits.rounds + 1} goes on, " if stop == "rounds" else ""
+    raise BadInput(
+        f"{past.transcript.path} is finished: {STOP_WORDS[stop]};"
+        f" {way}--branch FILE --from ROUND goes on from an earlier round"
+    )
+
+
+def _require_device(past: Past, device: Device) -> None:
+    """Raise BadInput unless figures of this device may stand beside the recorded ones."""
+    before = past.transcript.header.device
+    if device.model_copy(update={"index": before.index}) != before:
+        raise BadInput(
+            f"{past.transcript.path} was judged on {before.name}, not on {device.name}: figures of"
+            " two devices cannot be compared"
+        )
+
+
+def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
+    """The recorded request with what may change changed: models, rounds, a branch's folder.
+
+    Raises BadInput naming the option that may not change, or that only the user may set, or where
+    nothing is left to be done.
+    """
+    transcript, options = past.transcript, past.transcript.options
+    for option, said, recorded in (
+        ("--cases", wishes.cases, options.cases),
+        ("--baseline", wishes.baseline, options.tier),
+        ("--strategy", wishes.strategy, options.strategy),
+    ):
+        if said is not None and said != recorded:
+            kept = recorded or "left it to the device"
+            raise BadInput(f"{option} {said}: {transcript.path} has {kept}, which stays")
+    if past.branched is None and wishes.out is not None:
+        raise BadInput("--out goes with --branch: a resumed run stays in its folder")
+    approver = _approver(past, wishes)
+    wishes = accepted(wishes, options, transcript.path, past.command)
+    device, gpu = _words(transcript.header.device)
+    if wishes.device is not None or wishes.gpu is not None:
+        device, gpu = wishes.device or "auto", wishes.gpu
+    request = request_for(
+        replace(
+            wishes,
+            task=task.folder,
+            device=device,
+            gpu=gpu,
+            out=wishes.out if past.branched is not None else transcript.path.parent,
+            cases=options.cases,
+            baseline=options.tier,
+            approver=approver,
+            strategy=options.strategy,
+            stop_at=wishes.stop_at or options.stop_at_percent,
+            patience=wishes.patience or options.patience,
+        )
+    )
+    limits = request.limits.model_copy(update={"confirmations": options.confirmations})
+    request = replace(request, limits=limits)
+    _require_device(past, request.device)
+    require_hashes(transcript)
+    require_bounded_cases(transcript, task, request.device.kind, request.trust)
+    if past.branched is None:
+        require_no_links(transcript.path.parent, task.entry)
+    _require_more(past, request.limits)
+    return request
+
+
+def _approver(past: Past, wishes: Wishes) -> str | None:
+    """--approver for a run that goes on. Whether a human is asked at all was said at its begin."""
+    recorded = past.transcript.options.approval
+    opened = run_state.turns_of(past.turns, Commission)
+    if opened and opened[0].approval != bool(recorded):
+        raise BadInput(f"{past.transcript.path} contradicts itself about who approves candidates")
+    if not recorded:
+        if wishes.approver is not None:
+            raise BadInput(
+                f"--approve: {past.transcript.path} was begun without; only a new run can ask"
+            )
+        return None
+    if wishes.approver is not None:
+        if any(said.decision == "approve_all" for said in run_state.turns_of(past.turns, Approval)):
+            raise BadInput(
+                f"--approver: {past.transcript.path} approves all that follows, so nobody would be"
+                " asked; --branch FILE --from ROUND resumes before that"
+            )
+        return wishes.approver
+    if recorded == "decisions":
+        raise BadInput(f"{past.transcript.path} took decisions from a file: name it by --approver")
+    return recorded
+
+
+def _words(device: Device) -> tuple[str, str | None]:
+    """--device and --gpu for a recorded device."""
+    if device.kind == "virtual":
+        return "virtual", device.spec
+    return f"cuda:{device.index}", None
+
+
+def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Record]:
+    """The records up to the planner's turn after a round; without it, up to the round's end."""
+    planners = [
+        i
+        for i, record in enumerate(kept)
+        if isinstance(record.event, Spoken) and record.event.speaker == "planner"
+    ]
+    if 0 <= rounds < len(planners):
+        end = planners[rounds]
+        while not isinstance(kept[end - 1].event, TurnEvent | Deviation):
+            end -= 1
+        return kept[:end]
+    turns = thread(kept)
+    following = next_speakers(turns, NO_LIMITS).speakers if turns else ("tester",)
+    begun = run_state.rounds_begun(turns)
+    if rounds == begun and (not following or following[0] == "planner"):
+        return kept
+    raise BadInput(
+        f"{transcript.path} has no finished round {rounds}: rounds 0 to {max(0, begun - 1)} are"
+    )

@@ -1,0 +1,100 @@
+"""The ledger of predictions: what a plan foretold beside what came of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.agents.plan_predictions import predictions, score
+from astra_chat.agents.prompt import Setting, brief
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.turns import Approval, Direction, Kernel
+from astra_chat.tools.task.folder import Task
+from tests.chat_samples import (
+    BROKEN,
+    VECTOR,
+    asking_turns,
+    baseline_turns,
+    build,
+    evaluation,
+    plan,
+    timed,
+)
+
+METRIC = plan().metric
+KERNEL = Kernel(words="", source=VECTOR)
+BUILT = Turn("executor", build(VECTOR))
+
+
+def one(
+    source: str, ratio: float, requests: float, predicted: float = 1.5, moves: Direction = "down"
+) -> list[Turn]:
+    """A round: its prediction, what came, and the metric that the kernel's profile shows."""
+    card = plan(predicted_ratio=predicted).model_copy(update={"moves": moves})
+    outcome = timed(ratio, "accepted" if ratio > 1 else "slower", requests)
+    return [
+        Turn("planner", card),
+        Turn("coder", Kernel(words="", source=source)),
+        Turn("executor", build(source)),
+        Turn("executor", evaluation(source, outcome)),
+    ]
+
+
+def test_a_prediction_stands_beside_what_came() -> None:
+    found = predictions([*baseline_turns(), *one(VECTOR, 1.5, 25.0)])[0]
+    assert (found.before, found.after, found.moved) == (100.0, 25.0, "down")
+    assert found.found_ratio == pytest.approx(1.5) and found.right_way
+    assert found.log_error == pytest.approx(0.0)
+
+
+def test_ratios_are_over_the_plans_own_parent() -> None:
+    turns = [*baseline_turns(), *one(VECTOR, 2.0, 25.0), *one(VECTOR + "//", 3.0, 25.0)]
+    second = predictions(turns)[1]
+    assert second.found_ratio == pytest.approx(1.5) and second.moved == "stays"
+
+
+def test_what_does_not_build_comes_to_no_right_kernel() -> None:
+    turns = [
+        *baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=BROKEN)),
+        Turn("executor", build(BROKEN)),
+    ]  # fmt: skip
+    found = predictions(turns)
+    assert found[0].found_ratio is None and found[0].log_error is None and not found[0].right_way
+    assert score(found).right_kernels == 0 and "0 of 1 plans" in score(found).words
+
+
+def test_a_kernel_that_was_not_run_says_nothing_of_its_plan() -> None:
+    """It waits for the human's decision, or the human did not want it run."""
+    waits = [*asking_turns(), Turn("planner", plan()), Turn("coder", KERNEL), BUILT]
+    assert predictions(waits) == []
+    no = Approval(candidate=KERNEL.candidate, decision="reject", reason="not this one")
+    assert predictions([*waits, Turn("human", no)]) == []
+    broken = Kernel(words="", source=BROKEN)
+    first = [*asking_turns(), Turn("planner", plan()), Turn("coder", broken)]
+    mended = [*first, Turn("executor", build(BROKEN)), Turn("fixer", KERNEL), BUILT]
+    assert predictions([*mended, Turn("human", no)]) == []
+
+
+def test_the_score_counts_ways_and_metrics() -> None:
+    turns = [
+        *baseline_turns(),
+        *one(VECTOR, 2.0, 25.0, predicted=1.0 + 1e-3),
+        *one(VECTOR + "//", 1.0, 50.0, predicted=1.0, moves="up"),
+    ]
+    found = score(predictions(turns))
+    assert (found.plans, found.right_kernels, found.right_way) == (2, 2, 0)
+    assert (found.metrics_named, found.metrics_right) == (2, 2)
+    assert found.median_factor == pytest.approx(2.0, rel=0.01)
+
+
+def test_an_untold_round_is_not_judged() -> None:
+    assert predictions([*baseline_turns(), Turn("planner", plan())]) == []
+    assert score([]).words == "no prediction was judged yet"
+
+
+def test_the_planner_and_the_profiler_are_told(task: Task) -> None:
+    setting = Setting(task, task.baseline, "sglang", "virtual", Limits())
+    turns = [*baseline_turns(), *one(VECTOR, 1.9, 25.0)]
+    for role in ("planner", "profiler"):
+        prompt = brief(role, setting, turns)  # type: ignore[arg-type]
+        assert "What plans predicted" in prompt and "predicted 1.50x, found 1.90x" in prompt
+        assert f"{METRIC} 100 to 25 (said: down)" in prompt

@@ -1,0 +1,76 @@
+"""The moderator: rule where one may speak, a model held to the legal two where two may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from autogen_core.models import ModelInfo
+from autogen_ext.models.replay import ReplayChatCompletionClient
+
+from astra_chat.agents.messages import RepairEvent, message
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.selector import ATTEMPTS, Moderator
+from astra_chat.agents.turn_order import Decision
+from astra_chat.agents.turns import Kernel
+from tests.chat_samples import VECTOR, analysis, baseline_turns, build, evaluation, plan, timed
+
+INFO = ModelInfo(
+    vision=False, function_calling=False, json_output=True, family="unknown", structured_output=True
+)
+LEGAL = ("planner", "tester")
+UNSURE = [
+    *baseline_turns(),
+    Turn("planner", plan()),
+    Turn("coder", Kernel(words="", source=VECTOR)),
+    Turn("executor", build(VECTOR)),
+    Turn("executor", evaluation(VECTOR, timed(1.5))),
+    Turn("profiler", analysis("unsure")),
+]
+
+
+def decide(turns: Sequence[Turn], answers: Sequence[str]) -> Decision:
+    """The decision that the moderator records for a thread."""
+    client = ReplayChatCompletionClient(list(answers), model_info=INFO)
+    moderator = Moderator(Limits(), client, lambda error: None)
+    messages = [message(turn.speaker, turn.payload) for turn in turns]
+    events = [RepairEvent(content="between", source="planner")]
+    name = asyncio.run(moderator.next_speaker([*messages, *events]))
+    assert [decision.speaker for decision in moderator.decisions] == [name]
+    return moderator.decisions[0]
+
+
+def test_one_legal_speaker_needs_no_model() -> None:
+    assert decide(baseline_turns(), []) == Decision(
+        speaker="planner", by="rule", legal=("planner",)
+    )
+
+
+@pytest.mark.parametrize("choice", LEGAL)
+def test_between_two_the_model_chooses(choice: str) -> None:
+    decision = decide(UNSURE, [f'{{"choose": "{choice}"}}'])
+    assert decision.speaker == choice and decision.by == "model" and decision.legal == LEGAL
+
+
+def test_an_illegal_choice_goes_back_in_words() -> None:
+    decision = decide(UNSURE, ['{"choose": "coder"}', "tester, please", '{"choose": "tester"}'])
+    assert decision.speaker == "tester" and decision.by == "model"
+    assert "'coder' may not speak now" in decision.rejected[0] and len(decision.rejected) == 2
+
+
+def test_without_a_legal_choice_the_rule_decides_and_says_so() -> None:
+    decision = decide(UNSURE, ['{"choose": "executor"}'] * ATTEMPTS)
+    assert decision.speaker == "planner" and decision.by == "rule"
+    assert len(decision.rejected) == ATTEMPTS
+
+
+def test_a_failing_model_is_handed_over() -> None:
+    failures: list[Exception] = []
+    moderator = Moderator(
+        Limits(), ReplayChatCompletionClient([], model_info=INFO), failures.append
+    )
+    messages = [message(turn.speaker, turn.payload) for turn in UNSURE]
+    with pytest.raises(ValueError, match="No more mock responses"):
+        asyncio.run(moderator.next_speaker(messages))
+    assert len(failures) == 1 and not moderator.decisions

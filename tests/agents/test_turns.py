@@ -1,0 +1,63 @@
+"""Replies that strict model servers can be held to, and that come back as they went."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from pydantic import BaseModel, ValidationError
+
+from astra_chat.agents.turns import (
+    MODEL_ROLES,
+    REPLY_TYPES,
+    Kernel,
+    KernelReply,
+    Pass,
+    PlannerReply,
+    Source,
+    TesterReply,
+)
+from astra_chat.tools.types import Case, candidate_id
+from tests.chat_samples import plan, suite
+
+
+@pytest.mark.parametrize("role", MODEL_ROLES)
+def test_schemas_keep_to_what_strict_servers_take(role: str) -> None:
+    schema = json.dumps(REPLY_TYPES[role].model_json_schema())  # type: ignore[index]
+    assert '"type": "object"' in schema
+    for unsupported in ("prefixItems", "oneOf", '"additionalProperties": {'):
+        assert unsupported not in schema
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        TesterReply(reply=suite((7, 12))),
+        PlannerReply(reply=plan()),
+        KernelReply(reply=Source(words="w", source="s")),
+        KernelReply(reply=Pass(words="nothing")),
+    ],
+    ids=lambda reply: type(reply.reply).__name__,
+)
+def test_replies_come_back(reply: BaseModel) -> None:
+    assert type(reply).model_validate_json(reply.model_dump_json()) == reply
+
+
+def test_a_role_cannot_answer_with_anothers_payload() -> None:
+    with pytest.raises(ValidationError):
+        PlannerReply.model_validate_json(
+            KernelReply(reply=Source(words="", source="")).model_dump_json()
+        )
+
+
+def test_a_predicted_ratio_is_positive() -> None:
+    with pytest.raises(ValidationError):
+        plan(predicted_ratio=0)
+
+
+def test_a_test_case_is_a_case() -> None:
+    assert suite((7, 12)).cases[0].case() == Case(dims={"rows": 7, "d": 12}, dtype="float32")
+
+
+def test_a_kernel_is_named_by_its_source() -> None:
+    assert Kernel(words="", source="x").candidate == candidate_id("x")

@@ -1,0 +1,172 @@
+"""Decisions from another process and at a real terminal, about the real judge's findings."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from astra_chat.cli.main import main
+from astra_chat.transcript.reader import read
+from tests.chat_samples import KERNELS, SCRIPT, write_transcript
+
+ROOT = Path(__file__).parents[3]
+RESUME = "astra-chat run --resume"
+QUICK = ("--device", "virtual", "--mutants", 0)
+
+
+def astra(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "astra_chat", *map(str, words)],
+        cwd=ROOT, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Said:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Said]:
+    """The command in this process, which saves its start."""
+
+    def run(*words: object) -> Said:
+        monkeypatch.setattr(sys, "argv", ["astra-chat", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        return Said(int(caught.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+class Terminal:
+    """The command at a terminal of its own."""
+
+    def __init__(self, *words: object) -> None:
+        self.shown = ""
+        self._pid, self._fd = pty.fork()
+        if self._pid == 0:
+            os.chdir(ROOT)
+            os.environ["TERM"] = "dumb"
+            os.execv(sys.executable, [sys.executable, "-m", "astra_chat", *map(str, words)])
+
+    def wait_for(self, words: str) -> None:
+        """Read until the terminal shows these words after what was waited for before."""
+        deadline = time.monotonic() + 120
+        seen = ""
+        while words not in seen:
+            assert time.monotonic() < deadline, self.shown
+            try:
+                piece = os.read(self._fd, 65536).decode(errors="replace")
+            except OSError:
+                raise AssertionError(f"it ended:\n{self.shown}") from None
+            seen, self.shown = seen + piece, self.shown + piece
+
+    @property
+    def plain(self) -> str:
+        """What is shown, without colours and line breaks."""
+        return " ".join(re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", self.shown).split())
+
+    def type(self, text: str) -> None:
+        os.write(self._fd, text.encode())
+
+    def end(self) -> int:
+        """Exit code, after everything it shows was read."""
+        while True:
+            try:
+                piece = os.read(self._fd, 65536)
+            except OSError:
+                break
+            if not piece:
+                break
+            self.shown += piece.decode(errors="replace")
+        os.close(self._fd)
+        return os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+
+
+@pytest.fixture
+def short(task_folder: Path) -> Path:
+    """The sample task with a script of one round, whose candidate is faster."""
+    rounds = SCRIPT.split("[[round]]")
+    text = "[[round]]".join([rounds[0], rounds[2]])
+    (task_folder / "script" / "script.toml").write_text(text)
+    return task_folder
+
+
+def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., Said]) -> None:
+    path = tmp_path / "out" / "transcript.jsonl"
+    first = astra("run", short, *QUICK, "-o", path.parent, "--approver", "detached")
+    assert first.returncode == 4, first.stderr
+    assert first.stderr == f"astra-chat: decide with: astra-chat approve {path}\n"
+    asked = here("approve", path)
+    assert asked.returncode == 0 and "waits to be run" in asked.stdout
+    assert "+  float4 v = in[i];" in asked.stdout and "expected: 2.00x" in asked.stdout
+    assert "decide by --approve" in asked.stdout
+    assert here("approve", path, "--source").stdout == KERNELS["vector.cu"]
+    said = here("approve", path, "--approve")
+    assert said.stdout == f"decided; go on with: {RESUME} {path}\n"
+    again = here("approve", path, "--approve")
+    assert again.stderr == f"astra-chat: {path}: decided; go on with: {RESUME} {path}\n"
+    assert "decided; go on with" in here("replay", path).stderr
+    second = astra("run", "--resume", path)
+    assert second.returncode == 4, second.stderr
+    evidence = here("approve", path.parent).stdout
+    assert "waits to be accepted" in evidence and "% of limit" in evidence
+    assert "sanitizers: " in evidence and "confirmed: on fresh seeds" in evidence
+    last = astra("approve", path, "--all", "--resume")
+    assert last.returncode == 0, last.stderr
+    assert (path.parent / "best.cu").read_text() == KERNELS["vector.cu"]
+    assert read(path).ended is not None
+    replayed = here("replay", path)
+    assert replayed.stdout == last.stdout, "and replay needs no human"
+
+
+def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
+    """Ctrl-C while it asks; then gone on with; then all is approved."""
+    path = tmp_path / "out" / "transcript.jsonl"
+    first = Terminal("run", short, *QUICK, "-o", path.parent, "--approve")
+    first.wait_for("[s]top? ")
+    assert "waits to be run" in first.plain
+    first.type("\x03")
+    assert first.end() == 130, first.shown
+    assert "astra-chat run --resume" in first.shown
+    ended = read(path).ended
+    assert ended is not None and ended.reason == "interrupted"
+    second = Terminal("run", "--resume", path)
+    second.wait_for("[s]top? ")
+    second.type("a\n")
+    second.wait_for("[s]top? ")
+    assert "waits to be accepted as the best" in second.plain and "ratio" in second.plain
+    second.type("l\n")
+    assert second.end() == 0, second.shown
+    assert (path.parent / "best.cu").is_file()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--approve", "--all"], "give one of"),
+        (["--reject", "no", "--edit", "x.cu"], "give one of"),
+        (["--approve"], "nothing waits for a decision"),
+        (["--source", "--approve"], "--source decides nothing"),
+    ],
+)
+def test_bad_input_is_one_line(
+    tmp_path: Path, here: Callable[..., Said], words: list[str], said: str
+) -> None:
+    done = here("approve", write_transcript(tmp_path / "t.jsonl"), *words)
+    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1

@@ -1,0 +1,103 @@
+"""The doctor tells a machine that can run from one that cannot, and never says a key."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from astra_chat.cli.doctor import counters_permitted, diagnose, driver_point
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = "import sys, typer; from astra_chat.cli.doctor import register\napp = typer.Typer()\n"
+PROGRAM += "app.callback()(lambda: None); register(app); app(['doctor', *sys.argv[1:]])"
+
+
+def run(*arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **changes}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, *arguments],
+        env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_this_machine_runs_the_virtual_loop() -> None:
+    found = diagnose()
+    assert found.virtual, [point for point in found.points if not point.ok]
+
+
+def test_json_is_versioned_and_carries_every_point() -> None:
+    done = run("--json", OPENAI_API_KEY="sk-never-to-be-said")
+    said = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert said["schema"] == "astra-chat/doctor/1"
+    names = {point["name"]: point for point in said["points"]}
+    assert {"Python", "nvcc", "torch", "GPU", "isolation", "OPENAI_API_KEY"} <= set(names)
+    assert names["OPENAI_API_KEY"]["ok"]
+    assert "sk-never-to-be-said" not in done.stdout + done.stderr
+
+
+def test_a_lack_is_said_with_what_to_do_and_exits_3(tmp_path: Path) -> None:
+    for name in ("sh", "env"):
+        (tmp_path / name).symlink_to(Path(shutil.which(name) or pytest.fail(name)))
+    done = run(PATH=str(tmp_path), CXX="")
+    assert done.returncode == 3
+    assert "no g++ on PATH" in done.stdout
+    assert "apt-get install g++" in done.stdout
+    assert "Astra cannot run here yet." in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_cache_folder_that_cannot_be_made_is_a_lack(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = run(ASTRA_CACHE=str(tmp_path / "file"))
+    assert done.returncode == 3
+    assert "set ASTRA_CACHE" in done.stdout
+
+
+def test_output_has_no_colour_off_a_terminal() -> None:
+    assert "\x1b" not in run().stdout
+
+
+@pytest.mark.parametrize(
+    ("newest", "nvcc", "ok", "advice"),
+    [
+        (13000, (13, 0), True, ""),
+        (13020, (13, 0), True, ""),
+        (13000, (13, 2), True, "machine code runs"),
+        (12080, (13, 0), False, "an nvcc of CUDA 12"),
+        (12080, None, True, ""),
+    ],
+)
+def test_the_driver_is_held_against_nvcc(
+    newest: int, nvcc: tuple[int, int] | None, ok: bool, advice: str
+) -> None:
+    point = driver_point("580.1", newest, nvcc)
+    assert point.ok == ok
+    assert advice in point.advice
+    assert bool(advice) == bool(point.advice)
+
+
+def test_counter_permission_is_read_from_the_driver(tmp_path: Path) -> None:
+    parameters = tmp_path / "params"
+    parameters.write_text("ResmanDebugLevel: 4\nRmProfilingAdminOnly: 1\n")
+    assert counters_permitted(0, parameters)
+    assert not counters_permitted(1000, parameters)
+    parameters.write_text("RmProfilingAdminOnly: 0\n")
+    assert counters_permitted(1000, parameters)
+    assert counters_permitted(1000, tmp_path / "none")
+
+
+def test_the_cuda_release_of_torch_is_read_without_importing_it() -> None:
+    code = "import sys; from astra_chat.cli.doctor import torch_cuda_version as v; print(v() or '')"
+    code += "; assert 'torch' not in sys.modules; import torch; print(torch.version.cuda or '')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    read, imported = done.stdout.split("\n")[:2]
+    assert read == imported

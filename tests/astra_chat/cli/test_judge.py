@@ -1,0 +1,161 @@
+"""check --explain, check --case and tasks check, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from astra_chat.cli.main import main
+from astra_chat.tools.sandbox.level import WORDS, isolation
+from astra_chat.tools.types import candidate_id
+from tests.chat_samples import KERNELS
+
+SCALAR = Path(__file__).parents[2] / "tools" / "kernels" / "scalar.cu"
+CASE = {"dims": {"tokens": 3, "d": 24}, "dtype": "float16", "seed": 7}
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    def run(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["astra-chat", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            main()
+        captured = capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
+
+    return run
+
+
+def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> None:
+    code, out, _ = command("check", "silu_and_mul", SCALAR, "--device", "virtual", "--explain")
+    assert code == 0
+    for words in ("guard: passed", "check: passed", "drawn after the build", "rules out"):
+        assert words in out, words
+    assert "right on" in out and f"built and run behind {WORDS[isolation()]}" in out
+
+
+def test_explained_failures_end_where_they_failed(command: Command, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.cu"
+    broken.write_text(SCALAR.read_text().replace("return", "retrun"))
+    code, out, _ = command("time", "silu_and_mul", broken, "--device", "virtual", "--explain")
+    assert code == 1 and "build: failed" in out and "check: not reached" in out
+    assert "rules out" not in out, "a candidate that failed leaves nothing to rule out"
+
+
+def test_quiet_says_why_in_its_line(command: Command) -> None:
+    code, out, _ = command("check", "silu_and_mul", "/dev/zero", "--device", "virtual", "--quiet")
+    assert code == 1 and out.count("\n") == 1
+    assert out.endswith(
+        "refused: refused by the guard: line 1: the source is longer than 524288 bytes\n"
+    )
+
+
+def test_a_stated_case_runs_and_the_record_has_its_seed(command: Command) -> None:
+    words = ("check", "silu_and_mul", SCALAR, "--device", "virtual", "--json")
+    code, out, _ = command(*words, "--case", json.dumps(CASE))
+    record = json.loads(out)["evaluation"]["check"]
+    assert code == 0 and any(case["seed"] == 7 for case in record["visible"])
+    assert len(record["hidden"]) >= 15
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        ("nonsense", "Invalid JSON"),
+        ('{"dims": 3}', "dims"),
+        ('{"dims": {"tokens": 3, "d": 7}, "dtype": "float16"}', "d = 7 is outside"),
+    ],
+)
+def test_a_case_that_cannot_be_is_bad_input(command: Command, case: str, said: str) -> None:
+    code, out, err = command("check", "silu_and_mul", SCALAR, "--device", "virtual", "--case", case)
+    assert code == 2 and not out and said in err and len(err.splitlines()) == 1
+
+
+def test_a_task_is_checked(
+    command: Command, task_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("astra_chat.tools.sandbox.level.isolation", lambda: "seccomp")
+    words = ("tasks", "check", task_folder, "--device", "virtual", "--mutants", "4")
+    code, out, err = command(*words)
+    assert code == 3 and not out and "--trust" in err and len(err.splitlines()) == 1
+    code, out, _ = command(*words, "--trust")
+    assert code == 0 and "baseline: right on 2 of 2" in out and out.endswith("fit to judge by\n")
+    assert "out: all zeros: fails on 2 of 2 cases" in out
+    assert "seeded bugs: the check cases kill 4 of 4" in out
+
+
+def test_tasks_alone_are_listed(command: Command) -> None:
+    code, out, _ = command("tasks")
+    assert code == 0 and "silu_and_mul: " in out and "baseline" not in out
+
+
+@pytest.mark.parametrize(("command_name", "word"), [("check", "correct"), ("time", "accepted")])
+def test_quiet_is_one_line_and_json_one_document(
+    command: Command, task_folder: Path, command_name: str, word: str
+) -> None:
+    words = (command_name, task_folder, task_folder / "script" / "vector.cu", "--device", "virtual")
+    code, out, err = command(*words, "--trust", "--quiet")
+    name = candidate_id(KERNELS["vector.cu"])
+    assert code == 0 and err == "" and len(out.splitlines()) == 1
+    assert out.startswith(f"{name} {word}: right on")
+    code, out, err = command(*words, "--trust", "--json", "--quiet")
+    document = json.loads(out)
+    assert code == 0 and err == "" and document["schema"] == "astra-chat/evaluation/1"
+    assert document["evaluation"]["candidate"] == name
+
+
+def test_quiet_about_what_fails(command: Command, task_folder: Path) -> None:
+    broken = task_folder / "script" / "broken.cu"
+    code, out, _ = command("check", task_folder, broken, "--device", "virtual", "--quiet")
+    assert code == 1
+    name = candidate_id(KERNELS["broken.cu"])
+    assert out.startswith(f"{name} build_failed: does not build: line ") and out.count("\n") == 1
+
+
+def test_quiet_about_a_profile(command: Command, task_folder: Path) -> None:
+    kernel = task_folder / "script" / "vector.cu"
+    code, out, _ = command(
+        "profile", task_folder, kernel, "--device", "virtual", "--trust", "--quiet"
+    )
+    assert code == 0 and out.startswith("bottleneck (estimated): ") and "metric" not in out
+
+
+def test_a_profile_of_a_chosen_case(command: Command) -> None:
+    words = ("profile", "silu_and_mul", SCALAR, "--device", "virtual")
+    code, out, _ = command(*words, "--case", json.dumps(CASE))
+    assert code == 0 and "estimated profile of 3x24 float16" in out
+    code, out, err = command(*words, "--case", '{"dims": {"tokens": 3}, "dtype": "float16"}')
+    assert code == 2 and not out and "dims ['tokens'] are not" in err
+
+
+def test_sigterm_ends_children_too(task_folder: Path) -> None:
+    """As `timeout` sends it: an oracle that never ends must not go on for nobody."""
+    with (task_folder / "reference.py").open("a") as file:
+        file.write("\n\ndef reference(inputs):\n    while True:\n        pass\n")
+    kernel = task_folder / "script" / "vector.cu"
+    words = ("check", str(task_folder), str(kernel), "--device", "virtual", "--trust")
+    with subprocess.Popen(
+        [sys.executable, "-m", "astra_chat", *words], stderr=subprocess.PIPE, text=True
+    ) as judge:
+        threads = Path(f"/proc/{judge.pid}/task")
+        oracle = ""
+        while not oracle:
+            assert judge.poll() is None, judge.stderr and judge.stderr.read()
+            for pid in " ".join(f.read_text() for f in threads.glob("*/children")).split():
+                with suppress(OSError):
+                    if "children.oracle" in Path(f"/proc/{pid}/cmdline").read_text():
+                        oracle = pid
+            time.sleep(0.05)
+        time.sleep(1.0)
+        judge.terminate()
+        _, said = judge.communicate(timeout=30)
+    assert judge.returncode == 130 and said == "astra-chat: interrupted\n"
+    assert not Path(f"/proc/{oracle}").exists()

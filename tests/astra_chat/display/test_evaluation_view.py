@@ -1,0 +1,96 @@
+"""Tables of single evaluations: names stand whole, figures with their basis."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import RenderableType
+
+from astra_chat.display.console import console
+from astra_chat.display.evaluation_view import evaluation_text, evidence_lines, profile_text
+from astra_chat.tools.types import MeasuredTime, Metric
+from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
+
+LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+
+
+def measured(**more: Any) -> MeasuredTime:
+    return MeasuredTime(
+        case=timed(1.9).cases[0].case, weight=1, baseline_us=4, median_us=2, ratio=2, ratio_low=2,
+        ratio_high=2, limit_us=1, percent_of_limit=50, baseline_event_us=8, event_us=6,
+        sm_clock_mhz=1980, **more,
+    )  # fmt: skip
+
+
+def shown(renderable: RenderableType, width: int = 120) -> str:
+    out = console(io.StringIO())
+    out.width = width
+    out.print(renderable)
+    assert isinstance(out.file, io.StringIO)
+    return out.file.getvalue()
+
+
+def test_names_of_metrics_stand_whole() -> None:
+    profile = timed(1.9).profile
+    words = "sectors that each request of a warp to global memory touches, of 32 bytes each"
+    metrics = [
+        Metric(name=LONG.replace("ld", kind), value=16.0, unit="sector", words=words)
+        for kind in ("ld", "st")
+    ]
+    profile = profile.model_copy(update={"metrics": tuple(metrics)})
+    text = shown(profile_text(profile))
+    assert LONG in text and LONG.replace("ld", "st") in text and "…" not in text
+    beside = [line for line in text.splitlines() if LONG in line]
+    assert "16  sector" in beside[0]
+    narrow = shown(profile_text(profile), width=80)
+    assert "16  sector  sectors that each" in narrow and "…" not in narrow
+    assert LONG in narrow.replace("\n", "").replace(" ", "")
+    assert "estimated profile of" in text and "bottleneck (estimated): latency" in text
+
+
+def test_a_profile_without_figures_is_words() -> None:
+    text = shown(profile_text(timed(1.9).profile.model_copy(update={"metrics": ()})))
+    assert "estimated profile of" in text and "bottleneck (estimated): latency" in text
+
+
+def test_an_estimate_says_so_in_every_part() -> None:
+    found = evaluation(VECTOR, timed(1.9))
+    text = shown(evaluation_text(found))
+    assert "estimated baseline us" in text and "1.71 to 2.09" in text and "measured" not in text
+    least = next(line for line in evidence_lines(found) if line.startswith("least case"))
+    assert "estimated 1.900x (1.710 to 2.090)" in least
+
+
+def test_what_was_not_timed_has_no_evidence_and_no_table() -> None:
+    found = evaluation(VECTOR, WRONG_OUTCOME)
+    assert evidence_lines(found) == [] and "estimated baseline us" not in shown(
+        evaluation_text(found)
+    )
+
+
+def test_a_second_clock_stands_under_the_table() -> None:
+    time = measured(profiled_us=2.5, launches=1, baseline_profiled_us=5, baseline_launches=1)
+    found = evaluation(VECTOR, timed(1.9).model_copy(update={"cases": (time,)}))
+    text = shown(evaluation_text(found))
+    assert "judged 2.00 us, 0.80 of Nsight Compute's 2.50 us; baseline 4.00 of 5.00 us" in text
+
+
+def test_what_the_gpu_said_and_warm_times_stand_with_measured_ones() -> None:
+    said = {
+        "sm_clock_mhz": (1980, 1965), "memory_clock_mhz": (3201, 3201), "temperature_c": (31, 44),
+        "power_w": (120, 480), "throttle_reasons": (0, 4),
+    }  # fmt: skip
+    cases = (
+        measured(baseline_warm_us=1.5, warm_us=1.25, gpu=said, note="spaced"),
+        measured(note="2 other process(es) had work on the GPU"),
+    )
+    found = evaluation(VECTOR, timed(1.9).model_copy(update={"cases": cases}))
+    text = shown(evaluation_text(found))
+    assert "1.50 / 1.25" in text and "8.00 / 6.00" in text and " - " in text
+    assert "SM 1,965 to 1,980 MHz, memory 3,201 MHz, 31 to 44 C, 120 to 480 W" in text
+    assert "reasons for its clocks: 0x4" in text
+    assert "* spaced" in text and "* 2 other process(es)" in text, "every note is shown"
+    assert "for choosing, not for reporting" in text
+    confirmed = shown(evaluation_text(found.model_copy(update={"confirms": True})))
+    assert "for choosing" not in confirmed

@@ -1,0 +1,58 @@
+"""The table at the end: measured and estimated are never mixed up."""
+
+from __future__ import annotations
+
+import io
+
+from astra_chat.agents.run_state import Turn
+from astra_chat.display.console import console
+from astra_chat.display.results_table import table
+from astra_chat.tools.types import Device, MeasuredTime, Timed
+from tests.chat_samples import (
+    CASE,
+    VECTOR,
+    WRONG_OUTCOME,
+    baseline_turns,
+    evaluation,
+    header,
+    timed,
+)
+
+
+def text(turns: list[Turn], device: Device | None = None) -> str:
+    out = io.StringIO()
+    head = header() if device is None else header().model_copy(update={"device": device})
+    for line in table(head, turns):
+        console(out).print(line)
+    return out.getvalue()
+
+
+def measured() -> Timed:
+    case = MeasuredTime(
+        case=CASE, weight=1.0, baseline_us=4.0, median_us=2.0, ratio=2.0, ratio_low=1.9,
+        ratio_high=2.1, limit_us=1.0, percent_of_limit=50.0, baseline_event_us=6.0, event_us=4.0,
+        sm_clock_mhz=1980,
+    )  # fmt: skip
+    return timed(2.0).model_copy(update={"cases": (case,)})
+
+
+def test_an_estimate() -> None:
+    shown = text([*baseline_turns(), Turn("executor", evaluation(VECTOR, timed(1.6)))])
+    assert "estimated for NVIDIA H200, L2 cold, baseline sglang" in shown
+    assert "1.44 to 1.76" in shown and "measured" not in shown
+
+
+def test_a_measurement() -> None:
+    device = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+    shown = text([*baseline_turns(), Turn("executor", evaluation(VECTOR, measured()))], device)
+    assert "measured on NVIDIA H200, L2 cold, baseline sglang" in shown
+    assert "weighted: measured 2.00x" in shown and "estimated" not in shown
+
+
+def test_without_a_faster_candidate_the_baseline_stands_alone() -> None:
+    shown = text(baseline_turns())
+    assert "baseline us" in shown and "ratio" not in shown
+
+
+def test_without_any_timing_there_is_no_table() -> None:
+    assert text(baseline_turns(WRONG_OUTCOME)) == ""

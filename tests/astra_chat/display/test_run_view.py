@@ -1,0 +1,193 @@
+"""What a reader sees: who speaks, who chose, figures with their basis, and no markup."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turn_order import Decision
+from astra_chat.agents.turns import Kernel
+from astra_chat.display.console import WIDTH, console
+from astra_chat.display.run_view import View, changes
+from astra_chat.tools.types import BuildFailed, BuildReport
+from astra_chat.transcript.events import (
+    Chosen,
+    Deviation,
+    Doubted,
+    Event,
+    Header,
+    Record,
+    Repaired,
+)
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import events_of
+from tests.chat_samples import (
+    SCALAR,
+    VECTOR,
+    WRONG_OUTCOME,
+    analysis,
+    baseline_turns,
+    build,
+    evaluation,
+    plan,
+    timed,
+    write_transcript,
+)
+
+
+def shown(records: list[Record] | tuple[Record, ...], quiet: bool = False) -> str:
+    out = io.StringIO()
+    view = View(console(out), quiet)
+    for record in records:
+        view.show(record)
+    view.close()
+    return out.getvalue()
+
+
+@pytest.fixture
+def show(tmp_path: Path) -> Callable[[list[Turn]], str]:
+    """Text of a finished run of these turns."""
+    return lambda turns: shown(read(write_transcript(tmp_path / "t.jsonl", turns)).records)
+
+
+def events(*all_events: Event) -> str:
+    records = [Record(run="r", seq=i, t=0, turn=1, event=e) for i, e in enumerate(all_events)]
+    return shown(records)
+
+
+def test_a_finished_run(tmp_path: Path) -> None:
+    text = shown(read(write_transcript(tmp_path / "t.jsonl")).records)
+    for piece in (
+        "task doubled, baseline sglang, models scripted",
+        "planner  (chosen by rule)",
+        "predicts 1.50x over its parent",
+        "the plan predicted 1.50x over its parent, estimated 1.90x",
+        "global_load_requests 100 before, global_load_requests 25 now",
+        "evidence, estimated: global_load_requests 25",
+        "estimated for NVIDIA H200, L2 cold, baseline sglang",
+        "all cases, weighted: estimated 1.90x the baseline's speed",
+    ):
+        assert piece in text.replace("\n     ", " "), piece
+
+
+def test_off_a_terminal_there_is_no_colour_and_no_ragged_end(tmp_path: Path) -> None:
+    text = shown(read(write_transcript(tmp_path / "t.jsonl")).records)
+    assert "\x1b" not in text
+    assert max(map(len, text.splitlines())) <= WIDTH
+    assert not [line for line in text.splitlines() if line != line.rstrip()]
+
+
+def test_every_printed_estimate_says_so(tmp_path: Path) -> None:
+    text = shown(read(write_transcript(tmp_path / "t.jsonl")).records)
+    for line in text.splitlines():
+        if "1.90x" in line:
+            assert "estimated" in line, line
+
+
+@pytest.mark.parametrize(
+    ("decision", "words"),
+    [
+        (Decision(speaker="planner", by="rule", legal=("planner",)), "(chosen by rule)"),
+        (
+            Decision(speaker="planner", by="model", legal=("planner", "tester")),
+            "(chosen by the selector's model between planner or tester)",
+        ),
+        (
+            Decision(
+                speaker="planner", by="rule", legal=("planner", "tester"), rejected=("no",) * 3
+            ),
+            "gave no legal choice",
+        ),
+    ],
+)
+def test_who_chose_is_shown(decision: Decision, words: str) -> None:
+    said = events_of(Turn("planner", plan()), set())
+    assert words in events(Chosen(decision=decision), *said)
+
+
+def test_deviations_and_repairs_take_one_line() -> None:
+    text = events(
+        Deviation(candidate="abc", expected="accepted", found="tie"),
+        Repaired(speaker="planner", reason="it does not fit"),
+        Doubted(speaker="planner", reason="no such line", stands=False),
+        Doubted(speaker="planner", reason="no such metric", stands=True),
+    )
+    assert "the script expected accepted of abc, the judge found tie" in text.replace(
+        "\n     ", " "
+    )
+    assert "planner's reply was sent back: it does not fit" in text
+    assert "planner is asked to check: no such line" in text
+    assert "planner stands by its reply, against this: no such metric" in text
+
+
+def test_kernel_text_is_never_markup(show: Callable[[list[Turn]], str]) -> None:
+    log = "line 3: error: smem[tid] [/some/path] [bold]x[/bold] :smile:"
+    failed = BuildReport(candidate="c" * 12, result=BuildFailed(log=log), steps=())
+    kernel = Turn("coder", Kernel(words="[red]words[/red]", source="int smem[1]; [/x]\n"))
+    text = show([*baseline_turns(), Turn("planner", plan()), kernel, Turn("executor", failed)])
+    assert log in text and "[red]words[/red]" in text and "int smem[1]; [/x]" in text
+
+
+def test_a_wrong_candidate_is_explained(show: Callable[[list[Turn]], str]) -> None:
+    turns = [*baseline_turns(), Turn("executor", evaluation(VECTOR, WRONG_OUTCOME))]
+    assert "out[3, 63] expected 1, got nan" in show(turns).replace("\n     ", " ")
+
+
+def test_what_a_kernel_changed() -> None:
+    assert changes("a\nb\nc\n", "a\nB\nc\n\nd\n") == ["- b", "+ B", "+ d"]
+    assert changes(SCALAR, SCALAR) == []
+
+
+def test_a_repair_is_shown_against_what_it_repairs(show: Callable[[list[Turn]], str]) -> None:
+    first = Turn("coder", Kernel(words="", source=VECTOR))
+    fixed = Turn("fixer", Kernel(words="", source=VECTOR + "int more;\n"))
+    text = show([*baseline_turns(), Turn("planner", plan()), first, fixed])
+    name = Kernel(words="", source=VECTOR).candidate
+    assert f"+1 -0 lines against {name}" in text and "+ int more;" in text
+    assert "against the baseline" in text, "the coder started from it"
+
+
+def test_the_prediction_is_over_the_plans_parent(show: Callable[[list[Turn]], str]) -> None:
+    turns = [
+        *baseline_turns(),
+        *(Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR))),
+        *(Turn("executor", build(VECTOR)), Turn("executor", evaluation(VECTOR, timed(2.0)))),
+        *(Turn("profiler", analysis()), Turn("planner", plan())),
+        *(Turn("coder", Kernel(words="", source=SCALAR + "\n")),),
+        Turn("executor", evaluation(SCALAR + "\n", timed(3.0))),
+    ]
+    assert "over its parent, estimated 1.50x" in show(turns).replace("\n     ", " ")
+
+
+def test_a_budget_of_evaluations_is_shown_as_it_goes(tmp_path: Path) -> None:
+    records = list(read(write_transcript(tmp_path / "t.jsonl")).records)
+    head = records[0].event
+    assert isinstance(head, Header)
+    options = head.options.model_copy(update={"budget": "evaluations=7"})
+    limited = head.model_copy(update={"options": options})
+    records[0] = records[0].model_copy(update={"event": limited})
+    text = shown(records)
+    assert "spent so far: 1 of 7 evaluations" in text and "2 of 7 evaluations" in text
+
+
+def test_quiet_shows_the_end_only(tmp_path: Path) -> None:
+    text = shown(read(write_transcript(tmp_path / "t.jsonl")).records, quiet=True)
+    assert "planner" not in text and "all cases, weighted" in text
+
+
+def test_no_color_is_honoured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", "xterm-256color")
+    coloured = Terminal()
+    console(coloured).print("x", style="red")
+    monkeypatch.setenv("NO_COLOR", "1")
+    plain = Terminal()
+    console(plain).print("x", style="red")
+    assert "\x1b" in coloured.getvalue() and "\x1b" not in plain.getvalue()

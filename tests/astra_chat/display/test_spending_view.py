@@ -1,0 +1,62 @@
+"""What is spent, in words."""
+
+from __future__ import annotations
+
+from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
+from astra_chat.spending.budget import Budget
+from astra_chat.transcript.spending import (
+    Asked,
+    Rejected,
+    RoleSpent,
+    Spent,
+    StepSpent,
+    Tokens,
+)
+
+ONE = Tokens(prompt=3100, cached=2048, completion=800, reasoning=512, usd=0.0042)
+
+
+def test_an_answer_beside_the_budget() -> None:
+    event = Asked(role="coder", model="openai:o4-mini", tokens=ONE)
+    assert asked_words(event, ONE + ONE, Budget(tokens=200_000, usd=5)) == (
+        "coder asked openai:o4-mini: 3,100 tokens in (2,048 cached), 800 out (512 thought),"
+        " $0.0042; so far 7,800 of 200,000, $0.0084 of $5"
+    )
+    guessed = Asked(role="coder", model="m", tokens=Tokens(prompt=25, completion=3, estimated=28))
+    words = asked_words(guessed, guessed.tokens, Budget())
+    assert "25 tokens in, 3 out (28 estimated: not counted there), $0.0000" in words
+    plain = Asked(role="coder", model="openai:x", tokens=Tokens(prompt=1, usd=None))
+    assert asked_words(plain, plain.tokens, Budget()) == (
+        "coder asked openai:x: 1 tokens in, 0 out, price not known; so far 1, price not known"
+    )
+
+
+def test_evaluations_beside_the_budget() -> None:
+    assert judged_words(3, 0.0, 35.4, Budget(tokens=5)) == "", "nothing of theirs is limited"
+    budget = Budget(evaluations=40, gpu_s=600, wall_s=3600)
+    assert judged_words(3, 12.2, 35.4, budget) == (
+        "spent so far: 3 of 40 evaluations, 12 of 600 s on the GPU, 35 of 3,600 s in all"
+    )
+
+
+def test_the_ledger() -> None:
+    spent = Spent(
+        tokens=ONE, evaluations=3,
+        roles=(
+            RoleSpent(role="coder", answers=1, tokens=ONE),
+            RoleSpent(role="selector", answers=2, tokens=ONE, unusable=1, unusable_tokens=ONE),
+        ),
+        steps=(StepSpent(step="build", seconds=4.25), StepSpent(step="time", seconds=1.0)),
+        gpu_s=1.0, rejected=(Rejected(reason="wrong", times=2), Rejected(reason="tie", times=1)),
+    )  # fmt: skip
+    lines = ledger_lines(spent, 12.34)
+    assert lines[0].startswith("models: 3 answers, 3,100 tokens in")
+    assert lines[1].startswith("  coder: 1 answer, ") and lines[1].endswith("$0.0042")
+    assert lines[2].endswith("$0.0042; 1 of them unusable (3,900 tokens, $0.0042)")
+    assert lines[3] == "judge: 3 evaluations, build 4.2 s, time 1.0 s; 1.0 s on the GPU"
+    assert lines[4:] == ["not taken: 2 wrong, 1 tie", "in all 12.3 s"]
+
+
+def test_a_scripted_runs_ledger_names_no_models() -> None:
+    nothing = Spent(tokens=Tokens(), roles=(), evaluations=0, steps=(), gpu_s=0.0, rejected=())
+    assert ledger_lines(nothing, 1.0) == ["in all 1.0 s"]

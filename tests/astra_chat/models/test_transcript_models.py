@@ -1,0 +1,90 @@
+"""Models that say what a recorded run's did, at the same place."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from autogen_core.models import UserMessage
+
+from astra_chat.agents.prompt import stamp
+from astra_chat.agents.run_state import Position
+from astra_chat.agents.turns import (
+    REPLY_TYPES,
+    Kernel,
+    NextSpeaker,
+    Pass,
+    Plan,
+    RoleName,
+    Source,
+)
+from astra_chat.models import open_models
+from astra_chat.models.spec import Role
+from astra_chat.models.transcript_models import SpokenModels
+from astra_chat.session.request import Request
+from astra_chat.session.session import Session
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task
+from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, timed
+
+
+@pytest.fixture
+def path(task: Task, tmp_path: Path) -> Path:
+    models = open_models("scripted", task)
+    request = Request(task=task, device=DEVICE, models=models, folder=tmp_path / "first")
+    judge = FixedJudge({VECTOR: timed(1.0, "tie")})  # no winner: nothing is exported
+    return Session(request, judge=judge).run().transcript
+
+
+def ask(models: SpokenModels, role: Role, number: int, attempt: int = 1) -> str:
+    prompt = UserMessage(content=stamp(Position(round=number, attempt=attempt)), source="user")
+    return str(asyncio.run(models.client(role).create([prompt])).content)
+
+
+def reply(models: SpokenModels, role: RoleName, number: int, attempt: int = 1) -> object:
+    return REPLY_TYPES[role].model_validate_json(ask(models, role, number, attempt)).reply
+
+
+def test_each_role_says_what_it_said_there(path: Path) -> None:
+    models = SpokenModels(path)
+    second = reply(models, "planner", 2)
+    assert isinstance(second, Plan) and second.title == "Vectors of four"
+    repaired = reply(models, "fixer", 1, 2)
+    assert isinstance(repaired, Source) and repaired.source == KERNELS["scalar.cu"]
+    assert NextSpeaker.model_validate_json(ask(models, "selector", 1)).choose == "tester"
+
+
+def test_elsewhere_it_passes(path: Path) -> None:
+    models = SpokenModels(path)
+    assert isinstance(reply(models, "coder", 9), Pass)
+    assert "no such turn" in ask(models, "selector", 7)
+    with pytest.raises(ValueError, match="names no place"):
+        asyncio.run(models.client("coder").create([UserMessage(content="hi", source="user")]))
+
+
+def test_it_foretells_what_was_found(path: Path) -> None:
+    models, place = SpokenModels(path), Position(round=1, attempt=1)
+    assert models.expected(Kernel(words="", source=VECTOR), place) == "tie"
+    assert models.expected(Kernel(words="", source=KERNELS["broken.cu"]), place) == "build_failed"
+    assert models.expected(Kernel(words="", source="other"), place) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("spoken", "spoken:FILE"),
+        ("spoken:none.jsonl", "cannot read"),
+        ("spoken:{path},reasoning_effort=high", "takes no options"),
+        ("spoken:a.jsonl,coder=spoken:b.jsonl", "of one run"),
+    ],
+)
+def test_what_cannot_be_opened(task: Task, path: Path, spec: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        open_models(spec.format(path=path), task)
+
+
+def test_beside_other_models(task: Task, path: Path) -> None:
+    models = open_models(f"scripted,planner=spoken:{path}", task)
+    assert models.described("planner").startswith("spoken:")
+    assert models.described("coder") == "scripted"

@@ -1,0 +1,143 @@
+"""Prompts of a recorded run: rebuilt word for word, bounded, with the stable part first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
+
+from astra_chat.agents.prompt import MOST_CHARACTERS, Setting, brief
+from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.turns import MODEL_ROLES, Kernel, RoleName
+from astra_chat.cli.main import main
+from astra_chat.models import RunModels, open_models
+from astra_chat.models.script import load_script
+from astra_chat.models.scripted import ScriptedClient, ScriptedModels
+from astra_chat.models.spec import ROLES, Role
+from astra_chat.replay.prompts import prompts
+from astra_chat.replay.show import show_prompts
+from astra_chat.session.request import Request
+from astra_chat.session.session import Session
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
+from tests.chat_samples import (
+    DEVICE,
+    VECTOR,
+    FixedJudge,
+    analysis,
+    baseline_turns,
+    build,
+    evaluation,
+    plan,
+    timed,
+)
+
+
+class Listening(ScriptedModels):
+    """The script's models, and all that they were told."""
+
+    def __init__(self, task: Task) -> None:
+        self.script = load_script(task)
+        super().__init__(self.script)
+        self.told: list[tuple[Role, str, str]] = []
+
+    def client(self, role: Role) -> ChatCompletionClient:
+        told, script = self.told, self.script
+
+        class Client(ScriptedClient):
+            async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
+                *system, user = messages
+                told.append((role, "".join(str(m.content) for m in system), str(user.content)))
+                return await super().create(messages, **rest)
+
+        return Client(script, role)
+
+
+def test_they_are_what_the_models_were_told(
+    task: Task, tmp_path: Path, fixed_judge: FixedJudge
+) -> None:
+    models = Listening(task)
+    played = RunModels("scripted", dict.fromkeys(ROLES, models))
+    request = Request(task=task, device=DEVICE, models=played, folder=tmp_path / "out")
+    result = Session(request, judge=fixed_judge).run()
+    found = list(prompts(read(result.transcript)))
+    assert [(p.role, p.system, p.user) for p in found] == models.told
+    assert len(found) > 8 and "selector" in [p.role for p in found]
+
+
+def test_what_was_said_about_replies_is_shown(
+    task: Task, tmp_path: Path, fixed_judge: FixedJudge, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script whose plan names an anchor that the source lacks is asked once more."""
+    path = task.folder / "script" / "script.toml"
+    path.write_text(path.read_text().replace("anchor = ", 'anchor = "no such line" #', 1))
+    other = load_task(task.folder)
+    request = Request(
+        task=other, device=DEVICE, models=open_models("scripted", other), folder=tmp_path / "out"
+    )
+    transcript = read(Session(request, judge=fixed_judge).run().transcript)
+    found = [p for p in prompts(transcript) if p.again]
+    assert [p.role for p in found] == ["planner"] and len(found[0].again) == 1
+    assert "`no such line` is not in the source to change" in found[0].again[0]
+    show_prompts(transcript, found[0].turn, as_json=False)
+    assert f"--- turn {found[0].turn}, planner, a reply was sent back:" in capsys.readouterr().out
+
+
+def test_one_turns_prompt(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).resolve().parents[3])
+    example = Path("transcripts/examples/silu_and_mul-h200.jsonl")
+    speakers = [turn.speaker for turn in thread(read(example).records)]
+    turn = str(speakers.index("planner") + 1)
+    words = ["astra-chat", "replay", str(example), "--prompts", "--turn", turn, "--json"]
+    monkeypatch.setattr("sys.argv", words)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    found = json.loads(capsys.readouterr().out)
+    assert [one["role"] for one in found] == ["planner"]
+    assert "# Planner" in found[0]["system"] and "## Task silu_and_mul" in found[0]["user"]
+
+
+@pytest.mark.parametrize(("turn", "words"), [(3, "the executor is no model"), (99, "turns 1 to")])
+def test_a_turn_without_a_prompt_is_refused(turn: int, words: str) -> None:
+    folder = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
+    with pytest.raises(BadInput, match=words):
+        list(prompts(read(folder / "silu_and_mul-h200.jsonl"), turn))
+
+
+def long_chat(rounds: int) -> list[Turn]:
+    """Rounds with kernels of 400 lines, each a little faster."""
+    turns = baseline_turns()
+    for number in range(rounds):
+        source = f"// {number}\n{VECTOR}" + "// a line as long as lines of kernels are\n" * 380
+        turns += [
+            Turn("planner", plan(f"Idea {number}")), Turn("coder", Kernel(words="", source=source)),
+            Turn("executor", build(source)),
+            Turn("executor", evaluation(source, timed(1.1 + number / 10))),
+            Turn("profiler", analysis()),
+        ]  # fmt: skip
+    return turns
+
+
+@pytest.mark.parametrize("role", MODEL_ROLES)
+def test_prompts_stay_bounded_and_share_their_beginning(task: Task, role: RoleName) -> None:
+    setting = Setting(task, task.baseline, "sglang", "virtual", Limits(rounds=100))
+    chat = long_chat(20)
+    made = [brief(role, setting, chat[: 3 + 5 * number]) for number in range(1, 21)]
+    assert max(map(len, made)) <= MOST_CHARACTERS
+    assert max(map(len, made[10:])) <= 1.2 * max(map(len, made[:10])), "it does not grow on"
+    for before, after in pairwise(made[5:]):
+        first = before[: before.index("\n## ")]
+        assert after.startswith(first), "what does not change comes first"
+    if role in ("coder", "fixer"):
+        stable = made[0][: made[0].index("## The baseline" if role == "coder" else "## The plan")]
+        assert all(prompt.startswith(stable) for prompt in made) and "## The launcher" in stable

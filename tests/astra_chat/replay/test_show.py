@@ -1,0 +1,65 @@
+"""Replay shows what the live run showed, and says what a killed run lacks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from astra_chat.display.output_modes import Live
+from astra_chat.models import open_models
+from astra_chat.replay.show import replay
+from astra_chat.session.request import Request
+from astra_chat.session.session import Session
+from astra_chat.tools.task.folder import Task
+from astra_chat.transcript.reader import incompleteness, read
+from tests.chat_samples import DEVICE, FixedJudge, write_transcript
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_replay_is_the_live_text(
+    task: Task, tmp_path: Path, fixed_judge: FixedJudge, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = Request(
+        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
+    )
+    show = Live()
+    result = Session(request, show.record, show.progress, judge=fixed_judge).run()
+    live = capsys.readouterr().out
+    replay(read(result.transcript))
+    assert capsys.readouterr().out == live
+    assert len(live.splitlines()) > 80, "and it is a whole run"
+
+
+def test_replay_needs_neither_autogen_nor_torch(tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "t.jsonl")
+    code = (
+        "import sys; from astra_chat.cli.main import main\n"
+        "sys.argv = ['x', 'replay', sys.argv[1]]\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = [m for m in sys.modules if m.split('.')[0] in"
+        " ('autogen_core', 'autogen_agentchat', 'torch', 'numpy', 'openai')]\n"
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "all cases, weighted" in done.stdout
+
+
+def test_a_whole_transcript_lacks_nothing(tmp_path: Path) -> None:
+    assert incompleteness(read(write_transcript(tmp_path / "t.jsonl"))) is None
+
+
+def test_a_torn_and_a_killed_one(tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "t.jsonl")
+    text = path.read_text()
+    path.write_text(text[:-9])
+    assert "cut off" in str(incompleteness(read(path)))
+    path.write_text(text[: text.rstrip().rindex("\n") + 1])
+    assert "killed before its end" in str(incompleteness(read(path)))

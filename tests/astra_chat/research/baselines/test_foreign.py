@@ -1,0 +1,65 @@
+"""Kernels of others: found where the user says, refused in words where they are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.research.baselines.foreign import (
+    IN_LIBRARIES,
+    JIT_FLAGS,
+    Places,
+    extract,
+    foreign_kernels,
+)
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.task.launcher import prototype
+from astra_chat.tools.types import Case
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    """Headers with nothing in them: what is read of them is their name and content."""
+    (tmp_path / "include/flashinfer").mkdir(parents=True)
+    (tmp_path / "jit/csrc/elementwise").mkdir(parents=True)
+    for name in ("activation", "norm"):
+        (tmp_path / f"include/flashinfer/{name}.cuh").write_text(name)
+    for name in ("activation", "fused_add_rmsnorm"):
+        (tmp_path / f"jit/csrc/elementwise/{name}.cuh").write_text(name)
+    return Places(flashinfer=tmp_path / "include", jit=tmp_path / "jit")
+
+
+@pytest.mark.parametrize("name", IN_LIBRARIES)
+def test_launchers_have_the_contracts_prototype(name: str, places: Places) -> None:
+    task = find_task(name)
+    head = prototype(task).split("(")[0]
+    found = list(foreign_kernels(task, places))
+    assert bool(found) == (name in JIT_FLAGS)
+    for one in found:
+        assert head in one.source and all(f"-I{h}" in one.task.flags for h in one.headers)
+
+
+def test_what_is_compiled_at_run_time_keeps_its_own_flags(places: Places) -> None:
+    silu = {f.name: f for f in foreign_kernels(find_task("silu_and_mul"), places)}
+    assert set(silu) == {"headers", "jit-pdl", "jit"}
+    assert "-DPROGRAMMATIC=1" in silu["jit-pdl"].task.flags
+    assert "-std=c++20" in silu["jit"].task.flags and "-std=c++17" in silu["headers"].task.flags
+    norm = {f.name: f for f in foreign_kernels(find_task("fused_add_rmsnorm"), places)}
+    assert "--use_fast_math" not in norm["jit"].task.flags
+    assert norm["jit"].takes(Case(dims={"tokens": 1, "h": 8192}, dtype="float16"))
+    assert not norm["jit"].takes(Case(dims={"tokens": 1, "h": 8200}, dtype="float16"))
+
+
+def test_a_place_without_what_it_should_hold_is_refused(tmp_path: Path) -> None:
+    task = find_task("silu_and_mul")
+    for places in (Places(flashinfer=tmp_path), Places(jit=tmp_path), Places(library=tmp_path)):
+        with pytest.raises(BadInput, match="missing"):
+            list(foreign_kernels(task, places))
+    (tmp_path / "silu_and_mul.cubin").write_bytes(b"text")
+    with pytest.raises(BadInput, match="not a cubin"):
+        list(foreign_kernels(task, Places(library=tmp_path)))
+    (tmp_path / "a.so").write_bytes(b"nothing")
+    with pytest.raises(BadInput, match="no kernel"):
+        extract(tmp_path / "a.so", ["silu_and_mul"], tmp_path / "out")

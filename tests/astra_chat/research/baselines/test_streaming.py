@@ -1,0 +1,46 @@
+"""The streaming kernel: as many bytes as the contract's large arguments, every one moved once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from astra_chat.research.baselines.streaming import (
+    VARIANTS,
+    Variant,
+    streamed_bytes,
+    streaming_source,
+)
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import find_task, task_names
+from astra_chat.tools.types import Case
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_it_moves_nearly_what_the_contract_must(name: str) -> None:
+    task = find_task(name)
+    case = max((case for case, _ in task.bench), key=task.least_bytes)
+    assert 0.95 < streamed_bytes(task, case) / task.least_bytes(case) <= 1
+    sources = [streaming_source(task, variant) for variant in VARIANTS]
+    assert len(set(sources)) == len(VARIANTS)
+
+
+def test_every_vector_is_written_once_from_both_halves() -> None:
+    task, device = find_task("silu_and_mul"), virtual_device("h200")
+    built = build(task, streaming_source(task, Variant(64, 2, evict_first=True)), device)
+    assert isinstance(built, Build)
+    case = Case(dims={"tokens": 5, "d": 1048}, dtype="float16", values="ramp")
+    oracle = Oracle(task)
+    (truth,) = oracle.truths([case], Stop())
+    out, source = task.args
+    flat = np.fromfile(truth.input_path(source), dtype=np.uint16)
+    half = len(flat) // 2
+    for run in Runner(task, device).run(built, [truth], "check"):
+        assert isinstance(run, CaseRun), run
+        got = run.after(out)[0].view(np.uint16)
+        np.testing.assert_array_equal(got, flat[:half] ^ flat[half:])
+    oracle.close()

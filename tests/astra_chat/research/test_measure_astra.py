@@ -1,0 +1,19 @@
+"""The chat's own figures are printed, and lie where they should by a wide margin."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from astra_chat.research.measure_astra import turns
+
+
+def test_turns(capsys: pytest.CaptureFixture[str]) -> None:
+    turns()
+    found = re.search(
+        r"best ([\d.]+) ms, median ([\d.]+) ms \((\d+) turns\)", capsys.readouterr().out
+    )
+    assert found is not None
+    assert 0 < float(found[1]) <= float(found[2]) and int(found[3]) > 20
+    assert float(found[1]) < 50, "a turn without tools, even on a busy machine"

@@ -1,0 +1,66 @@
+"""The paper's way of timing: its cases, and a loop that fits every contract."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from astra_chat.research.baselines.beside import best_side
+from astra_chat.research.paper_method import (
+    PAPER_SHAPES,
+    SCHEMA,
+    looped,
+    measure,
+    paper_cases,
+    read,
+)
+from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.system.devices import cuda_device, virtual_device
+from astra_chat.tools.task.folder import find_task
+
+EVIDENCE = Path(__file__).resolve().parents[3] / "transcripts/examples/h200/paper-method.json"
+
+
+@pytest.mark.parametrize("name", PAPER_SHAPES)
+def test_the_papers_cases_are_bench_cases(name: str) -> None:
+    task = find_task(name)
+    labels = {case.label for case, _ in task.bench}
+    assert {case.label for case in paper_cases(task)} <= labels and len(paper_cases(task)) == 4
+
+
+def test_the_loop_compiles_round_a_contract_with_strides_and_scalars() -> None:
+    task = find_task("fused_add_rmsnorm")
+    (built,) = build_all(task, [looped(task, task.baseline)], virtual_device("h200"))
+    assert isinstance(built, Build), built
+
+
+def test_recorded_times_are_of_todays_kernels_and_whole() -> None:
+    found = read(EVIDENCE)
+    assert found.device.kind == "cuda"
+    for name in PAPER_SHAPES:
+        mine = [t for t in found.times if t.task == name]
+        assert {t.kernel for t in mine} == {"paper", "sglang", "best"} and len(mine) == 12
+        best = {t.content for t in mine if t.kernel == "best"}
+        assert best == {best_side(find_task(name)).kernel.content}
+
+
+def test_files_that_hold_something_else_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    for text in ("[]", "{", json.dumps({"schema": "other"}), json.dumps({"schema": SCHEMA})):
+        path.write_text(text)
+        with pytest.raises(BadInput, match=r"a\.json"):
+            read(path)
+
+
+@pytest.mark.gpu
+def test_a_small_kernel_takes_microseconds() -> None:
+    try:
+        device = cuda_device(0)
+    except EnvironmentLack:
+        pytest.skip("no GPU")
+    task = find_task("silu_and_mul")
+    for one in measure(task, device, [("sglang", task.baseline)]):
+        assert 0.5 < one.cold_us < 50 and 0.5 < one.median_us < 100

@@ -1,0 +1,41 @@
+"""A run from Python: the user's words reach the record, and what is off is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.session.api import run
+from astra_chat.tools.errors import BadInput
+from astra_chat.transcript.events import Record
+from astra_chat.transcript.reader import read
+
+
+def test_the_users_words_are_recorded(task_folder: Path, tmp_path: Path) -> None:
+    seen: list[Record] = []
+    result = run(
+        task_folder, device="virtual", out=tmp_path / "out", mutants=0, budget="evaluations=1",
+        patience=3, stop_at=90.0, on_record=seen.append,
+    )  # fmt: skip
+    transcript = read(result.transcript)
+    options = transcript.options
+    assert (options.mutants, options.patience, options.stop_at_percent) == (0, 3, 90.0)
+    assert options.limits.mutants == 0 and options.budget == "evaluations=1"
+    assert seen == list(transcript.records)
+    assert result.summary.ended is not None and result.summary.ended.reason == "budget"
+    gone_on = run(resume=result.transcript, mutants=2, budget="evaluations=1")
+    assert read(gone_on.transcript).options.mutants == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"mutants": -1}, "--mutants -1"),
+        ({"patience": 0}, "--patience 0"),
+        ({"resume": "a", "branch": "b"}, "give one"),
+    ],
+)
+def test_what_is_off_is_named(task_folder: Path, words: dict[str, int], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        run(task_folder, device="virtual", **words)  # type: ignore[arg-type]

@@ -1,0 +1,122 @@
+"""best/: a module that loads without toolkit or Astra, and says how."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from astra_chat.session.export import export_best, leave_source
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.sandbox.level import ENOUGH, isolation
+from astra_chat.tools.system.toolkit import find_tool
+from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.types import candidate_id
+
+CALL_ON_THE_HOST = """
+import sys, numpy, tvm_ffi
+function = tvm_ffi.load_module(sys.argv[1]).silu_and_mul
+array = lambda *shape: tvm_ffi.from_dlpack(numpy.zeros(shape, numpy.float16))
+try:
+    function(array(2, 8), array(2, 16))
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.fixture(scope="module")
+def best(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    task = find_task("silu_and_mul")
+    folder = tmp_path_factory.mktemp("run") / "best"
+    export_best(task, task.baseline, folder)
+    return folder
+
+
+def test_best_cu_is_whole_and_goes_when_no_candidate_is_best(tmp_path: Path) -> None:
+    path = tmp_path / "best.cu"
+    leave_source("first", tmp_path, ())
+    leave_source("second", tmp_path, ())
+    assert path.read_text() == "second" and [*tmp_path.iterdir()] == [path]
+    leave_source(None, tmp_path, {candidate_id("first")})
+    assert path.exists(), "not one of ours"
+    leave_source(None, tmp_path, {candidate_id("second")})
+    leave_source(None, tmp_path, {candidate_id("second")})
+    assert not path.exists()
+
+
+def test_the_folder_is_complete(best: Path) -> None:
+    assert {p.name for p in best.iterdir()} == {"silu_and_mul.so", "README.md", "load_example.py"}
+
+
+def test_the_module_loads_in_a_bare_process(best: Path, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CALL_ON_THE_HOST, str(best / "silu_and_mul.so")],
+        cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.strip() == "out must be a CUDA tensor", done.stderr
+
+
+def test_it_needs_no_cuda_library_and_no_path_of_this_machine(best: Path) -> None:
+    said = subprocess.run(
+        ["readelf", "-d", str(best / "silu_and_mul.so")], capture_output=True, text=True, check=True
+    ).stdout
+    assert "libtvm_ffi.so" in said
+    assert "cudart" not in said
+    assert "RPATH" not in said
+    assert "RUNPATH" not in said
+
+
+def test_it_holds_machine_code_and_ptx(best: Path) -> None:
+    try:
+        cuobjdump = find_tool("cuobjdump")
+    except EnvironmentLack as lack:
+        pytest.skip(str(lack))
+    command = [str(cuobjdump), "--list-elf", "--list-ptx", str(best / "silu_and_mul.so")]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "sm_90.cubin" in listed
+    assert "sm_90.ptx" in listed
+
+
+def test_the_words_name_candidate_arguments_and_module(best: Path) -> None:
+    words = (best / "README.md").read_text()
+    assert candidate_id(find_task("silu_and_mul").baseline) in words
+    assert "module.silu_and_mul(out, input)" in words
+    assert "| input | dtype | [tokens, 2*d] | read |" in words
+    example = (best / "load_example.py").read_text()
+    ast.parse(example)
+    assert "module.silu_and_mul(out, input)" in example
+
+
+def test_a_source_that_does_not_compile_is_said_in_words(tmp_path: Path) -> None:
+    task = find_task("silu_and_mul")
+    with pytest.raises(EnvironmentLack, match="cannot build the tvm-ffi module"):
+        export_best(task, "not C++", tmp_path / "best")
+
+
+@pytest.mark.gpu
+def test_the_example_runs_on_a_gpu(best: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, str(best / "load_example.py")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "tensor(" in done.stdout
+
+
+def test_the_compiler_reads_nothing_of_the_users(task: Task, tmp_path: Path) -> None:
+    """A transcript that is resumed brings source and flags, which no guard has seen here."""
+    if isolation() not in ENOUGH:
+        pytest.skip("this machine isolates nothing")
+    (tmp_path / "secret.h").write_text("#error the secret\n")
+    with pytest.raises(EnvironmentLack) as caught:
+        export_best(task, f'#include "{tmp_path}/secret.h"\n', tmp_path / "best")
+    assert "the secret" not in str(caught.value)
+
+
+def test_a_half_written_source_is_no_way_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / ".best.cu.part").symlink_to(tmp_path / "elsewhere")
+    leave_source("// kernel\n", tmp_path, set())
+    assert (tmp_path / "best.cu").read_text() == "// kernel\n"
+    assert not (tmp_path / "elsewhere").exists() and not (tmp_path / "best.cu").is_symlink()

@@ -1,0 +1,45 @@
+"""A run that waits, read and answered by another process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.approval import decision
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turns import Kernel
+from astra_chat.session.pending_approval import record, waiting
+from astra_chat.tools.errors import BadInput
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
+from tests.chat_samples import SCALAR, VECTOR, asking_turns, build, plan, write_transcript
+
+TURNS = [
+    *asking_turns(),
+    Turn("planner", plan()),
+    Turn("coder", Kernel(words="", source=VECTOR)),
+    Turn("executor", build(VECTOR)),
+]
+
+
+def test_the_question_comes_out_of_the_transcript(tmp_path: Path) -> None:
+    found = waiting(write_transcript(tmp_path / "transcript.jsonl", TURNS))
+    assert found.question.kernel.source == VECTOR and found.question.parent == SCALAR
+
+
+def test_an_answer_is_appended(tmp_path: Path) -> None:
+    path = write_transcript(tmp_path / "t.jsonl", TURNS)
+    before = path.read_bytes()
+    found = waiting(path)
+    answer = decision(found.question, "edit", source=SCALAR)
+    record(found, answer)
+    assert path.read_bytes().startswith(before)
+    assert thread(read(path).records) == [*TURNS, answer]
+    with pytest.raises(BadInput, match="has grown"):
+        record(found, answer)
+
+
+def test_where_nothing_waits(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="nothing waits for a decision"):
+        waiting(write_transcript(tmp_path / "t.jsonl"))

@@ -1,0 +1,36 @@
+"""Where a run came from, without importing what it names."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from astra_chat.session import provenance
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import sha256_of
+from tests.chat_samples import DEVICE, header
+
+
+def test_the_header_holds_what_a_stranger_needs(task: Task) -> None:
+    head = provenance.header(task, DEVICE, header().options)
+    assert head.task.files["task.toml"] == sha256_of((task.folder / "task.toml").read_text())
+    assert {"baseline.cu", "reference.py", "script/vector.cu"} <= set(head.task.files)
+    assert {"astra", "python", "autogen-agentchat", "torch", "nvcc"} <= set(head.versions)
+    assert head.task.id == task.id and head.started.endswith("+00:00")
+    assert str(task.folder) not in head.model_dump_json(), "no path of this machine"
+
+
+def test_torch_is_named_but_not_imported() -> None:
+    code = (
+        "import sys; from astra_chat.session import provenance\n"
+        "from tests.chat_samples import DEVICE\n"
+        "assert 'torch' in provenance.versions(DEVICE); assert 'torch' not in sys.modules"
+    )
+    root = Path(__file__).parents[3]
+    subprocess.run([sys.executable, "-c", code], cwd=root, check=True)
+
+
+def test_the_checkout_is_named_by_its_commit() -> None:
+    state = provenance.git_state()
+    assert state is None or len(state.commit) == 40

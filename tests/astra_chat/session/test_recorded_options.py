@@ -1,0 +1,113 @@
+"""What a transcript records and only the user may set: shown, typed again or accepted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from astra_chat.models import open_models
+from astra_chat.session.recorded_options import accepted, command_line, resume_command
+from astra_chat.session.request import Request, Wishes
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task
+from astra_chat.transcript.events import Options
+from tests.chat_samples import DEVICE
+
+FILE = Path("run/transcript.jsonl")
+WORDS = ["--resume", str(FILE)]
+LIVE = "openai:o4-mini,base_url=http://10.0.0.1/v1,key_env=SECRET"
+
+
+def options(**recorded: Any) -> Options:
+    plain = {"models": "scripted", "tier": "sglang", "rounds": 5, "repairs": 2, "mutants": 12}
+    return Options.model_validate({**plain, "cases": None, "flags": (), **recorded})
+
+
+def refused(wishes: Wishes, **recorded: Any) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        accepted(wishes, options(**recorded), FILE, WORDS)
+    notes = caught.value.__notes__
+    assert "\n" not in "".join([str(caught.value), *notes])
+    return notes
+
+
+def test_each_option_of_a_live_model_has_a_line_and_the_command_takes_it() -> None:
+    notes = refused(Wishes(), models=LIVE, budget="usd=900", rounds=80)
+    assert notes == [
+        "recorded models: openai:o4-mini",
+        "recorded address: http://10.0.0.1/v1",
+        "recorded environment variable of the key: SECRET",
+        "recorded budget: usd=900",
+        "recorded rounds: 80, where 5 is the default",
+        f"to use them: astra-chat run {' '.join(WORDS)} --models {LIVE} --rounds 80 --budget"
+        " usd=900, or add --accept-recorded-options",
+    ]
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        {},
+        {"models": "scripted,coder=scripted"},
+        {"models": "spoken:run/other.jsonl"},
+        {"rounds": 3, "mutants": 0, "patience": 2},
+        {"trust": True},
+    ],
+)
+def test_local_defaults_ask_nothing(recorded: dict[str, Any]) -> None:
+    found = accepted(Wishes(), options(**recorded), FILE, WORDS)
+    assert found.models == recorded.get("models", "scripted")
+    assert not found.trust
+
+
+def test_what_is_typed_again_asks_nothing() -> None:
+    typed = Wishes(models=LIVE, budget="usd=9", rounds=80, mutants=40)
+    recorded = options(models=LIVE, budget="usd=9", rounds=80, mutants=40)
+    assert accepted(typed, recorded, FILE, WORDS) == typed
+    other = Wishes(models="scripted", budget="", rounds=2, mutants=0)
+    assert accepted(other, recorded, FILE, WORDS) == other, "the user's word stands"
+
+
+def test_accepted_options_are_taken_but_never_paths_or_trust() -> None:
+    yes = Wishes(accept_recorded_options=True)
+    found = accepted(yes, options(models=LIVE, budget="usd=9", trust=True), FILE, WORDS)
+    assert found == replace(
+        yes, models=LIVE, budget="usd=9", rounds=5, mutants=12, accept_recorded_options=True
+    )
+    assert not found.trust
+    for models in ("record:/tmp/x:scripted", "spoken:../../x.jsonl", "auto:x:openai:o4-mini"):
+        notes = refused(yes, models=models)
+        assert "or add" not in notes[-1] and models in notes[-1]
+
+
+@pytest.mark.parametrize("field", ["models", "budget", "tier", "strategy"])
+def test_recorded_words_are_one_line(field: str) -> None:
+    for words in ("a\nb", "a\x1b[2Jb", "a" * 10_001):
+        with pytest.raises(ValidationError):
+            options(**{field: words})
+    notes = refused(Wishes(), models="openai:a,base_url=http://a/\u202eb")
+    assert notes[1] == r"recorded address: http://a/\x202eb"
+
+
+def test_the_command_of_an_own_run_names_what_has_to_be_typed(task: Task, tmp_path: Path) -> None:
+    models = open_models("scripted", task)
+    request = Request(task=task, device=DEVICE, models=models)
+    assert resume_command(FILE, request) == f"astra-chat run --resume {FILE}"
+    taped = open_models(f"record:{tmp_path / 'a b'}:scripted", task)
+    more = replace(request, models=taped, trust=True, approver="d.toml")
+    assert resume_command(FILE, more) == (
+        f"astra-chat run --resume {FILE} --models 'auto:{tmp_path}/a b:scripted'"
+        " --approver d.toml --trust"
+    )
+
+
+def test_a_command_line_says_every_option() -> None:
+    wishes = Wishes("silu_and_mul", models="scripted", stop_at=90.0, trust=True)
+    assert command_line(wishes, ["--branch", "a b", "--from", "2"]) == (
+        "astra-chat run silu_and_mul --branch 'a b' --from 2 --models scripted --trust"
+        " --stop-at 90.0"
+    )

@@ -1,0 +1,93 @@
+"""A run's transcript while it is written, and where its beginning comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turns import Kernel
+from astra_chat.models import open_models
+from astra_chat.session.recorder import begin
+from astra_chat.session.request import Request
+from astra_chat.session.resume import branched, resumed
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import sha256_of
+from astra_chat.transcript.events import Blob, Deviation, Header, Record, Resumed
+from astra_chat.transcript.reader import read
+from tests.chat_samples import DEVICE, VECTOR, baseline_turns
+
+
+@pytest.fixture
+def request_here(task: Task, tmp_path: Path) -> Request:
+    models = open_models("scripted", task)
+    return Request(task=task, device=DEVICE, models=models, folder=tmp_path / "out")
+
+
+def written(request: Request) -> Path:
+    """A run of three turns, then killed."""
+    journal = begin(request, None, lambda _: None)
+    for turn in baseline_turns():
+        journal.take(turn)
+    journal.close()
+    return journal.path
+
+
+def test_a_new_run_begins_with_its_head_and_the_tasks_files(request_here: Request) -> None:
+    shown: list[Record] = []
+    journal = begin(request_here, None, shown.append)
+    assert isinstance(shown[0].event, Header) and shown == journal.records
+    texts = [r.event.text for r in shown[1:] if isinstance(r.event, Blob)]
+    assert sorted(texts) == sorted(set(request_here.task.files().values()))
+    assert journal.thread == [] and journal.folder == request_here.folder
+
+
+def test_a_turn_and_what_is_said_about_it(request_here: Request) -> None:
+    journal = begin(request_here, None, lambda _: None)
+    said = Turn("coder", Kernel(words="", source="// new\n"))
+    journal.take(said, Deviation(candidate="c", expected="tie", found="slower"))
+    kinds = [record.event.kind for record in journal.records[-3:]]
+    assert kinds == ["blob", "proposed", "deviation"] and journal.thread == [said]
+    journal.take(Turn("fixer", Kernel(words="", source="// new\n")))
+    blobs = [r.event.sha256 for r in journal.records if isinstance(r.event, Blob)]
+    assert blobs.count(sha256_of("// new\n")) == 1, "a text is stored once"
+    assert list(read(journal.path).records) == journal.records
+
+
+def test_a_resumed_run_shows_and_knows_what_was(request_here: Request) -> None:
+    path = written(request_here)
+    before, shown = list(read(path).records), []
+    journal = begin(request_here, resumed(path), shown.append)
+    assert journal.thread == baseline_turns() and shown == journal.records
+    assert shown[:-1] == before and isinstance(shown[-1].event, Resumed)
+    assert shown[-1].run == before[0].run and shown[-1].t >= before[-1].t
+    journal.take(Turn("coder", Kernel(words="", source=VECTOR)))
+    assert journal.records[-1].turn == 4
+    stored = [r.event.sha256 for r in journal.records if isinstance(r.event, Blob)]
+    assert len(stored) == len(set(stored)), "the script's kernel was stored with the task"
+    journal.close()
+    assert list(read(path).records) == journal.records
+
+
+def test_a_branch_stores_the_task_once(request_here: Request, tmp_path: Path) -> None:
+    path = written(request_here)
+    there = Request(
+        task=request_here.task, device=DEVICE, models=request_here.models, folder=tmp_path / "b"
+    )
+    journal = begin(there, branched(path, None), lambda _: None)
+    journal.close()
+    found = read(journal.path)
+    assert journal.thread == baseline_turns() and found.header.origin is not None
+    assert len(found.records) == len(read(path).records)
+
+
+@pytest.mark.parametrize("name", ["best.cu", "best"])
+def test_nothing_is_overwritten(request_here: Request, name: str) -> None:
+    assert request_here.folder is not None
+    request_here.folder.mkdir()
+    (request_here.folder / name).write_text("precious")
+    with pytest.raises(BadInput, match="not overwritten"):
+        begin(request_here, None, lambda _: None)
+    assert [p.name for p in request_here.folder.iterdir()] == [name]

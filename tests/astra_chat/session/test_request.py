@@ -1,0 +1,56 @@
+"""The user's words as values, or one line about the one that is off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_chat.session.request import Request, Wishes, place, request_for
+from astra_chat.tools.errors import BadInput
+
+
+def request(folder: Path, **changes: Any) -> Request:
+    words = {"task": str(folder), "device": "virtual", "rounds": 3, **changes}
+    return request_for(Wishes(**words))
+
+
+def test_what_is_not_said_has_defaults(task_folder: Path) -> None:
+    found = request_for(Wishes(task=task_folder))
+    assert found.limits.rounds == 5 and found.models.name == "scripted" and found.tier == "sglang"
+    with pytest.raises(BadInput, match="name a TASK"):
+        request_for(Wishes())
+
+
+def test_words_become_values(task_folder: Path) -> None:
+    found = request(task_folder, gpu="h100", cases="bench", out="here")
+    assert found.task.name == "doubled" and found.limits.rounds == 3
+    assert found.device.kind == "virtual" and found.device.spec == "h100"
+    assert found.folder == Path("here")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"rounds": 0}, "--rounds 0"),
+        ({"baseline": "today"}, "--baseline today: use sglang or paper"),
+        ({"cases": "all"}, "--cases all: use demo or bench"),
+        ({"device": "tpu"}, "no device 'tpu'"),
+        ({"models": "oracle"}, "no models 'oracle'"),
+        ({"task": "none"}, "no task 'none'"),
+        ({"gpu": "v0"}, "v0"),
+    ],
+)
+def test_what_is_off_is_named(task_folder: Path, changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        request(task_folder, **changes)
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_two_runs_of_one_second_do_not_share_a_folder(task_folder: Path) -> None:
+    asked = request(task_folder)
+    first, second = place(asked), place(asked)
+    assert first != second and first[0].parent == Path("transcripts")
+    assert first[0].name.startswith("doubled-") and first[0].name.endswith(first[1])
+    assert place(request(task_folder, out="here"))[0] == Path("here")

@@ -1,0 +1,206 @@
+"""What a run may go on from, and what it may change: one line about everything else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_chat.agents.run_state import rounds_begun
+from astra_chat.models import open_models
+from astra_chat.session.api import run
+from astra_chat.session.recorded_task import task_of
+from astra_chat.session.request import Request, Wishes
+from astra_chat.session.resume import branched, past_of, request_on, resumed
+from astra_chat.session.session import RunResult, Session
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Outcome
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
+from tests.chat_samples import DEVICE, VECTOR, FixedJudge, story, timed
+
+NO_WINNER: dict[str, Outcome] = {VECTOR: timed(1.0, "tie")}
+
+
+@pytest.fixture
+def path(task: Task, tmp_path: Path) -> Path:
+    """A finished run of two rounds."""
+    models = open_models("scripted", task)
+    request = Request(task=task, device=DEVICE, models=models, folder=tmp_path / "whole")
+    return Session(request, judge=FixedJudge(NO_WINNER)).run().transcript
+
+
+def cut(path: Path, turns: int) -> Path:
+    """The same run, killed after so many turns."""
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [r.turn <= turns for r in read(path).records]
+    killed = path.parent.parent / "killed" / path.name
+    killed.parent.mkdir()
+    killed.write_text("".join(line for line, keep in zip(lines, kept, strict=True) if keep))
+    return killed
+
+
+def branch(task: Task, path: Path, after: int | None, out: Path, **wishes: Any) -> RunResult:
+    past = branched(path, after)
+    request = request_on(past, task, Wishes(out=out, **wishes))
+    return Session(request, judge=FixedJudge(NO_WINNER), past=past).run()
+
+
+@pytest.mark.parametrize(("rounds", "turns"), [(0, 3), (1, 14)])
+def test_a_branch_comes_to_the_same_end_and_names_its_origin(
+    task: Task, path: Path, tmp_path: Path, rounds: int, turns: int
+) -> None:
+    before = path.read_bytes()
+    found = branch(task, path, rounds, tmp_path / "branch")
+    assert story(found.transcript) == story(path)
+    assert path.read_bytes() == before
+    records = read(found.transcript).records
+    origin = read(found.transcript).header.origin
+    assert origin is not None and (origin.turn, origin.rounds) == (turns, rounds)
+    assert origin.run == read(path).records[0].run != records[0].run
+    assert {r.run for r in records} == {records[0].run}
+    times = [r.t for r in records if r.turn]
+    assert times == sorted(times), "its clock goes on from the origin's"
+
+
+def test_a_branch_of_a_killed_run_takes_its_finished_turns(
+    task: Task, path: Path, tmp_path: Path
+) -> None:
+    found = branch(task, cut(path, 8), None, tmp_path / "branch")
+    assert story(found.transcript) == story(path)
+
+
+def test_a_branch_of_a_branch(task: Task, path: Path, tmp_path: Path) -> None:
+    first = branch(task, path, 1, tmp_path / "first").transcript
+    second = branch(task, first, 0, tmp_path / "second").transcript
+    assert story(second) == story(path)
+
+
+@pytest.mark.parametrize("rounds", [-1, 3, 99])
+def test_a_round_that_is_not_there(path: Path, rounds: int) -> None:
+    with pytest.raises(BadInput, match=f"no finished round {rounds}"):
+        branched(path, rounds)
+
+
+def test_a_round_that_is_not_finished(path: Path) -> None:
+    with pytest.raises(BadInput, match="no finished round 1: rounds 0 to 0 are"):
+        branched(cut(path, 8), 1)
+
+
+def test_a_finished_run_is_not_gone_on_with(task: Task, path: Path) -> None:
+    before = path.read_bytes()
+    with pytest.raises(BadInput, match="is finished: the planner has no further plan; --branch"):
+        request_on(resumed(path), task, Wishes())
+    assert path.read_bytes() == before
+
+
+def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
+    short = branch(task, path, 0, tmp_path / "short", rounds=1).transcript
+    assert rounds_begun(thread(read(short).records)) == 1
+    past = resumed(short)
+    with pytest.raises(BadInput, match="all rounds are done; --rounds 2 goes on"):
+        request_on(past, task, Wishes())
+    request = request_on(past, task, Wishes(rounds=5))
+    Session(request, judge=FixedJudge(NO_WINNER), past=past).run()
+    assert story(short) == story(path)
+    assert read(short).options.rounds == 5 and read(short).header.options.rounds == 1
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        ({"cases": "bench"}, "--cases bench"),
+        ({"baseline": "paper"}, "--baseline paper"),
+        ({"out": "elsewhere"}, "--out goes with --branch"),
+        ({"device": "virtual", "gpu": "h100"}, "figures of two devices cannot be compared"),
+        ({"rounds": 0}, "--rounds 0"),
+        ({"models": "oracle"}, "no models 'oracle'"),
+    ],
+)
+def test_what_may_not_change(task: Task, path: Path, wishes: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        request_on(resumed(cut(path, 8)), task, Wishes(**wishes))
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_what_was_recorded_is_taken(task: Task, path: Path) -> None:
+    request = request_on(resumed(cut(path, 8)), task, Wishes())
+    assert request.device == DEVICE and request.models.name == "scripted"
+    assert request.limits.rounds == 5 and request.folder == path.parent.parent / "killed"
+
+
+def test_the_task_comes_out_of_the_transcript(task: Task, path: Path) -> None:
+    with task_of(read(path), None) as found:
+        assert found.id == task.id and found.folder != task.folder
+        folder = found.folder
+    assert not folder.exists()
+
+
+def test_a_task_that_was_changed_is_refused(task: Task, path: Path) -> None:
+    with task_of(read(path), task.folder) as found:
+        assert found.folder == task.folder
+    (task.folder / "baseline.cu").write_text("// another\n")
+    with (
+        pytest.raises(BadInput, match=r"other files of doubled: baseline\.cu"),
+        task_of(read(path), task.folder),
+    ):
+        pass
+
+
+def test_a_file_name_cannot_lead_out_of_the_folder(path: Path, tmp_path: Path) -> None:
+    text = path.read_text().replace('"baseline.cu":', '"../escaped.cu":')
+    path.write_text(text)
+    with pytest.raises(BadInput, match="leads out of its folder"), task_of(read(path), None):
+        pass
+    assert not list(tmp_path.rglob("escaped.cu"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("a", "b", None), "give one"),
+        ((None, None, 1), "--from ROUND goes with"),
+        (("none.jsonl", None, None), "cannot read"),
+        ((None, "none.jsonl", 2), "cannot read"),
+    ],
+)
+def test_words_that_do_not_go_together(words: Any, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        past_of(*words)
+
+
+def test_nothing_said_is_a_new_run(path: Path) -> None:
+    assert past_of(None, None, None) is None
+    rewound = past_of(path, None, 1)
+    assert rewound is not None and rewound.branched is not None, "rewinding never appends"
+
+
+def test_two_at_once_do_not_write_one_transcript(task: Task, path: Path) -> None:
+    killed = cut(path, 8)
+    past = resumed(killed)
+    judge = FixedJudge(NO_WINNER)
+    refused: list[str] = []
+
+    def another() -> None:
+        if not refused:
+            with pytest.raises(BadInput) as caught:
+                run(task.folder, resume=killed)
+            refused.append(str(caught.value))
+
+    judge.before = another
+    Session(request_on(past, task, Wishes()), judge=judge, past=past).run()
+    assert len(refused) == 1 and "being written by another run" in refused[0]
+    assert story(killed) == story(path)
+
+
+def test_a_transcript_that_has_grown_since_is_not_cut(task: Task, path: Path) -> None:
+    killed = cut(path, 8)
+    stale = resumed(killed)
+    request = request_on(stale, task, Wishes())
+    grown = "".join(path.read_text().splitlines(keepends=True)[: len(stale.transcript.records) + 1])
+    killed.write_text(grown)
+    with pytest.raises(BadInput, match="has grown"):
+        Session(request, judge=FixedJudge(NO_WINNER), past=stale).run()
+    assert killed.read_text() == grown

@@ -1,0 +1,170 @@
+"""Builds for a real GPU's architecture (no GPU is needed to build): cache, errors, resources."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.build import nvcc as module
+from astra_chat.tools.build.nvcc import (
+    Build,
+    build,
+    build_all,
+    nvcc_command,
+    parse_ptxas,
+    readable_log,
+)
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.system.subprocesses import Cancelled, Stop
+from astra_chat.tools.system.toolkit import find_toolkit
+from astra_chat.tools.task.folder import find_task, load_task
+from astra_chat.tools.types import BuildFailed, Device
+
+TASK = find_task("silu_and_mul")
+H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+VIRTUAL = H200.model_copy(update={"kind": "virtual"})
+KERNEL = """
+#include <cstdint>
+__global__ void fill(float* out, int64_t n) {
+    __shared__ float tile[128];
+    tile[threadIdx.x] = n;
+    __syncthreads();
+    out[blockIdx.x * 128 + threadIdx.x] = tile[127 - threadIdx.x];
+}
+extern "C" cudaError_t silu_and_mul(void* out, const void*, int64_t n, int64_t, int,
+                                    cudaStream_t stream) {
+    fill<<<n, 128, 0, stream>>>((float*)out, n);
+    return cudaGetLastError();
+}
+"""
+BROKEN = KERNEL.replace("tile[127 - threadIdx.x];", "tile[127 - threadIdx.q];")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ASTRA_CACHE", str(tmp_path))
+    return tmp_path
+
+
+def test_good_and_broken_in_one_graph_and_then_from_the_cache(own_cache: Path) -> None:
+    good, broken = build_all(TASK, [KERNEL, BROKEN], H200)
+    assert isinstance(good, Build) and not good.cached
+    assert good.library.is_file() and ".target sm_90" in good.ptx.read_text()
+    (resources,) = good.resources
+    assert resources.static_shared_bytes == 512 and resources.registers > 0
+    assert isinstance(broken, BuildFailed)
+    assert "line 7" in broken.log and "threadIdx.q" in broken.log
+    again = build(TASK, KERNEL, H200)
+    assert isinstance(again, Build) and again.cached and again.folder == good.folder
+    leftovers = [p.name for p in (own_cache / "astra-chat" / "builds").iterdir()]
+    assert leftovers == [good.folder.name]
+
+
+def test_the_virtual_gpu_gets_the_text_of_the_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = KERNEL + "// disassembled"
+    built = build(TASK, source, VIRTUAL)
+    assert isinstance(built, Build) and not built.cached
+    text = built.ptx.with_suffix(".sass")
+    assert f".text.{built.resources[0].kernel}:" in text.read_text()
+
+    def lacking(name: str) -> Path:
+        raise EnvironmentLack(name)
+
+    monkeypatch.setattr(module, "find_tool", lacking)
+    without = build(TASK, source, VIRTUAL)
+    assert isinstance(without, Build) and not without.cached, "another build: it has less"
+    assert without.ptx.is_file() and not without.ptx.with_suffix(".sass").exists()
+    monkeypatch.setattr(module, "find_tool", lambda _: Path("/bin/false"))
+    failing = build(TASK, source, VIRTUAL)
+    assert isinstance(failing, Build) and not failing.ptx.with_suffix(".sass").exists()
+
+
+def test_another_architecture_is_another_build() -> None:
+    other = build(TASK, KERNEL, H200.model_copy(update={"arch": "sm_80"}))
+    assert isinstance(other, Build) and ".target sm_80" in other.ptx.read_text()
+
+
+def test_a_cancelled_build_leaves_nothing(own_cache: Path) -> None:
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Cancelled):
+        build(TASK, KERNEL + "// cancelled", H200, stop)
+    assert list((own_cache / "astra-chat" / "builds").iterdir()) == []
+
+
+def test_an_older_nvcc_is_asked_for_nothing_that_it_does_not_know() -> None:
+    task, toolkit = find_task("silu_and_mul"), find_toolkit()
+    device = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+    older, newer = (replace(toolkit, version=version) for version in ("12.3.107", "12.10.1"))
+    assert not any("split-compile" in word for word in nvcc_command(task, device, older))
+    assert "-split-compile=8" in nvcc_command(task, device, newer)
+
+
+def test_spills_and_stack_are_read() -> None:
+    log = (
+        "ptxas info    : Compiling entry function '_Z1kv' for 'sm_90'\n"
+        "ptxas info    : Function properties for _Z1kv\n"
+        "    16 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads\n"
+        "ptxas info    : Used 40 registers, used 1 barriers, 2048 bytes smem\n"
+    )
+    (found,) = parse_ptxas(log)
+    assert (found.kernel, found.registers, found.static_shared_bytes) == ("_Z1kv", 40, 2048)
+    assert (found.spill_bytes, found.stack_bytes) == (12, 16)
+
+
+def test_a_source_cannot_speak_for_ptxas() -> None:
+    """A deprecated function's message, which compilers print as it stands, claims 4 registers."""
+    said = (
+        "x\\nptxas info    : Compiling entry function 'fast' for 'sm_90'\\n    0 bytes stack frame,"
+        " 0 bytes spill stores, 0 bytes spill loads\\nptxas info    : Used 4 registers"
+    )
+    forged = KERNEL.replace(
+        "__global__", f'[[deprecated("{said}")]] __device__ int old() {{ return 128; }}\n__global__'
+    ).replace("blockIdx.x * 128", "blockIdx.x * old()")
+    honest, found = build_all(TASK, [KERNEL, forged], H200)
+    assert isinstance(honest, Build) and isinstance(found, Build)
+    assert found.resources == honest.resources
+    quoted = f"kernel.cu(3): warning: {said}".replace("\\nptxas", " ptxas").replace("\\n", "\n")
+    assert parse_ptxas(quoted) == (), "nor from within a line"
+
+
+def test_a_log_is_cut_to_the_errors_with_their_lines() -> None:
+    log = 'kernel.cu(2): error: identifier "y" is undefined\n' + "noise\n" * 500
+    shown = readable_log(log, "int x;\n  int z = y;\n")
+    assert shown.splitlines()[:2] == [
+        'line 2: error: identifier "y" is undefined',
+        "    int z = y;",
+    ]
+    assert len(shown.splitlines()) <= 40
+
+
+def test_a_very_long_line_is_cut() -> None:
+    """A source of one line would otherwise stand in every prompt and on the terminal."""
+    source = f"#error {'accepted ' * 50_000}"
+    shown = readable_log(f"kernel.cu(1): error: {source}\n{source}\n", source)
+    assert len(shown) < 2_000 and shown.startswith("line 1: error: #error accepted")
+
+
+def test_a_tasks_headers_are_included_and_part_of_the_key(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(TASK.folder, folder)
+    (folder / "rows.cuh").write_text("#define ROWS 128\n")
+    task = load_task(folder).model_copy(update={"headers": ("rows.cuh",)})
+    source = '#include "rows.cuh"\n' + KERNEL.replace("tile[128]", "tile[ROWS]")
+    first = build(task, source, H200)
+    assert isinstance(first, Build) and first.resources[0].static_shared_bytes == 512
+    assert build(task, source, H200).cached  # type: ignore[union-attr]
+    (folder / "rows.cuh").write_text("#define ROWS 256\n")
+    second = build(task, source, H200)
+    assert isinstance(second, Build) and second.resources[0].static_shared_bytes == 1024
+    assert isinstance(build(TASK, source, H200), BuildFailed), "without it, it does not build"
+
+
+def test_a_build_on_a_full_disk_is_not_the_kernel_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = shutil.disk_usage("/")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: real._replace(free=0))
+    with pytest.raises(EnvironmentLack, match="no space left"):
+        build(TASK, BROKEN, H200)

@@ -1,0 +1,124 @@
+"""The generated binding: linked to a kernel, called on the virtual GPU, refused in words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_chat.session.export import link_module
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.build.tvm_ffi_binding import binding_source, ensure_binding
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.system.cache import cache_folder
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.toolkit import find_toolkit
+from astra_chat.tools.task.folder import Arg, Scalar, Task, find_task
+from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def called(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What tests/tools/call_binding.py saw of silu_and_mul's baseline as a module."""
+    task, toolkit = find_task("silu_and_mul"), find_toolkit()
+    built = build(task, task.baseline, virtual_device("h200"))
+    assert isinstance(built, Build)
+    fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
+    module = tmp_path_factory.mktemp("binding") / "silu_and_mul.so"
+    objects = [built.object, ensure_binding(task, toolkit)]
+    link_module(objects, module, toolkit, [f"-L{fake}", "-lvcudart"])
+    resources = {r.kernel: (r.registers, r.static_shared_bytes) for r in built.resources}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "tools" / "call_binding.py"),
+         str(module), str(built.ptx), json.dumps(resources)],
+        cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_the_module_computes_what_the_kernel_computes(called: Any) -> None:
+    assert all(error < 5e-3 for error in called["errors"])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("cpu", "ValueError: out must be a CUDA tensor"),
+        ("other device", "ValueError: input is on cuda:1, the first argument on cuda:0"),
+        ("dimensions", "ValueError: input must have 2 dimensions, got shape [1360]"),
+        ("strided", "ValueError: input must be contiguous"),
+        ("dtype", "TypeError: dtype must be one of: float16, bfloat16, float32"),
+        ("two dtypes", "TypeError: input must have the dtype of the other tensors"),
+        ("width", "ValueError: input: axis 1 must be 2*d = 272, got shape [5, 270]"),
+        ("tokens", "ValueError: input: axis 0 must be tokens = 5, got shape [4, 272]"),
+        ("domain", "ValueError: d = 12 is outside 8 to 65536 in steps of 8 for this dtype"),
+        ("misaligned", "ValueError: input must start on a 16-byte boundary"),
+        ("misaligned by offset", "ValueError: out must start on a 16-byte boundary"),
+    ],
+)
+def test_a_wrong_tensor_is_refused_in_words(called: Any, name: str, words: str) -> None:
+    assert called["said"][name] == words
+
+
+def changed(**fields: Any) -> Task:
+    return find_task("silu_and_mul").model_copy(update=fields)
+
+
+def test_a_dim_is_solved_from_whatever_axis_gives_it() -> None:
+    args = (
+        Arg(name="out", dtype="T", shape=("tokens*d",), access="write"),
+        Arg(name="input", dtype="T", shape=("3*tokens",), access="read"),
+    )
+    source = binding_source(changed(args=args))
+    tokens, d = source.index("int64_t dim_tokens ="), source.index("int64_t dim_d =")
+    assert tokens < d
+    assert 'divided(input, 0, int64_t{3}, "input", "3*tokens")' in source
+    assert 'divided(out, 0, dim_tokens, "out", "tokens*d")' in source
+
+
+def test_a_dim_that_no_shape_gives_is_bad_input() -> None:
+    args = (Arg(name="out", dtype="T", shape=("tokens*d",), access="write"),)
+    with pytest.raises(BadInput, match="the shapes do not say how large tokens is"):
+        binding_source(changed(args=args))
+
+
+def test_scalars_and_float_tensors_compile() -> None:
+    args = (
+        Arg(name="out", dtype="T", shape=("tokens", "d"), access="readwrite"),
+        Arg(name="scale", dtype="float32", shape=("d",), access="read"),
+    )
+    scalars = (
+        Scalar(name="eps", type="float", value=1e-6),
+        Scalar(name="group", type="int64_t", value=128),
+    )
+    task = changed(args=args, scalars=scalars)
+    assert ensure_binding(task, find_toolkit()).is_file()
+    assert "call(TensorView out, TensorView scale, double eps, int64_t group)" in binding_source(
+        task
+    )
+
+
+def test_the_binding_is_compiled_once() -> None:
+    task, toolkit = find_task("silu_and_mul"), find_toolkit()
+    first = ensure_binding(task, toolkit)
+    born = first.stat().st_mtime_ns
+    assert ensure_binding(task, toolkit) == first
+    assert first.stat().st_mtime_ns == born
+
+
+def test_strided_arguments_pass_their_row_stride(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("ASTRA_CACHE", str(tmp_path))
+    args = tuple(a.model_copy(update={"strided": True}) for a in find_task("silu_and_mul").args)
+    task = changed(args=args)
+    source = binding_source(task)
+    assert 'const int64_t input_stride = row_stride(input, "input");' in source
+    assert "dim_d, out_stride, input_stride, code" in source
+    assert ensure_binding(task, find_toolkit()).is_file()

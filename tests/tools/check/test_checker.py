@@ -1,0 +1,283 @@
+"""The whole check of kernels that are right only where they expect to be looked at.
+
+Built without guard and audit, which would refuse some of these for what they hold on to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.error_norms import FEW
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Tolerance, find_task, load_task
+from astra_chat.tools.types import Case, CheckRecord, Correct, Crashed, Device, Wrong
+
+FULL = find_task("silu_and_mul")
+ROW_SUM = load_task(Path(__file__).parents[2] / "attacks" / "tasks" / "row_sum")
+TASK = FULL.model_copy(
+    update={
+        "dtypes": ("float16", "float32"),
+        "check": tuple(c for c in FULL.check if c.dtype != "bfloat16" and c.dims["d"] < 300),
+    }
+)
+RESULT = "out[i] = T(gate / (1.0f + expf(-gate)) * up);"
+SWITCH = "  switch (dtype) {"
+Found = tuple[Correct | Wrong | Failure, CheckRecord]
+
+
+class Bench:
+    """One checker, used for many kernels as a judge uses it."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.oracle = Oracle(TASK)
+        self.checker = Checker(Runner(TASK, device), self.oracle)
+
+    def check(self, source: str, *extra: Case) -> Found:
+        built = build(TASK, source, self.device)
+        assert isinstance(built, Build), built
+        return self.checker.check(built, extra)
+
+
+@pytest.fixture(scope="module")
+def benches() -> Iterator[dict[str, Bench]]:
+    made: dict[str, Bench] = {}
+    yield made
+    for bench in made.values():
+        bench.oracle.close()
+
+
+@pytest.fixture
+def bench(device: Device, benches: dict[str, Bench]) -> Bench:
+    return benches.setdefault(device.kind, Bench(device))
+
+
+def edited(source: str, old: str, new: str) -> str:
+    assert source.count(old) == 1
+    return source.replace(old, new)
+
+
+def wrong(found: Found) -> Wrong:
+    assert isinstance(found[0], Wrong), found[0]
+    return found[0]
+
+
+def test_an_honest_kernel_passes_hidden_cases_too(
+    bench: Bench, scalar: str, device: Device
+) -> None:
+    outcome, record = bench.check(scalar)
+    assert isinstance(outcome, Correct), outcome
+    assert outcome.hidden == len(record.hidden) >= 10 and len(record.visible) == len(TASK.check)
+    assert outcome.cases == outcome.hidden + len(record.visible)
+    assert outcome.deterministic is True and record.repeats >= 4
+    assert outcome.error_ratio is not None and outcome.error_ratio < 1.5
+    assert record.how["same_buffers"] == 2 * len(TASK.dtypes)
+    assert ("graph" in record.how) == (device.kind == "cuda")
+    assert record.elements > 100_000 and record.read_bytes > record.elements
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "gate * up / (1.0f + exp2f(-1.4426950408889634f * gate))",
+        "up * (gate * __frcp_rn(1.0f + __expf(-gate)))",
+    ],
+)
+def test_other_honest_formulas_pass(bench: Bench, scalar: str, formula: str) -> None:
+    """The same function in other roundings; special values apart, which depend on the formula."""
+    outcome, _ = bench.check(edited(scalar, RESULT, f"out[i] = T({formula});"))
+    special = isinstance(outcome, Wrong) and outcome.case.values in ("special", "large")
+    assert isinstance(outcome, Correct) or special, outcome
+
+
+def test_a_value_rounded_in_between_is_less_precise_than_the_baseline(
+    bench: Bench, scalar: str
+) -> None:
+    """Within twice the baseline's rms error; a task may allow it by a larger oracle_ratio."""
+    between = edited(scalar, RESULT, "out[i] = T(float(T(gate / (1.0f + expf(-gate)))) * up);")
+    found = wrong(bench.check(between))
+    assert found.reason == "precision" and found.case.dtype == "float16"
+    assert "not the nearest float16" in found.note
+
+
+def test_seeds_are_fresh_and_hidden_cases_differ_each_time(bench: Bench, scalar: str) -> None:
+    (_, first), (_, second) = bench.check(scalar), bench.check(scalar)
+    assert first.visible == second.visible
+    # A case that the baseline itself fails on a drawn seed keeps the seed of its task.
+    assert sum(case.seed != 0 for case in first.visible) > len(first.visible) // 2
+    assert not {c.seed for c in first.hidden} & {c.seed for c in second.hidden}
+
+
+def test_shapes_learnt_by_heart(bench: Bench, scalar: str) -> None:
+    known = " || ".join(f"d == {d}" for d in {case.dims["d"] for case in TASK.check})
+    found = bench.check(edited(scalar, SWITCH, f"  if (!({known})) return cudaSuccess;\n{SWITCH}"))
+    assert wrong(found).reason == "unwritten" and wrong(found).case not in found[1].visible
+
+
+def test_a_grid_that_ends_at_65535(bench: Bench, scalar: str) -> None:
+    clipped = edited(
+        scalar, "if (i >= tokens * d) return;", "if (i >= min(tokens, int64_t(65536)) * d) return;"
+    )
+    found = wrong(bench.check(clipped))
+    assert found.reason == "unwritten" and found.case.dims["tokens"] > 65536
+
+
+def test_alignment_that_the_contract_does_not_promise(bench: Bench, scalar: str) -> None:
+    picky = f"  if (size_t(input) % 32) return cudaErrorMisalignedAddress;\n{SWITCH}"
+    outcome, _ = bench.check(edited(scalar, SWITCH, picky))
+    assert isinstance(outcome, Crashed) and outcome.case.offset % 2 == 1
+
+
+def test_results_remembered_by_address(bench: Bench, scalar: str) -> None:
+    """Saves what it wrote, and hands that out again when it sees the same input pointer."""
+    memo = f"""
+  static const void* key = nullptr;
+  static int64_t size = 0;
+  static void* saved = nullptr;
+  const int64_t bytes = tokens * d * (dtype == 0 ? 4 : 2);
+  if (key == input && size == bytes)
+    return cudaMemcpyAsync(out, saved, bytes, cudaMemcpyDeviceToDevice, stream);
+  if (saved) cudaFree(saved);
+  cudaMalloc(&saved, bytes);
+  key = input;
+  size = bytes;
+{SWITCH}"""
+    keep = "  return cudaMemcpyAsync(saved, out, bytes, cudaMemcpyDeviceToDevice, stream);\n}"
+    source = edited(scalar, SWITCH, memo)
+    for code, name in enumerate(("float", "__half", "__nv_bfloat16")):
+        call = f"launch<{name}>(out, input, tokens, d, stream);"
+        source = edited(source, f"case {code}: return {call}", f"case {code}: {call} break;")
+    found = wrong(bench.check(source[: source.rindex("}")] + keep))
+    assert "in buffers that held other inputs" in found.note
+
+
+def test_work_that_stops_after_some_calls(bench: Bench, scalar: str) -> None:
+    tired = f"  static int calls = 0;\n  if (++calls > 12) return cudaSuccess;\n{SWITCH}"
+    assert wrong(bench.check(edited(scalar, SWITCH, tired))).reason == "unwritten"
+
+
+def test_lost_precision_within_the_tolerance(bench: Bench, scalar: str) -> None:
+    cut = """const float exact = gate / (1.0f + expf(-gate)) * up;
+  out[i] = T(sizeof(T) == 4 ? __uint_as_float(__float_as_uint(exact) & 0xffffffc0u) : exact);"""
+    found = wrong(bench.check(edited(scalar, RESULT, cut)))
+    assert found.reason == "precision" and found.case.dtype == "float32"
+
+
+def test_other_bits_every_time_are_reported(bench: Bench, scalar: str) -> None:
+    """The last bit of a few results flips from call to call: right, but not the same."""
+    source = edited(scalar, "int64_t tokens, int64_t d) {", "int64_t tokens, int64_t d, int odd) {")
+    source = edited(source, "tokens, d);\n  return", "tokens, d, ++calls % 2);\n  return")
+    counted = "  static int calls = 0;\n  const unsigned blocks"
+    source = edited(source, "  const unsigned blocks", counted)
+    flip = """const float exact = gate / (1.0f + expf(-gate)) * up;
+  const bool usual = fabsf(exact) > 1e-3f && fabsf(exact) < 1e3f;
+  const bool flipped = sizeof(T) == 4 && odd && usual && i % 61 == 0;
+  out[i] = T(flipped ? __uint_as_float(__float_as_uint(exact) ^ 1u) : exact);"""
+    outcome, _ = bench.check(edited(source, RESULT, flip))
+    assert isinstance(outcome, Correct) and outcome.deterministic is False
+
+
+def test_what_the_virtual_gpu_warns_of_is_in_the_record(
+    bench: Bench, scalar: str, device: Device
+) -> None:
+    """A read of an output before it is written, without effect; a buffer that is not freed."""
+    if device.kind != "virtual":
+        pytest.skip("the virtual GPU's warnings")
+    source = edited(scalar, RESULT, f"if (float(out[i]) == 7.0f) return;  // reads\n  {RESULT}")
+    leaking = "  void* room = nullptr;\n  cudaMalloc(&room, 64);\n"
+    outcome, record = bench.check(edited(source, SWITCH, leaking + SWITCH))
+    assert isinstance(outcome, Correct), outcome
+    reads = [words for words in record.warnings if words.startswith("uninitialised: read of")]
+    line = next(n for n, t in enumerate(source.splitlines(), 1) if t.endswith("// reads"))
+    assert len(reads) == len(TASK.dtypes) and all(
+        f".cu:{line}, block (0, 0, 0)" in w for w in reads
+    )
+    assert all(" of out (" in words for words in reads)
+    (leak,) = (words for words in record.warnings if words not in reads)
+    assert leak.startswith("leak: a buffer was allocated and not freed, 64 bytes on ")
+    assert bench.check(scalar)[1].warnings == ()
+
+
+def test_a_case_that_the_baseline_fails_is_not_held_against_anybody(
+    bench: Bench, scalar: str
+) -> None:
+    """tiny * max: the baseline's fast maths flushes the product's first factor to zero."""
+    outcomes = [
+        bench.check(scalar, Case(dims={"tokens": 999, "d": 520}, dtype="float32",
+                                 values="special", seed=seed))
+        for seed in (1, 2)
+    ]  # fmt: skip
+    for outcome, record in outcomes:
+        assert isinstance(outcome, Correct)
+        assert any("999x520 float32 special: the baseline is wrong" in w for w in record.left_out)
+
+
+def test_a_task_that_lets_zeros_pass_is_the_users_to_mend(device: Device, scalar: str) -> None:
+    loose = {name: Tolerance(rtol=1.0, atol=1e3) for name in TASK.tolerance}
+    task = TASK.model_copy(update={"tolerance": loose, "oracle_ratio": 1e9})
+    oracle, built = Oracle(task), build(TASK, scalar, device)
+    assert isinstance(built, Build)
+    with pytest.raises(BadInput, match="cannot tell work from no work: out: all zeros"):
+        Checker(Runner(task, device), oracle).check(built, ())
+    oracle.close()
+
+
+@pytest.mark.gpu
+def test_a_launch_on_another_stream_is_wrong(scalar: str, benches: dict[str, Bench]) -> None:
+    from astra_chat.tools.system.devices import pick_device
+
+    own = edited(scalar, "<<<blocks, 256, 0, stream>>>", "<<<blocks, 256>>>")
+    found, _ = benches.setdefault("cuda", Bench(pick_device("cuda"))).check(own)
+    assert isinstance(found, Wrong)
+
+
+@pytest.mark.gpu
+def test_work_done_while_a_graph_is_captured_is_lost(
+    scalar: str, benches: dict[str, Bench]
+) -> None:
+    from astra_chat.tools.system.devices import pick_device
+
+    once = f"""
+  cudaStreamCaptureStatus status;
+  cudaStreamIsCapturing(stream, &status);
+  if (status != cudaStreamCaptureStatusNone) return cudaSuccess;
+{SWITCH}"""
+    found, _ = benches.setdefault("cuda", Bench(pick_device("cuda"))).check(
+        edited(scalar, SWITCH, once)
+    )
+    assert isinstance(found, Wrong | Crashed)
+    assert "graph" in (found.note if isinstance(found, Wrong) else found.message)
+
+
+def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device: Device) -> None:
+    """One number may be right by luck: an honest sum in another order was refused for that."""
+    oracle = Oracle(ROW_SUM)
+    runner = Runner(ROW_SUM, device)
+    checker = Checker(runner, oracle)
+    single = Case(dims={"rows": 1, "n": 4097}, dtype="float32", seed=3)
+    several = single.model_copy(update={"dims": {"rows": FEW, "n": 65}})
+    special = single.model_copy(update={"values": "special"})
+    ran: list[Case] = []
+    whole = runner.run
+
+    def noted(built: Build, truths: Sequence[Truth], *rest: Any) -> Iterator[CaseRun | Failure]:
+        ran.extend(truth.case for truth in truths)
+        return whole(built, truths, *rest)
+
+    runner.run = noted  # type: ignore[method-assign, assignment]
+    truths = oracle.truths([single, several, special], Stop())
+    assert not checker.learn(truths)
+    assert [case.dims["rows"] for case in ran] == [1, FEW, 1] + [1] * (FEW - 1)
+    assert len({case.seed for case in ran if case.dims == single.dims}) == FEW
+    assert all(truth.folder.is_dir() for truth in truths)
+    assert not checker.learn(truths) and len(ran) == FEW + 2, "known by now"
+    oracle.close()

@@ -1,0 +1,59 @@
+"""Outputs that cost nothing fail on shipped tasks, and a task that lets them pass is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from astra_chat.tools.check.error_norms import Yardstick
+from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task, Tolerance, find_task, task_names
+from astra_chat.tools.types import Case
+
+
+@pytest.fixture(params=task_names())
+def task(request: pytest.FixtureRequest) -> Task:
+    return find_task(request.param)
+
+
+@pytest.fixture
+def truths(task: Task) -> Iterator[list[Truth]]:
+    oracle = Oracle(task)
+    small = [c for c in task.check if task.least_bytes(c) < 2**17]
+    yield oracle.truths(small, Stop())
+    oracle.close()
+
+
+def found(task: Task, truths: list[Truth]) -> list[Trial]:
+    """Without a baseline: by the tolerance alone."""
+    return trials(task, truths, Yardstick(task))
+
+
+def test_usual_values_tell_work_from_no_work(task: Task, truths: list[Truth]) -> None:
+    usual = [t for t in found(task, truths) if t.case.values in ("normal", "large")]
+    assert {t.output for t in usual} >= {"all zeros", "a constant, the mean", "the truth and 5 %"}
+    assert {t.argument for t in usual} == {a.name for a in task.args if a.written}
+    assert undetected(usual) == []
+
+
+def test_a_loose_tolerance_is_found(task: Task, truths: list[Truth]) -> None:
+    loose = {name: Tolerance(rtol=0.1, atol=100.0) for name in task.tolerance}
+    weak = undetected(found(task.model_copy(update={"tolerance": loose}), truths))
+    assert any("all zeros" in words for words in weak)
+    assert any("the truth and 5 %" in words for words in weak)
+
+
+def trial(right: bool, passed: bool, dtype: str = "float16") -> Trial:
+    case = Case(dims={"n": 1}, dtype=dtype)  # type: ignore[arg-type]
+    return Trial(case, "out", "all zeros", right, passed)
+
+
+def test_what_is_right_may_pass_and_one_case_is_enough() -> None:
+    assert undetected([trial(right=True, passed=True)]) == []
+    assert undetected([trial(False, True), trial(False, False)]) == []
+    assert undetected([trial(False, False), trial(False, True, "float32")]) == [
+        "out: all zeros passes all float32 cases of 'normal' values"
+    ]

@@ -1,0 +1,319 @@
+"""The audit of what was built: each hidden thing is found, honest kernels pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.build.nvcc import Build, build, build_all
+from astra_chat.tools.policy.binary_audit import audit, plain
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.task.folder import find_task, task_names
+from astra_chat.tools.types import Finding
+
+TASK = find_task("silu_and_mul")
+DEVICE = virtual_device("h200")
+ENTRY = (
+    'extern "C" cudaError_t silu_and_mul(void*, const void*, int64_t, int64_t, int,'
+    " cudaStream_t stream) {"
+)
+HEAD = "#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include <cuda_runtime.h>\n"
+
+
+def kernel(before: str, inside: str, extra: str = "") -> str:
+    return f"{HEAD}{before}\n{ENTRY} {inside} return cudaGetLastError(); }}\n{extra}"
+
+
+def found(
+    source: str, dtypes: tuple[str, ...] | None = None, **more: object
+) -> tuple[Finding, ...]:
+    task = TASK.model_copy(update={"dtypes": dtypes or TASK.dtypes, **more})
+    built = build(task, source, DEVICE)
+    assert isinstance(built, Build), built
+    return audit(built, task, source)
+
+
+HIDDEN = {
+    "memory of the heap": (
+        kernel("", "volatile int* kept = new int[500]; kept[100] = kept[100] + 1; delete[] kept;"),
+        "allocates nothing",
+    ),
+    "a policy that is a number": (
+        kernel(
+            "__global__ void k(float* out, const float* in) { float v; asm volatile("
+            '"ld.global.L2::cache_hint.f32 %0, [%1], %2;" : "=f"(v) : "l"(in),'
+            ' "l"(0x14F0000000000000ull)); *out = v; }',
+            "k<<<1, 1, 0, stream>>>(nullptr, nullptr);",
+        ),
+        "asks the L2 cache",
+    ),
+    "macros that grow without end": (
+        kernel(
+            "#define A(x) x x x x x x x x x x x x x x x x\n#define B A(A(A(A(A(;;)))))",
+            "B",
+        ),
+        "macros expand to more",
+    ),
+    "system by a pasted name": (
+        kernel("#define JOIN(a, b) a##b\n", 'JOIN(sys, tem)("true");'),
+        "system",
+    ),
+    "a graph by a pasted name": (
+        kernel("#define JOIN(a, b) a##b\n", "cudaGraph_t g; JOIN(cudaGraph, Create)(&g, 0);"),
+        "cudaGraphCreate",
+    ),
+    "a declared function of the C library": (
+        kernel('extern "C" int getpid();', "if (getpid() == 1) return cudaErrorUnknown;"),
+        "getpid",
+    ),
+    "dlsym under another name": (
+        kernel('extern "C" void* find(void*, const char*) asm("dlsym");', 'find(nullptr, "fork");'),
+        "dlsym",
+    ),
+    "a stream of its own": (
+        kernel("#define J(a, b) a##b\n", "cudaStream_t s; J(cudaStream, Create)(&s);"),
+        "cudaStreamCreate",
+    ),
+    "its own event timer": (
+        kernel(
+            "",
+            "",
+            'extern "C" cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t)'
+            " { *ms = 1e-6f; return cudaSuccess; }",
+        ),
+        "cudaEventElapsedTime",
+    ),
+    "a constructor": (
+        kernel(
+            "static volatile int seen;\n"
+            "__attribute__((constructor)) static void early() { seen = 1; }",
+            "",
+        ),
+        "early",
+    ),
+    "a dynamic initialiser": (
+        kernel('static const int answer = atoi("42");', "if (answer < 0) return cudaErrorUnknown;"),
+        "answer",
+    ),
+    "a second exported function": (kernel("", "", 'extern "C" int main() { return 0; }'), "main"),
+    "a counter of calls": (
+        kernel("", "static int calls; if (++calls > 3) return cudaSuccess;"),
+        "calls",
+    ),
+    "a counter of a thread": (
+        kernel("thread_local int calls;", "if (++calls > 3) return cudaSuccess;"),
+        "calls",
+    ),
+    "a device variable": (
+        kernel(
+            "__device__ float last[64];\n"
+            "__global__ void k(float* o) { last[0] += 1; o[0] = last[0]; }",
+            "k<<<1, 1, 0, stream>>>(nullptr);",
+        ),
+        "last",
+    ),
+    "a device variable that starts with a value": (
+        kernel(
+            "__device__ int count = 7; __global__ void k(int* o) { o[0] = atomicAdd(&count, 1); }",
+            "k<<<1, 1, 0, stream>>>(nullptr);",
+        ),
+        "count",
+    ),
+    "a string of the device that is written": (
+        kernel(
+            '__device__ char text[8] = "abc";\n__global__ void k(float* o) {'
+            ' printf("%s\\n", text); ++text[0]; o[0] = text[0]; }',
+            "k<<<1, 1, 0, stream>>>(nullptr);",
+        ),
+        "text",
+    ),
+    "a string literal that is written": (
+        kernel(
+            '__global__ void k(float* o) { char* volatile p = const_cast<char*>("abc");\n'
+            ' printf("%s\\n", p); ++p[0]; o[0] = p[0]; }',
+            "k<<<1, 1, 0, stream>>>(nullptr);",
+        ),
+        "$str",
+    ),
+    "a raw system call": (kernel("", 'asm volatile("syscall");'), ".text"),
+    "a section of its own": (
+        kernel(
+            '__attribute__((section("hidden"))) static const volatile int x = 3;',
+            "volatile int y = x; (void)y;",
+        ),
+        "hidden",
+    ),
+    "data kept in L2": (
+        kernel(
+            "__global__ void k(unsigned long long* o) { unsigned long long p;"
+            ' asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p));'
+            " o[0] = p; }",
+            "k<<<1, 1, 0, stream>>>(nullptr);",
+        ),
+        "evict_last",
+    ),
+    "bytes of a system call in a constant": (
+        kernel(
+            "__attribute__((noinline)) static unsigned hidden(int x) { return x * 0xc3050fe8u; }",
+            "if (hidden(int(size_t(stream))) == 1) return cudaErrorUnknown;",
+        ),
+        "0f 05",
+    ),
+    "an indirect function": (
+        kernel(
+            'extern "C" { static int yes() { return 1; } static int (*which())() { return yes; }\n'
+            'static int hidden() __attribute__((ifunc("which"))); }',
+            "if (hidden() == 2) return cudaErrorUnknown;",
+        ),
+        "hidden",
+    ),
+    "a name of single letters": (
+        kernel(
+            "#define J(a, b, c, d, e, f) a##b##c##d##e##f\n",
+            "volatile long n = sizeof(*J(s, t, d, o, u, t)); (void)n;",
+        ),
+        "stdout",
+    ),
+    "constant memory that a kernel writes": (
+        kernel(
+            "__constant__ int kept[4];\n__global__ void k() {"
+            ' asm volatile("red.global.add.u32 [%0], 1;" ::"l"(&kept[1])); }',
+            "k<<<1, 1, 0, stream>>>();",
+        ),
+        "kept",
+    ),
+    "a driver call": (
+        kernel("#include <cuda.h>\n", "CUcontext c; cuCtxGetCurrent(&c);"),
+        "cuCtxGetCurrent",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_hidden_things_are_found(name: str) -> None:
+    source, what = HIDDEN[name]
+    findings = found(source)
+    assert any(what in finding.what for finding in findings), findings
+    assert all(1 <= finding.line <= source.count("\n") + 1 for finding in findings)
+
+
+def test_the_line_is_the_one_that_names_it() -> None:
+    source, _ = HIDDEN["a counter of calls"]
+    (finding,) = found(source)
+    assert "calls" in source.splitlines()[finding.line - 1]
+
+
+TF32 = (
+    "#include <mma.h>\nusing namespace nvcuda;\n__global__ void k(float* o) {"
+    " wmma::fragment<wmma::matrix_a, 16, 16, 8, wmma::precision::tf32, wmma::row_major> a;"
+    " wmma::fragment<wmma::matrix_b, 16, 16, 8, wmma::precision::tf32, wmma::col_major> b;"
+    " wmma::fragment<wmma::accumulator, 16, 16, 8, float> c; wmma::fill_fragment(c, 0.f);"
+    " wmma::load_matrix_sync(a, o, 16); wmma::load_matrix_sync(b, o, 16);"
+    " wmma::mma_sync(c, a, b, c); wmma::store_matrix_sync(o, c, 16, wmma::mem_row_major); }"
+)
+HALF = (
+    "#include <cuda_fp16.h>\n__global__ void k(float* o) {"
+    " o[0] = __half2float(__hmul(__float2half(o[1]), __float2half(o[2]))); }"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "dtypes"), [(TF32, None), (TF32, ("float32",)), (HALF, ("float32",))]
+)
+def test_precision_below_the_contract_is_found(code: str, dtypes: tuple[str, ...] | None) -> None:
+    findings = found(kernel(code, "k<<<1, 32, 0, stream>>>(nullptr);"), dtypes)
+    assert any("float32" in finding.what for finding in findings)
+
+
+@pytest.mark.parametrize("code", [TF32, HALF])
+def test_a_task_may_grant_it(code: str) -> None:
+    source = kernel(code, "k<<<1, 32, 0, stream>>>(nullptr);")
+    assert found(source, ("float32",), tensor_float32=True) == ()
+
+
+def test_half_arithmetic_is_welcome_where_the_contract_has_half() -> None:
+    assert found(kernel(HALF, "k<<<1, 32, 0, stream>>>(nullptr);")) == ()
+
+
+HONEST = {
+    "a constant table": kernel(
+        "__constant__ float table[4] = {1, 2, 3, 4};\n"
+        "__device__ const float more[4] = {1, 2, 3, 4};\n"
+        "__global__ void k(float* o) { o[threadIdx.x] = table[threadIdx.x] + more[threadIdx.x]; }",
+        "k<<<1, 4, 0, stream>>>(nullptr);",
+    ),
+    "a table in a namespace without a name": kernel(
+        "namespace { __constant__ float table[2] = {1, 2}; }\n"
+        "__global__ void k(float* o) { o[threadIdx.x] = table[threadIdx.x]; }",
+        "k<<<1, 2, 0, stream>>>(nullptr);",
+    ),
+    "an error told on stderr": kernel(
+        "#define CHECKED(x) do { if (cudaError_t e = (x))"
+        ' { fprintf(stderr, "%s\\n", cudaGetErrorString(e)); return e; } } while (0)\n',
+        "CHECKED(cudaPeekAtLastError());",
+    ),
+    "PTX in a function for both sides": kernel(
+        "__host__ __device__ inline float up(float x) {\n#ifdef __CUDA_ARCH__\n"
+        'asm("ex2.approx.f32 %0, %0;" : "+f"(x));\n#endif\nreturn x; }\n'
+        "__global__ void k(float* o) { o[0] = up(o[0]); }",
+        "k<<<1, 1, 0, stream>>>(nullptr);",
+    ),
+    "assert and printf on the device": kernel(
+        '#include <cassert>\n__global__ void k(float* o) { assert(o); printf("%f\\n", o[0]); }',
+        "k<<<1, 4, 0, stream>>>(nullptr);",
+    ),
+    "strings that the device prints": kernel(
+        '__global__ void k(float* o) {\n  const char* names[2] = {"one", "two"};\n'
+        '  printf("%s in %s\\n", names[o[0] > 0], __func__); }',
+        "k<<<1, 4, 0, stream>>>(nullptr);",
+    ),
+    "shared memory over 48 KB": kernel(
+        "extern __shared__ float s[];\n"
+        "__global__ void k(float* o) { s[threadIdx.x] = o[0]; o[1] = s[0]; }",
+        "cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536);"
+        "k<<<1, 32, 65536, stream>>>(nullptr);",
+    ),
+    "a C kernel": kernel(
+        'extern "C" __global__ void named_plainly(float* o) { o[0] = 1; }',
+        "named_plainly<<<1, 1, 0, stream>>>(nullptr);",
+    ),
+    "a constant on the host": kernel(
+        "static const int sizes[3] = {1, 2, 3};",
+        "if (sizes[int(size_t(stream) % 3)] > 3) return cudaErrorUnknown;",
+    ),
+    "launch attributes": kernel(
+        "__global__ void k(float* o) { o[0] = 1; }",
+        "cudaLaunchConfig_t c = {}; c.gridDim = 1; c.blockDim = 1; c.stream = stream;"
+        " cudaLaunchAttribute a[1]; a[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;"
+        " a[0].val.programmaticStreamSerializationAllowed = 1; c.attrs = a; c.numAttrs = 1;"
+        " cudaLaunchKernelEx(&c, k, (float*)nullptr);",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_styles_pass(name: str) -> None:
+    assert found(HONEST[name]) == ()
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_all_shipped_kernels_pass_but_the_papers(name: str) -> None:
+    task = find_task(name)
+    sources = [p.read_text() for p in sorted(task.folder.rglob("*.cu")) if p.name != "paper.cu"]
+    for built, source in zip(build_all(task, sources, DEVICE), sources, strict=True):
+        assert not isinstance(built, Build) or audit(built, task, source) == ()
+
+
+@pytest.mark.parametrize(
+    ("mangled", "name"),
+    [
+        ("_ZZ12silu_and_mulE5calls", "calls"),
+        ("_ZN39_INTERNAL_2d71fa48_9_kernel_cu_2626ddf841_GLOBAL__N__2d71fa48_9_kernel_cu_2626ddf8"
+         "5tableE", "table"),
+        ("_ZN41_GLOBAL__N__2d71fa48_9_kernel_cu_2626ddf8L5tableE", "table"),
+        ("_ZZ5countILi300EEvPfE4last", "last"),
+        ("_ZSt4cout", "_ZSt4cout"),
+        ("kept", "kept"),
+    ],
+)  # fmt: skip
+def test_mangled_names_are_read(mangled: str, name: str) -> None:
+    assert plain(mangled) == name

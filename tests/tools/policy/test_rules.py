@@ -1,0 +1,89 @@
+"""The table of names: every rule has a reason, and none refuses what launchers need."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.policy import rules
+
+
+def test_every_rule_says_why_in_one_clause() -> None:
+    for rule in rules.RULES:
+        assert rule.names.split()
+        assert 10 < len(rule.reason) < 90
+        assert not rule.reason.endswith(".")
+
+
+def test_no_name_stands_twice() -> None:
+    names = [name for rule in rules.RULES for name in rule.names.split()]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cudaError_t", "cudaSuccess", "cudaErrorInvalidValue", "cudaStream_t", "cudaGetLastError",
+        "cudaLaunchKernelEx", "cudaLaunchConfig_t", "cudaLaunchAttribute", "cudaFuncSetAttribute",
+        "cudaLaunchAttributeProgrammaticStreamSerialization", "cudaDeviceGetAttribute",
+        "cudaDevAttrMultiProcessorCount", "cudaFuncAttributeMaxDynamicSharedMemorySize",
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor", "cudaMemsetAsync", "cudaGetDevice",
+        "cudaLaunchAttributeClusterDimension", "cudaLaunchCooperativeKernel", "cuda", "cub",
+        "cudart", "customer", "systematic", "executor", "forklift", "socket_id",
+    ],
+)  # fmt: skip
+def test_launchers_may_name(name: str) -> None:
+    assert rules.refusal(name, called=True) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cudaMallocManaged", "allocates nothing"),
+        ("cudaEventRecord", "the judge"),
+        ("cudaStreamBeginCapture", "launched anew"),
+        ("cudaLaunchAttributeAccessPolicyWindow", "changes the device"),
+        ("cuModuleLoad", "driver interface"),
+        ("cudaMemcpy", "not among the names"),
+        ("cudaMemcpyToSymbol", "not among the names"),
+        ("__cudaPushCallConfiguration", "compiler's own"),
+        ("vfork", "another program"),
+        ("clock64", "is watched"),
+        ("__globaltimer", "is watched"),
+        ("__builtin_return_address", "by whom it is called"),
+    ],
+)
+def test_refusals_give_the_better_reason(name: str, reason: str) -> None:
+    assert reason in (rules.refusal(name, called=False) or "")
+
+
+def test_ordinary_words_are_refused_as_calls_only() -> None:
+    assert rules.refusal("time", called=False) is None
+    assert rules.refusal("time", called=True)
+
+
+@pytest.mark.parametrize(
+    ("fragments", "name"),
+    [
+        ({"sys", "tem"}, "system"),
+        ({"cudaG", "raphLaunch"}, "cudaGraph*"),
+        ({"dl", "op", "en"}, "dlopen"),
+        ({"m", "a", "p", "f", "o", "r", "k", "stream"}, None),
+        ({"kernel_", "half", "x"}, None),
+    ],
+)
+def test_pasting_is_seen_through(fragments: set[str], name: str | None) -> None:
+    assert rules.pasted(frozenset(fragments)) == name
+
+
+@pytest.mark.parametrize(
+    ("header", "allowed"),
+    [
+        ("<cuda_fp16.h>", True), ("<cstdint>", True), ("<stdint.h>", True),
+        ("<cuda/std/array>", True),
+        ("<cub/warp/warp_reduce.cuh>", True), ("<cooperative_groups/memcpy_async.h>", True),
+        ("<iostream>", False), ("<fstream>", False), ("<unistd.h>", False), ("<sys/mman.h>", False),
+        ("<torch/extension.h>", False), ("<cub/../../x.h>", False), ("</etc/hosts>", False),
+    ],
+)  # fmt: skip
+def test_headers(header: str, allowed: bool) -> None:
+    assert bool(rules.HEADERS.fullmatch(header)) == allowed

@@ -1,0 +1,164 @@
+"""Nsight Compute's page, read; what is said where it cannot be used; a real one under `-m gpu`."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.profiling import metrics as m
+from astra_chat.tools.profiling import profile as module
+from astra_chat.tools.profiling.profile import (
+    HOW_TO_PERMIT,
+    counted,
+    parse_ncu,
+    profile_cuda,
+    unprofiled,
+)
+from astra_chat.tools.run.nvidia_tools import Watched
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import Case, MeasuredTime, Profile, TimedOut
+
+PAGE = """==PROF== Connected to process 1
+==PROF== Disconnected
+"ID","Kernel Name","gpu__time_duration.sum","dram__bytes_read.sum","launch__registers_per_thread"
+"","","ns","byte","register/thread"
+"0","first(int)","3,072","1,000","32"
+"1","second(int)","1024","n/a","40"
+"""
+TASK = find_task("silu_and_mul")
+REPORT = {
+    "launches": [{"scale": 2.0, "counters": {
+        "warp_instructions": {"int": 10, "float": 20}, "lane_instructions": 960,
+        "global_load_requests": 4, "global_store_requests": 2, "global_load_bytes": 2048,
+        "global_load_sectors": 64, "global_store_sectors": 32, "shared_requests": 0,
+        "shared_wavefronts": 0, "unique_load_sectors": 64, "unique_store_sectors": 32,
+        "barriers": 6, "local_load_sectors": 0, "local_store_sectors": 0,
+    }}],
+    "estimate": {"us": 3.5, "occupancy": 0.5, "waves": 0.1, "limiter": "latency", "why": "idle"},
+}  # fmt: skip
+
+
+def measured() -> MeasuredTime:
+    return MeasuredTime(
+        case=Case(dims={"tokens": 1, "d": 8}, dtype="float16"), weight=1, baseline_us=2,
+        median_us=1, ratio=2, ratio_low=2, ratio_high=2, limit_us=0.9, percent_of_limit=90,
+        baseline_event_us=8, event_us=7, sm_clock_mhz=1980,
+    )  # fmt: skip
+
+
+def test_counts_add_up_and_shares_are_means_by_time() -> None:
+    metrics, kernels = parse_ncu(PAGE)
+    assert metrics[m.TIME].value == 4096 and metrics[m.TIME].unit == "ns"
+    assert metrics[m.DRAM_READ].value == 1000, "what ncu could not read is left out"
+    assert metrics["launch__registers_per_thread"].value == 34
+    assert kernels == ["first(int)", "second(int)"]
+
+
+def test_a_page_without_kernels_is_empty() -> None:
+    assert parse_ncu("==ERROR== No kernels were profiled\n") == ({}, [])
+    assert parse_ncu("\n".join(PAGE.splitlines()[:4])) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "", '"ID"', '"ID","Kernel Name"\n', '"ID"\n"",\n"0"\n', '"ID","a"\n"","',
+        "\0\n\"ID\",\"\0\"\n\0\n\0", PAGE[: PAGE.index("1,000")],
+        PAGE.replace("3,072", "nan").replace("1,000", "inf"),
+    ],
+    ids=["nothing", "a word", "a head", "a column", "an open quote", "bytes", "cut", "no numbers"],
+)  # fmt: skip
+def test_a_broken_page_gives_nothing_and_no_nonsense(page: str) -> None:
+    metrics, _ = parse_ncu(page)
+    assert m.DRAM_READ not in metrics
+    assert all(math.isfinite(metric.value) for metric in metrics.values())
+
+
+def test_what_ncu_says_within_its_page_is_no_launch() -> None:
+    page = PAGE.replace('"1","second', '==WARNING== Found outstanding GPU clock reset\n"1","second')
+    assert parse_ncu(page) == parse_ncu(PAGE)
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("", "recorded no kernel: it said nothing"),
+        ("==ERROR== no kernel\n", "recorded no kernel: ==ERROR== no kernel"),
+        (PAGE, f"did not read {m.DRAM}, {m.L2}, {m.ISSUE}"),
+        (PAGE.replace("3,072", "n/a").replace("1024", ""), f"did not read {m.TIME}"),
+    ],
+)
+def test_too_little_is_said_and_no_bottleneck_guessed(
+    log: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "run_watched", lambda *_, **__: Watched(log, ""))
+    monkeypatch.setattr(module, "ncu_command", lambda _: [])
+    with pytest.raises(EnvironmentLack, match=re.escape(words)):
+        profile_cuda(None, None, None)  # type: ignore[arg-type]
+
+
+def test_without_ncu_the_time_over_the_limit_speaks() -> None:
+    profile = unprofiled(measured(), "no ncu on this machine")
+    assert profile.bottleneck == "dram" and "no ncu" in profile.why and not profile.metrics
+
+
+def test_the_fallback_tells_measured_from_counted() -> None:
+    profile = counted(measured(), REPORT, HOW_TO_PERMIT)
+    assert profile.basis == "measured" and profile.bottleneck == "latency"
+    assert "ERR_NVGPUCTRPERM" in profile.why and "1.00 us by events" in profile.why
+    loads = profile.metric(m.LOADS)
+    assert loads and loads.value == 8 and loads.words.startswith("counted on the virtual GPU: ")
+    assert profile.metric(m.TIME) is None, "an estimated time has no place beside a measured one"
+
+
+def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
+    names = {metric.name for metric in module._counter_metrics(REPORT)}
+    assert {m.TIME, m.LOADS, m.LOAD_SECTORS, m.DRAM_READ, m.INSTRUCTIONS, m.LANES} <= names
+    assert names - set(m.WORDS) == {
+        "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
+    }  # fmt: skip
+    assert names <= m.KNOWN
+    launch = REPORT["launches"][0]
+    counters = launch["counters"] | {"local_load_sectors": 40}
+    metrics = module._counter_metrics({**REPORT, "launches": [{**launch, "counters": counters}]})
+    local = {metric.name: metric.value for metric in metrics if metric.name not in names}
+    assert local == {m.LOCAL_LOADS: 80.0}
+
+
+def test_machine_instructions_are_told_by_unit_where_they_are_known() -> None:
+    launch = REPORT["launches"][0]
+    counters = launch["counters"] | {"machine_instructions": {"fma": 20, "alu": 21}}
+    metrics = module._counter_metrics({**REPORT, "launches": [{**launch, "counters": counters}]})
+    values = {metric.name: metric.value for metric in metrics}
+    assert values["machine_instructions_alu"] == 42 and values["machine_instructions_fma"] == 40
+    assert values[m.INSTRUCTIONS] == 82, "those of the PTX were 60"
+    assert values[m.LANES] == 100.0 and values.keys() <= m.KNOWN
+
+
+@pytest.mark.gpu
+def test_a_real_profile_has_all_metrics_and_a_place_under_the_roof() -> None:
+    with Judge(TASK, pick_device("cuda")) as judge:
+        profile = judge.profile(judge.baseline)
+    assert isinstance(profile, Profile) and profile.basis == "measured"
+    assert {metric.name for metric in profile.metrics} >= set(m.WORDS), "ncu knows every name"
+    assert profile.metric("roofline_reached") and "wait for" in profile.why
+
+
+@pytest.mark.gpu
+def test_without_permission_the_counters_of_the_virtual_gpu_stand_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*_: object, **__: object) -> Watched | TimedOut:
+        return Watched("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", "")
+
+    monkeypatch.setattr(module, "run_watched", refused)
+    small = TASK.model_copy(update={"check": TASK.check[:3], "bench": TASK.bench[:1]})
+    with Judge(small, pick_device("cuda")) as judge:
+        profile = judge.profile(judge.baseline)
+    assert isinstance(profile, Profile) and "NVreg_RestrictProfilingToAdminUsers" in profile.why
+    assert profile.metric(m.LOADS) and profile.basis == "measured"

@@ -1,0 +1,221 @@
+"""The oracle process: inputs and float64 results as files, made once; its own failures worded."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from astra_chat.tools.check.floats import as_float
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.run import oracle as module
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.sandbox.level import ENOUGH, isolation
+from astra_chat.tools.system.subprocesses import Cancelled, Stop
+from astra_chat.tools.task.folder import BUILTIN, find_task, load_task
+from astra_chat.tools.types import Case, ValueFamily
+
+TASK = find_task("silu_and_mul")
+OUT, INPUT = TASK.args
+HOSTILE = """
+import os, socket, subprocess
+from pathlib import Path
+
+ATTEMPTS = {
+    "read a file of the user": lambda: Path("SECRET").read_text(),
+    "write beside itself": lambda: Path(__file__).with_name("left").write_text("here"),
+    "write outside": lambda: Path("SECRET").with_name("left").write_text("here"),
+    "list the home folder": lambda: os.listdir(Path.home()),
+    "open a socket": socket.socket,
+    "start a program": lambda: subprocess.run(["/bin/true"]),
+    "fork": lambda: os.fork() or os._exit(0),
+    "signal the judge": lambda: os.kill(os.getppid(), 0),
+}
+assert "tokens" in Path(__file__).with_name("task.toml").read_text(), "its folder is its own"
+through = []
+for name, attempt in ATTEMPTS.items():
+    try:
+        attempt()
+        through.append(name)
+    except OSError:
+        pass
+if through:
+    raise AssertionError(f"got through: {through}")
+"""
+
+
+@pytest.fixture
+def oracle() -> Iterator[Oracle]:
+    made = Oracle(TASK)
+    yield made
+    made.close()
+
+
+def case(values: ValueFamily = "normal", seed: int = 0) -> Case:
+    return Case(dims={"tokens": 5, "d": 24}, dtype="float16", values=values, seed=seed)
+
+
+def input_of(truth: Truth) -> np.ndarray:  # type: ignore[type-arg]
+    content = np.fromfile(truth.input_path(INPUT), dtype=np.uint8)
+    return as_float(content, "float16").reshape(5, 48)
+
+
+def test_expected_is_silu_in_float64(oracle: Oracle) -> None:
+    (truth,) = oracle.truths([case()], Stop())
+    x = input_of(truth)
+    gate, up = x[:, :24], x[:, 24:]
+    silu = gate / (1 + np.exp(-gate)) * up
+    np.testing.assert_allclose(truth.expected(OUT).reshape(5, 24), silu, rtol=1e-12)
+
+
+def test_a_seed_decides_the_inputs_and_is_made_once(oracle: Oracle) -> None:
+    made: list[int] = []
+    first, other = oracle.truths([case(seed=1), case(seed=2)], Stop(), made.append)
+    assert made == [1, 2]
+    assert not np.array_equal(input_of(first), input_of(other))
+    (again,) = oracle.truths([case(seed=1)], Stop(), made.append)
+    assert again == first and made == [1, 2]
+
+
+def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
+    families: list[ValueFamily] = [
+        "large", "tiny", "ramp", "one_hot", "special", "heavy_tail", "binary", "denormal",
+    ]  # fmt: skip
+    truths = oracle.truths([case(values) for values in families], Stop())
+    large, tiny, ramp, one_hot, special, heavy_tail, binary, denormal = map(input_of, truths)
+    assert 40 < large.std() < 90
+    assert 0 < np.abs(tiny).max() < 1e-3
+    assert len(np.unique(ramp)) == ramp.size
+    assert (one_hot.sum(axis=1) == 1).all() and ((one_hot == 0) | (one_hot == 1)).all()
+    assert np.isnan(special).any() or np.isinf(special).any()
+    heavy = np.sort(np.abs(heavy_tail), axis=None)
+    assert heavy[-10:].sum() > heavy[:-10].sum() / 2 and heavy[-1] <= 200
+    least = np.finfo(np.float16).tiny
+    assert 0 < np.abs(denormal).max() < least and np.unique(denormal).size > denormal.size / 2
+    assert set(binary.flat) == {0.0, 1.0} and 0.3 < binary.mean() < 0.7
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('"out"', '"output"', "no 'out'"),
+        (".double()", ".float()", "torch.float32"),
+        ("def reference(", "def reference_(", "AttributeError"),
+    ],
+)
+def test_a_broken_reference_is_the_users_to_mend(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    text = (folder / "reference.py").read_text()
+    assert old in text
+    (folder / "reference.py").write_text(text.replace(old, new))
+    broken = Oracle(load_task(folder))
+    with pytest.raises(BadInput, match=r"reference\.py failed on 5x24 float16") as caught:
+        broken.truths([case()], Stop())
+    broken.close()
+    assert said in str(caught.value)
+
+
+def test_one_process_serves_until_it_is_closed(oracle: Oracle) -> None:
+    (task,) = Path("/proc/self/task").glob(str(threading.get_native_id()))
+
+    def processes() -> set[str]:
+        return set((task / "children").read_text().split())
+
+    before, served = processes(), set()
+    for seed in (1, 2, 3):
+        oracle.truths([case(seed=seed)], Stop())
+        served |= processes() - before
+    assert len(served) == 1
+    oracle.close()
+    assert not served & processes()
+
+
+def test_what_is_forgotten_is_made_again(oracle: Oracle) -> None:
+    (truth,) = oracle.truths([case()], Stop())
+    first = input_of(truth)
+    oracle.forget(truth)
+    assert not truth.input_path(INPUT).exists()
+    (again,) = oracle.truths([case()], Stop())
+    assert np.array_equal(first, input_of(again))
+
+
+def test_after_a_stop_it_serves_again(oracle: Oracle) -> None:
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Cancelled):
+        oracle.truths([case(seed=1)], stop)
+    (truth,) = oracle.truths([case(seed=1)], Stop())
+    assert input_of(truth).shape == (5, 48)
+
+
+def test_it_can_be_stopped(oracle: Oracle) -> None:
+    stop = Stop()
+    stop.set()
+    with pytest.raises(Cancelled):
+        oracle.truths([case()], stop)
+
+
+def test_ahead_makes_what_is_asked_for_later(oracle: Oracle) -> None:
+    wanted = [case(seed=seed) for seed in range(20, 26)]
+    oracle.ahead(wanted)
+    (between,) = oracle.truths([case(seed=99)], Stop())
+    truths = oracle.truths(wanted, Stop())
+    assert len({tuple(input_of(truth)[0, :8]) for truth in (*truths, between)}) == 7
+    made: list[int] = []
+    oracle.truths(wanted, Stop(), made.append)
+    assert not made, "nothing is made twice"
+
+
+def test_what_fails_ahead_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    (folder / "reference.py").write_text("raise ValueError('not today')\n")
+    broken = Oracle(load_task(folder))
+    broken.ahead([case(seed=1)])
+    with pytest.raises(BadInput, match="not today"):
+        broken.truths([case(seed=1)], Stop())
+    broken.close()
+
+
+def test_it_can_be_closed_while_it_makes_some_ahead() -> None:
+    busy = Oracle(TASK)
+    busy.ahead([case(seed=seed) for seed in range(1000)])
+    start = time.monotonic()
+    busy.close()
+    assert time.monotonic() - start < 10.0
+
+
+@pytest.mark.skipif(isolation() not in ENOUGH, reason="this machine isolates nothing")
+def test_a_strangers_reference_reaches_nothing_of_the_users(tmp_path: Path) -> None:
+    """As of a transcript that somebody sent and that is judged again."""
+    folder, secret = tmp_path / "task", tmp_path / "secret"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    secret.write_text("key")
+    honest = (folder / "reference.py").read_text()
+    (folder / "reference.py").write_text(honest + HOSTILE.replace("SECRET", str(secret)))
+    strange = Oracle(load_task(folder))
+    (truth,) = strange.truths([case()], Stop())
+    assert input_of(truth).shape == (5, 48)
+    strange.close()
+    assert not list(tmp_path.rglob("left"))
+
+
+def test_a_reference_that_never_ends_is_the_users_to_mend(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ORACLE_TIMEOUT_S", 1.0)
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    (folder / "reference.py").write_text("while True:\n    pass\n")
+    endless = Oracle(load_task(folder))
+    with pytest.raises(BadInput, match=r"reference\.py took more than 1 s"):
+        endless.truths([case()], Stop())
+    endless.close()

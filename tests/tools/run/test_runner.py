@@ -1,0 +1,181 @@
+"""Runner processes: a broken kernel is a value, whatever it does to its process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check.calls import Call, check
+from astra_chat.tools.run import runner as runner_module
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import pick_device, virtual_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import (
+    Case,
+    Correct,
+    Crashed,
+    Device,
+    Outcome,
+    TimedOut,
+    Unsafe,
+    Unsupported,
+    Wrong,
+)
+
+TASK = find_task("silu_and_mul")
+CASES = [
+    Case(dims={"tokens": 1, "d": 8}, dtype="float32"),
+    Case(dims={"tokens": 5, "d": 136}, dtype="bfloat16"),
+    Case(dims={"tokens": 33, "d": 264}, dtype="float16"),
+]
+Judge = Callable[[str], Outcome]
+
+
+@pytest.fixture
+def judge(device: Device) -> Iterator[Judge]:
+    oracle = Oracle(TASK)
+
+    def run(source: str) -> Outcome:
+        """Built and checked without the guard, which would refuse some of these."""
+        built = build(TASK, source, device)
+        assert isinstance(built, Build), built
+        calls = [Call(truth) for truth in oracle.truths(CASES, Stop())]
+        return check(Runner(TASK, device), built, calls)
+
+    yield run
+    oracle.close()
+
+
+def replaced(source: str, old: str, new: str) -> str:
+    assert old in source
+    return source.replace(old, new)
+
+
+def test_a_right_kernel_is_correct(judge: Judge, scalar: str) -> None:
+    outcome = judge(scalar)
+    assert isinstance(outcome, Correct)
+    assert outcome.cases == 3 and 0 < outcome.worst < 1 and not outcome.sampled
+
+
+def test_a_dropped_tail_is_wrong(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "tokens * d + 255) / 256", "tokens * d) / 256 + 1 - 1"))
+    assert isinstance(outcome, Wrong | Crashed)
+    grid = judge(replaced(scalar, "if (i >= tokens * d)", "if (i >= tokens * d - 1)"))
+    assert isinstance(grid, Wrong) and grid.reason == "unwritten"
+
+
+def test_a_lost_factor_is_wrong(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "* up);", "* 1.01f * up);"))
+    assert isinstance(outcome, Wrong) and outcome.reason == "value" and outcome.argument == "out"
+
+
+def test_a_changed_input_is_caught(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "  out[i] =", "  ((T*)input)[i] = T(0.f);\n  out[i] ="))
+    assert isinstance(outcome, Wrong)
+    assert (outcome.argument, outcome.reason) == ("input", "input_changed")
+
+
+def test_a_write_past_the_end(judge: Judge, device: Device, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "  out[i] =", "  out[i + 1] = T(0.f);\n  out[i] ="))
+    if device.kind == "virtual":
+        assert isinstance(outcome, Unsafe)
+        assert "out" in outcome.what + outcome.where and "kernel.cu" in outcome.where
+    else:
+        assert isinstance(outcome, Wrong)
+
+
+def test_a_null_pointer(judge: Judge, scalar: str) -> None:
+    outcome = judge(
+        replaced(scalar, "(T*)out, (const T*)input, tokens", "(T*)out, nullptr, tokens")
+    )
+    assert isinstance(outcome, Unsafe | Crashed)
+
+
+def test_a_launch_that_a_gpu_refuses(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "<<<blocks, 256, 0,", "<<<blocks, 2048, 0,"))
+    assert isinstance(outcome, Crashed) and "invalid" in outcome.message
+
+
+def test_a_launch_whose_error_is_hidden(judge: Judge, scalar: str) -> None:
+    """It leaves poison; the virtual GPU says why."""
+    hidden = replaced(scalar, "<<<blocks, 256, 0,", "<<<blocks, 2048, 0,")
+    outcome = judge(replaced(hidden, "return cudaGetLastError();", "return cudaSuccess;"))
+    if isinstance(outcome, Unsafe):
+        assert "failed with error 1 (invalid argument)" in outcome.what
+    else:
+        assert isinstance(outcome, Wrong) and outcome.reason == "unwritten"
+
+
+def test_a_host_crash(judge: Judge, scalar: str) -> None:
+    outcome = judge(replaced(scalar, "switch (dtype) {", "abort();\n  switch (dtype) {"))
+    assert isinstance(outcome, Crashed) and "SIGABRT" in outcome.message
+
+
+def test_an_early_exit_that_claims_success(judge: Judge, scalar: str) -> None:
+    claim = 'printf("{\\"kind\\": \\"case\\", \\"index\\": 0, \\"status\\": 0}\\n"); exit(0);'
+    outcome = judge(replaced(scalar, "switch (dtype) {", f"{claim}\n  switch (dtype) {{"))
+    assert isinstance(outcome, Crashed)
+
+
+def test_a_hang_is_timed_out(judge: Judge, scalar: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(runner_module.RUN_TIMEOUT_S, "check", 6.0)
+    outcome = judge(replaced(scalar, "switch (dtype) {", "for (;;) {}\n  switch (dtype) {"))
+    assert outcome == TimedOut(step="check", limit_s=6.0)
+
+
+def on_virtual(source: str, arch: str) -> object:
+    device = virtual_device("h200").model_copy(update={"arch": arch})
+    built = build(TASK, source, device)
+    assert isinstance(built, Build)
+    oracle = Oracle(TASK)
+    calls = [Call(truth) for truth in oracle.truths(CASES, Stop())]
+    outcome = check(Runner(TASK, device), built, calls)
+    oracle.close()
+    return outcome
+
+
+def test_what_it_does_not_read_is_unsupported_and_no_failure_of_ours(scalar: str) -> None:
+    outcome = on_virtual(f"{scalar}\n__device__ char large[1ull << 34];\n", "sm_90")
+    assert isinstance(outcome, Unsupported) and "17179869184 bytes" in outcome.what
+
+
+def test_what_the_virtual_gpu_lacks_is_unsupported(scalar: str) -> None:
+    asm = 'asm volatile("wgmma.fence.sync.aligned;");\n  out[i] ='
+    outcome = on_virtual(replaced(scalar, "  out[i] =", f"  {asm}"), "sm_90a")
+    assert isinstance(outcome, Unsupported)
+    assert "wgmma" in outcome.opcode and outcome.line > 0 and "silu" in outcome.kernel
+
+
+def test_the_c_engine_runs_behind_the_walls(scalar: str) -> None:
+    """Compiled here, where a compiler may be started; the runner says what it ran on NumPy."""
+    device = pick_device("virtual", None)
+    built = build(TASK, scalar, device)
+    assert isinstance(built, Build)
+    oracle = Oracle(TASK)
+    truths = oracle.truths(CASES, Stop())
+    (*runs,) = Runner(TASK, device, engine="c").run(built, truths, "check")
+    oracle.close()
+    assert all(isinstance(run, CaseRun) and "on_numpy" not in run.report for run in runs)
+
+
+def test_processes_wait_for_what_is_not_built_yet(tmp_path: Path) -> None:
+    """Which touches no GPU, so it can be seen without one. Dismissed, they leave nothing behind."""
+    runner = Runner(
+        TASK, Device(kind="cuda", index=0, name="NVIDIA H200", arch="sm_90", spec="h200")
+    )
+    runner.prepare("check", tmp_path, 2)
+    runner.prepare("check", tmp_path, 1)
+    first, second = runner._early["check"]
+    library = tmp_path / "kernel.so"
+    library.write_bytes(b"built later")
+    place = Path(first.put(str(library)))
+    assert place.read_bytes() == b"built later" and place.is_relative_to(first.builds or "")
+    assert first.builds != second.builds
+    runner.dismiss()
+    assert not any(f.exists() for one in (first, second) for f in (one.scratch, one.builds) if f)
+    assert not runner._early["check"]

@@ -1,0 +1,139 @@
+"""One GPU, one measurement, among processes: who waits, who shares, and what a dead one leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.system import gpu_lock as module
+from astra_chat.tools.system.gpu_lock import lease
+from astra_chat.tools.system.subprocesses import Cancelled, Stop
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from astra_chat.tools.system import gpu_lock as module
+from astra_chat.tools.system.subprocesses import Stop
+module.FOLDER = Path(sys.argv[1])
+with module.lease("GPU-1", "time of silu", sys.argv[2] == "alone", Stop()):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(module, "FOLDER", tmp_path)
+    return tmp_path
+
+
+@contextmanager
+def other_process(folder: Path, how: str) -> Iterator[subprocess.Popen[str]]:
+    child = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder), how], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert child.stdout is not None and child.stdout.readline() == "held\n"
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+def held_within(seconds: float, *, alone: bool, uuid: str = "GPU-1") -> bool:
+    """Whether a lease is had in that time."""
+    stop = Stop()
+    threading.Timer(seconds, stop.set).start()
+    try:
+        with lease(uuid, "check", alone, stop):
+            return True
+    except Cancelled:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("theirs", "alone", "had"),
+    [("alone", True, False), ("alone", False, False), ("shared", True, False),
+     ("shared", False, True)],
+)  # fmt: skip
+def test_a_measurement_is_alone_and_checks_share(
+    folder: Path, theirs: str, alone: bool, had: bool
+) -> None:
+    with other_process(folder, theirs):
+        assert held_within(0.4, alone=alone) is had
+        assert held_within(0.4, alone=True, uuid="GPU-2")
+    assert held_within(0.4, alone=True)
+
+
+def test_a_killed_process_leaves_no_lock_behind(folder: Path) -> None:
+    with other_process(folder, "alone") as child:
+        os.kill(child.pid, signal.SIGKILL)
+        child.wait()
+        assert held_within(1.0, alone=True)
+
+
+def test_whoever_waits_is_told_who_holds_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TELL_S", 0.1)
+    told: list[str] = []
+    stop = Stop()
+    with other_process(folder, "alone") as child:
+        threading.Timer(0.5, stop.set).start()
+        with pytest.raises(Cancelled), lease("GPU-1", "check", False, stop, told.append):
+            pytest.fail("two hold it")
+    assert len(told) >= 2 and all(f"time of silu (process {child.pid} of" in t for t in told)
+
+
+def test_a_waiting_measurement_closes_the_door_to_later_checks(folder: Path) -> None:
+    order: list[str] = []
+
+    def measure() -> None:
+        with lease("GPU-1", "time", True, Stop()):
+            order.append("measurement")
+
+    with lease("GPU-1", "check", False, Stop()):
+        waiting = threading.Thread(target=measure)
+        waiting.start()
+        time.sleep(0.2)
+        assert not held_within(0.3, alone=False)
+        order.append("check ends")
+    waiting.join(timeout=5)
+    assert order == ["check ends", "measurement"]
+
+
+def test_other_users_can_lock_the_files(folder: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        assert held_within(1.0, alone=True)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o666}
+
+
+def test_a_link_or_a_folder_in_its_place_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (folder / "astra-gpu-GPU-1.lock").symlink_to(victim)
+    with pytest.raises(EnvironmentLack, match=r"astra-gpu-GPU-1\.lock"):
+        held_within(1.0, alone=True)
+    assert victim.read_text() == "mine"
+    (folder / "astra-gpu-GPU-3.lock").mkdir()
+    with pytest.raises(EnvironmentLack, match="remove"):
+        held_within(1.0, alone=True, uuid="GPU-3")
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"pid": 999999999, "user": "a", "work": "b"}', "[1]"])
+def test_what_anyone_may_have_written_there_does_no_harm(folder: Path, text: str) -> None:
+    path = folder / "room"
+    path.write_text(text)
+    with path.open() as file:
+        assert module._holder(file.fileno()) == "another Astra process holds it"

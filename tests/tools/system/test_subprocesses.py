@@ -1,0 +1,98 @@
+"""Children: limits hold, the whole group dies, the environment is an allow-list."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.system.subprocesses import (
+    TAIL_BYTES,
+    Cancelled,
+    StepTimeout,
+    Stop,
+    child_environment,
+    run_limited,
+    signal_name,
+)
+
+GIB = 2**30
+
+
+def run(tmp_path: Path, script: str, timeout_s: float = 20.0, stop: Stop | None = None):  # type: ignore[no-untyped-def]
+    return run_limited(
+        ["/bin/sh", "-c", script], timeout_s=timeout_s, memory_bytes=GIB, cwd=tmp_path,
+        stop=stop or Stop(),
+    )  # fmt: skip
+
+
+def test_status_and_output_come_back(tmp_path: Path) -> None:
+    done = run(tmp_path, "echo out; echo err >&2; exit 3")
+    assert (done.returncode, sorted(done.output.split())) == (3, ["err", "out"])
+
+
+def test_a_flood_keeps_only_its_tail(tmp_path: Path) -> None:
+    done = run(tmp_path, "yes flood | head -c 3000000; echo end")
+    assert len(done.output) <= TAIL_BYTES and done.output.endswith("end\n")
+
+
+def test_a_timeout_kills_the_whole_group(tmp_path: Path) -> None:
+    with pytest.raises(StepTimeout):
+        run(tmp_path, "(sleep 3; touch survived) & sleep 60", timeout_s=0.3)
+    time.sleep(3.2)
+    assert not (tmp_path / "survived").exists()
+
+
+def test_memory_is_limited(tmp_path: Path) -> None:
+    done = run(tmp_path, "python3 -c 'x = bytearray(3 * 2**30)'")
+    assert done.returncode != 0 and "MemoryError" in done.output
+
+
+def test_stop_from_another_thread(tmp_path: Path) -> None:
+    stop = Stop()
+    threading.Timer(0.2, stop.set).start()
+    start = time.monotonic()
+    with pytest.raises(Cancelled):
+        run(tmp_path, "sleep 60", stop=stop)
+    assert time.monotonic() - start < 5
+
+
+def test_no_key_reaches_a_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    assert "OPENAI_API_KEY" not in child_environment()
+    assert "secret" not in run(tmp_path, "env").output
+
+
+def test_a_hanging_child_does_not_outlive_a_killed_judge(tmp_path: Path) -> None:
+    (tmp_path / "hangs.py").write_text(
+        "import os\nfrom astra_chat.tools.system.subprocesses import Reporter\n"
+        "Reporter().send('here', pid=os.getpid())\nwhile True: pass\n"
+    )
+    judge = (
+        "from astra_chat.tools.system.subprocesses import Stop, Worker\n"
+        "worker = Worker('hangs')\nworker.ask({}, 60.0, Stop())\n"
+        "for report in worker.reports(): print(report['pid'], flush=True)\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[3])])
+    with subprocess.Popen(
+        [sys.executable, "-c", judge], stdout=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    ) as parent:  # fmt: skip
+        assert parent.stdout is not None
+        child = Path("/proc") / parent.stdout.readline().strip()
+        assert child.is_dir()
+        parent.kill()
+    deadline = time.monotonic() + 20
+    while child.is_dir() and "Z" not in (child / "stat").read_text().split(")")[1][:3]:
+        assert time.monotonic() < deadline, "it works on for nobody"
+        time.sleep(0.1)
+
+
+def test_signal_names() -> None:
+    assert signal_name(-11) == "killed by SIGSEGV"
+    assert signal_name(3) == "exit status 3"

@@ -1,0 +1,85 @@
+"""Findings in words: every outcome says its figures, and estimates say that they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools import descriptions
+from astra_chat.tools.types import (
+    BuildFailed,
+    Correct,
+    Crashed,
+    Finding,
+    Metric,
+    Outcome,
+    Refused,
+    Resources,
+    TimedOut,
+    Unsafe,
+    Unsupported,
+)
+from tests.chat_samples import BROKEN, CASE, VECTOR, WRONG_OUTCOME, build, timed
+
+OUTCOMES: list[tuple[Outcome, list[str]]] = [
+    (
+        Refused(gate="guard", findings=(Finding(line=3, what="system"),)),
+        ["guard", "line 3: system"],
+    ),
+    (BuildFailed(log="line 5: error"), ["does not build", "line 5: error"]),
+    (
+        Unsupported(what="tensor maps", kernel="k", opcode="cp.async.bulk", line=9),
+        ["tensor maps", "cp.async.bulk", "line 9", "k"],
+    ),
+    (WRONG_OUTCOME, ["4x64 float32", "out[3, 63]", "never written", "1 of 256", "nan"]),
+    (Unsafe(case=CASE, what="race", where="line 4"), ["race", "line 4"]),
+    (Crashed(case=CASE, message="signal 11"), ["crashed", "signal 11"]),
+    (TimedOut(step="check", limit_s=60), ["check", "60 s"]),
+    (Correct(cases=3, worst=0.5), ["right on 3 cases", "not timed"]),
+    (Correct(cases=9, hidden=4, worst=0.5, deterministic=False), ["4 of them drawn", "same bits"]),
+    (timed(1.5), ["estimated 1.50x", "accepted"]),
+]
+
+
+@pytest.mark.parametrize(("outcome", "said"), OUTCOMES, ids=[o.kind for o, _ in OUTCOMES])
+def test_every_outcome_in_words(outcome: Outcome, said: list[str]) -> None:
+    text = descriptions.describe(outcome)
+    assert all(piece in text for piece in said), text
+
+
+def test_verdicts() -> None:
+    assert descriptions.verdict(timed(1.0, "tie")) == "tie"
+    assert descriptions.verdict(WRONG_OUTCOME) == "wrong"
+    assert descriptions.verdict(build(VECTOR).result) == "built"
+
+
+def test_builds_in_words() -> None:
+    assert "inn" in descriptions.describe_build(build(BROKEN))
+    assert descriptions.describe_build(build(VECTOR)).startswith("builds")
+
+
+def test_a_long_log_is_cut_and_says_so() -> None:
+    log = "\n".join(f"line {i}" for i in range(40))
+    text = descriptions.describe(BuildFailed(log=log))
+    assert f"{40 - descriptions.LOG_LINES} more lines" in text
+    assert len(text.splitlines()) == descriptions.LOG_LINES + 2
+
+
+def test_prediction_is_over_the_parent() -> None:
+    assert descriptions.prediction(1.5, timed(3.0), 2.0) == (
+        "the plan predicted 1.50x over its parent, estimated 1.50x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(4096.0, "4,096"), (0.12345, "0.1235"), (float("nan"), "nan"), (float("-inf"), "-inf")],
+)
+def test_numbers(value: float, text: str) -> None:
+    assert descriptions.number(value) == text
+
+
+def test_metrics_and_resources() -> None:
+    assert descriptions.metric_text(Metric(name="m", value=2, unit="B", words="")) == "m 2 B"
+    used = Resources(kernel="k", registers=32, static_shared_bytes=64, spill_bytes=8, stack_bytes=0)
+    assert descriptions.resources_in_words((used, used)) == "32 registers, 64 B shared, 8 B spilled"
+    assert descriptions.resources_in_words(()) == "no kernel in it"

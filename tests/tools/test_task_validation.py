@@ -1,0 +1,48 @@
+"""Shipped tasks are fit to judge by; one with a broken baseline or a loose tolerance is not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.task.folder import BUILTIN, Task, Tolerance, find_task, load_task, task_names
+from astra_chat.tools.task_validation import check_task
+from astra_chat.tools.types import Device
+
+
+def small(task: Task) -> Task:
+    """The cases that cost little: every dtype and family is still among them."""
+    return task.model_copy(
+        update={"check": tuple(c for c in task.check if task.least_bytes(c) < 2**17)}
+    )
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_a_shipped_task_is_fit(name: str, device: Device) -> None:
+    task = small(find_task(name))
+    report = check_task(task, device)
+    assert report.fit, report.lines()
+    assert report.cases == len(task.check) and report.hidden >= 5 * len(task.dtypes)
+    assert report.lines()[-1] == "fit to judge by"
+    wrongly = [t for t in report.trials if t.passed and not t.right]
+    assert not wrongly, "every trivial output fails on every case on which it is wrong"
+
+
+def test_a_loose_tolerance_shows(device: Device) -> None:
+    task = small(find_task("silu_and_mul"))
+    loose = {name: Tolerance(rtol=1.0, atol=1e3) for name in task.tolerance}
+    report = check_task(task.model_copy(update={"tolerance": loose, "oracle_ratio": 1e9}), device)
+    assert not report.fit and not report.failed
+    assert any("not told from work: out: all zeros" in line for line in report.lines())
+
+
+def test_a_wrong_baseline_shows(tmp_path: Path, device: Device) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    source = (folder / "baseline.cu").read_text()
+    assert "1.0f + expf" in source
+    (folder / "baseline.cu").write_text(source.replace("1.0f + expf", "1.01f + expf"))
+    report = check_task(small(load_task(folder)), device)
+    assert not report.fit and any("the baseline is wrong" in words for words in report.failed)

@@ -1,0 +1,34 @@
+"""The interval over all cases holds their mean, and is narrower only where errors average out."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents import run_state
+from astra_chat.tools.timing.intervals import mean, mean_interval, over_all
+from astra_chat.tools.types import Timed
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.turns import thread
+from tests.chat_samples import timed
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "transcripts/examples/silu_and_mul-h200.jsonl"
+
+
+def test_of_measurements() -> None:
+    found = run_state.best(thread(read(EXAMPLE).records))
+    assert found is not None
+    low, high = over_all(found[1])
+    assert low < found[1].ratio < high and math.log(high / low) < 0.02
+    assert (low, high) == mean_interval(found[1].cases)
+    assert mean([(c.ratio, c.weight) for c in found[1].cases]) == pytest.approx(found[1].ratio)
+
+
+def test_errors_of_one_model_do_not_average_out() -> None:
+    once = timed(2.0)
+    twice = Timed.model_validate(once.model_dump() | {"cases": [once.cases[0].model_dump()] * 4})
+    assert over_all(twice) == pytest.approx((1.8, 2.2))
+    low, high = mean_interval(twice.cases)
+    assert 1.8 < low < 2.0 < high < 2.2

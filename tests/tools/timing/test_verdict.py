@@ -1,0 +1,127 @@
+"""Verdicts from times: intervals, ties, regressions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.runner import CaseRun, Failure, Mode, Runner
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.timing.verdict import judge_times
+from astra_chat.tools.types import AnyTime, Case, EstimatedTime, MeasuredTime, Timed, Wrong
+
+
+def case(tokens: int) -> Case:
+    return Case(dims={"tokens": tokens, "d": 64}, dtype="float16")
+
+
+def measured(ratio: float, half: float = 0.004, weight: float = 1.0, tokens: int = 1) -> AnyTime:
+    return MeasuredTime(
+        case=case(tokens), weight=weight, baseline_us=10 * ratio, median_us=10.0, ratio=ratio,
+        ratio_low=ratio * math.exp(-half), ratio_high=ratio * math.exp(half), limit_us=5.0,
+        percent_of_limit=50.0, baseline_event_us=15.0, event_us=15.0, sm_clock_mhz=1980,
+    )  # fmt: skip
+
+
+def estimated(ratio: float, weight: float = 1.0) -> AnyTime:
+    return EstimatedTime(
+        case=case(1), weight=weight, baseline_us=10 * ratio, median_us=10.0, ratio=ratio,
+        ratio_low=ratio / 1.1, ratio_high=ratio * 1.1, limit_us=5.0, percent_of_limit=50.0,
+        limiter="dram",
+    )  # fmt: skip
+
+
+def test_the_mean_is_weighted_and_geometric() -> None:
+    ratio, _, _ = judge_times([measured(2.0, weight=3), measured(1.0, weight=1)])
+    assert ratio == pytest.approx(2**0.75)
+
+
+def test_a_clear_gain_is_accepted() -> None:
+    assert judge_times([measured(1.2), measured(1.05)])[1] == "accepted"
+
+
+def test_noise_is_a_tie() -> None:
+    assert judge_times([measured(1.002, half=0.01)])[1] == "tie"
+
+
+def test_a_clear_loss_is_slower() -> None:
+    assert judge_times([measured(0.9)])[1] == "slower"
+
+
+def test_one_regressing_case_is_not_hidden_by_the_mean() -> None:
+    _, verdict, why = judge_times([measured(2.0, weight=9), measured(0.95, tokens=77)])
+    assert verdict == "tie" and "77x64" in why
+
+
+def test_who_keeps_the_host_busy_is_not_accepted() -> None:
+    """No replay of a graph sees it; some more launches are allowed for."""
+    quick = measured(1.2)
+    busy = measured(1.2, tokens=77).model_copy(update={"event_us": 1015.0})
+    _, verdict, why = judge_times([quick, busy])
+    assert verdict == "tie" and "77x64" in why and "1,015 us with its launch" in why
+    assert judge_times([quick.model_copy(update={"event_us": 60.0})])[1] == "accepted"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict"), [(1.5, "accepted"), (1.08, "tie"), (0.95, "tie"), (0.8, "slower")]
+)
+def test_estimates_closer_than_the_model_resolves_are_ties(ratio: float, verdict: str) -> None:
+    assert judge_times([estimated(ratio)])[1] == verdict
+
+
+def test_an_estimated_regression_is_not_hidden() -> None:
+    assert judge_times([estimated(3.0, weight=9), estimated(0.7)])[1] == "tie"
+
+
+HALF = """
+#include <cstdint>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+__global__ void silu(__half* out, const __half* in, int64_t d, int64_t total, bool timed) {
+  for (int64_t i = blockIdx.x * 256 + threadIdx.x; i < total; i += gridDim.x * 256) {
+    const __half g = in[i + i / d * d], u = in[i + i / d * d + d];
+    const float sigmoid = 1.0f / (1.0f + __expf(-float(g)));
+    out[i] = timed ? (g * __half(sigmoid)) * u : __half(float(g) * sigmoid * float(u));
+  }
+}
+extern "C" cudaError_t silu_and_mul(void* out, const void* in, int64_t tokens, int64_t d, int,
+                                    cudaStream_t stream) {
+  silu<<<8, 256, 0, stream>>>((__half*)out, (const __half*)in, d, tokens * d, tokens == 16);
+  return cudaGetLastError();
+}
+"""
+
+
+def test_what_is_timed_is_as_precise_as_what_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half precision is within the tolerance; it is the baseline's own errors that tell. And the
+    baseline's estimate is made once for all candidates."""
+    timed: list[tuple[Path, int]] = []
+    run = Runner.run
+
+    def watched(
+        runner: Runner, build: Build, truths: Sequence[Truth], mode: Mode, *more: Any, **named: Any
+    ) -> Iterator[CaseRun | Failure]:
+        timed.extend([(build.folder, len(truths))] if mode == "time" else [])
+        return run(runner, build, truths, mode, *more, **named)
+
+    monkeypatch.setattr(Runner, "run", watched)
+    few = Case(dims={"tokens": 16, "d": 1024}, dtype="float16")
+    task = find_task("silu_and_mul")
+    task = task.model_copy(update={"dtypes": ("float16",), "demo": ((few, 1.0),)})
+    checked = [c for c in task.check if c.dtype == "float16" and c.dims["tokens"] < 16]
+    task = task.model_copy(update={"check": tuple(checked[:6])})
+    with Judge(task, pick_device("virtual")) as judge:
+        honest = judge.evaluate(HALF.replace("tokens == 16", "false")).outcome
+        outcome = judge.evaluate(HALF).outcome
+    assert isinstance(honest, Timed), honest
+    assert len(timed) == len({folder for folder, _ in timed}) == 3, timed
+    assert isinstance(outcome, Wrong) and outcome.reason == "precision", outcome
+    assert "while timed" in outcome.note and outcome.case.dims == few.dims

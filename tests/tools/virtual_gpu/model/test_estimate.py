@@ -1,0 +1,176 @@
+"""The estimate against times measured on an H200 (calibration/), and against plain physics."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from astra_chat.tools.gpu_specs import SPECS, limit_us, spec
+from astra_chat.tools.virtual_gpu.devtools.validation.score import score
+from astra_chat.tools.virtual_gpu.launch.sampling import LONGEST
+from astra_chat.tools.virtual_gpu.model.estimate import FITTED, estimate
+from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
+
+H200 = spec("h200")
+
+
+def _calibration() -> ModuleType:
+    path = Path(__file__).parents[1] / "calibration" / "calibrate.py"
+    found = importlib.util.spec_from_file_location("astra_calibrate", path)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    found.loader.exec_module(module)
+    return module
+
+
+calibrate = _calibration()
+POINTS: list[Any] = calibrate.points()
+
+
+def point(label: str) -> Any:
+    return next(p for p in POINTS if p.label == label)
+
+
+def test_calibrated_points_lie_close() -> None:
+    """What the constants were fitted to; it must not get worse."""
+    every = calibrate.every_point()
+    assert len(every) == 1426
+    for warm in (False, True):
+        found = score(calibrate.scored(every, FITTED, warm=warm))
+        assert found.median_error < 0.085 and found.p90_error < 0.25
+        assert found.right / found.pairs > 0.97 and found.worst_regret < 1.7
+
+
+def test_a_fit_starts_where_the_constants_are_and_finds_nothing_better() -> None:
+    every = calibrate.every_point()[::7]
+    pairs = calibrate._pairs(every)
+    before = calibrate._cost(calibrate._errors(every, pairs, FITTED))
+    found = calibrate.fit(every)
+    after = calibrate._cost(calibrate._errors(every, pairs, found))
+    assert 0.7 * before < after < before
+    assert 1 <= found.overlap <= 8 and found.phases <= 1
+
+
+def test_counters_on_file_are_what_the_engine_counts() -> None:
+    wanted = [
+        p.key for p in POINTS
+        if p.key["rows"] == 16 and p.key["launcher"] in ("rms_vec", "silu_flat", "softmax")
+    ]  # fmt: skip
+    on_file = {p.key["launcher"]: p.reports for p in POINTS if p.key in wanted}
+    counted = {
+        row["launcher"]: tuple(calibrate.read_report(r) for r in row["reports"])
+        for row in calibrate.count(wanted)
+    }
+    for launcher, reports in counted.items():
+        assert [r.counters for r in reports] == [r.counters for r in on_file[launcher]]
+    assert len(counted) == 3
+
+
+LIMITERS = {
+    "special 8192x4096 f16": "special_functions",
+    "multiply_add 8192x4096 f16": "issue",
+    "transpose_conflicts 8192x4096 f16": "shared",
+    "silu_vec 8192x4096 f16": "dram",
+    "silu_scalar_128 16x4096 f16": "latency",
+}
+
+
+@pytest.mark.parametrize("label", LIMITERS)
+def test_the_limiter_is_what_the_kernel_was_written_for(label: str) -> None:
+    found = estimate(point(label).reports, point(label).resources, H200)
+    assert found.limiter == LIMITERS[label]
+    assert found.terms[found.limiter] == max(found.terms.values())
+
+
+def test_why_gives_the_counters_behind_it() -> None:
+    def why(label: str) -> str:
+        return estimate(point(label).reports, point(label).resources, H200).why
+
+    assert "16.5 wavefronts a shared-memory request" in why("transpose_conflicts 8192x4096 f16")
+    assert "waits for 32 loads one after the other" in why("silu_scalar_128 16x4096 f16")
+    assert "201.33 MB to and from DRAM" in why("silu_vec 8192x4096 f16")
+
+
+def test_a_sampled_launch_says_so_and_scales() -> None:
+    sampled = point("silu_vec 8192x4096 f16")
+    found = estimate(sampled.reports, sampled.resources, H200)
+    ran = sampled.reports[0].blocks_run
+    assert ran < 8192 and found.sampled == f"{ran} of 8192 blocks"
+    whole = estimate(
+        [_scaled(sampled.reports[0], 8192 / ran)], sampled.resources, H200
+    )  # fmt: skip
+    assert whole.us == pytest.approx(found.us, rel=0.01) and whole.sampled == ""
+
+
+def _scaled(report: LaunchReport, factor: float) -> LaunchReport:
+    """As if every block had run and been like those that did."""
+    c = report.counters
+    scaled = {
+        name: round(value * factor)
+        for name, value in vars(c).items()
+        if isinstance(value, int) and name not in LONGEST
+    }
+    classes = Counter({k: round(v * factor) for k, v in c.warp_instructions.items()})
+    counters = replace(c, warp_instructions=classes, **scaled)
+    return LaunchReport(report.launch, report.launch.grid.count, counters)
+
+
+def test_launches_of_a_call_follow_each_other() -> None:
+    p = point("rms_vec 1024x4096 f16")
+    one = estimate(p.reports, p.resources, H200)
+    two = estimate(p.reports * 2, p.resources, H200)
+    again = estimate(p.reports, p.resources, H200, warm=True)
+    assert again.us < one.us, "it finds in L2 what the first has left"
+    assert two.us == pytest.approx(one.us + again.us)
+    assert two.terms == pytest.approx({k: v + again.terms[k] for k, v in one.terms.items()})
+    assert two.why.startswith("2 launches")
+    assert (one.low_us, one.high_us) == pytest.approx((0.7 * one.us, 1.3 * one.us))
+
+
+def test_a_call_without_launch_costs_nothing_to_divide_by_zero_with() -> None:
+    found = estimate([], {}, H200)
+    assert found.us == H200.launch_floor_us and found.limiter == "launch"
+
+
+def test_an_empty_kernel_costs_the_floor_and_its_blocks() -> None:
+    """Measured: 0.50 us for one block, 5.4 us for 8192, 79 us for 131072."""
+
+    def us(blocks: int) -> float:
+        counters = Counters(Counter({"control": blocks}), critical_path_instructions=1)
+        launch = Launch("k", Dim3(blocks), Dim3(32), 0, b"")
+        return estimate([LaunchReport(launch, blocks, counters)], {"k": (8, 0)}, H200).us
+
+    assert us(1) == pytest.approx(0.50, rel=0.1)
+    assert us(8192) == pytest.approx(5.4, rel=0.1)
+    assert us(131072) == pytest.approx(79, rel=0.1)
+
+
+def test_a_slower_gpu_takes_longer() -> None:
+    p = point("silu_vec 8192x4096 f16")
+    times = {key: estimate(p.reports, p.resources, s).us for key, s in SPECS.items()}
+    assert times["h200"] < times["h100"] < times["a100"] < times["rtx4090"] < times["l40s"]
+    ratio = H200.dram_bytes_per_s / spec("h100").dram_bytes_per_s
+    assert times["h100"] / times["h200"] == pytest.approx(ratio, rel=0.15)
+
+
+def test_the_limit_is_the_largest_of_bandwidth_peak_and_launch() -> None:
+    assert limit_us(4.8e9, 0, H200) == pytest.approx(1000)
+    assert limit_us(0, 66.9e9, H200) == pytest.approx(1000)
+    assert limit_us(1000, 1000, H200) == H200.launch_floor_us
+
+
+def test_no_measured_time_is_below_the_limit() -> None:
+    for p in POINTS:
+        moved = sum(
+            (r.counters.unique_load_sectors + r.counters.unique_store_sectors) * 32
+            for r in p.reports
+        )
+        assert limit_us(moved, 0, H200) < p.cold_us

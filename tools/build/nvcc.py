@@ -1,0 +1,307 @@
+"""Candidates built by nvcc: one ninja graph, one nvcc call a candidate, a content-hash cache.
+
+One call yields the .so, the PTX, the cubin, the object and ptxas' report: internal names carry a
+hash of the call, so PTX and .so of two calls would not fit together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import shlex
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from astra_chat.tools.build.preprocessed import keep_expanded
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.sandbox.walls import Walls
+from astra_chat.tools.system.cache import cache_folder, new_entry, room_in
+from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, run_limited
+from astra_chat.tools.system.toolkit import Toolkit, find_tool, find_toolkit
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
+
+BUILD_TIMEOUT_S = 180.0
+BUILD_MEMORY_BYTES = 12 * 2**30
+BUILD_FILE_BYTES = 2**30
+COMPILER_THREADS, SPLITTING_NVCC = 8, (12, 4)
+"""Of one nvcc, from that version on: the same on every machine, as is then what it makes. The
+machine code of the shipped kernels is the same without it."""
+LEAST_FREE_BYTES = 2**20
+"""With less, a build that failed says nothing about the kernel."""
+LOG_BYTES = 2**22
+LOG_LINES = 40
+LOG_COLUMNS = 300
+KEPT = (
+    "kernel.cu", "kernel.so", "kernel.ptx", "kernel.sass", "kernel.cubin", "kernel.o", "nvcc.log",
+    "kernel.host.i", "kernel.device.i",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Build:
+    """A built candidate: a folder of the cache."""
+
+    folder: Path
+    resources: tuple[Resources, ...]
+    cached: bool
+    seconds: float
+
+    @property
+    def library(self) -> Path:
+        return self.folder / "kernel.so"
+
+    @property
+    def ptx(self) -> Path:
+        return self.folder / "kernel.ptx"
+
+    @property
+    def object(self) -> Path:
+        return self.folder / "kernel.o"
+
+    def expanded(self, side: Literal["host", "device"]) -> str:
+        """The candidate's own lines as that compiler read them, macros expanded.
+
+        Raises EnvironmentLack where this nvcc leaves no such file.
+        """
+        path = self.folder / f"kernel.{side}.i"
+        if not path.is_file():
+            raise EnvironmentLack("nvcc keeps no preprocessed source: use CUDA 12.0 or newer")
+        return path.read_text()
+
+    @property
+    def sets_launch_attributes(self) -> bool:
+        """Whether it can launch with attributes, such as programmatic stream serialization."""
+        return b"cudaLaunchKernelEx" in self.object.read_bytes()
+
+
+def build(
+    task: Task, source: str, device: Device, stop: Stop | None = None
+) -> Build | BuildFailed | TimedOut:
+    """Build one candidate. Raises EnvironmentLack without nvcc, a host compiler or ninja."""
+    return build_all(task, [source], device, stop)[0]
+
+
+def build_all(
+    task: Task,
+    sources: Sequence[str],
+    device: Device,
+    stop: Stop | None = None,
+    headers: Sequence[Path] = (),
+) -> list[Build | BuildFailed | TimedOut]:
+    """Build candidates in parallel, in one ninja graph; what the cache holds is not built again.
+
+    `headers` are folders that the task's flags name with -I, for sources of our own round another
+    project's headers; no candidate gets any. The cache does not see their content.
+    """
+    start = time.monotonic()
+    toolkit = find_toolkit()
+    command = nvcc_command(task, device, toolkit)
+    folder = cache_folder("builds")
+    own = task.header_texts()
+    after = _disassembly(device)
+    key = [*KEPT, toolkit.version, *command, *after, *(w for item in own.items() for w in item)]
+    finals = [folder / sha256_of("\0".join([*key, s]))[:32] for s in sources]
+    known = [final.is_dir() for final in finals]
+    missing = {f: s for f, s, k in zip(finals, sources, known, strict=True) if not k}
+    failures: dict[Path, BuildFailed | TimedOut] = {}
+    if missing:
+        with (
+            room_in(folder),
+            tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch,
+        ):
+            walls = compiler_walls(Path(scratch), headers)
+            failures = _build_missing(missing, own, command, after, walls, stop or Stop())
+    seconds = time.monotonic() - start
+    return [
+        failures[final] if final in failures else _read(final, cached, seconds)
+        for final, cached in zip(finals, known, strict=True)
+    ]
+
+
+def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
+    """nvcc and all its flags; the same for baseline and candidates.
+
+    Without warnings (-w): their words are the source's, as in [[deprecated("...")]], and would
+    stand beside what ptxas says.
+    """
+    number = device.arch.removeprefix("sm_")
+    command = [
+        str(toolkit.nvcc), *task.flags,
+        f"-gencode=arch=compute_{number},code=[{device.arch},compute_{number}]",
+        "-w", "-lineinfo", "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
+        f"-I{toolkit.include_dir}",
+    ]  # fmt: skip
+    if device.kind == "virtual":
+        from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+
+        fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
+        return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]
+    if tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC:
+        command.append(f"-split-compile={COMPILER_THREADS}")
+    return [*command, "-cudart=static", f"-L{toolkit.lib_dir}"]
+
+
+def _disassembly(device: Device) -> list[str]:
+    """For the virtual GPU, which counts in machine code; nothing where there is no disassembler."""
+    from astra_chat.tools.virtual_gpu.machine.disassembly import OPTIONS
+
+    if device.kind != "virtual":
+        return []
+    try:
+        return [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
+    except EnvironmentLack:
+        return []
+
+
+def _build_missing(
+    missing: dict[Path, str],
+    headers: dict[str, str],
+    command: list[str],
+    after: list[str],
+    walls: Walls,
+    stop: Stop,
+) -> dict[Path, BuildFailed | TimedOut]:
+    """One graph for all; the good ones move into the cache, the others are returned. `after`, if
+    anything, writes the text of the machine code."""
+    scratch = walls.write[0]
+    call, told = (
+        " ".join(shlex.quote(word) for word in words).replace("$", "$$")
+        for words in (command, after)
+    )
+    told = f" && {{ {told} >kernel.sass 2>/dev/null || rm -f kernel.sass; }}" if told else ""
+    graph = [
+        "rule nvcc",
+        # __TIME__ is the same at any hour: the same source gives the same kernel.
+        f"  command = cd $dir && SOURCE_DATE_EPOCH=0 {call}"
+        f" -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1{told}",
+    ]
+    for index, source in enumerate(missing.values()):
+        entry = scratch / str(index)
+        entry.mkdir()
+        for name, text in {**headers, "kernel.cu": source}.items():
+            (entry / name).write_text(text)
+        graph += [f"build {index}/kernel.so: nvcc {index}/kernel.cu", f"  dir = {index}"]
+    (scratch / "build.ninja").write_text("\n".join([*graph, ""]))
+    timed_out = False
+    try:
+        done = run_limited(
+            [_ninja(), "-k", "0", "--quiet"],
+            timeout_s=BUILD_TIMEOUT_S, walls=walls, cwd=scratch, stop=stop,
+        )  # fmt: skip
+    except (StepTimeout, StepMemory):
+        timed_out = True
+    failures: dict[Path, BuildFailed | TimedOut] = {}
+    for index, (final, source) in enumerate(missing.items()):
+        entry = scratch / str(index)
+        if (entry / "kernel.so").is_file():
+            _publish(entry, final)
+        elif timed_out:
+            failures[final] = TimedOut(step="build", limit_s=BUILD_TIMEOUT_S)
+        else:
+            log = entry / "nvcc.log"
+            text = _log(log) if log.is_file() else done.output
+            if shutil.disk_usage(scratch).free < LEAST_FREE_BYTES:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            failures[final] = BuildFailed(log=readable_log(text, source))
+    return failures
+
+
+def compiler_walls(scratch: Path, headers: Sequence[Path]) -> Walls:
+    """A compiler reads the toolkit and the system's headers, and writes where it works."""
+    toolkit = find_toolkit()
+    places = [toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, Path(_ninja())]
+    with contextlib.suppress(EnvironmentLack):
+        places.append(find_tool("nvdisasm"))
+    return Walls(
+        read=(
+            *places,
+            *(place.resolve() for place in places),
+            cache_folder("virtual-gpu"),
+            *headers,
+        ),
+        write=(scratch,),
+        memory_bytes=BUILD_MEMORY_BYTES,
+        file_bytes=BUILD_FILE_BYTES,
+    )
+
+
+def _publish(entry: Path, final: Path) -> None:
+    for cubin in entry.glob("kernel.sm_*.cubin"):
+        cubin.rename(entry / "kernel.cubin")
+    keep_expanded(entry)
+    with new_entry(final) as scratch:
+        for name in KEPT:
+            if (entry / name).is_file():
+                (entry / name).rename(scratch / name)
+
+
+def _read(folder: Path, cached: bool, seconds: float) -> Build:
+    resources = parse_ptxas(_log(folder / "nvcc.log"))
+    return Build(folder, resources, cached, seconds)
+
+
+def _log(path: Path) -> str:
+    """Its first LOG_BYTES: a template's name alone can fill a disk."""
+    with path.open("rb") as file:
+        return file.read(LOG_BYTES).decode(errors="replace")
+
+
+def readable_log(log: str, source: str) -> str:
+    """nvcc's errors with the source line each one names; warnings and noise cut away."""
+    lines = source.splitlines()
+    shown: list[str] = []
+    for line in log.splitlines():
+        if re.match(r"^(ptxas info|nvcc info|\d+ errors? detected|Remark)", line.strip()):
+            continue
+        named = re.match(r"^kernel\.cu\((\d+)\): (.*)", line)
+        shown.append(f"line {named[1]}: {named[2]}" if named else line)
+        if named and 0 < int(named[1]) <= len(lines):
+            shown.append(f"    {lines[int(named[1]) - 1].strip()}")
+    first = next((i for i, text in enumerate(shown) if "error" in text.lower()), 0)
+    cut = [_cut(text) for text in shown[first:] if text.strip()][:LOG_LINES]
+    return "\n".join(cut) or "nvcc failed without a message"
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= LOG_COLUMNS else line[:LOG_COLUMNS] + " ..."
+
+
+_PTXAS = re.compile(
+    r"^ptxas info\s*: Compiling entry function '(?P<kernel>\S+)'.*?"
+    r"(?P<stack>\d+) bytes stack frame, (?P<stores>\d+) bytes spill stores, "
+    r"(?P<loads>\d+) bytes spill loads.*?Used (?P<registers>\d+) registers(?P<rest>[^\n]*)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def parse_ptxas(log: str) -> tuple[Resources, ...]:
+    """Registers, shared memory and spills of every kernel, from `ptxas -v`."""
+    found = []
+    for match in _PTXAS.finditer(log):
+        shared = re.search(r"(\d+) bytes smem", match["rest"])
+        found.append(
+            Resources(
+                kernel=match["kernel"],
+                registers=int(match["registers"]),
+                static_shared_bytes=int(shared[1]) if shared else 0,
+                spill_bytes=int(match["stores"]) + int(match["loads"]),
+                stack_bytes=int(match["stack"]),
+            )
+        )
+    return tuple(found)
+
+
+def _ninja() -> str:
+    try:
+        from ninja import BIN_DIR
+    except ImportError:
+        raise EnvironmentLack("ninja is missing: pip install ninja") from None
+    return str(Path(BIN_DIR) / "ninja")

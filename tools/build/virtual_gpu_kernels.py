@@ -1,0 +1,82 @@
+"""The virtual GPU's C engine compiled behind walls: its C text comes from a stranger's PTX.
+
+PTX may be made to cost: translating it and compiling the result are limited in time and memory, and
+what cannot be done within them runs on the NumPy engine, or does not run.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+from astra_chat.tools.errors import AstraError, EnvironmentLack
+from astra_chat.tools.sandbox.walls import Walls
+from astra_chat.tools.system.cache import cache_folder
+from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, Worker, run_limited
+from astra_chat.tools.system.toolkit import find_compiler
+from astra_chat.tools.virtual_gpu.types import Engine
+
+TRANSLATE_TIMEOUT_S, TRANSLATE_MEMORY_BYTES = 60.0, 4 * 2**30
+COMPILE_TIMEOUT_S, COMPILE_MEMORY_BYTES = 120.0, 4 * 2**30
+FILE_BYTES = 2**28
+MODULE = "astra_chat.tools.children.translate"
+
+
+def compile_walled(ptx: Path, engine: Engine, stop: Stop) -> dict[str, Path]:
+    """Libraries by kernel; empty where the PTX is too much to translate within the limits.
+
+    Raises Cancelled; with engine `c` also EnvironmentLack for what does not compile.
+    """
+    from astra_chat.tools.virtual_gpu.launch.engines import compile_sources
+
+    sources = _sources(ptx, engine, stop)
+    return compile_sources(sources, engine, partial(_start_walled, stop)) if sources else {}
+
+
+def _sources(ptx: Path, engine: Engine, stop: Stop) -> dict[str, str]:
+    """C text by kernel, translated in a child."""
+    with tempfile.TemporaryDirectory(prefix="astra-translate-") as scratch:
+        walls = Walls(
+            read=(ptx,), write=(Path(scratch),), memory_bytes=TRANSLATE_MEMORY_BYTES,
+            file_bytes=FILE_BYTES,
+        )  # fmt: skip
+        request = {"ptx": str(ptx), "engine": engine, "folder": scratch}
+        found: dict[str, str] = {}
+        try:
+            with Worker(MODULE, walls=walls) as worker:
+                worker.ask(request, TRANSLATE_TIMEOUT_S, stop)
+                for report in worker.reports():
+                    path = Path(scratch) / f"{int(report['index'])}.c"
+                    found[str(report["kernel"])] = path.read_text()
+                whole = worker.finish().returncode == 0
+        except (StepTimeout, StepMemory):
+            whole = False
+    if not whole and engine == "c":
+        raise EnvironmentLack(
+            f"{ptx} cannot be translated for the C engine within {TRANSLATE_TIMEOUT_S:.0f} s and"
+            f" {TRANSLATE_MEMORY_BYTES / 2**30:.0f} GiB: use --engine numpy"
+        )
+    return found if whole else {}
+
+
+def _start_walled(stop: Stop, command: Sequence[str], folder: Path) -> tuple[int, str]:
+    """The host compiler behind walls. Raises EnvironmentLack past its limits, and Cancelled."""
+    compiler = find_compiler()
+    headers = Path(str(files("astra_chat.tools.virtual_gpu.c_engine")))
+    walls = Walls(
+        read=(compiler, compiler.resolve(), headers, cache_folder("virtual-gpu")),
+        write=(folder,), memory_bytes=COMPILE_MEMORY_BYTES, file_bytes=FILE_BYTES,
+    )  # fmt: skip
+    try:
+        done = run_limited(command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=stop, walls=walls)
+    except (StepTimeout, StepMemory):
+        raise EnvironmentLack(
+            f"{compiler} did not end within {COMPILE_TIMEOUT_S:.0f} s and"
+            f" {COMPILE_MEMORY_BYTES / 2**30:.0f} GiB: use --engine numpy"
+        ) from None
+    except OSError as error:
+        raise AstraError(f"cannot start {compiler}: {error}") from None
+    return done.returncode, done.output

@@ -1,0 +1,12 @@
+"""Check: is a candidate correct?
+
+calls                  one call against the oracle, argument by argument
+checker                the check step: which calls, on which cases, against which reference
+compare                outputs against the oracle, element by element
+error_norms            a kernel's error beside the baseline's own, in units in the last place
+floats                 dtypes as numbers: bytes to float64, rounding, ulps
+hidden_cases           cases drawn from the legal domain after the build
+trivial_outputs        outputs that cost nothing must fail a task's own cases
+compute_sanitizer      Compute Sanitizer over a candidate on a real GPU
+virtual_gpu_sanitizer  the virtual GPU's sanitizer over a candidate for a real GPU
+"""

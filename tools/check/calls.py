@@ -1,0 +1,175 @@
+"""Correctness: what a candidate left behind against the float64 oracle, argument by argument."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.check.compare import compare
+from astra_chat.tools.check.error_norms import Yardstick
+from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import (
+    ITEM_BYTES,
+    CheckRecord,
+    Correct,
+    Crashed,
+    ErrorNorm,
+    How,
+    Wrong,
+)
+
+HOW_IN_WORDS: dict[How, str] = {
+    "fresh": "in fresh buffers",
+    "same_buffers": "in buffers that held other inputs before",
+    "graph": "under CUDA-graph capture, and replayed",
+}
+MOST_WARNINGS = 20
+"""A kernel that does one thing wrong everywhere need not be told everywhere."""
+LEAST_ULPS = 1e-3
+"""Below this a baseline counts as exact: a ratio to it says nothing."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of the launcher to make: a case, and into which buffers and how."""
+
+    truth: Truth
+    how: How = "fresh"
+    hidden: bool = False
+
+
+@dataclass
+class Seen:
+    """What a check has seen so far; becomes its record."""
+
+    calls: list[Call] = field(default_factory=list)
+    elements: int = 0
+    guard_bytes: int = 0
+    read_bytes: int = 0
+    repeats: int = 0
+    same_bits: bool = True
+    worst: float = 0.0
+    worst_error: ErrorNorm | None = None
+    sampled: dict[str, str] = field(default_factory=dict)
+    warnings: dict[str, str] = field(default_factory=dict)
+    """By kernel and source line."""
+    _bits: dict[Path, bytes] = field(default_factory=dict)
+
+    def add(self, task: Task, call: Call, run: CaseRun) -> None:
+        """Count what was looked at, and compare the bits with those of an earlier such call."""
+        self.calls.append(call)
+        digest = sha256()
+        for arg in task.args:
+            content, guards = run.after(arg)
+            self.guard_bytes += len(guards)
+            self.read_bytes += 0 if arg.written else len(content)
+            if arg.written:
+                covered = run.coverage(arg)
+                bits = content if covered is None else content[covered]
+                self.elements += len(bits) // ITEM_BYTES[arg.dtype_of(run.truth.case)]
+                digest.update(bits.tobytes())
+        before = self._bits.setdefault(call.truth.folder, digest.digest())
+        if sum(c.truth.folder == call.truth.folder for c in self.calls) > 1:
+            self.repeats += 1
+            self.same_bits &= before == digest.digest()
+        if note := run.report.get("sampled"):
+            self.sampled[run.truth.case.label] = note
+
+    def warn(self, run: CaseRun) -> None:
+        """Keep what the virtual GPU warned of, once a place."""
+        for where, words in run.report.get("warnings", {}).items():
+            self.warnings.setdefault(where, f"{words} on {run.truth.case.label}")
+
+    def nearest(self, error: ErrorNorm | None) -> None:
+        """Keep the error norm that came nearest to its limit."""
+        if error and (self.worst_error is None or _share(error) > _share(self.worst_error)):
+            self.worst_error = error
+
+    def correct(self) -> Correct:
+        cases = {call.truth.folder: call for call in self.calls}.values()
+        return Correct(
+            cases=len(cases),
+            hidden=sum(call.hidden for call in cases),
+            sampled=tuple(f"{label}: {note}" for label, note in self.sampled.items()),
+            worst=self.worst,
+            error_ratio=_ratio(self.worst_error) if self.worst_error else None,
+            deterministic=self.same_bits if self.repeats else None,
+        )
+
+    def record(self, left_out: Sequence[str] = ()) -> CheckRecord:
+        cases = {call.truth.folder: call for call in self.calls}.values()
+        return CheckRecord(
+            visible=tuple(call.truth.case for call in cases if not call.hidden),
+            hidden=tuple(call.truth.case for call in cases if call.hidden),
+            left_out=tuple(left_out),
+            calls=len(self.calls),
+            how=dict(Counter(call.how for call in self.calls)),
+            elements=self.elements,
+            guard_bytes=self.guard_bytes,
+            read_bytes=self.read_bytes,
+            repeats=self.repeats,
+            worst_error=self.worst_error,
+            warnings=tuple(self.warnings.values())[:MOST_WARNINGS],
+        )
+
+
+def check(
+    runner: Runner,
+    build: Build,
+    calls: Sequence[Call],
+    yardstick: Yardstick | None = None,
+    seen: Seen | None = None,
+    on_case: Callable[[int], None] = lambda _: None,
+) -> Correct | Wrong | Failure:
+    """Make every call and compare; the first failure ends it. Small cases should come first.
+
+    `yardstick` knows the baseline's own errors; `seen` is filled as the check goes.
+    """
+    seen = seen or Seen()
+    runs = runner.run(build, [c.truth for c in calls], "check", hows=[c.how for c in calls])
+    for call, run in zip(calls, runs, strict=False):  # a failure ends the runs early
+        if not isinstance(run, CaseRun):
+            return _in_context(run, call, seen)
+        seen.warn(run)
+        verdict = compare(runner.task, run)
+        if isinstance(verdict, Wrong):
+            return _in_context(verdict, call, seen)
+        seen.add(runner.task, call, run)
+        seen.worst = max(seen.worst, verdict)
+        error = yardstick.judge(run) if yardstick else None
+        if isinstance(error, Wrong):
+            return error
+        seen.nearest(error)
+        on_case(len(seen.calls))
+    return seen.correct()
+
+
+def _in_context(found: Wrong | Failure, call: Call, seen: Seen) -> Wrong | Failure:
+    """Say so where the same inputs came out right before, or the buffers held others."""
+    words = []
+    if any(before.truth.folder == call.truth.folder for before in seen.calls):
+        words.append("an earlier call on the same inputs was right")
+    if call.how != "fresh":
+        words.append(f"called {HOW_IN_WORDS[call.how]}")
+    if isinstance(found, Wrong):
+        return found.model_copy(update={"note": "; ".join(filter(None, [found.note, *words]))})
+    if isinstance(found, Crashed):
+        return found.model_copy(update={"message": "; ".join([found.message, *words])})
+    return found
+
+
+def _share(error: ErrorNorm) -> float:
+    return error.candidate_ulps / error.limit_ulps
+
+
+def _ratio(error: ErrorNorm) -> float:
+    """Candidate over baseline; 1 where both are exact."""
+    if error.candidate_ulps == error.baseline_ulps:
+        return 1.0
+    return error.candidate_ulps / max(error.baseline_ulps, LEAST_ULPS)

@@ -1,0 +1,249 @@
+"""The check step of a judge: which calls are made, on which cases, and against which yardstick."""
+
+from __future__ import annotations
+
+import math
+import random
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+
+from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.check.calls import Call, Seen, check
+from astra_chat.tools.check.compare import compare
+from astra_chat.tools.check.error_norms import FEW, Yardstick
+from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, seeded, twin
+from astra_chat.tools.check.trivial_outputs import trials, undetected
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.types import (
+    Case,
+    CheckRecord,
+    Correct,
+    DeviceKind,
+    TimedOut,
+    Unsupported,
+    Wrong,
+)
+
+REPEATS: dict[DeviceKind, int] = {"virtual": 1, "cuda": 8}
+"""Further calls on the same inputs, of one case a dtype. The virtual GPU runs blocks in one order,
+so there a repeat shows what is kept between calls, but no race."""
+TOO_MANY_FAILURES = 3
+"""Runs of the baseline that end early before the rest of the drawn cases is left out."""
+
+Tell = Callable[[int, int, str], None]
+"""Called with calls done, of how many, and what is being done."""
+
+
+class Checker:
+    """Checks candidates of one task on one device.
+
+    Seeds of the task's own cases are drawn once, so the oracle's and the baseline's results serve
+    all candidates; hidden cases are drawn for each candidate after it was built.
+    """
+
+    def __init__(self, runner: Runner, oracle: Oracle) -> None:
+        self._runner, self._oracle = runner, oracle
+        self._task, self._device = runner.task, runner.device
+        seed = 1 + secrets.randbits(SEED_BITS)
+        self._own = sorted(
+            (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
+        )
+        self.yardstick = Yardstick(self._task)
+        self._telling = False
+
+    def check(
+        self, built: Build, extra: Sequence[Case], tell: Tell = lambda *_: None
+    ) -> tuple[Correct | Wrong | Failure, CheckRecord]:
+        """Check one candidate on the task's cases, the extra ones and hidden ones.
+
+        Raises BadInput where the task's cases cannot tell work from no work.
+        """
+        rng = random.Random(secrets.randbits(128))
+        drawn = _unique(draw(self._task, self._device.kind, rng))
+        pairs = [(first, twin(first, rng)) for first in _first_of_each_dtype(drawn)]
+        drawn += [second for _, second in pairs]
+        extra = _unique(extra)
+        self._truths([*self._own, *extra, *drawn], tell)  # one oracle process makes them all
+        hidden, further = self._truths(drawn, tell), self._truths(extra, tell)
+        try:
+            own = self._truths(self._own, tell)
+            failed = self.learn([*own, *self._in_reserve(tell), *further, *hidden], tell)
+            own = self._settled(own, tell)
+            more = [t for t in further if t not in own]
+            unknown = {t.case.label for t in [*more, *hidden] if not self._knows(t)}
+            left_out = [words for words in failed if words.split(": ")[0] in unknown]
+            calls = [Call(t) for t in own]
+            calls += [Call(t) for t in more if self._knows(t)]
+            calls += self._hidden_calls(hidden, pairs)
+            seen = Seen()
+            outcome = check(
+                self._runner, built, calls, self.yardstick, seen,
+                lambda done: tell(done, len(calls), "compared with the oracle"),
+            )  # fmt: skip
+            return outcome, seen.record(left_out)
+        finally:
+            for truth in hidden:
+                self.yardstick.forget(truth.case)
+                self._oracle.forget(truth)
+
+    def make_ready(self) -> None:
+        """Make the task's own cases and learn the baseline's errors on them, before any check."""
+        if not self._telling:
+            own = self._truths(self._own, lambda *_: None)
+            self.learn([*own, *self._in_reserve(lambda *_: None)])
+            self._settled(own, lambda *_: None)
+
+    def _in_reserve(self, tell: Tell) -> list[Truth]:
+        """Cases of special values as they are stated: a drawn seed may let some meet on which the
+        baseline itself fails, and a process of its own for such a case takes seconds."""
+        stated = [case for case in self._task.check if case.values == "special"]
+        return [] if self._telling else self._truths(stated, tell)
+
+    @property
+    def own(self) -> list[Case]:
+        """The task's own cases, with the seeds that were drawn; small ones first."""
+        return self._own
+
+    def _settled(self, truths: list[Truth], tell: Tell) -> list[Truth]:
+        """The task's own cases. Where the baseline fails on a drawn seed, the stated one is kept:
+        special values may meet in ways that no contract speaks of."""
+        if not self._telling:
+            stated = sorted(self._task.check, key=self._task.least_bytes)
+            self._own = [
+                truth.case if self._knows(truth) else case
+                for case, truth in zip(stated, truths, strict=True)
+            ]
+            truths = self._truths(self._own, tell)
+            self.learn(truths, tell)
+            self._require_telling([t for t in truths if self._knows(t)])
+            self._telling = True
+        return truths
+
+    def _hidden_calls(
+        self, hidden: Sequence[Truth], pairs: Sequence[tuple[Case, Case]]
+    ) -> list[Call]:
+        """Small cases first, then the repeats."""
+        known = {_key(t.case): t for t in hidden if self._knows(t)}
+        seconds = {_key(second) for _, second in pairs}
+        calls = [Call(t, hidden=True) for key, t in known.items() if key not in seconds]
+        calls.sort(key=lambda call: self._task.least_bytes(call.truth.case))
+        for first, second in pairs:
+            if _key(first) in known and _key(second) in known:
+                calls += self._repeats(known[_key(first)], known[_key(second)])
+        return calls
+
+    def _knows(self, truth: Truth) -> bool:
+        return self.yardstick.knows(truth.case)
+
+    def learn(self, truths: Sequence[Truth], tell: Tell = lambda *_: None) -> list[str]:
+        """Run the baseline where its own errors are unknown; the cases that it fails, in words."""
+        failed: list[str] = []
+        missing = [t for t in truths if not self._knows(t)]
+        if not missing:
+            return failed
+        built = build_all(self._task, [self._task.baseline], self._device, self._runner.stop)[0]
+        if not isinstance(built, Build):
+            return [f"{t.case.label}: the baseline does not build" for t in missing]
+        like = self._on_further_seeds([t.case for t in missing])
+        further = self._truths([again for again, _ in like.values()], tell)
+        try:
+            return failed + self._learned(built, [*missing, *further], like, tell)
+        finally:
+            for truth in further:
+                self._oracle.forget(truth)
+
+    def _on_further_seeds(self, cases: Sequence[Case]) -> dict[str, tuple[Case, Case]]:
+        """By its key each case of as many that FEW results come together, with that which it is
+        like; none draws such seeds. Of special values few are numbers on any seed.
+        """
+        found = {}
+        for case in cases:
+            results = [math.prod(a.shape_of(case)) for a in self._task.args if a.written]
+            times = -(-FEW // max(1, min(results))) if case.values != "special" else 1
+            for number in range(1, times):
+                again = case.model_copy(update={"seed": case.seed + (number << SEED_BITS)})
+                found[_key(again)] = again, case
+        return found
+
+    def _learned(
+        self,
+        built: Build,
+        missing: Sequence[Truth],
+        like: Mapping[str, tuple[Case, Case]],
+        tell: Tell,
+    ) -> list[str]:
+        failed: list[str] = []
+        while missing and len(failed) < TOO_MANY_FAILURES:
+            tell(0, len(missing), "the baseline's own errors")
+            done, failure = self._learn_until_failure(built, missing, like, failed)
+            if failure is None:
+                return failed
+            failed.append(f"{missing[done].case.label}: the baseline {failure.kind}")
+            missing = [] if isinstance(failure, Unsupported | TimedOut) else missing[done + 1 :]
+        not_tried = (t.case for t in missing if _key(t.case) not in like)
+        return [*failed, *(f"{case.label}: not tried" for case in not_tried)]
+
+    def _learn_until_failure(
+        self,
+        built: Build,
+        truths: Sequence[Truth],
+        like: Mapping[str, tuple[Case, Case]],
+        failed: list[str],
+    ) -> tuple[int, Failure | None]:
+        for done, run in enumerate(self._runner.run(built, truths, "check")):
+            if not isinstance(run, CaseRun):
+                return done, run
+            _, of = like.get(_key(run.truth.case), (None, None))
+            wrong = isinstance(compare(self._task, run), Wrong)
+            if of is None and wrong:
+                failed.append(f"{run.truth.case.label}: the baseline is wrong")
+            elif not wrong and (of is None or self.yardstick.knows(of)):
+                self.yardstick.learn(run, of)
+        return len(truths), None
+
+    def _require_telling(self, truths: Sequence[Truth]) -> None:
+        if weak := undetected(trials(self._task, truths, self.yardstick)):
+            raise BadInput(
+                f"{self._task.folder / 'task.toml'}: the check cases of {self._task.name} cannot"
+                f" tell work from no work: {weak[0]}; tighten the tolerance or change the cases"
+            )
+
+    def _repeats(self, first: Truth, second: Truth) -> list[Call]:
+        """Other numbers at the same addresses, the same numbers at others, and repeats.
+
+        What a candidate remembers by address, by shape or by call shows as a wrong result, what
+        differs between equal calls as other bits.
+        """
+        calls = [
+            Call(first, hidden=True),
+            Call(second, "same_buffers", hidden=True),
+            Call(second, hidden=True),
+            Call(first, "same_buffers", hidden=True),
+        ]
+        if self._device.kind == "cuda":
+            calls += [Call(first, "graph", hidden=True), Call(second, "graph", hidden=True)]
+        return calls + [Call(first, hidden=True)] * (REPEATS[self._device.kind] - 1)
+
+    def _truths(self, cases: Sequence[Case], tell: Tell) -> list[Truth]:
+        return self._oracle.truths(
+            cases, self._runner.stop, lambda made: tell(0, len(cases), f"oracle: {made} made")
+        )
+
+
+def _first_of_each_dtype(cases: Sequence[Case]) -> list[Case]:
+    """The first drawn case of each dtype whose values are the usual ones."""
+    first: dict[str, Case] = {}
+    for case in cases:
+        if case.values == "normal":
+            first.setdefault(case.dtype, case)
+    return list(first.values())
+
+
+def _unique(cases: Sequence[Case]) -> list[Case]:
+    return list({_key(case): case for case in cases}.values())
+
+
+def _key(case: Case) -> str:
+    return case.model_dump_json()

@@ -1,0 +1,160 @@
+"""NVIDIA's Compute Sanitizer over a candidate on a real GPU; the virtual GPU carries its own.
+
+Each tool runs the candidate in a runner of its own, on few and small cases: it slows a kernel by a
+factor of ten to a thousand. What the calls wrote is compared, for a kernel that does nothing where
+it is watched does nothing wrong. Source: "Compute Sanitizer" documentation, NVIDIA.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.check.compare import compare
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.run.buffer_layout import buffer_bytes
+from astra_chat.tools.run.nvidia_tools import watched
+from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.output_files import odd_file
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.toolkit import find_tool
+from astra_chat.tools.types import Crashed, TimedOut, Unsafe, Wrong
+
+TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
+TOOL_TIMEOUT_S = 180.0
+TRIES = 2
+CALLS = 3
+"""Of each case (children/cuda_once.py)."""
+HANDED_BACK_BYTES = 64 * 2**20
+"""What the calls of a case leave is looked at where one of them leaves no more."""
+_PREFIX = "========= "
+_NOISE = re.compile(
+    r"COMPUTE-SANITIZER|(ERROR|RACECHECK|LEAK) SUMMARY: |Saved host|Target application"
+)
+"""How lines begin that report nothing. Further on stand names that a candidate chose."""
+_SUMMARY = re.compile(rf"^{_PREFIX}(?:ERROR|RACECHECK) SUMMARY: (?P<count>\d+)", re.MULTILINE)
+_WHERE = re.compile(r"\bat (?P<kernel>.+?)\+0x[0-9a-f]+(?: in (?P<file>[^\s:]+):(?P<line>\d+))?")
+
+
+Found = Unsafe | Wrong | Crashed | TimedOut
+
+
+def sanitize_cuda(
+    runner: Runner,
+    build: Build,
+    truths: Sequence[Truth],
+    timed: Sequence[Truth] = (),
+    on_tool: Callable[[int], None] = lambda _: None,
+    baseline: Build | None = None,
+) -> Found | None:
+    """The first finding, or None: all tools on `truths`, memcheck on the `timed` cases as well.
+
+    In timing, arguments lie beside those of other launches, and a kernel that reads what is not
+    its own may find something of use: here nothing is beside them. Raises EnvironmentLack without
+    the tools, and where one does not work, unless it does with `baseline`: then it was the
+    candidate that ended.
+    """
+    program = find_tool("compute-sanitizer")
+    for done, tool in enumerate(TOOLS, 1):
+        cases = [*truths, *(timed if tool == "memcheck" else ())]
+        finding = _run(runner, build, cases, program, tool, baseline)
+        if isinstance(finding, Unsafe) and len(cases) > 1:
+            finding = _named(runner, build, cases, program, tool) or finding
+        if finding is not None:
+            return finding
+        on_tool(done)
+    return None
+
+
+def _named(
+    runner: Runner, build: Build, truths: Sequence[Truth], program: Path, tool: str
+) -> Found | None:
+    """The finding again, on the first case by itself that shows it."""
+    alone = (_run(runner, build, [truth], program, tool) for truth in truths)
+    return next((finding for finding in alone if finding is not None), None)
+
+
+def _run(
+    runner: Runner,
+    build: Build,
+    truths: Sequence[Truth],
+    program: Path,
+    tool: str,
+    baseline: Build | None = None,
+) -> Found | None:
+    """One process for all cases; the finding names the first of them.
+
+    A tool that fails once may have failed by itself.
+    """
+    back = [_bytes(runner, truth) <= HANDED_BACK_BYTES for truth in truths]
+    command = [str(program), "--tool", tool, "--target-processes", "all"]
+    said = ""
+    for _ in range(TRIES):
+        with watched(
+            runner, build, truths, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S,
+            more={"handed_back": back},
+        ) as seen:  # fmt: skip
+            if isinstance(seen, TimedOut):
+                return seen
+            if found := first_finding(seen.log):
+                what, where = found
+                return Unsafe(case=truths[0].case, what=f"{tool}: {what}", where=where)
+            pairs = list(zip(seen.runs, back, strict=True))
+            if "SUMMARY: " in seen.log and all(_is_whole(runner, *pair) for pair in pairs):
+                judged = (_wrong(runner, run, tool) for run, handed in pairs if handed)
+                return next(filter(None, judged), None)
+            said = (seen.log + seen.output)[-300:]
+    if baseline is not None and _run(runner, baseline, truths, program, tool) is None:
+        message = f"it ended under compute-sanitizer {tool}, where the baseline ran"
+        return Crashed(case=truths[0].case, message=message)
+    raise EnvironmentLack(f"compute-sanitizer {tool} did not work: {said}")
+
+
+def _bytes(runner: Runner, truth: Truth) -> int:
+    return sum(buffer_bytes(arg, truth.case) for arg in runner.task.args)
+
+
+def _is_whole(runner: Runner, run: CaseRun, handed: bool) -> bool:
+    """Whether the process lived to hand all back: empty files where nothing is."""
+    calls = CALLS if handed else 0
+    return odd_file(run.folder, runner.task.args, run.truth.case, calls) is None
+
+
+def _wrong(runner: Runner, run: CaseRun, tool: str) -> Wrong | None:
+    verdict = compare(runner.task, replace(run, report={"verified_sets": CALLS}))
+    if not isinstance(verdict, Wrong):
+        return None
+    note = f"{verdict.note}; called under compute-sanitizer {tool}".removeprefix("; ")
+    return verdict.model_copy(update={"note": note})
+
+
+def first_finding(log: str) -> tuple[str, str] | None:
+    """What the first report of a log says, and where; None where there is none.
+
+    What the summary counts is one, though no line should tell it.
+    """
+    counted = next((m for m in _SUMMARY.finditer(log) if int(m["count"])), None)
+    lines = [line.removeprefix(_PREFIX) for line in log.splitlines() if line.startswith(_PREFIX)]
+    reports = [i for i, line in enumerate(lines) if line[:1].strip() and not _NOISE.match(line)]
+    if not reports:
+        return (counted[0].removeprefix(_PREFIX), "place unknown") if counted else None
+    first = reports[0]
+    details = []
+    for line in lines[first + 1 :]:
+        if not line.startswith(" "):
+            break
+        details.append(line.strip())
+    places = [place for text in (lines[first], *details) if (place := _place(text))]
+    threads = [text for text in details if text.startswith("by thread")]
+    return lines[first].strip(), ", ".join([*places[:2], *threads[:1]]) or "place unknown"
+
+
+def _place(text: str) -> str:
+    match = _WHERE.search(text)
+    if match is None:
+        return ""
+    kernel = match["kernel"].split("(")[0]
+    return f"{kernel}, {Path(match['file']).name}:{match['line']}" if match["file"] else kernel

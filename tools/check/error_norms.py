@@ -1,0 +1,334 @@
+"""How precise: a kernel's error beside the baseline's own, in units in the last place (ulps).
+
+The error norm of an argument on a case is the root mean square of |got - expected| over an ulp at
+max(|expected|, rms of all expected). Elements far below the rest are measured on the scale of the
+whole, for cancellation makes their own ulps arbitrarily small: by those, an honest float32 kernel
+of silu_and_mul errs by a million.
+
+An rms hardly tells arithmetic in 16 bits from arithmetic in float32 that is rounded once: the one
+rounding is most of the error of both. The share of results that are not the nearest 16-bit value
+does. Of honest kernels it was 4 % at most (of the baselines 2 %), of silu_and_mul in half precision
+12 to 50 %, case by case.
+
+A single number says little: the baseline may have it right by luck, or it may be small by luck, so
+that everybody's error is many of its ulps. So the baseline's norm on a case of few results is taken
+over runs on several seeds, and the scale of their results is the case's.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from astra_chat.tools.check.floats import (
+    FRACTION_BITS,
+    LEAST_EXPONENT,
+    OVERFLOW,
+    Array,
+    as_float,
+    rounded,
+    ulp,
+)
+from astra_chat.tools.run.runner import CaseRun
+from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, ErrorNorm, ValueFamily, Wrong
+
+ROW_ULPS = 3.0
+"""What float32 arithmetic may add that is common to a row, in float32's ulps: a scale that is off
+by some ulps puts every element of its row off, so a case tells as much as it has rows."""
+LUCK = 2.0
+"""How far the norms of two honest kernels may lie apart by chance, over the root of the elements
+that they rest on. Twelve large elements in six rows were met a factor of 3.1 apart."""
+
+FEW = 8
+"""Results, fewer of which tell nothing of a baseline's errors: the norm over eight normal ones is
+below a third of what it stands for once in a thousand times, that of one every fourth time."""
+FREE_SHARE = 0.025
+"""The least share of a 16-bit result that a baseline is taken to have off the nearest value: at an
+oracle_ratio of 2, float32's last 200 ulps are not held against anyone where it is float16. A task
+whose kernels may round in between says so by a larger ratio."""
+SHARE_SIGMAS = 3.0
+"""What chance adds to a share of few values."""
+PART = 2**18
+"""Elements of a timed result that are looked at: as many tell its errors, and take no time."""
+LEAST_VALUES = 100
+"""Fewer different results make no share: rows of one-hot inputs are right or off all together."""
+
+
+Piece = tuple[Arg, Case, Array, Array, Array]
+"""Of a written argument on a case: got, expected, and their flat positions."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Error of one argument on one case."""
+
+    ulps: float
+    half_ulps: float
+    """The same norm of a result that is off by half an ulp everywhere: of correct rounding."""
+    count: int
+    """Elements that were compared."""
+    resting: float
+    """How many elements the norm rests on: one large among many small ones makes it one."""
+    nearest: int = 0
+    """Elements of a 16-bit result that are normal numbers: each has a nearest value."""
+    off: int = 0
+    """Those of them that are another value than the nearest."""
+    values: int = 0
+    """Different ones among the nearest values."""
+    exact: Array | None = None
+    """Of inputs of zeros and ones: where the result is exactly the expected one."""
+    few: tuple[Array, Array] | None = None
+    """Got and expected where that is less than FEW, those of further seeds among them."""
+    floor: float = 0.0
+    """Rms of what is expected on further seeds."""
+
+    @staticmethod
+    def of(
+        got: Array, expected: Array, dtype: DTypeName, binary: bool = False, floor: float = 0.0
+    ) -> Norm:
+        """Norm over the elements at which both are finite, on a scale of at least `floor`.
+
+        `got` and `expected` are float64.
+        """
+        kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < OVERFLOW[dtype])
+        exact = kept & (got == expected) if binary else None
+        target, error = expected[kept], np.abs(got[kept] - expected[kept])
+        if not len(target):
+            return Norm(0.0, 0.0, 0, 1.0, exact=exact)
+        scale = ulp(np.maximum(np.abs(target), max(_rms(target), floor)), dtype)
+        half = 0.5 * ulp(target, dtype) / scale
+        resting = float(np.sum(half**2) ** 2 / np.sum(half**4))
+        nearest, off = off_nearest(got, expected, dtype)
+        return Norm(
+            _rms(error / scale), _rms(half), len(target), resting, int(nearest.sum()),
+            int(off.sum()), _different(expected[nearest]), exact,
+        )  # fmt: skip
+
+    def and_(self, got: Array, expected: Array, dtype: DTypeName) -> Norm:
+        """With the results on a further seed, where there were few."""
+        if self.few is None:
+            return self
+        got, expected = (np.concatenate(p) for p in zip(self.few, (got, expected), strict=True))
+        finite = expected[np.isfinite(expected) & (np.abs(expected) < OVERFLOW[dtype])]
+        return replace(
+            Norm.of(got, expected, dtype), exact=self.exact, few=(got, expected),
+            floor=_rms(finite),
+        )  # fmt: skip
+
+    @property
+    def share(self) -> float:
+        return self.off / max(1, self.nearest)
+
+
+def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, Array]:
+    """Which elements of a 16-bit result have a nearest value, and which of these are another one.
+
+    None of a float32 result: there the nearest value is the exception.
+    """
+    if dtype == "float32":
+        nowhere = np.zeros(len(got), dtype=np.bool_)
+        return nowhere, nowhere
+    magnitude = np.abs(expected)
+    with np.errstate(invalid="ignore"):
+        nearest = (
+            np.isfinite(got) & (magnitude >= 2.0 ** LEAST_EXPONENT[dtype])
+            & (magnitude < OVERFLOW[dtype])
+        )  # fmt: skip
+    return nearest, nearest & (got != rounded(expected, dtype))
+
+
+class Yardstick:
+    """What the baseline's own errors are, and what they allow a candidate."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._own: dict[str, dict[str, Norm]] = {}
+        self._kinds: dict[str, tuple[DTypeName, ValueFamily]] = {}
+
+    def learn(self, run: CaseRun, of: Case | None = None) -> None:
+        """Take a run of the baseline as the measure of its case.
+
+        With `of`, add it to the measure of that one, which is learned already, has few results and
+        differs in its seed only.
+        """
+        case = run.truth.case
+        self._kinds[_key(of or case)] = (case.dtype, case.values)
+        known = self._own[_key(of)] if of else self._own.setdefault(_key(case), {})
+        for arg in self._task.args:
+            if arg.written:
+                got, expected = elements(arg, run)[:2]
+                dtype, binary = arg.dtype_of(case), case.values == "binary"
+                if of is None:
+                    few = (got.copy(), expected.copy()) if len(got) < FEW else None
+                    norm = Norm.of(got, expected, dtype, binary)
+                    known[arg.name] = replace(norm, few=few)
+                else:
+                    known[arg.name] = known[arg.name].and_(got, expected, dtype)
+
+    def knows(self, case: Case) -> bool:
+        return _key(case) in self._own
+
+    def forget(self, case: Case) -> None:
+        self._own.pop(_key(case), None)
+
+    def judge(self, run: CaseRun) -> ErrorNorm | Wrong | None:
+        """The error norm nearest to its limit; Wrong beyond it; None without a baseline's run."""
+        found = []
+        for arg in self._task.args:
+            if arg.written and self.knows(run.truth.case):
+                got, expected, ran = elements(arg, run)
+                verdict = self.judge_values(arg, run.truth.case, got, expected, ran)
+                if isinstance(verdict, Wrong):
+                    return verdict
+                found.append(verdict)
+        return max(found, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
+
+    def judge_pieces(self, pieces: Sequence[Piece]) -> Wrong | None:
+        """What is wrong with them. A case that no run of the baseline was learned of is held
+        against those of its kind."""
+        for arg, case, got, expected, ran in pieces:
+            if self._alike(arg, case):
+                verdict = self.judge_values(arg, case, got, expected, ran)
+                if isinstance(verdict, Wrong):
+                    return verdict.model_copy(update={"note": f"{verdict.note}; while timed"})
+        return None
+
+    def judge_values(
+        self, arg: Arg, case: Case, got: Array, expected: Array, ran: Array
+    ) -> ErrorNorm | Wrong:
+        """Values at the flat positions `ran`, float64, on a case of a kind that it knows."""
+        own, dtype = self._norm(arg, case), arg.dtype_of(case)
+        if own and own.exact is not None and len(own.exact) == len(got) == ran[-1] + 1:
+            inexact = np.flatnonzero(own.exact & (got != expected))
+            if len(inexact):
+                note = "inputs of zeros and ones make it exact, as the baseline's is"
+                return _wrong(arg, case, got, expected, ran, inexact, note)
+        norm = Norm.of(got, expected, dtype, floor=own.floor if own else 0.0)
+        own_ulps, limit = self._limit(arg, case, norm, len(got))
+        own_share, most = self._share_limit(arg, case, norm)
+        if norm.share > most and norm.values >= LEAST_VALUES:
+            _, off = off_nearest(got, expected, dtype)
+            note = (
+                f"{norm.share:.1%} of the results are not the nearest {dtype}; of the baseline's"
+                f" {own_share:.1%}, at most {most:.1%} are allowed: compute in float32, round once"
+            )
+            return _wrong(arg, case, got, expected, ran, np.flatnonzero(off), note)
+        if norm.ulps <= limit:
+            return ErrorNorm(
+                case=case, argument=arg.name, candidate_ulps=norm.ulps,
+                baseline_ulps=own_ulps, limit_ulps=limit,
+            )  # fmt: skip
+        with np.errstate(invalid="ignore"):
+            error = np.abs(got - expected)
+        beyond = np.flatnonzero(error > 0.5 * ulp(expected, dtype))
+        beyond = beyond[np.argsort(-error[beyond], kind="stable")]
+        note = (
+            f"rms error {norm.ulps:.3g} ulp; the baseline's own is {own_ulps:.3g},"
+            f" at most {limit:.3g} is allowed"
+        )
+        return _wrong(arg, case, got, expected, ran, beyond, note)
+
+    def _norm(self, arg: Arg, case: Case) -> Norm | None:
+        """The baseline's own, where this very case was learned."""
+        norms = self._own.get(_key(case))
+        return norms[arg.name] if norms else None
+
+    def _limit(self, arg: Arg, case: Case, norm: Norm, count: int) -> tuple[float, float]:
+        """The baseline's norm, by the case or by all of its kind, and the candidate's limit for
+        `count` elements of it.
+
+        A correctly rounded result is always within it, however exact the baseline happens to be.
+        """
+        known, shape = self._norm(arg, case), arg.shape_of(case)
+        own = max(known.ulps if known else 0.0, self._pooled(arg, case))
+        rows = max(1, math.prod(shape[:-1]) * count // max(1, math.prod(shape)))
+        dtype = arg.dtype_of(case)
+        common = ROW_ULPS * 2.0 ** (FRACTION_BITS[dtype] - FRACTION_BITS["float32"])
+        # An intermediate that was rounded once more is off by the same in all of its row.
+        luck = 1 + LUCK / math.sqrt(min(norm.resting, rows))
+        limit = luck * max(self._task.oracle_ratio * own, norm.half_ulps)
+        return own, limit + common / math.sqrt(rows)
+
+    def _share_limit(self, arg: Arg, case: Case, norm: Norm) -> tuple[float, float]:
+        """The baseline's share off the nearest values, and what a candidate's may be."""
+        alike = self._alike(arg, case)
+        pooled = sum(n.off for n in alike) / max(1, sum(n.nearest for n in alike))
+        known = self._norm(arg, case)
+        own = max(known.share if known else 0.0, pooled)
+        most = min(1.0, self._task.oracle_ratio * max(FREE_SHARE, own))
+        return own, most + SHARE_SIGMAS * math.sqrt(most * (1 - most) / max(1, norm.values))
+
+    def _alike(self, arg: Arg, case: Case) -> list[Norm]:
+        return [
+            norms[arg.name]
+            for known, norms in self._own.items()
+            if self._kinds[known] == (case.dtype, case.values)
+        ]
+
+    def _pooled(self, arg: Arg, case: Case) -> float:
+        """Over all known cases of this dtype and family: a small one may be right by luck."""
+        alike = self._alike(arg, case)
+        count = sum(norm.count for norm in alike)
+        return math.sqrt(sum(n.ulps**2 * n.count for n in alike) / count) if count else 0.0
+
+
+def pieces(task: Task, run: CaseRun) -> list[Piece]:
+    """A piece of every written argument, drawn by chance like the copy that it is of."""
+    case, copy = run.truth.case, secrets.randbelow(run.copies)
+    return [(arg, case, *elements(arg, run, copy, PART)) for arg in task.args if arg.written]
+
+
+def elements(
+    arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
+) -> tuple[Array, Array, Array]:
+    """Got and expected, float64, where a block ran, and those flat positions; `most` of them in a
+    row, from anywhere."""
+    dtype = arg.dtype_of(run.truth.case)
+    item, content = ITEM_BYTES[dtype], run.after(arg, copy)[0]
+    total = len(content) // item
+    count = min(total, most or total)
+    start = secrets.randbelow(total - count + 1)
+    part = slice(start, start + count)
+    got = as_float(content[start * item : (start + count) * item], dtype)
+    expected, ran = np.asarray(run.truth.expected(arg)[part]), np.arange(start, start + count)
+    covered = run.coverage(arg)
+    if covered is None:
+        return got, expected, ran
+    kept = np.flatnonzero(covered.reshape(-1, item)[part].any(axis=1))
+    return got[kept], expected[kept], ran[kept]
+
+
+def _wrong(
+    arg: Arg, case: Case, got: Array, expected: Array, ran: Array, bad: Array, note: str
+) -> Wrong:
+    first = int(bad[0])
+    return Wrong(
+        case=case, argument=arg.name, reason="precision",
+        index=tuple(int(i) for i in np.unravel_index(int(ran[first]), arg.shape_of(case))),
+        expected=float(expected[first]), got=float(got[first]), bad=len(bad), total=len(got),
+        note=note,
+    )  # fmt: skip
+
+
+def _rms(values: Array) -> float:
+    """Root mean square, whatever the magnitude."""
+    largest = float(np.max(np.abs(values), initial=0.0))
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * math.sqrt(float(np.mean(np.square(values / largest))))
+
+
+def _different(values: Array) -> int:
+    """How many different values there are to 11 bits, without sorting them."""
+    seen = np.zeros(2**19, dtype=np.bool_)
+    seen[values.astype(np.float32).view(np.uint32) >> 13] = True
+    return int(seen.sum())
+
+
+def _key(case: Case) -> str:
+    return case.model_dump_json()

@@ -1,0 +1,101 @@
+"""A task must tell work from no work: outputs that cost nothing have to fail on its own cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from astra_chat.tools.check.compare import compare_values
+from astra_chat.tools.check.error_norms import Yardstick
+from astra_chat.tools.check.floats import OVERFLOW, Array, as_float, rounded, ulp
+from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.types import Case, DTypeName, Wrong
+
+MUCH = 1.05
+"""A result that is 5 % off has to fail as well: the tolerance is for rounding."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One made-up output on one case."""
+
+    case: Case
+    argument: str
+    output: str
+    """What was put there, in words."""
+    right: bool
+    """It is the truth to within an ulp everywhere, as where all of it is tiny: it may pass."""
+    passed: bool
+
+
+def trials(task: Task, truths: Sequence[Truth], yardstick: Yardstick) -> list[Trial]:
+    """Every trivial output of every written argument on every case; the others taken as right."""
+    found: list[Trial] = []
+    for truth in truths:
+        for arg in task.args:
+            if arg.written:
+                found += _of_argument(task, truth, arg, yardstick)
+    return found
+
+
+def undetected(found: Sequence[Trial]) -> list[str]:
+    """Where a trivial output passes all cases of a family and dtype though it is wrong on some."""
+    groups: dict[tuple[str, ...], list[Trial]] = {}
+    for trial in found:
+        kind = (trial.argument, trial.output, trial.case.dtype, trial.case.values)
+        groups.setdefault(kind, []).append(trial)
+    return [
+        f"{argument}: {output} passes all {dtype} cases of '{family}' values"
+        for (argument, output, dtype, family), group in groups.items()
+        if all(t.passed for t in group) and not all(t.right for t in group)
+    ]
+
+
+def _of_argument(task: Task, truth: Truth, arg: Arg, yardstick: Yardstick) -> Iterator[Trial]:
+    case, dtype = truth.case, arg.dtype_of(truth.case)
+    expected = np.asarray(truth.expected(arg))
+    everywhere = np.arange(len(expected))
+    for words, values in _outputs(task, truth, arg, expected):
+        got = rounded(values, dtype)
+        compared = compare_values(got, expected, task.tolerance[dtype], dtype)
+        passed = bool(compared.good.all())
+        if passed and yardstick.knows(case):
+            verdict = yardstick.judge_values(arg, case, got, expected, everywhere)
+            passed = not isinstance(verdict, Wrong)
+        right = _within_an_ulp(got, expected, dtype)
+        yield Trial(case, arg.name, words, right, passed)
+
+
+def _within_an_ulp(got: Array, expected: Array, dtype: DTypeName) -> bool:
+    with np.errstate(invalid="ignore"):
+        near = np.abs(got - expected) <= ulp(expected, dtype)
+    same = (got == rounded(expected, dtype)) | (np.isnan(got) & np.isnan(expected))
+    return bool((near | same).all())
+
+
+def _outputs(task: Task, truth: Truth, arg: Arg, expected: Array) -> Iterator[tuple[str, Array]]:
+    finite = expected[np.isfinite(expected) & (np.abs(expected) < OVERFLOW["float16"])]
+    yield "all zeros", np.zeros(len(expected))
+    yield "a constant, the mean", np.full(len(expected), finite.mean() if len(finite) else 1.0)
+    with np.errstate(over="ignore"):
+        yield "the truth and 5 %", expected * MUCH
+    for given in task.args:
+        if given.read:
+            values = _passed_through(given, truth, arg.shape_of(truth.case))
+            if values is not None:
+                yield f"'{given.name}' passed through", values
+
+
+def _passed_through(given: Arg, truth: Truth, shape: tuple[int, ...]) -> Array | None:
+    """The front of each row of an input, where its rows are as many and as long at least."""
+    case = truth.case
+    source = given.shape_of(case)
+    if source[:-1] != shape[:-1] or source[-1] < shape[-1]:
+        return None
+    content = np.fromfile(truth.input_path(given), dtype=np.uint8)
+    rows = as_float(content, given.dtype_of(case)).reshape(-1, source[-1])
+    front: Array = rows[:, : shape[-1]].reshape(-1)
+    return front

@@ -1,0 +1,262 @@
+"""Audits what was built, not what was written: symbols, constructors, state, precision.
+
+Names can be hidden from any reader of text (rules.py); a linker is not to be fooled. What a
+launcher may link to is a list of grants. Read is the candidate's own object, kernel.o, before the
+CUDA runtime is linked to it, and the cubin and PTX of the same call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
+from astra_chat.tools.policy import elf, ptx_audit, rules
+from astra_chat.tools.policy.elf import Elf, Symbol
+from astra_chat.tools.policy.source_guard import guard_expanded, in_short
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Finding
+
+RUNTIME = re.compile(
+    r"__cuda(RegisterFatBinary(End)?|UnregisterFatBinary|RegisterFunction|RegisterVar"
+    r"|PushCallConfiguration|PopCallConfiguration|GetKernel|LaunchKernel|InitModule)(_ptsz)?"
+)
+"""What nvcc's own host code calls."""
+C_LIBRARY = frozenset(
+    "memcpy memset memmove memcmp strlen strcmp strncmp abort atexit __cxa_atexit __stack_chk_fail"
+    " printf fprintf puts putchar fputc fwrite vfprintf stderr __printf_chk"
+    " __fprintf_chk __memcpy_chk __memset_chk __assert_fail __dso_handle _GLOBAL_OFFSET_TABLE_"
+    " __gxx_personality_v0 _Unwind_Resume __cxa_guard_acquire __cxa_guard_release"
+    " __cxa_guard_abort __cxa_begin_catch __cxa_end_catch __cxa_rethrow"
+    " __cxa_throw_bad_array_new_length __cxa_pure_virtual"
+    " __tls_get_addr abs labs div ldiv exit".split()
+)
+"""nvcc itself calls exit, in the host's stand-ins for device functions; the guard refuses it."""
+CPP_LIBRARY = re.compile(
+    r"_ZSt\d+__throw_\w+|_ZN?K?St\w*(array|tuple|exception|logic_error|runtime_error)\w*|_ZSt9terminatev"
+    r"|_ZTVN10__cxxabiv1\w+"
+)
+"""Throwing helpers and type information: what the standard's templates pull in."""
+ALLOCATION = re.compile(r"_Zn[wa]\w+|_Zd[la]Pv\w*|__cxa_(throw|(allocate|free)_exception)")
+"""Operators new and delete, and what throws: an exception is memory of the heap too."""
+MATHS = re.compile(
+    r"(exp2?|expm1|log2?|log10|log1p|sqrt|rsqrt|pow|sin|cos|tan|tanh|erf|fabs|floor|ceil|round|trunc"
+    r"|fmod|fmin|fmax|ldexp|frexp|lround|lrint|rint|nearbyint|fma|cbrt|hypot)[fl]?l?"
+)
+DEVICE_VARIABLES = (".nv.global", ".nv.constant3")
+CONSTRUCTORS = (".init_array", ".ctors", ".preinit_array", ".fini_array", ".dtors")
+OWN_CONSTRUCTOR = "_ZL24__sti____cudaRegisterAllv"
+"""nvcc's registration of the kernels; the runtime needs it, nothing else runs at load."""
+OWN_STATE = re.compile(
+    r"_ZL15__fatDeviceText|_ZL20__cudaFatCubinHandle|DW\.ref\.\w+"
+    r"|_Z(GV)?ZL?\d+__device_stub__\w+E(8__handle|5__tmp|3__f)"
+)
+SECTIONS = re.compile(
+    r"(\.rela)?\.(text|rodata|data|bss|init_array|eh_frame|gcc_except_table|nv_fatbin|group|comment"
+    r"|nvFatBinSegment|note|symtab|strtab|shstrtab|tbss|tdata|lbss|ldata)\b.*|"
+)
+KINDS = (elf.NO_TYPE, elf.OBJECT, elf.FUNCTION, elf.SECTION, elf.FILE, elf.THREAD_LOCAL)
+SIDES: tuple[Literal["host", "device"], ...] = ("host", "device")
+SYSTEM_CALLS = (b"\x0f\x05", b"\x0f\x34", b"\xcd\x80")
+"""syscall, sysenter, int 0x80."""
+PTX_BYTES = 2**24
+"""A kernel that unrolls to more is nobody's."""
+MOST_SAID = 100
+"""Each is looked up in the source."""
+_LITERAL, _LENGTH = re.compile(r"L[a-z]n?\d+E"), re.compile(r"\d+")
+"""In a mangled name: a number that is a template's argument, and the length of an identifier."""
+STATE = "it keeps state from one call to the next: every call must start from its arguments alone"
+
+
+def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
+    """What in the built object breaks the policy, each with the source line that names it first."""
+    if (size := build.ptx.stat().st_size) > PTX_BYTES:
+        what = f"{size:,} bytes of PTX: more than {PTX_BYTES:,} are not looked through"
+        return (Finding(line=1, what=what),)
+    host, cubin = Elf.read(build.object), Elf.read(build.folder / "kernel.cubin")
+    kernels = {s.name for s in cubin.symbols if s.other & elf.CUDA_ENTRY}
+    ptx = build.ptx.read_text(errors="replace")
+    said = [
+        *_imports(host),
+        *_exports(host, task.entry, kernels),
+        *_constructors(host),
+        *_kinds(host),
+        *_host_state(host, frozenset(plain(s.name) for s in cubin.symbols if s.kind == elf.OBJECT)),
+        *_sections(host),
+        *_system_calls(host),
+        *_device_state(cubin, ptx),
+        *_device_code(ptx, task, source),
+    ]
+    findings = [
+        Finding(line=_line(source, name), what=f"{plain(name)}: {why}")
+        for name, why in said[:MOST_SAID]
+    ]
+    for side in SIDES:
+        text = build.expanded(side)
+        if len(text) > EXPANDED_BYTES:
+            what = f"its macros expand to more than {EXPANDED_BYTES:,} characters for the {side}"
+            findings.append(Finding(line=1, what=what))
+        else:
+            findings += guard_expanded(text, host=side == "host")
+    return in_short(findings)
+
+
+Said = Iterator[tuple[str, str]]
+"""A symbol, section or instruction, and what is wrong with it."""
+
+
+def _imports(host: Elf) -> Said:
+    for name in sorted({s.name for s in host.symbols if not s.section and s.name}):
+        if name in C_LIBRARY or any(p.fullmatch(name) for p in (RUNTIME, CPP_LIBRARY, MATHS)):
+            continue
+        plain = re.sub(r"(_v\d+|_ptsz|_ptds)+$", "", name)
+        if not rules.CUDA_CALLS.fullmatch(plain):
+            why = rules.refusal(plain, called=True) or "a launcher has no use for it"
+            if ALLOCATION.fullmatch(name):
+                why = "a launcher allocates nothing, and freed memory keeps what was written there"
+            yield name, f"links to it: {why}"
+
+
+def _exports(host: Elf, entry: str, kernels: set[str]) -> Said:
+    defined = [s for s in host.symbols if s.section and s.binding != elf.LOCAL and s.name]
+    for symbol in defined:
+        if re.match(r"(__)?cu(da)?[A-Z]", symbol.name):
+            yield symbol.name, "defines a name of the CUDA runtime"
+        elif not symbol.name.startswith(("_Z", "DW.ref.")) and symbol.name not in (entry, *kernels):
+            yield symbol.name, "exports it beside the launcher: make it static"
+    launchers = [s for s in defined if s.name == entry and s.kind == elf.FUNCTION]
+    if len(launchers) != 1 or launchers[0].binding != elf.GLOBAL:
+        yield entry, "the launcher is not exported as one plain function"
+
+
+def _constructors(host: Elf) -> Said:
+    """Every pointer of these sections must be nvcc's registration."""
+    places = {(s.section, s.value): s.name for s in host.symbols if s.kind == elf.FUNCTION}
+    for index, section in enumerate(host.sections):
+        if not section.name.startswith(CONSTRUCTORS):
+            continue
+        for relocation in host.relocations(index):
+            name = places.get(host.place(relocation), section.name)
+            if name != OWN_CONSTRUCTOR:
+                yield name, "host code that runs when the library is loaded or unloaded"
+
+
+def _kinds(host: Elf) -> Said:
+    """An indirect function is a piece of code that the loader asks which function to use."""
+    for symbol in host.symbols:
+        if symbol.kind not in KINDS:
+            yield symbol.name, "host code that the loader runs, or a symbol of a kind not known"
+
+
+def _host_state(host: Elf, on_device: frozenset[str]) -> Said:
+    """Variables of the host; nvcc gives each variable of the device one of the same name."""
+    for symbol in host.symbols:
+        if symbol.kind not in (elf.OBJECT, elf.THREAD_LOCAL) or not symbol.section:
+            continue
+        section = _section_of(host, symbol)
+        if section is None or not section.flags & elf.WRITE:
+            continue
+        own = section.name.startswith(".data.rel.ro") or OWN_STATE.fullmatch(symbol.name)
+        if not own and plain(symbol.name) not in on_device:
+            yield symbol.name, STATE
+
+
+def _section_of(host: Elf, symbol: Symbol) -> elf.Section | None:
+    """None for symbols that lie in no section of the file."""
+    return host.sections[symbol.section] if symbol.section < len(host.sections) else None
+
+
+def _sections(host: Elf) -> Said:
+    for section in host.sections:
+        if section.flags & elf.ALLOCATED and not SECTIONS.fullmatch(section.name):
+            yield section.name, "a section of its own"
+
+
+def _system_calls(host: Elf) -> Said:
+    """Bytes of a system call in the code; those that a jump's distance happens to have pass.
+
+    They need not be where an instruction begins: a pointer can lead between.
+    """
+    for index, section in enumerate(host.sections):
+        if section.flags & elf.EXECUTABLE:
+            functions = [
+                (s.value, s.value + s.size)
+                for s in host.symbols
+                if s.section == index and s.kind == elf.FUNCTION
+            ]
+            for call in SYSTEM_CALLS:
+                at = section.content.find(call)
+                while at >= 0:
+                    if not _is_distance(section.content, at, functions):
+                        why = f"its code holds {call.hex(' ')}, the bytes of a system call"
+                        yield section.name, why
+                        return
+                    at = section.content.find(call, at + 1)
+
+
+def _is_distance(code: bytes, at: int, functions: list[tuple[int, int]]) -> bool:
+    """Whether the bytes are the low half of the 32-bit distance of a call to one of these functions
+    or of a jump inside one of them; a constant's bytes would lead elsewhere."""
+    target = at + 4 + int.from_bytes(code[at : at + 4], "little", signed=True)
+    if code[at - 1] == 0xE8:
+        return any(start == target for start, _ in functions)
+    if code[at - 1] == 0xE9 or (code[at - 2] == 0x0F and code[at - 1] & 0xF0 == 0x80):
+        return any(start <= at < end and start <= target < end for start, end in functions)
+    return False
+
+
+def _device_state(cubin: Elf, ptx: str) -> Said:
+    """Variables of the device's memory that a kernel may write: nothing else can. Constant ones are
+    not safe from that either: they have generic addresses."""
+    names = set()
+    for symbol in cubin.symbols:
+        section = _section_of(cubin, symbol) if symbol.section else None
+        if symbol.kind == elf.OBJECT and section and section.name.startswith(DEVICE_VARIABLES):
+            names.add(symbol.name)
+    for name in ptx_audit.written_globals(ptx, frozenset(names)):
+        yield name, f"a __device__ variable that a kernel may write; {STATE}"
+
+
+def _device_code(ptx: str, task: Task, source: str) -> Said:
+    if not task.tensor_float32:
+        yield from _low_precision(ptx, task)
+    waits = rules.WAITING_HEADERS.search(source) is not None
+    if found := ptx_audit.clock(ptx, timer=not waits):
+        yield found, "reads a clock: what a kernel does must not depend on time or chance"
+    if found := ptx_audit.launch_number(ptx):
+        yield found, "tells one launch from another: every call must do the same work"
+    if found := ptx_audit.lent_memory(ptx):
+        yield found, f"writes to memory that the driver lends for grid.sync(); {STATE}"
+    if found := ptx_audit.kept_in_l2(ptx):
+        yield found, "asks the L2 cache to keep data for the next call"
+
+
+def _low_precision(ptx: str, task: Task) -> Said:
+    if "float32" in task.dtypes and (found := ptx_audit.tf32(ptx)):
+        yield found, "rounds float32 to ten bits: the contract says float32"
+    elif set(task.dtypes) == {"float32"} and (found := ptx_audit.tensor_or_low_precision(ptx)):
+        yield found, "computes below float32: the contract says float32"
+
+
+def plain(name: str) -> str:
+    """The last identifier of a mangled name: "calls" of _ZZ12silu_and_mulE5calls."""
+    last, at = name, 2
+    if not name.startswith("_Z") or re.match(r"_ZN?K?St", name):
+        return name
+    while at < len(name):
+        literal = _LITERAL.match(name, at)
+        number = None if literal else _LENGTH.match(name, at)
+        at = literal.end() if literal else number.end() if number else at + 1
+        word = name[at : at + int(number[0])] if number else ""
+        if word.isidentifier():
+            last, at = word, at + len(word)
+    return last
+
+
+def _line(source: str, name: str) -> int:
+    """First line that names it; 1 where none does."""
+    word = re.compile(rf"\b{re.escape(plain(name))}\b")
+    lines = enumerate(source.splitlines(), start=1)
+    return next((number for number, line in lines if word.search(line)), 1)

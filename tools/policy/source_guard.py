@@ -1,0 +1,361 @@
+"""Source policy: reads a candidate as tokens and refuses what it may not say (rules.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import pairwise, takewhile
+
+from astra_chat.tools.policy import rules
+from astra_chat.tools.policy.cpp_tokens import Code, Token, content, tokens
+from astra_chat.tools.types import Finding
+
+_ASM = ("asm", "__asm__", "__asm")
+_KIND = ["cudaMemcpyDeviceToDevice"]
+_ATTRIBUTE = ("__attribute__", "__attribute")
+MOST_FINDINGS, WHAT_CHARACTERS = 20, 300
+"""A source of half a megabyte could otherwise fill a chat with what is wrong with it."""
+
+
+def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Finding, ...]:
+    """Every place of `source` that breaks the policy, by line; empty if there is none.
+
+    `entry` is the launcher that must be defined as extern "C"; `headers` are the task's own files,
+    the only ones that may be included in quotes. Nothing is preprocessed: text in a
+    branch of #if that is not taken counts too.
+    """
+    if len(source.encode(errors="replace")) > rules.SOURCE_BYTES:
+        return (Finding(line=1, what=f"the source is longer than {rules.SOURCE_BYTES} bytes"),)
+    found = Code(tokens(source))
+    code = Code(token for token in found if not token.directive)
+    findings = [
+        *(Finding(line=t.line, what=t.text) for t in found if t.kind == "bad"),
+        *_directives(found, headers),
+        *_names(found),
+        *_assembly(found),
+        *_assembly_places(code),
+        *_attributes(found),
+        *_false_markers(found),
+        *_pasting(found),
+        *_macros_for_headers(found),
+        *_entry(code, entry),
+    ]
+    return in_short(findings)
+
+
+def in_short(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """By line, each once, no more than can be read."""
+    found = sorted(dict.fromkeys(findings), key=lambda finding: finding.line)
+    short = [
+        f.model_copy(update={"what": f"{f.what[:WHAT_CHARACTERS]} ..."})
+        if len(f.what) > WHAT_CHARACTERS
+        else f
+        for f in found[:MOST_FINDINGS]
+    ]
+    if rest := found[MOST_FINDINGS:]:
+        short.append(Finding(line=rest[0].line, what=f"and {len(rest):,} more from here on"))
+    return tuple(short)
+
+
+def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
+    """The same of a text whose macros are expanded (build/preprocessed.py): no name hides in
+    pieces.
+
+    `host`: it is what the host's compiler reads, so that assembly in a function that is
+    __host__ too is the host's.
+    """
+    found = Code(tokens(text))
+    code = Code(token for token in found if not token.directive)
+    findings = [
+        *_names(found),
+        *_assembly(found),
+        *(_assembly_places(code, host_too=not host)),
+        *_attributes(found, rules.ATTRIBUTES | rules.CUDA_ATTRIBUTES),
+        *(_standard_streams(code) if host else ()),
+        *(_copies(code) if host else ()),
+    ]
+    return in_short(findings)
+
+
+def _directives(found: list[Token], headers: Collection[str]) -> Iterator[Finding]:
+    for index, token in enumerate(found):
+        if token.kind != "directive":
+            continue
+        rest = list(takewhile(_inside_directive, found[index + 1 :]))
+        words = " ".join(t.text for t in rest)
+        refused: str | None = None
+        if token.text in ("include", "include_next", "import", "embed"):
+            refused = _include(token.text, rest[0] if rest else None, headers)
+        elif token.text == "pragma" and not rules.PRAGMAS.match(words):
+            refused = f"#pragma {words}: only unroll and diagnostics"
+        elif token.text not in rules.DIRECTIVES:
+            refused = f"#{token.text}: it has no place in a kernel"
+        if refused:
+            yield Finding(line=token.line, what=refused)
+
+
+def _inside_directive(token: Token) -> bool:
+    return bool(token.directive) and token.kind != "directive"
+
+
+def _include(directive: str, header: Token | None, headers: Collection[str]) -> str | None:
+    if directive != "include":
+        return f"#{directive}: only #include"
+    if header is None or header.kind != "header":
+        return "#include of a macro: name the header in <>"
+    if header.text.startswith('"'):
+        if header.text.strip('"') in headers:
+            return None
+        own = f"in quotes stand {', '.join(headers)}" if headers else "a candidate is one file"
+        return f"#include {header.text}: {own}; system headers stand in <>"
+    if not rules.HEADERS.fullmatch(header.text):
+        return f"#include {header.text}: not among the headers that kernels need"
+    return None
+
+
+def _names(found: Code) -> Iterator[Finding]:
+    own = _defined_functions(found)
+    for index, token in enumerate(found):
+        if token.kind != "name":
+            continue
+        before = [t.text for t in found[max(0, index - 2) : index]]
+        if reason := _std_name(token.text, before) or rules.refusal(
+            token.text, token.text not in own and _called(found, index)
+        ):
+            yield Finding(line=token.line, what=f"{token.text}: {reason}")
+        if token.text == "_Pragma":
+            words = "".join(t.text for t in found[index + 1 : index + 3]).lstrip('("')
+            if not rules.PRAGMAS.match(words):
+                yield Finding(line=token.line, what="_Pragma: only unroll and diagnostics")
+
+
+def _std_name(name: str, before: list[str]) -> str | None:
+    return rules.STD_NAMES.get(name) if before == ["std", "::"] else None
+
+
+def _called(found: list[Token], index: int) -> bool:
+    """f(...) or ::f, but neither a.f(...), a->f(...) nor scope::f(...)."""
+    before = found[index - 1].text if index else ""
+    if before in (".", "->"):
+        return False
+    if before == "::":
+        return index < 2 or found[index - 2].kind != "name" or found[index - 2].text == "return"
+    after = found[index + 1].text if index + 1 < len(found) else ""
+    return after == "("
+
+
+def _defined_functions(found: Code) -> frozenset[str]:
+    """Names that the source itself gives a body: name(...) { or name = [."""
+    own = set()
+    for index, (token, after) in enumerate(pairwise(found)):
+        if token.kind == "name" and _texts(found, index + 1, 2) == ["=", "["]:
+            own.add(token.text)
+        if token.kind == "name" and after.text == "(":
+            end = found.closing(index + 1)
+            if end + 1 < len(found) and found[end + 1].text == "{" and index:
+                own.add(token.text)
+    return frozenset(own - {"if", "for", "while", "switch"})
+
+
+def _assembly(found: Code) -> Iterator[Finding]:
+    """Inline PTX is welcome; assembly of the host is not, wherever it stands."""
+    end = 0
+    for index, token in enumerate(found):
+        if token.kind != "name" or token.text not in _ASM:
+            continue
+        if index < end:  # and so that no text is read twice
+            yield Finding(line=token.line, what=f"{token.text}: inside another one")
+            return
+        end = found.closing(_next_bracket(found, index))
+        text = _spelt(found[index : end + 1])
+        if rules.HOST_ASSEMBLY.search(text):
+            yield Finding(line=token.line, what="asm: this is assembly of the host, not PTX")
+        if clock := rules.DEVICE_CLOCK.search(text):
+            what = f"{clock[0]}: what a kernel does must not depend on time or chance"
+            yield Finding(line=token.line, what=what)
+        if directive := rules.PTX_DIRECTIVE.search(text):
+            what = f"asm: {directive[0]}: only instructions, registers and shared memory"
+            yield Finding(line=token.line, what=what)
+
+
+def _spelt(body: list[Token]) -> str:
+    """The strings of an asm statement; those that follow each other are one, as in C++."""
+    parts: list[str] = []
+    for before, token in pairwise(body):
+        if token.kind == "string":
+            parts.append(("" if before.kind == "string" else "\n") + content(token.text))
+    return "".join(parts)
+
+
+def _assembly_places(code: list[Token], *, host_too: bool = True) -> Iterator[Finding]:
+    """asm may stand inside a body whose head says __device__ or __global__, or in a macro.
+
+    Without `host_too`, a head that says __host__ as well does not do.
+    """
+    device = host = False
+    stack: list[bool] = []
+    for token in code:
+        if token.text in ("__device__", "__global__"):
+            device = True
+        elif token.text == "__host__":
+            host = not host_too
+        elif token.text == "{":
+            stack.append((device and not host) or (bool(stack) and stack[-1]))
+        elif token.text == "}":
+            del stack[-1:]
+        elif token.text in _ASM and not (stack and stack[-1]):
+            yield Finding(line=token.line, what="asm: only in a __device__ or __global__ function")
+        if token.text in ("{", "}", ";"):
+            device = host = False
+
+
+def _standard_streams(code: Code) -> Iterator[Finding]:
+    """An error may be told by fprintf(stderr, ...). Nothing else is done with a stream of C: its
+    fields say which file it writes to, the judge's pipe for one, and keep what is put there."""
+    for index, token in enumerate(code):
+        if token.text in ("fprintf", "vfprintf", "fputs", "fputc", "fwrite"):
+            if _texts(code, index + 1, 3) != ["(", "stderr", ","] or not _is_statement(code, index):
+                yield Finding(line=token.line, what=f"{token.text}: only fprintf(stderr, ...)")
+        elif token.text == "stderr" and _texts(code, index - 2, 2) != ["fprintf", "("]:
+            yield Finding(line=token.line, what="stderr: only as fprintf(stderr, ...)")
+
+
+def _copies(code: Code) -> Iterator[Finding]:
+    """Within the device, in so many words: a copy that reaches the host waits or not as the stream
+    is recorded or not, and what a graph replays then is a stack that is gone."""
+    for index, token in enumerate(code):
+        if token.text == "cudaMemcpyAsync":
+            end = code.closing(index + 1) if _texts(code, index + 1, 1) == ["("] else index
+            if _argument(code, index + 1, end, 3) not in (_KIND, ["::", *_KIND]):
+                what = "cudaMemcpyAsync: only called, and with cudaMemcpyDeviceToDevice"
+                yield Finding(line=token.line, what=what)
+
+
+def _argument(code: Code, opening: int, end: int, which: int) -> list[str]:
+    """The tokens of one argument of a call, between its brackets."""
+    arguments: list[list[str]] = [[]]
+    index = opening + 1
+    while index < end:
+        close = code.closing(index) if code[index].text in ("(", "[", "{") else index
+        if code[index].text == ",":
+            arguments.append([])
+        else:
+            arguments[-1] += [token.text for token in code[index : close + 1]]
+        index = close + 1
+    return arguments[which] if which < len(arguments) else []
+
+
+def _is_statement(code: Code, index: int) -> bool:
+    """A call by itself, no declaration of a variable of that name."""
+    if _texts(code, index - 2, 2) == ["std", "::"]:
+        index -= 2
+    elif _texts(code, index - 1, 1) == ["::"]:
+        index -= 1
+    before = code[index - 1].text if index else ""
+    if before in (")", "}"):
+        opening = code.opening(index - 1)
+        if before == "}":
+            heads = {t.text for t in code[code.head(opening) : opening]}
+            return not heads & {"struct", "class", "union", "enum"}
+        cast = _texts(code, opening + 1, 2) == ["void", ")"]
+        return cast or code[opening - 1].text in ("if", "for", "while", "switch", "constexpr")
+    return before in (";", "{", "(", "else", "do", "&&", "||", "?", ":")
+
+
+def _next_bracket(found: list[Token], index: int) -> int:
+    while index < len(found) - 1 and found[index].text not in ("(", "[", "{"):
+        index += 1
+    return index
+
+
+def _attributes(found: Code, allowed: Collection[str] = rules.ATTRIBUTES) -> Iterator[Finding]:
+    """Attributes of GCC: __attribute__((a, b(1))), [[gnu::a]], [[using gnu: a]]."""
+    end = 0
+    for index, token in enumerate(found):
+        named: list[Token] = []
+        after = "".join(_texts(found, index + 1, 1))
+        if token.text in _ATTRIBUTE and (after != "(" or index < end):
+            yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
+        elif token.text in _ATTRIBUTE:
+            end = found.closing(index + 1)
+            named = _outer_names(found[index + 2 : end])
+        elif token.directive and token.text in ("gnu", "__gnu__") and after not in ("::", ":"):
+            yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
+        elif token.text in ("gnu", "__gnu__") and _texts(found, index + 1, 1) in (["::"], [":"]):
+            named = list(
+                takewhile(lambda t: t.text not in ("]", "("), found[index + 2 : index + 99])
+            )
+        for name in (t for t in named if t.kind == "name"):
+            if name.text.strip("_") not in (*allowed, "gnu"):
+                yield Finding(line=name.line, what=f"attribute {name.text}: not for a kernel")
+
+
+def _outer_names(inner: list[Token]) -> list[Token]:
+    """Names within one bracket: of attributes, not of their arguments."""
+    depth, names = 0, []
+    for token in inner:
+        if token.kind == "punct":
+            depth += (token.text == "(") - (token.text == ")")
+        elif token.kind == "name" and depth == 1:
+            names.append(token)
+    return names
+
+
+def _texts(found: list[Token], start: int, count: int) -> list[str]:
+    return [token.text for token in found[start : start + count]]
+
+
+def _false_markers(found: list[Token]) -> Iterator[Finding]:
+    """What the preprocessor leaves of a raw string may not read as a marker of its own."""
+    for token in found:
+        if token.kind == "string" and rules.LINE_MARKER.search(token.text):
+            yield Finding(line=token.line, what='a line of a string that looks like # 1 "file"')
+
+
+def _pasting(found: list[Token]) -> Iterator[Finding]:
+    pastes = [token for token in found if token.text == "##" and token.kind == "punct"]
+    if pastes:
+        words = (t.text for t in found if t.kind in ("name", "number"))
+        fragments = frozenset(word for word in words if word not in rules.KEYWORDS)
+        if name := rules.pasted(fragments):
+            yield Finding(line=pastes[0].line, what=f"## can paste the forbidden name {name}")
+
+
+def _macros_for_headers(found: Code) -> Iterator[Finding]:
+    """What a macro puts into a header's lines is nobody's line: so before a header a macro may
+    stand for a name, a number or nothing, and no text can be made there that is not read here."""
+    includes = [i for i, t in enumerate(found) if t.kind == "directive" and t.text == "include"]
+    for index in range(includes[-1] if includes else 0):
+        token = found[index]
+        if token.kind == "directive" and token.text == "define":
+            body = list(takewhile(_inside_directive, found[index + 2 : index + 9]))
+            if len(body) > 1 or any(t.kind not in ("name", "number") for t in body):
+                what = "#define before #include: a name, a number or nothing; move it below"
+                yield Finding(line=token.line, what=what)
+
+
+def _entry(code: Code, entry: str) -> Iterator[Finding]:
+    """The launcher must be defined with C linkage, outside functions and namespaces."""
+    linkage: list[bool] = []
+    single, inside = False, 0
+    for index, token in enumerate(code):
+        if (
+            token.kind == "string"
+            and token.text == '"C"'
+            and _texts(code, index - 1, 1) == ["extern"]
+        ):
+            single = True
+        elif token.text == "{":
+            linkage.append(single and code[index - 1].text == '"C"')
+            inside += not linkage[-1]
+            single = False
+        elif token.text == "}":
+            inside -= bool(linkage) and not linkage.pop()
+            single = False
+        elif token.text == ";":
+            single = False
+        elif token.text == entry and _texts(code, index + 1, 1) == ["("]:
+            body = _texts(code, code.closing(index + 1) + 1, 1) == ["{"]
+            if body and (single or (linkage and not inside)):
+                return
+    what = f'no launcher: extern "C" cudaError_t {entry}(...) is not defined'
+    yield Finding(line=1, what=what)

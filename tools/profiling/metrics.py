@@ -1,0 +1,255 @@
+"""Nsight Compute's metrics that a profile holds, in words; what follows from them, by stated rules.
+
+The virtual GPU's profile uses the same names where it counts the same thing. Sources: "Nsight
+Compute CLI" and "Profiling Guide", NVIDIA; the roofline model of Williams, Waterman and Patterson
+(Communications of the ACM 52, 2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.types import Metric
+from astra_chat.tools.virtual_gpu.machine.units import UNITS
+
+TIME = "gpu__time_duration.sum"
+DRAM_READ, DRAM_WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
+DRAM = "dram__throughput.avg.pct_of_peak_sustained_elapsed"
+L2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed"
+L1 = "l1tex__throughput.avg.pct_of_peak_sustained_active"
+ISSUE = "smsp__issue_active.avg.pct_of_peak_sustained_active"
+SPECIAL = "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"
+LOADS = "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"
+LOCAL_LOADS = "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"
+LOCAL_STORES = "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
+LOAD_SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
+STORE_SECTORS = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_st.ratio"
+SHARED_WAVEFRONTS = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+WAVES = "launch__waves_per_multiprocessor"
+OCCUPANCY_LIMIT = "sm__maximum_warps_per_active_cycle_pct"
+INSTRUCTIONS = "smsp__inst_executed.sum"
+LANES = "smsp__thread_inst_executed_per_inst_executed.pct"
+_OP = "smsp__sass_thread_inst_executed_op_"
+_STALL, _PER_ISSUE = "smsp__average_warps_issue_stalled_", "_per_issue_active.ratio"
+
+WORDS: dict[str, str] = {
+    TIME: "device time of the launch",
+    DRAM_READ: "bytes read from DRAM",
+    DRAM_WRITE: "bytes written to DRAM",
+    "dram__bytes.sum.per_second": "DRAM traffic",
+    DRAM: "DRAM throughput, of its peak",
+    "lts__t_bytes.sum.per_second": "L2 traffic",
+    L2: "L2 throughput, of its peak",
+    "lts__t_sector_hit_rate.pct": "L2 sectors that were there",
+    L1: "L1 and shared memory throughput, of its peak",
+    "l1tex__t_sector_hit_rate.pct": "L1 sectors that were there",
+    LOADS: "global load requests",
+    LOAD_SECTORS: "32-byte sectors a load request touches",
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": "global store requests",
+    STORE_SECTORS: "32-byte sectors a store request touches",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed": "SM throughput, of its peak",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "occupancy reached",
+    OCCUPANCY_LIMIT: "warps an SM can hold, of its maximum",
+    "launch__occupancy_limit_registers": "blocks an SM could hold by registers",
+    "launch__occupancy_limit_shared_mem": "blocks an SM could hold by shared memory",
+    "launch__occupancy_limit_warps": "blocks an SM could hold by warps",
+    "launch__occupancy_limit_blocks": "blocks an SM could hold at most",
+    ISSUE: "issue slots used",
+    "smsp__warps_eligible.avg.per_cycle_active": "warps that could issue, a scheduler and cycle",
+    "smsp__warps_active.avg.per_cycle_active": "warps resident, a scheduler and cycle",
+    SPECIAL: "special-function unit, of its peak",
+    "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active":
+        "load/store unit's instructions, of its peak",
+    SHARED_WAVEFRONTS: "passes through shared memory",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum": "bank conflicts of shared loads",
+    "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum": "bank conflicts of shared stores",
+    LOCAL_LOADS: "sectors of local memory (a thread's arrays, spilled registers), read",
+    LOCAL_STORES: "sectors of local memory (a thread's arrays, spilled registers), written",
+    "launch__registers_per_thread": "registers per thread",
+    "launch__shared_mem_per_block_static": "static shared memory of a block",
+    "launch__shared_mem_per_block_dynamic": "dynamic shared memory of a block",
+    "launch__grid_size": "blocks",
+    "launch__block_size": "threads a block",
+    WAVES: "waves of blocks per SM",
+    INSTRUCTIONS: "warp instructions",
+    LANES: "active lanes per warp instruction",
+    "smsp__sass_branch_targets_threads_divergent.sum": "branches that split a warp",
+    "sm__cycles_elapsed.avg.per_second": "SM clock",
+    **{
+        f"{_OP}{op}_pred_on.sum": f"{words} by single threads"
+        for op, words in {
+            "fadd": "float additions", "fmul": "float multiplications",
+            "ffma": "float multiply-adds", "hadd": "half additions",
+            "hmul": "half multiplications", "hfma": "half multiply-adds",
+        }.items()
+    },
+}  # fmt: skip
+"""By Nsight Compute's name."""
+
+STALLS: dict[str, str] = {
+    "long_scoreboard": "a load from global or local memory",
+    "short_scoreboard": "shared memory or a special function",
+    "barrier": "other warps at a block barrier",
+    "membar": "a memory fence",
+    "wait": "a fixed delay of the instruction before",
+    "lg_throttle": "a full queue of global loads and stores",
+    "mio_throttle": "a full queue of shared memory and special functions",
+    "math_pipe_throttle": "a busy arithmetic unit",
+    "tex_throttle": "a full texture queue",
+    "no_instruction": "instructions to be fetched",
+    "imc_miss": "a constant that is not in its cache",
+    "branch_resolving": "a branch to be decided",
+    "dispatch_stall": "the dispatcher",
+    "drain": "stores to leave at its end",
+    "sleeping": "its own nanosleep",
+    "gmma": "a warpgroup's matrix product",
+    "not_selected": "its turn: another warp was issued",
+}
+"""What a warp waits for."""
+TOP_STALLS = 3
+ASKED = (*WORDS, *(f"{_STALL}{reason}{_PER_ISSUE}" for reason in STALLS))
+OWN = (
+    "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
+    "roofline_intensity", "roofline_ridge", "roofline_attainable", "roofline_reached",
+)  # fmt: skip
+"""Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
+BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}
+"""Counted by the virtual GPU, by the unit that executes them."""
+KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values()))
+"""Every name that a profile may hold."""
+BOTTLENECKS = tuple(
+    "dram l2 issue special_functions lsu shared tensor atomics latency launch".split()
+)
+
+NEEDED = (TIME, DRAM, L2, ISSUE)
+"""Without these a bottleneck would be a guess."""
+BUSY_PERCENT = 60.0
+"""A unit above this share of its peak is what limits the kernel; below, latency does."""
+DRAM_SHARE = 0.75
+"""All traffic of DRAM passes the L2: as long as DRAM is this near to it, DRAM is the reason."""
+LAUNCH_SHARE = 2.0
+"""Within so many times what an empty kernel takes, starting is what costs."""
+KEY = (
+    TIME, DRAM, L2, L1, ISSUE, SPECIAL, "sm__warps_active.avg.pct_of_peak_sustained_active",
+    OCCUPANCY_LIMIT, "smsp__warps_eligible.avg.per_cycle_active", LOADS, LOAD_SECTORS,
+    STORE_SECTORS, "launch__registers_per_thread", WAVES, INSTRUCTIONS, LANES, DRAM_READ,
+    DRAM_WRITE,
+)  # fmt: skip
+"""What a prompt shows of a profile that holds more."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the metrics of one call say."""
+
+    bottleneck: str
+    """One of: dram, l2, issue, special_functions, lsu, shared, latency, launch."""
+    why: str
+    derived: tuple[Metric, ...]
+    """The roofline position, and the top reasons for stalls, of the metrics that are asked."""
+
+
+def read(metrics: Mapping[str, Metric], spec: GpuSpec) -> Reading:
+    """Bottleneck and roofline by these rules, in this order:
+
+    1. dram where DRAM is at BUSY_PERCENT of its peak and at DRAM_SHARE of the L2's share;
+    2. else the busiest of L2, L1 (shared, where most of its passes are shared memory's; else lsu),
+       special functions and issue slots, if it is at BUSY_PERCENT;
+    3. else launch, where the time is within LAUNCH_SHARE of an empty kernel's;
+    4. else latency: units idle while warps wait, for what the top stall reason says.
+    """
+    value = _Values(metrics)
+    microseconds = value(TIME) / 1e3
+    stalls = _top_stalls(metrics)
+    shares = {
+        "l2": value(L2), _l1_unit(value): value(L1), "special_functions": value(SPECIAL),
+        "issue": value(ISSUE),
+    }  # fmt: skip
+    busiest = max(shares, key=lambda unit: shares[unit])
+    if value(DRAM) >= BUSY_PERCENT and value(DRAM) >= DRAM_SHARE * value(L2):
+        bottleneck = "dram"
+    elif shares[busiest] >= BUSY_PERCENT:
+        bottleneck = busiest
+    elif microseconds <= LAUNCH_SHARE * spec.launch_floor_us:
+        bottleneck = "launch"
+    else:
+        bottleneck = "latency"
+    why = (
+        f"DRAM at {value(DRAM):.0f} %, L2 at {value(L2):.0f} %, issue slots at {value(ISSUE):.0f} %"
+        f" of their peaks in {microseconds:.2f} us under the profiler"
+    )
+    if stalls:
+        first = stalls[0]
+        why += f"; of a warp's cycles {first.value:.0f} % wait for {_reason_of(first)}"
+    return Reading(bottleneck, why, (*_roofline(value, spec), *stalls))
+
+
+def telling(metrics: Iterable[Metric]) -> list[Metric]:
+    """The metrics that a prompt shows: the key ones, what is derived, and names of our own."""
+    return [m for m in metrics if m.name in KEY or m.name not in WORDS]
+
+
+class _Values:
+    def __init__(self, metrics: Mapping[str, Metric]) -> None:
+        self._metrics = metrics
+
+    def __call__(self, name: str) -> float:
+        return self._metrics[name].value if name in self._metrics else 0.0
+
+
+def _l1_unit(value: _Values) -> str:
+    """Which of the two that share the L1's data path is busy there."""
+    sectors = value(LOADS) * value(LOAD_SECTORS)
+    return "shared" if value(SHARED_WAVEFRONTS) > sectors / 4 else "lsu"
+
+
+def _roofline(value: _Values, spec: GpuSpec) -> Sequence[Metric]:
+    """Position under the roof of `spec`: nothing where no float operation was counted.
+
+    A multiply-add counts as two operations; a packed half instruction as one a thread, as Nsight
+    Compute's own chart has it.
+    """
+    flops = sum(
+        value(f"{_OP}{op}_pred_on.sum") * (2 if op.endswith("fma") else 1)
+        for op in ("fadd", "fmul", "ffma", "hadd", "hmul", "hfma")
+    )
+    moved, seconds = value(DRAM_READ) + value(DRAM_WRITE), value(TIME) / 1e9
+    if not flops or not moved or not seconds:
+        return ()
+    intensity = flops / moved
+    ridge = spec.fp32_flops / spec.dram_bytes_per_s
+    attainable = min(spec.fp32_flops, intensity * spec.dram_bytes_per_s)
+    rows = (
+        ("roofline_intensity", intensity, "flop/byte", "float operations per byte of DRAM"),
+        ("roofline_ridge", ridge, "flop/byte", "from here on arithmetic is the roof"),
+        ("roofline_attainable", attainable / 1e9, "Gflop/s", "the roof at this intensity"),
+        ("roofline_reached", 100 * flops / seconds / attainable, "%", "of the roof"),
+    )
+    return [Metric(name=n, value=v, unit=u, words=w) for n, v, u, w in rows]
+
+
+def _top_stalls(metrics: Mapping[str, Metric]) -> list[Metric]:
+    """The largest stall reasons, as shares of a warp's cycles between two of its instructions."""
+    found = {
+        name: metrics[name].value
+        for reason in STALLS
+        if (name := f"{_STALL}{reason}{_PER_ISSUE}") in metrics
+    }
+    whole = sum(found.values()) + 1.0  # the cycle in which it issues
+    largest = sorted(found, key=lambda name: -found[name])[:TOP_STALLS]
+    return [
+        Metric(name=name, value=100 * found[name] / whole, unit="%", words=_stall_words(name))
+        for name in largest
+        if found[name] > 0
+    ]
+
+
+def _stall_words(name: str) -> str:
+    reason = name.removeprefix(_STALL).removesuffix(_PER_ISSUE)
+    return f"of a warp's cycles, waiting for {STALLS[reason]}"
+
+
+def _reason_of(stall: Metric) -> str:
+    return stall.words.partition("waiting for ")[2]

@@ -1,0 +1,173 @@
+"""A second clock beside the judge's: Nsight Compute's durations of the same calls, L2 cold.
+
+The rule is in tools/profiling/ncu_agreement.py.
+
+A kernel that recognises the profiler gains nothing. If it is slower there, it refuses itself. If it
+does less there, its results are missing: what every profiled call wrote is compared with the
+oracle. If it ends itself there, it crashed, for the baseline went before it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.check.compare import compare
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.profiling.metrics import TIME
+from astra_chat.tools.profiling.ncu_agreement import doubt, in_short
+from astra_chat.tools.profiling.profile import (
+    HOW_TO_PERMIT,
+    NOT_PERMITTED,
+    figure,
+    ncu_command,
+    ncu_rows,
+)
+from astra_chat.tools.run.nvidia_tools import Watched, watched
+from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.timing.verdict import TimedCase
+from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, TimedOut, Wrong
+
+CHILD = "astra_chat.tools.children.cuda_profiled"
+TIMEOUT_S = 120.0
+MOST_CALLS = 5
+HANDED_BACK_BYTES = 128 * 2**20
+"""What the profiled calls of a case hand back together, where one call is not more."""
+
+Failure = Wrong | Implausible | Crashed | TimedOut
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """One case under Nsight Compute: the median call."""
+
+    us: float
+    launches: int
+
+
+def cross_check(
+    runner: Runner,
+    candidate: Build,
+    baseline: Build,
+    truths: Sequence[Truth],
+    timed: Sequence[TimedCase],
+) -> tuple[list[TimedCase] | Failure, str]:
+    """Look at the smallest and the largest of the timed cases; what was found, in words.
+
+    The cases come back with the durations in them, or all as they were where Nsight Compute cannot
+    be used. Raises Cancelled.
+    """
+    chosen = ends([runner.task.least_bytes(truth.case) for truth in truths])
+    asked = [truths[index] for index in chosen]
+    try:
+        base = _profiled(runner, baseline, asked)
+    except EnvironmentLack as lack:
+        return list(timed), f"not compared with Nsight Compute's durations: {lack}"
+    if not isinstance(base, list):
+        why = f"the baseline ended as {base.kind} under it"
+        return list(timed), f"not compared with Nsight Compute's durations: {why}"
+    found = _tried_twice(runner, candidate, asked)
+    if found is None:
+        message = "it ended twice under Nsight Compute, where the baseline ran"
+        return Crashed(case=asked[0].case, message=message), ""
+    if not isinstance(found, list):
+        return found, ""
+    together = list(timed)
+    for index, one, other in zip(chosen, base, found, strict=True):
+        time = timed[index].time
+        assert isinstance(time, MeasuredTime)
+        time = time.model_copy(
+            update={
+                "baseline_profiled_us": one.us, "baseline_launches": one.launches,
+                "profiled_us": other.us, "launches": other.launches,
+            }
+        )  # fmt: skip
+        if why := doubt(time):
+            return Implausible(case=time.case, median_us=time.median_us, why=why), ""
+        together[index] = replace(timed[index], time=time)
+    return together, in_short(case.time for case in together)
+
+
+def ends(sizes: Sequence[int]) -> list[int]:
+    """Where the smallest and the largest are; one place where all are equal."""
+    places = range(len(sizes))
+    return sorted({min(places, key=sizes.__getitem__), max(places, key=sizes.__getitem__)})
+
+
+def durations(log: str, marker: str, times: Sequence[int]) -> list[Profiled] | None:
+    """Of each case's `times` calls, from ncu's page; None where calls or durations are missing."""
+    calls: list[list[float]] = []
+    for row in ncu_rows(log):
+        nanoseconds = figure(row.get(TIME))
+        if nanoseconds is None:
+            return None
+        if (row.get("Kernel Name") or "").startswith(marker):
+            calls.append([])
+        elif calls:
+            calls[-1].append(nanoseconds / 1e3)
+    if len(calls) != sum(times) + 1:
+        return None
+    found, start = [], 0
+    for count in times:
+        some = sorted(calls[start : start + count], key=sum)
+        median = some[(count - 1) // 2]
+        found.append(Profiled(us=sum(median), launches=len(median)))
+        start += count
+    return found
+
+
+def _tried_twice(
+    runner: Runner, build: Build, truths: Sequence[Truth]
+) -> list[Profiled] | Wrong | Crashed | TimedOut | None:
+    """None where nothing was recorded either time: once may be Nsight Compute's own failure."""
+    for _ in range(2):
+        with suppress(EnvironmentLack):
+            return _profiled(runner, build, truths)
+    return None
+
+
+def _profiled(
+    runner: Runner, build: Build, truths: Sequence[Truth]
+) -> list[Profiled] | Wrong | Crashed | TimedOut:
+    """Raises EnvironmentLack where nothing, or not all, was recorded."""
+    marker = f"astra_{secrets.token_hex(8)}"
+    times = [_calls(runner, truth) for truth in truths]
+    with _under_ncu(runner, build, truths, marker, times) as seen:
+        if isinstance(seen, TimedOut):
+            return seen
+        if NOT_PERMITTED in seen.log + seen.output:
+            raise EnvironmentLack(HOW_TO_PERMIT)
+        found = durations(seen.log, marker, times)
+        if found is None:
+            said = (seen.log + seen.output).strip()[-300:]
+            raise EnvironmentLack(f"Nsight Compute did not record all calls: {said}")
+        for run, count in zip(seen.runs, times, strict=True):
+            run = replace(run, report={"verified_sets": count})
+            if odd := run.oddity(runner.task.args):
+                return odd
+            verdict = compare(runner.task, run)
+            if isinstance(verdict, Wrong):
+                note = f"{verdict.note}; called under Nsight Compute".removeprefix("; ")
+                return verdict.model_copy(update={"note": note})
+    return found
+
+
+@contextmanager
+def _under_ncu(
+    runner: Runner, build: Build, truths: Sequence[Truth], marker: str, times: Sequence[int]
+) -> Iterator[Watched | TimedOut]:
+    with watched(
+        runner, build, truths, ncu_command([TIME]), step="time", timeout_s=TIMEOUT_S, alone=True,
+        child=CHILD, more={"marker": marker, "times": list(times)},
+    ) as seen:  # fmt: skip
+        yield seen
+
+
+def _calls(runner: Runner, truth: Truth) -> int:
+    """As many as chance needs and the handing back allows."""
+    one = sum(arg.bytes_of(truth.case) for arg in runner.task.args)
+    return max(1, min(MOST_CALLS, HANDED_BACK_BYTES // one))

@@ -1,0 +1,233 @@
+"""Why it takes that long: Nsight Compute's metrics on a GPU, counters and a model without one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.profiling import metrics as m
+from astra_chat.tools.run.nvidia_tools import run_watched
+from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.toolkit import find_tool
+from astra_chat.tools.timing.gpu_samples import case_limit_us
+from astra_chat.tools.types import AnyTime, Metric, Profile, TimedOut
+from astra_chat.tools.virtual_gpu.machine.units import UNITS
+
+NCU_TIMEOUT_S = 120.0
+NOT_PERMITTED = "ERR_NVGPUCTRPERM"
+HOW_TO_PERMIT = (
+    f"Nsight Compute may not read the GPU's counters ({NOT_PERMITTED}): run as root, or let the"
+    " administrator load the driver with NVreg_RestrictProfilingToAdminUsers=0"
+)
+SHOWN_NAMES = 3
+
+
+def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedOut:
+    """One call under Nsight Compute, L2 cold, clocks as they are.
+
+    Raises EnvironmentLack without ncu or its permission.
+    """
+    seen = run_watched(
+        runner, build, [truth], ncu_command(m.ASKED), step="profile", timeout_s=NCU_TIMEOUT_S,
+        alone=True,
+    )  # fmt: skip
+    if isinstance(seen, TimedOut):
+        return seen
+    if NOT_PERMITTED in seen.log + seen.output:
+        raise EnvironmentLack(HOW_TO_PERMIT)
+    metrics, kernels = parse_ncu(seen.log)
+    if not kernels:
+        said = (seen.log + seen.output).strip()[-400:]
+        raise EnvironmentLack(f"Nsight Compute recorded no kernel: {said or 'it said nothing'}")
+    if missing := [name for name in m.NEEDED if name not in metrics]:
+        raise EnvironmentLack(f"Nsight Compute did not read {', '.join(missing)}")
+    return _read_ncu(runner, truth, metrics, kernels)
+
+
+def ncu_command(metrics: Sequence[str]) -> list[str]:
+    """Nsight Compute on what stands between the profiler's start and stop: L2 cold, clocks as they
+    are, one page of CSV. Raises EnvironmentLack."""
+    return [
+        str(find_tool("ncu")), "--clock-control", "none", "--cache-control", "all",
+        "--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base",
+        "--metrics", ",".join(metrics),
+    ]  # fmt: skip
+
+
+def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
+    """Metrics of ncu's raw CSV page by name, and the kernels' names in order.
+
+    Counts add up over kernels; shares, rates and limits are means weighted by the kernels' times.
+    What ncu could not read is left out: "n/a", and "nan" where it divided by zero.
+    """
+    units, kernels = _page(text)
+    if not kernels:
+        return {}, []
+    times = [figure(row.get(m.TIME)) or 1.0 for row in kernels]
+    found = {}
+    for name in m.ASKED:
+        pairs = [
+            (value, time)
+            for row, time in zip(kernels, times, strict=True)
+            if (value := figure(row.get(name))) is not None
+        ]
+        if pairs:
+            whole = sum(value for value, _ in pairs)
+            mean = sum(value * time for value, time in pairs) / sum(time for _, time in pairs)
+            found[name] = Metric(
+                name=name, value=whole if name.endswith(".sum") else mean,
+                unit=units.get(name) or "", words=m.WORDS.get(name, ""),
+            )  # fmt: skip
+    return found, [row.get("Kernel Name") or "" for row in kernels]
+
+
+def ncu_rows(text: str) -> list[dict[str, str]]:
+    """ncu's raw CSV page: a row for each launch, in order, by the columns' names."""
+    return _page(text)[1]
+
+
+def _page(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """The row of units, and those of the launches; what ncu says in between is passed over."""
+    start = text.find('"ID"')
+    try:
+        rows = list(csv.DictReader(io.StringIO(text[start:]))) if start >= 0 else []
+    except csv.Error:  # no page of ncu's
+        rows = []
+    return (rows or [{}])[0], [row for row in rows[1:] if (row["ID"] or "").isdecimal()]
+
+
+def figure(cell: object) -> float | None:
+    """A cell's number; None where it holds none, or the page is cut there."""
+    try:
+        value = float(str(cell or "").replace(",", ""))
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _read_ncu(
+    runner: Runner, truth: Truth, metrics: Mapping[str, Metric], kernels: list[str]
+) -> Profile:
+    reading = m.read(metrics, spec(runner.device.spec))
+    floor = case_limit_us(runner, truth)
+    why = reading.why
+    if len(kernels) > 1:
+        names = ", ".join(kernel.split("(")[0] for kernel in kernels[:SHOWN_NAMES])
+        why += f"; {len(kernels)} launches together: {names}"
+    microseconds = metrics[m.TIME].value / 1e3
+    shown = tuple(metrics[name] for name in m.WORDS if name in metrics)
+    return Profile(
+        basis="measured", case=truth.case, metrics=(*shown, *reading.derived),
+        bottleneck=reading.bottleneck, why=why, limit_us=floor,
+        percent_of_limit=100 * floor / microseconds,
+    )  # fmt: skip
+
+
+def unprofiled(time: AnyTime, lack: str) -> Profile:
+    """What the time over the limit alone says, where Nsight Compute cannot be used."""
+    bottleneck = "dram" if time.percent_of_limit >= m.BUSY_PERCENT else "latency"
+    return Profile(
+        basis=time.basis, case=time.case, metrics=(), bottleneck=bottleneck,
+        why=f"judged by the time over the limit alone: {lack}", limit_us=time.limit_us,
+        percent_of_limit=time.percent_of_limit,
+    )  # fmt: skip
+
+
+def counted(time: AnyTime, report: Mapping[str, Any], lack: str) -> Profile:
+    """The fallback without Nsight Compute: the time that events measured on this GPU, and what the
+    virtual GPU counts of the same source. Nothing of it is a hardware counter, and it says so."""
+    words = "counted on the virtual GPU: "
+    figures = tuple(
+        metric.model_copy(update={"words": words + metric.words})
+        for metric in _counter_metrics(report)
+        if metric.name != m.TIME
+    )
+    return Profile(
+        basis=time.basis, case=time.case, metrics=figures,
+        bottleneck=report["estimate"]["limiter"], limit_us=time.limit_us,
+        percent_of_limit=time.percent_of_limit,
+        why=f"{lack}; instead: {time.median_us:.2f} us by events, and by the virtual GPU's counters"
+        f" and model {report['estimate']['why']}",
+    )  # fmt: skip
+
+
+def counted_report(runner: Runner, candidate: Build, truth: Truth) -> dict[str, Any] | None:
+    """What the virtual GPU counts of a candidate of `runner` on one case; None where it cannot."""
+    source = (candidate.folder / "kernel.cu").read_text()
+    other = Runner(runner.task, virtual_device(runner.device.spec), runner.stop, runner.engine)
+    built = build(runner.task, source, other.device, runner.stop)
+    if not isinstance(built, Build):
+        return None
+    run = next(other.run(built, [truth], "time"))
+    return run.report if isinstance(run, CaseRun) else None
+
+
+def profile_virtual(runner: Runner, truth: Truth, report: Mapping[str, Any]) -> Profile:
+    """The profile of a case that the virtual GPU ran with counters."""
+    found = report["estimate"]
+    floor = case_limit_us(runner, truth)
+    return Profile(
+        basis="estimated", case=truth.case, metrics=tuple(_counter_metrics(report)),
+        bottleneck=found["limiter"], why=found["why"], limit_us=floor,
+        percent_of_limit=100 * floor / found["us"],
+    )  # fmt: skip
+
+
+def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
+    """Counters of all launches of the call, scaled to whole grids where a sample ran.
+
+    Nsight Compute's names where the same thing is counted, else our own.
+    """
+    totals: dict[str, float] = {}
+    units: dict[str, float] = {}
+    instructions = machine = 0.0
+    for launch in report["launches"]:
+        scale, counters = launch["scale"], launch["counters"]
+        instructions += scale * sum(counters["warp_instructions"].values())
+        known = counters.get("machine_instructions") or {}
+        machine += scale * sum((known or counters["warp_instructions"]).values())
+        for unit, count in known.items():
+            units[unit] = units.get(unit, 0.0) + scale * count
+        for name, value in counters.items():
+            if isinstance(value, int):
+                totals[name] = totals.get(name, 0.0) + scale * value
+    loads = max(1.0, totals["global_load_requests"])
+    stores = max(1.0, totals["global_store_requests"])
+    shared = max(1.0, totals["shared_requests"])
+    estimate = report["estimate"]
+    rows = [
+        (m.TIME, 1e3 * estimate["us"], "ns", "estimated device time of the call"),
+        (m.OCCUPANCY_LIMIT, 100 * estimate["occupancy"], "%", m.WORDS[m.OCCUPANCY_LIMIT]),
+        (m.WAVES, estimate["waves"], "", "waves of blocks"),
+        (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),
+        *((m.BY_UNIT[unit], count, "inst", f"of these: {UNITS[unit]}")
+          for unit, count in sorted(units.items(), key=lambda item: -item[1])),
+        (m.LANES, 100 * totals["lane_instructions"] / max(1.0, 32 * instructions), "%",
+         m.WORDS[m.LANES]),
+        (m.LOADS, totals["global_load_requests"], "", m.WORDS[m.LOADS]),
+        ("global_load_bytes_per_request", totals["global_load_bytes"] / loads, "byte",
+         "bytes a warp asks for at once"),
+        (m.LOAD_SECTORS, totals["global_load_sectors"] / loads, "sector", m.WORDS[m.LOAD_SECTORS]),
+        (m.STORE_SECTORS, totals["global_store_sectors"] / stores, "sector",
+         m.WORDS[m.STORE_SECTORS]),
+        (m.DRAM_READ, 32 * totals["unique_load_sectors"], "byte",
+         "different sectors read: what a cold L2 fetches"),
+        (m.DRAM_WRITE, 32 * totals["unique_store_sectors"], "byte", "different sectors written"),
+        (m.SHARED_WAVEFRONTS, totals["shared_wavefronts"], "", m.WORDS[m.SHARED_WAVEFRONTS]),
+        ("shared_wavefronts_per_request", totals["shared_wavefronts"] / shared, "",
+         "1 is free of bank conflicts"),
+        ("barriers", totals["barriers"], "", "block barriers, counted once a warp"),
+        *((name, totals[counter], "sector", m.WORDS[name])
+          for name, counter in ((m.LOCAL_LOADS, "local_load_sectors"),
+                                (m.LOCAL_STORES, "local_store_sectors"))
+          if totals.get(counter)),
+    ]  # fmt: skip
+    return [Metric(name=n, value=float(v), unit=u, words=w) for n, v, u, w in rows]

@@ -1,0 +1,9 @@
+"""Run: candidates in runner processes, and the oracle beside them.
+
+runner         runs a built candidate in a child process, case by case
+buffer_layout  how a tensor lies in its buffer: dense rows or padded rows
+poison         the bit patterns that outputs, guard bands and padding hold before a call
+output_files   files that a child process wrote: may the judge read them?
+nvidia_tools   calls of a candidate under Nsight Compute or Compute Sanitizer
+oracle         inputs and float64 results of a case, made by the oracle process
+"""

@@ -1,0 +1,107 @@
+"""Calls of a candidate under a tool of NVIDIA's: Nsight Compute or Compute Sanitizer.
+
+The tool stands between us and the runner, so there is no private pipe: the request lies in a file,
+what the tool saw in its log. What a candidate prints is neither. The walls are a runner's, but for
+the socket through which the tool talks to the process that it watches, and root's privileges, which
+performance counters need.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, run_limited
+from astra_chat.tools.types import TimedOut
+
+CHILD = "astra_chat.tools.children.cuda_once"
+
+
+@dataclass(frozen=True)
+class Watched:
+    """What was left behind by the tool."""
+
+    log: str
+    """The file that it wrote; what was printed where it wrote none."""
+    output: str
+    """Tail of what tool and candidate printed."""
+    runs: tuple[CaseRun, ...] = ()
+    """Where a child that hands back results put them, case by case; gone with the context."""
+
+
+def run_watched(
+    runner: Runner,
+    build: Build,
+    truths: Sequence[Truth],
+    command: Sequence[str],
+    *,
+    step: Literal["sanitize", "profile"],
+    timeout_s: float,
+    alone: bool = False,
+) -> Watched | TimedOut:
+    """Call the launcher on these cases, twice on each, under a tool: its full path and options.
+
+    `alone`: nobody else measures on the GPU meanwhile. Raises Cancelled.
+    """
+    with watched(
+        runner, build, truths, command, step=step, timeout_s=timeout_s, alone=alone
+    ) as seen:
+        return seen
+
+
+@contextmanager
+def watched(
+    runner: Runner,
+    build: Build,
+    truths: Sequence[Truth],
+    command: Sequence[str],
+    *,
+    step: Literal["sanitize", "profile", "time"],
+    timeout_s: float,
+    alone: bool = False,
+    child: str = CHILD,
+    more: Mapping[str, Any] | None = None,
+) -> Iterator[Watched | TimedOut]:
+    """The same with any `child`, whose request also says `more`; its results last as long as this.
+
+    Raises Cancelled.
+    """
+    program = Path(command[0])
+    with (
+        tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
+        runner.request(build, truths, "profile") as (request, folders),
+    ):
+        scratch = Path(folder)
+        log, asked = scratch / "log", scratch / "request.json"
+        envelope = {"fd": -1, "nonce": "", "request": request | dict(more or {})}
+        asked.write_text(json.dumps(envelope))
+        started = [*command, "--log-file", str(log), sys.executable, "-m", child]
+        walls = runner.walls(build, truths, folders)
+        walls = replace(
+            walls, network=True, privileges=True, write=(scratch, *walls.write),
+            read=(*walls.read, program.resolve().parent.parent),
+        )  # fmt: skip
+        try:
+            with runner.leased(step, alone=alone):
+                end = run_limited(
+                    ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *started],
+                    timeout_s=timeout_s, walls=walls, cwd=scratch, stop=runner.stop,
+                )  # fmt: skip
+        except (StepMemory, StepTimeout):
+            yield TimedOut(step=step, limit_s=timeout_s)
+            return
+        text = log.read_text(errors="replace") if log.is_file() else end.output
+        runs = (
+            CaseRun(truth, left, {}, call["pattern"])
+            for truth, left, call in zip(truths, folders, request["calls"], strict=True)
+        )
+        yield Watched(text, end.output, tuple(runs))

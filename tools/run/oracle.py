@@ -1,0 +1,203 @@
+"""The truth about cases: inputs and float64 results, made once by the oracle process."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.sandbox.walls import Walls
+from astra_chat.tools.system.subprocesses import (
+    Cancelled,
+    StepMemory,
+    StepTimeout,
+    Stop,
+    Worker,
+    signal_name,
+)
+from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.types import Case, sha256_of
+
+ORACLE_TIMEOUT_S = 600.0
+MODULE = "astra_chat.tools.children.oracle"
+YIELD_S = 0.005
+HALF = "half of this machine's memory"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """One case's inputs and expected outputs, as files."""
+
+    case: Case
+    folder: Path
+    """Of the expected outputs: no runner may read it."""
+    inputs: Path
+
+    def input_path(self, arg: Arg) -> Path:
+        return self.inputs / f"{arg.name}.in"
+
+    def expected(self, arg: Arg) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """float64, flat, in row-major order."""
+        return np.memmap(self.folder / f"{arg.name}.expected", dtype=np.float64, mode="r")
+
+
+class Oracle:
+    """Keeps what it made until `close`: candidates of one run share inputs and results."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._root = tempfile.TemporaryDirectory(prefix="astra-oracle-")
+        self._asked = Path(self._root.name) / "asked"
+        self.inputs = Path(self._root.name) / "inputs"
+        """Holds the inputs of all cases, and nothing that is expected."""
+        self.inputs.mkdir()
+        self._worker: Worker | None = None
+        self._line = -1
+        self._one = threading.RLock()
+        """Whoever asks the process for something."""
+        self._asking, self._quiet = 0, Stop()
+        self._ahead: threading.Thread | None = None
+
+    def close(self) -> None:
+        self._quiet.set()
+        if self._ahead:
+            self._ahead.join()
+        self._end()
+        self._root.cleanup()
+
+    def prepare(self) -> None:
+        """Start the oracle process, which takes a second or two, while others work."""
+        if self._worker is not None:
+            return
+        with self._one:
+            if self._worker is None:
+                os.mkfifo(self._asked)
+                # Both ends: opening waits for nobody; the process sees the end when we close.
+                self._line = os.open(self._asked, os.O_RDWR)
+                self._worker = Worker(MODULE, walls=self._walls())
+                request = {"task": str(self._task.folder.resolve()), "asked": str(self._asked)}
+                self._worker.ask(request, ORACLE_TIMEOUT_S, Stop())
+
+    def _walls(self) -> Walls:
+        """reference.py may be anybody's, as in a transcript that is judged again."""
+        return Walls(read=(self._task.folder.resolve(),), write=(Path(self._root.name),))
+
+    def ahead(self, cases: Sequence[Case]) -> None:
+        """Make these in the background, case by case; what is asked for meanwhile comes first.
+
+        What fails there is tried again by whoever asks for it. Nothing while others are made so.
+        """
+        if self._ahead is None or not self._ahead.is_alive():
+            self._ahead = threading.Thread(target=self._make_ahead, args=(cases,), daemon=True)
+            self._ahead.start()
+
+    def _make_ahead(self, cases: Sequence[Case]) -> None:
+        try:
+            for case in cases:
+                while self._asking:
+                    time.sleep(YIELD_S)
+                self._complete([Truth(case, *self._folders(case))], self._quiet, lambda _: None)
+        except (Cancelled, AstraError):
+            return
+
+    def forget(self, truth: Truth) -> None:
+        """Delete a case's inputs and results."""
+        for folder in (truth.folder, truth.inputs):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def truths(
+        self,
+        cases: Sequence[Case],
+        stop: Stop,
+        on_case: Callable[[int], None] = lambda _: None,
+    ) -> list[Truth]:
+        """Inputs and results of these cases. Raises BadInput where reference.py fails."""
+        found = [Truth(case, *self._folders(case)) for case in cases]
+        self._asking += 1
+        try:
+            self._complete(found, stop, on_case)
+        finally:
+            self._asking -= 1
+        return found
+
+    def _complete(
+        self, truths: Sequence[Truth], stop: Stop, on_case: Callable[[int], None]
+    ) -> None:
+        """Make what is not there."""
+        distinct = {truth.folder: truth for truth in truths}
+        if all(folder.is_dir() for folder in distinct):
+            return
+        with self._one:
+            missing = [truth for folder, truth in distinct.items() if not folder.is_dir()]
+            if missing:
+                self._make(missing, stop, on_case)
+
+    def _folders(self, case: Case) -> tuple[Path, Path]:
+        """Of a case's expected outputs, and of its inputs."""
+        name = sha256_of(case.model_dump_json())[:16]
+        return Path(self._root.name) / name, self.inputs / name
+
+    def _make(self, missing: list[Truth], stop: Stop, on_case: Callable[[int], None]) -> None:
+        scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
+        for truth in missing:
+            truth.inputs.mkdir(exist_ok=True)
+        items = [
+            {"case": t.case.model_dump(), "folder": str(s), "inputs": str(t.inputs)}
+            for t, s in zip(missing, scratch, strict=True)
+        ]
+        made, served = 0, False
+        try:
+            for report in self._served(items, stop):
+                if report["kind"] == "failed":
+                    label = missing[report["index"]].case.label
+                    raise BadInput(
+                        f"{self._task.folder / 'reference.py'} failed on {label}: "
+                        f"{report['message']}"
+                    )
+                scratch[report["index"]].rename(missing[report["index"]].folder)
+                made += 1
+                on_case(made)
+            served = made == len(missing)
+        finally:
+            if not served:
+                self._end()
+
+    def _served(self, items: list[dict[str, Any]], stop: Stop) -> Iterator[dict[str, Any]]:
+        """The oracle process's reports on these cases; it starts with the first and stays."""
+        self.prepare()
+        assert self._worker is not None
+        self._worker.allow(ORACLE_TIMEOUT_S, stop)
+        asked = Path(items[0]["folder"]).with_suffix(".json")
+        asked.write_text(json.dumps(items))
+        os.write(self._line, f"{asked}\n".encode())
+        try:
+            for report in self._worker.reports():
+                if report["kind"] == "served":
+                    return
+                yield report
+        except (StepTimeout, StepMemory) as limit:
+            took = f"{ORACLE_TIMEOUT_S:.0f} s" if isinstance(limit, StepTimeout) else HALF
+            raise BadInput(f"{self._task.folder / 'reference.py'} took more than {took}") from None
+        end = self._worker.finish()
+        raise AstraError(
+            f"the oracle process of {self._task.name} ended early "
+            f"({signal_name(end.returncode)}): {end.output.strip()[-600:]}"
+        )
+
+    def _end(self) -> None:
+        """Stop the process; the next cases start another."""
+        if self._worker is not None:
+            self._worker.__exit__()
+            os.close(self._line)
+            self._asked.unlink()
+            self._worker = None

@@ -1,0 +1,10 @@
+"""The machine: processes, toolkit, devices, cache, locks, set-up.
+
+subprocesses  child processes: environment, limits, and a kill that reaches the group
+toolkit       finds the CUDA toolkit, the host compiler and NVIDIA's tools
+devices       which device a run uses: a real GPU by NVML, else the virtual one
+gpu_lock      one GPU, one measurement: a lock that all Astra processes see
+cache         build outputs by content hash, published by one atomic rename
+background    work begun before it is needed
+setup_env     makes .venv complete (`make setup`)
+"""

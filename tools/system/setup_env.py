@@ -1,0 +1,103 @@
+"""Makes .venv complete: torch, nvcc where the machine has none, Astra and what it needs.
+
+Run by make with a plain Python 3.11 or newer, from the root of a checkout:
+`python3 -m astra_chat.tools.system.setup_env`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.system.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
+
+VENV = Path(".venv")
+PYTHON = VENV / "bin" / "python"
+CPU_TORCH = "torch==2.13.0+cpu"
+CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+"""The place that PyTorch documents for its CPU builds."""
+
+
+def make_environment() -> None:
+    """Create .venv unless a working one of the running Python's version is there."""
+    version = "{}.{}".format(*sys.version_info)
+    told = "import sys; print('{}.{}'.format(*sys.version_info))"
+    if PYTHON.exists() and _output([str(PYTHON), "-c", told]) == version:
+        return
+    say(f"creating {VENV} with Python {version}")
+    if _run([sys.executable, "-m", "venv", "--clear", str(VENV)]):
+        raise EnvironmentLack(
+            f"python -m venv failed: install Python's venv (Debian, Ubuntu: apt-get install"
+            f" python{version}-venv)"
+        )
+
+
+def cuda_packages() -> list[str]:
+    """What PyPI must give: nvcc if this machine has none, and the tools that read its objects."""
+    if found := _output([str(PYTHON), "-m", "astra_chat.tools.system.toolkit"]):
+        say(f"using {found}")
+        return [*PYPI_INSPECTORS]
+    say("no nvcc on this machine: taking it from PyPI into the environment")
+    return [PYPI_TOOLKIT, *PYPI_INSPECTORS]
+
+
+def has_gpu() -> bool:
+    return shutil.which("nvidia-smi") is not None and _run(["nvidia-smi", "-L"]) == 0
+
+
+def install_cpu_torch() -> None:
+    """The CPU build, from pip's own sources or else from PyTorch's index."""
+    if _output([str(PYTHON), "-c", "import torch; print('yes')"]) == "yes":
+        return
+    say("no GPU here: installing PyTorch's CPU build")
+    if _pip([CPU_TORCH]) and _pip([CPU_TORCH, "--index-url", CPU_TORCH_INDEX]):
+        raise EnvironmentLack(f"pip cannot install {CPU_TORCH}: see its words above")
+
+
+def install_astra(extras: list[str]) -> None:
+    say("installing Astra and what it needs")
+    if _pip(["--editable", ".[dev]", *extras]):
+        raise EnvironmentLack("pip cannot install Astra's dependencies: see its words above")
+
+
+def say(words: str) -> None:
+    print(f"set-up: {words}", flush=True)
+
+
+def _pip(arguments: list[str]) -> int:
+    return _run([str(PYTHON), "-m", "pip", "install", "--quiet", *arguments])
+
+
+def _run(command: list[str]) -> int:
+    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
+def _output(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def main() -> int:
+    """Do it all; on a lack, say it in one line and exit 3."""
+    try:
+        if shutil.which(os.environ.get("CXX") or "g++") is None:
+            raise EnvironmentLack("no g++ on PATH: apt-get install g++")
+        make_environment()
+        extras = cuda_packages()
+        if not has_gpu():
+            install_cpu_torch()
+        install_astra(extras)
+    except EnvironmentLack as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return EnvironmentLack.exit_code
+    say("done")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,214 @@
+"""Finds the CUDA toolkit, the host compiler and NVIDIA's tools, or says how to get them.
+
+Needs the standard library only: set-up runs `python -m astra_chat.tools.system.toolkit` before
+anything is installed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from astra_chat.tools.errors import EnvironmentLack
+
+OLDEST_NVCC = (12, 0)
+"""The first release that builds for sm_90 with C++17 throughout."""
+
+PYPI_TOOLKIT = "cuda-toolkit[nvcc,cudart,crt,nvvm,cccl]==13.0.*"
+PYPI_INSPECTORS = ("nvidia-cuda-cuobjdump>=13,<14", "nvidia-cuda-nvdisasm>=13,<14")
+
+_HOW_TO_GET = {
+    "g++": "install a C++17 compiler, for example: apt-get install g++",
+    "nvcc": f"pip install '{PYPI_TOOLKIT}', or install CUDA {OLDEST_NVCC[0]} or newer"
+    " and set CUDA_HOME to its folder",
+    "cuobjdump": f"pip install '{PYPI_INSPECTORS[0]}'",
+    "nvdisasm": f"pip install '{PYPI_INSPECTORS[1]}'",
+    "ncu": "install NVIDIA Nsight Compute (part of the CUDA toolkit) and put its folder on PATH",
+    "compute-sanitizer": "install NVIDIA's Compute Sanitizer (part of the CUDA toolkit)"
+    " and put its folder on PATH",
+}
+
+
+@dataclass(frozen=True)
+class Toolkit:
+    """A CUDA toolkit that answers, and the host compiler that goes with it."""
+
+    nvcc: Path
+    include_dir: Path
+    """Holds cuda_runtime.h."""
+    lib_dir: Path
+    """Holds libcudart_static.a: link with -L. nvcc's own default can name a folder that is not."""
+    cxx: Path
+    version: str
+    """nvcc's release and build: "13.0.88"."""
+
+    @property
+    def root(self) -> Path:
+        """Folder of bin, include and nvvm."""
+        return self.nvcc.parent.parent
+
+
+@cache
+def find_toolkit() -> Toolkit:
+    """The first usable nvcc of PATH, CUDA_HOME, CUDA_PATH and this environment's PyPI packages.
+
+    Raises EnvironmentLack saying what was tried and what to install.
+    """
+    cxx = find_compiler()
+    refused: list[str] = []
+    for nvcc in _nvcc_places():
+        try:
+            return _inspect(nvcc, cxx)
+        except _UnusableError as error:
+            refused.append(f"{nvcc}: {error}")
+    tried = f" ({'; '.join(refused)})" if refused else ""
+    raise EnvironmentLack(
+        f"no usable nvcc on PATH, in CUDA_HOME, or among this environment's packages{tried}:"
+        f" {_HOW_TO_GET['nvcc']}"
+    )
+
+
+@cache
+def find_compiler() -> Path:
+    """$CXX or g++. Raises EnvironmentLack."""
+    found = shutil.which(os.environ.get("CXX") or "g++")
+    if found is None:
+        asked = os.environ.get("CXX")
+        named = f"$CXX names {asked}, which is not there" if asked else "no g++ on PATH"
+        raise EnvironmentLack(f"{named}: {_HOW_TO_GET['g++']}")
+    return Path(found)
+
+
+@cache
+def find_tool(name: str) -> Path:
+    """A tool of NVIDIA's by name: cuobjdump, nvdisasm, ncu, compute-sanitizer.
+
+    Raises EnvironmentLack saying how to get it.
+    """
+    for path in _tool_places(name):
+        if path.is_file() and os.access(path, os.X_OK):
+            return path
+    raise EnvironmentLack(f"no {name} on this machine: {_HOW_TO_GET.get(name, 'put it on PATH')}")
+
+
+@cache
+def host_tool_versions() -> dict[str, str]:
+    """Versions for the head of a transcript: nvcc and the host compiler. Raises EnvironmentLack."""
+    toolkit = find_toolkit()
+    try:
+        answer = _answer([str(toolkit.cxx), "-dumpfullversion", "-dumpversion"])
+    except _UnusableError as error:
+        raise EnvironmentLack(f"{toolkit.cxx}: {error}: {_HOW_TO_GET['g++']}") from None
+    return {"nvcc": toolkit.version, toolkit.cxx.name: answer.strip()}
+
+
+class _UnusableError(Exception):
+    """An nvcc that is there and cannot be used, and why."""
+
+
+def _nvcc_places() -> Iterator[Path]:
+    if found := shutil.which("nvcc"):
+        yield Path(found)
+    for folder in (*_cuda_homes(), *_pypi_roots()):
+        nvcc = folder / "bin" / "nvcc"
+        if nvcc.is_file():
+            yield nvcc
+
+
+def _cuda_homes() -> list[Path]:
+    return [Path(os.environ[n]) for n in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(n)]
+
+
+def _pypi_roots() -> list[Path]:
+    """Folders like site-packages/nvidia/cu13 of every folder that Python imports from."""
+    places = (Path(entry, "nvidia") for entry in sys.path if entry)
+    return [root for nvidia in places for root in sorted(nvidia.glob("cu[0-9]*"), reverse=True)]
+
+
+def _tool_places(name: str) -> Iterator[Path]:
+    if found := shutil.which(name):
+        yield Path(found)
+    try:
+        roots = [find_toolkit().root]
+    except EnvironmentLack:
+        roots = []
+    for root in (*_cuda_homes(), *roots, *_pypi_roots()):
+        yield root / "bin" / name
+        yield root / name / name
+    vendor = Path("/opt/nvidia")
+    yield from sorted(vendor.glob(f"nsight-compute/*/{name}"), reverse=True)
+    yield from sorted(Path("/usr/local").glob(f"cuda*/bin/{name}"), reverse=True)
+
+
+def _inspect(nvcc: Path, cxx: Path) -> Toolkit:
+    """Ask nvcc for its folders: the one on PATH may be a wrapper that lies anywhere."""
+    release = re.search(r"release \S+, V([\d.]+)", _answer([str(nvcc), "--version"]))
+    if release is None:
+        raise _UnusableError("it does not say its version")
+    version = release.group(1)
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_NVCC:
+        oldest = ".".join(map(str, OLDEST_NVCC))
+        raise _UnusableError(f"version {version} is older than {oldest}")
+    said = dict(
+        re.findall(
+            r"^#\$ (TOP|INCLUDES|LIBRARIES)=(.*)$",
+            _answer([str(nvcc), "-dryrun", "-E", "-x", "cu", os.devnull]),
+            re.MULTILINE,
+        )
+    )
+    if "TOP" not in said:
+        raise _UnusableError("nvcc -dryrun does not name its folder")
+    top = Path(said["TOP"].strip()).resolve()
+    include_dir = _first_with(
+        "cuda_runtime.h", _flag_folders(said, "INCLUDES", "-I"), top / "include"
+    )
+    lib_dir = _first_with("libcudart_static.a", _flag_folders(said, "LIBRARIES", "-L"), top / "lib")
+    return Toolkit(top / "bin" / "nvcc", include_dir, lib_dir, cxx, version)
+
+
+def _flag_folders(said: dict[str, str], key: str, flag: str) -> list[Path]:
+    words = shlex.split(said.get(key, ""))
+    return [Path(word.removeprefix(flag)) for word in words if word.startswith(flag)]
+
+
+def _first_with(name: str, folders: list[Path], fallback: Path) -> Path:
+    for folder in (*folders, fallback):
+        if (folder / name).is_file():
+            return folder.resolve()
+    raise _UnusableError(f"{name} is in none of its folders")
+
+
+def _answer(command: list[str]) -> str:
+    """Standard output and error of a short question to a tool."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _UnusableError(f"it does not run: {error}") from None
+    if done.returncode:
+        raise _UnusableError(f"it does not run: {(done.stderr or done.stdout).strip()[:200]}")
+    return done.stdout + done.stderr
+
+
+def main() -> int:
+    """Print the toolkit in one line; exit 3, saying why, where there is none."""
+    try:
+        toolkit = find_toolkit()
+    except EnvironmentLack as error:
+        print(error, file=sys.stderr)
+        return EnvironmentLack.exit_code
+    print(f"nvcc {toolkit.version} at {toolkit.nvcc}, host compiler {toolkit.cxx}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,28 @@
+"""Whose code runs: Astra's own may run anywhere, a stranger's only behind walls or if trusted."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from astra_chat.tools.sandbox.level import require_isolation
+from astra_chat.tools.task.folder import BUILTIN, Task
+
+ENDINGS = (".cu", ".py", ".toml")
+
+
+def require_trust(trust: bool, *texts: str) -> None:
+    """Raises EnvironmentLack where one of these files did not come with Astra, word for word, and
+    this machine cannot isolate what it does; not if the user trusts them."""
+    if not trust and not _shipped().issuperset(texts):
+        require_isolation()
+
+
+def acting_files(task: Task) -> list[str]:
+    """Texts of what acts in every judging of a task: flags for nvcc, the oracle, headers."""
+    names = ("task.toml", "reference.py", *task.headers)
+    return [(task.folder / name).read_text() for name in names]
+
+
+@cache
+def _shipped() -> frozenset[str]:
+    return frozenset(p.read_text() for p in BUILTIN.rglob("*") if p.suffix in ENDINGS)

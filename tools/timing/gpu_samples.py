@@ -1,0 +1,124 @@
+"""From a GPU's raw samples to one case's time: interval, A/A noise, and what cannot be true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from astra_chat.tools.gpu_specs import limit_us, spec
+from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.types import Implausible, MeasuredTime
+
+BOOTSTRAPS = 2000
+SLOW_CLOCK = 0.97
+"""A block whose SM clock fell below this share of the median is left out."""
+LEAST_STEADY = 5
+HOST_SHARE = 0.5
+"""Events that claim less than this share of what the host's clock saw are not believed; what the
+host adds to every replay (record, launch, wait) is allowed for."""
+SAID = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "throttle_reasons")
+"""What the GPU said of itself at each block, kept with the time: NVML's words and bits."""
+SPACED_NOTE = "timed with another kernel between launches, whose time is taken off"
+
+
+def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime | Implausible:
+    """One case of a real GPU. The interval is never narrower than the A/A noise."""
+    report = run.report
+    blocks = steady(report["blocks"])
+    candidate_us = median(b["candidate_us"] for b in blocks)
+    floor = case_limit_us(runner, run.truth)
+    if why := _implausible(candidate_us, floor, report):
+        return Implausible(case=run.truth.case, median_us=candidate_us, why=why)
+    low, middle, high = interval(log_ratios(blocks))
+    first = report["blocks"][0]
+    noise = abs(median(math.log(b["baseline_us"] / b["control_us"]) for b in blocks))
+    return MeasuredTime(
+        case=run.truth.case,
+        weight=weight,
+        baseline_us=median(b["baseline_us"] for b in blocks),
+        median_us=candidate_us,
+        ratio=math.exp(middle),
+        ratio_low=math.exp(min(low, middle - noise)),
+        ratio_high=math.exp(max(high, middle + noise)),
+        limit_us=floor,
+        percent_of_limit=100 * floor / candidate_us,
+        baseline_event_us=median(report["baseline_event_us"]),
+        event_us=median(report["candidate_event_us"]),
+        sm_clock_mhz=int(median(b["sm_clock_mhz"] for b in blocks)),
+        note="; ".join(
+            filter(None, [report["spaced"] and SPACED_NOTE, _clock_note(report, blocks)])
+        ),
+        baseline_warm_us=median(b["baseline_us"] for b in report["warm"]),
+        warm_us=median(b["candidate_us"] for b in report["warm"]),
+        noise=noise,
+        blocks=len(blocks),
+        gpu={name: tuple(int(b[name]) for b in report["blocks"]) for name in SAID if name in first},
+    )
+
+
+def steady(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Blocks that ran unthrottled at the usual clock; all of them where that leaves too few for an
+    interval."""
+    usual = median(b["sm_clock_mhz"] for b in blocks)
+    kept = [b for b in blocks if not b["throttled"] and b["sm_clock_mhz"] >= SLOW_CLOCK * usual]
+    return kept if len(kept) >= min(LEAST_STEADY, len(blocks)) else list(blocks)
+
+
+def _clock_note(report: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> str:
+    """What the GPU said of itself, where that is not as it should be."""
+    blocks, told = report["blocks"], []
+    if others := report.get("other_processes"):
+        told.append(f"{others} other process(es) had work on the GPU")
+    if slow := [block for block in kept if block["throttled"]]:
+        hot = f"{max(b['temperature_c'] for b in slow)} C, {max(b['power_w'] for b in slow)} W"
+        share = (
+            "all the time"
+            if len(slow) == len(blocks)
+            else f"in {len(slow)} of {len(blocks)} blocks"
+        )
+        told.append(f"the GPU throttled itself {share} ({hot}), and nothing could be left out")
+    elif 4 * (left_out := len(blocks) - len(kept)) > len(blocks):
+        told.append(f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock")
+    return "; ".join(told)
+
+
+def interval(logs: Sequence[float]) -> tuple[float, float, float]:
+    """Low, median and high of paired log-ratios: 95 % percentile bootstrap of the median."""
+    values = np.asarray(logs)
+    drawn = np.random.default_rng(0).integers(len(values), size=(BOOTSTRAPS, len(values)))
+    medians = np.median(values[drawn], axis=1)
+    low, high = np.percentile(medians, [2.5, 97.5])
+    return float(low), float(np.median(values)), float(high)
+
+
+def log_ratios(blocks: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Of baseline over candidate, a block each: above 0 is faster."""
+    return [math.log(b["baseline_us"] / b["candidate_us"]) for b in blocks]
+
+
+def width_of(logs: Sequence[float]) -> float:
+    """Of the ratio's 95 % interval, as a share of it."""
+    low, _, high = interval(logs)
+    return math.exp(high - low) - 1
+
+
+def _implausible(candidate_us: float, floor_us: float, report: Mapping[str, Any]) -> str:
+    if not candidate_us >= floor_us:
+        return f"{candidate_us:.3f} us is below the physical limit of {floor_us:.3f} us"
+    if report["event_us"] < HOST_SHARE * report["host_us"]:
+        claimed, seen = report["event_us"] / 1e3, report["host_us"] / 1e3
+        return f"the events claim {claimed:.1f} ms where the host's clock saw {seen:.1f} ms"
+    return ""
+
+
+def case_limit_us(runner: Runner, truth: Truth) -> float:
+    """The time below which no kernel of this contract can be, on the device's GPU."""
+    task, case = runner.task, truth.case
+    tensor = case.dtype != "float32" or task.tensor_float32
+    gpu = spec(runner.device.spec)
+    return limit_us(task.least_bytes(case), task.flops_of(case), gpu, tensor=tensor)

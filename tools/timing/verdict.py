@@ -1,0 +1,215 @@
+"""How fast: a candidate beside the baseline, case by case; measured on a GPU, else estimated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.check.compare import compare
+from astra_chat.tools.check.error_norms import Piece, Yardstick, pieces
+from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.timing.gpu_samples import case_limit_us, measured_time
+from astra_chat.tools.types import AnyTime, EstimatedTime, Implausible, Wrong
+
+RESOLUTION = 1.10
+"""Estimates closer than this are a tie: the model does not tell such kernels apart."""
+MIN_GAIN = 1.01
+"""What the lower end of the mean's interval must exceed to be accepted; slower likewise."""
+NO_REGRESSION = 0.98
+"""A measured case whose interval reaches below this keeps a candidate from being accepted."""
+
+MOST_HOST_US = 50.0
+"""What a call with its launch may take longer than the baseline's: as long as ten more launches.
+Replays of a graph see nothing of the host, so a launcher could work there at no cost."""
+
+Verdict = Literal["accepted", "tie", "slower"]
+
+
+@dataclass(frozen=True)
+class TimedCase:
+    """One case's time and, on the virtual GPU, the report it was estimated from."""
+
+    time: AnyTime
+    report: dict[str, Any]
+
+
+def time_cases(
+    runner: Runner,
+    candidate: Build,
+    baseline: Build,
+    weighted: Sequence[tuple[Truth, float]],
+    on_case: Callable[[int], None] = lambda _: None,
+    yardstick: Yardstick | None = None,
+    learn: Callable[[Sequence[Truth]], object] = lambda _: None,
+) -> list[TimedCase] | Wrong | Implausible | Failure:
+    """Time every case; what the timed launches wrote is compared with the oracle too, and held
+    against the baseline's own errors: `yardstick` knows them, or learns them by `learn`."""
+    truths = [truth for truth, _ in weighted]
+    baselines: list[float] = []
+    if runner.device.kind == "virtual":
+        found = _baseline_us(runner, baseline, truths)
+        if not isinstance(found, list):
+            return found
+        baselines = found
+    timed: dict[int, TimedCase] = {}
+    doubts = _Doubts(runner.task, yardstick, learn)
+    order = _largest_first(runner, truths)
+    ordered = [truths[index] for index in order]
+    for turn, run in enumerate(runner.run(candidate, ordered, "time", baseline)):
+        index = order[turn]
+        if not isinstance(run, CaseRun):
+            return run
+        if wrong := _wrong(runner.task, run, doubts):
+            return wrong
+        weight = weighted[index][1]
+        if baselines:
+            time: AnyTime | Implausible = _estimated(runner, run, baselines[index], weight)
+        else:
+            time = measured_time(runner, run, weight)
+        if isinstance(time, Implausible):
+            return time
+        timed[index] = TimedCase(time, run.report)
+        on_case(len(timed))
+    return doubts.borne_out() or [timed[index] for index in range(len(truths))]
+
+
+def _largest_first(runner: Runner, truths: Sequence[Truth]) -> list[int]:
+    """On a GPU what a case wrote is compared while the next is timed: the largest takes longest."""
+    order = list(range(len(truths)))
+    if runner.device.kind == "cuda":
+        order.sort(key=lambda index: -runner.task.least_bytes(truths[index].case))
+    return order
+
+
+def _baseline_us(runner: Runner, baseline: Build, truths: Sequence[Truth]) -> list[float] | Failure:
+    """Estimates of the baseline's calls. One call each is enough in a runner's life."""
+    known, keys = runner.estimates_us, [(baseline.folder, t.case.model_dump_json()) for t in truths]
+    news = [(key, t) for key, t in zip(keys, truths, strict=True) if key not in known]
+    for run in runner.run(baseline, [t for _, t in news], "time") if news else ():
+        if not isinstance(run, CaseRun):
+            return run
+        known[baseline.folder, run.truth.case.model_dump_json()] = run.report["estimate"]["us"]
+    return [known[key] for key in keys]
+
+
+def _wrong(task: Task, run: CaseRun, doubts: _Doubts) -> Wrong | None:
+    """What is wrong with what the timed launches of a case wrote; more may be doubtful."""
+    verdict = compare(task, run)
+    if isinstance(verdict, Wrong):
+        return verdict
+    if touched := run.report.get("touched"):
+        return _touched(run, touched[0])
+    doubts.look(run)
+    return None
+
+
+@dataclass
+class _Doubts:
+    """Timed results that are less precise than the baseline's where it was learned so far.
+
+    That may be at other sizes, on which less is lost: before it counts, these cases are learned,
+    which cannot be done while the GPU is held to time.
+    """
+
+    task: Task
+    yardstick: Yardstick | None
+    learn: Callable[[Sequence[Truth]], object]
+    found: list[tuple[Truth, list[Piece]]] = field(default_factory=list)
+
+    def look(self, run: CaseRun) -> None:
+        if self.yardstick and self.yardstick.judge_pieces(some := pieces(self.task, run)):
+            self.found.append((run.truth, some))
+
+    def borne_out(self) -> Wrong | None:
+        if self.yardstick is None or not self.found:
+            return None
+        self.learn([truth for truth, _ in self.found])
+        again = (self.yardstick.judge_pieces(some) for _, some in self.found)
+        return next(filter(None, again), None)
+
+
+def _touched(run: CaseRun, argument: str) -> Wrong:
+    """A timed replay changed what it may not."""
+    return Wrong(
+        case=run.truth.case, argument=argument, reason="write_outside", index=(),
+        expected=float("nan"), got=float("nan"), bad=1, total=run.copies,
+        note="bytes beside the argument, or in one that may only be read, changed while timed",
+    )  # fmt: skip
+
+
+def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
+    """Weighted geometric mean of the ratios, the verdict, and why."""
+    total = sum(c.weight for c in cases)
+    log_ratio = sum(c.weight * math.log(c.ratio) for c in cases) / total
+    ratio = math.exp(log_ratio)
+    if cases[0].basis == "estimated":
+        return ratio, *_estimated_verdict(ratio, cases)
+    spread = math.sqrt(sum((c.weight * _half_width(c)) ** 2 for c in cases)) / total
+    low, high = math.exp(log_ratio - spread), math.exp(log_ratio + spread)
+    worst = min(cases, key=lambda c: c.ratio_low)
+    if low <= MIN_GAIN:
+        verdict: Verdict = "slower" if high < 1 / MIN_GAIN else "tie"
+        return ratio, verdict, f"95 % interval {low:.3f} to {high:.3f}"
+    if worst.ratio_low < NO_REGRESSION:
+        why = f"{worst.case.label} may be slower: {worst.ratio_low:.3f} to {worst.ratio_high:.3f}"
+        return ratio, "tie", why
+    if busy := _busy_host(cases):
+        return ratio, "tie", busy
+    interval_words = f"95 % interval {low:.3f} to {high:.3f}"
+    worst_words = f"worst case {worst.case.label} at {worst.ratio_low:.3f}"
+    return ratio, "accepted", f"{interval_words}; {worst_words}"
+
+
+def _busy_host(cases: Sequence[AnyTime]) -> str:
+    """Where a call spends much longer outside its kernels than the baseline's, in words."""
+    for case in cases:
+        if case.basis != "measured":
+            continue
+        beside = case.event_us - case.median_us, case.baseline_event_us - case.baseline_us
+        if beside[0] > beside[1] + MOST_HOST_US:
+            return (
+                f"{case.case.label} takes {case.event_us:,.0f} us with its launch, the baseline"
+                f" {case.baseline_event_us:,.0f}: the host is kept busy"
+            )
+    return ""
+
+
+def _half_width(case: AnyTime) -> float:
+    return (math.log(case.ratio_high) - math.log(case.ratio_low)) / 2
+
+
+def _estimated_verdict(ratio: float, cases: Sequence[AnyTime]) -> tuple[Verdict, str]:
+    worst = min(cases, key=lambda c: c.ratio)
+    resolution = f"the estimate resolves {RESOLUTION - 1:.0%} at best"
+    if ratio * RESOLUTION <= 1.0:
+        return "slower", resolution
+    if ratio < RESOLUTION:
+        return "tie", resolution
+    if worst.ratio * RESOLUTION <= 1.0:
+        return "tie", f"{worst.case.label} is estimated slower: {worst.ratio:.2f}"
+    return "accepted", f"worst case {worst.ratio:.2f}; {resolution}"
+
+
+def _estimated(runner: Runner, run: CaseRun, baseline_us: float, weight: float) -> EstimatedTime:
+    candidate_us = run.report["estimate"]["us"]
+    ratio = baseline_us / candidate_us
+    floor = case_limit_us(runner, run.truth)
+    sampled = run.report.get("sampled")
+    return EstimatedTime(
+        case=run.truth.case,
+        weight=weight,
+        baseline_us=baseline_us,
+        median_us=candidate_us,
+        ratio=ratio,
+        ratio_low=ratio / RESOLUTION,
+        ratio_high=ratio * RESOLUTION,
+        limit_us=floor,
+        percent_of_limit=100 * floor / candidate_us,
+        limiter=run.report["estimate"]["limiter"],
+        note=f"ran and checked {sampled}" if sampled else "",
+    )

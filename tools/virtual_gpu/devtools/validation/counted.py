@@ -1,0 +1,126 @@
+"""What the virtual GPU counts of a set's points."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.virtual_gpu.devtools.validation.points import Point, input_of
+from astra_chat.tools.virtual_gpu.devtools.validation.references import wrong
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.runtime.calls import device_array
+from astra_chat.tools.virtual_gpu.runtime.compile import compile_file
+from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Engine, Launch, LaunchReport
+
+SAMPLE_INSTRUCTIONS = 20_000_000
+"""Of single threads: a launch that is worth more runs a sample of its blocks."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Of one point."""
+
+    reports: tuple[LaunchReport, ...]
+    resources: dict[str, tuple[int, int]]
+
+
+Counts = dict[tuple[str, int, int], Counted]
+"""By Point.key."""
+
+
+def count(
+    points: Iterable[Point], spec: GpuSpec, engine: Engine = "auto"
+) -> Iterator[tuple[Point, Counted]]:
+    """Runs every point once. Raises BadInput for a kernel that fails, for one that the virtual GPU
+    lacks something for, and for one whose blocks all ran and did not compute its reference."""
+    with tempfile.TemporaryDirectory(prefix="astra-count-") as name:
+        for source, of_source in itertools.groupby(points, key=lambda p: p.source):
+            gpu = VirtualGpu(spec, sample_instructions=SAMPLE_INSTRUCTIONS, engine=engine)
+            built = compile_file(source, Path(name), spec)
+            library = gpu.load(built.library, built.ptx, built.resources)
+            for point in of_source:
+                reports = _run(gpu, library, point)
+                kernels = {r.launch.kernel for r in reports}
+                yield point, Counted(reports, {k: built.resources[k] for k in kernels})
+
+
+def _run(gpu: VirtualGpu, library: Any, point: Point) -> tuple[LaunchReport, ...]:
+    arrays = {"out": device_array(point.out_bytes), "in": device_array(point.in_bytes)}
+    arrays["out"][:] = 0
+    arrays["in"].view(np.uint32)[:] = input_of(point)
+    addresses = {name: gpu.register(array, name) for name, array in arrays.items()}
+    gpu.reset()
+    try:
+        status = getattr(library, point.variant)(
+            ctypes.c_void_p(addresses["out"]), ctypes.c_void_p(addresses["in"]),
+            ctypes.c_int64(point.a), ctypes.c_int64(point.b), None,
+        )  # fmt: skip
+        if status or gpu.fault:
+            raise BadInput(f"{point.variant}: CUDA error {status}: {gpu.fault}")
+        reports = tuple(gpu.reports())
+        if not any(r.sampled for r in reports) and (said := wrong(point, arrays["out"])):
+            raise BadInput(said)
+        return reports
+    finally:
+        for address in addresses.values():
+            gpu.unregister(address)
+
+
+def write_counts(counts: Iterable[tuple[Point, Counted]], path: Path) -> None:
+    """A JSON object a line."""
+    with path.open("w") as out:
+        for point, counted in counts:
+            row = {
+                "variant": point.variant, "a": point.a, "b": point.b,
+                "resources": counted.resources, "reports": [stored(r) for r in counted.reports],
+            }  # fmt: skip
+            print(json.dumps(row), file=out, flush=True)
+
+
+def read_counts(path: Path) -> Counts:
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {
+        (row["variant"], row["a"], row["b"]): Counted(
+            tuple(read_report(r) for r in row["reports"]),
+            {kernel: tuple(v) for kernel, v in row["resources"].items()},
+        )
+        for row in rows
+    }
+
+
+def stored(report: LaunchReport) -> dict[str, Any]:
+    """A report as JSON has it, without its parameters."""
+    launch = asdict(report.launch)
+    del launch["params"]
+    return {"launch": launch, "blocks_run": report.blocks_run, "counters": vars(report.counters)}
+
+
+def read_report(stored: dict[str, Any]) -> LaunchReport:
+    """A report as write_counts keeps it, without its parameters."""
+    launch, counters = stored["launch"], dict(stored["counters"])
+    for name in ("warp_instructions", "machine_instructions"):
+        counters[name] = Counter(counters.get(name, ()))
+    return LaunchReport(
+        Launch(
+            launch["kernel"], Dim3(**launch["grid"]), Dim3(**launch["block"]),
+            launch["dynamic_shared_bytes"], b"",
+        ),
+        stored["blocks_run"],
+        Counters(**counters),
+    )  # fmt: skip
+
+
+def pick(points: Sequence[Point], counts: Counts) -> list[tuple[Point, Counted]]:
+    """The points that were counted."""
+    return [(point, counts[point.key]) for point in points if point.key in counts]

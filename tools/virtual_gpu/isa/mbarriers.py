@@ -1,0 +1,175 @@
+"""Barriers in shared memory (mbarrier), as both engines see them: forms, state, and words.
+
+An mbarrier is 64 bits that PTX leaves opaque. Here, from bit 0: 20 bits of arrivals that the phase
+still awaits, 20 of arrivals that each phase awaits, 21 of bytes that it still awaits (signed), the
+parity of the phase, and the mark of an mbarrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
+
+MOST = (1 << 20) - 1
+"""Arrivals, or bytes, of a phase."""
+PENDING, EXPECTED, BYTES, PHASE, MARK = 0, 20, 40, 61, 62
+"""First bit of each part."""
+SIZE = 8
+FAILED_NS = 1000
+"""What a test in vain takes, by the clock of the kernel and out of its budget of instructions."""
+ACTIONS = (
+    "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait",
+    "pending_count",
+)  # fmt: skip
+
+NONE = "no mbarrier is there: it was not initialised, or it was invalidated"
+BAD_COUNT = "a count outside 1 to 1,048,575"
+TOO_MANY = "more arrivals than the phase still awaits"
+COMPLETES = "an arrival marked .noComplete would complete the phase"
+TOO_MANY_BYTES = "more than 1,048,575 bytes on their way in one phase"
+STALE = (
+    "a test of a phase that is neither the current one nor the one before: phases ended without "
+    "this thread"
+)
+UNORDERED = "the mbarrier may not be initialised yet: no barrier lies between"
+MISUSES = (NONE, BAD_COUNT, TOO_MANY, COMPLETES, TOO_MANY_BYTES, STALE)
+
+
+@dataclass(frozen=True)
+class Form:
+    """An mbarrier instruction; its operands, which are in PTX's order, are the engine's part."""
+
+    action: str
+    space: str
+    """shared, or empty for a generic address."""
+    no_complete: bool = False
+    expects: bool = False
+    """arrive.expect_tx: the last operand is bytes, and the count 1."""
+    parity: bool = False
+    relaxed: bool = False
+    """It orders nothing."""
+
+
+def is_poll(instruction: Instruction) -> bool:
+    """A test for a phase's end, at which lanes wait."""
+    modifiers = instruction.modifiers
+    return instruction.family == "mbarrier" and (
+        "test_wait" in modifiers or "try_wait" in modifiers
+    )
+
+
+def has_no_result(instruction: Instruction) -> bool:
+    """Whether it is an mbarrier instruction whose first operand is no destination."""
+    if instruction.family != "mbarrier":
+        return False
+    return not {"arrive", "arrive_drop", "test_wait", "try_wait", "pending_count"}.intersection(
+        instruction.modifiers
+    )
+
+
+def form_of(code: Modifiers) -> Form:
+    """Takes the modifiers of an mbarrier instruction. Raises PtxUnsupported."""
+    action = next((a for a in _BY_NAME if a in code.instruction.modifiers), "")
+    if not action:
+        raise code.refuse("this instruction")
+    code.option(action)
+    if action == "pending_count":
+        code.type("b64")
+        code.count(2)
+        return Form(action, "")
+    arrives = action in ("arrive", "arrive_drop")
+    polls = action in ("test_wait", "try_wait")
+    cluster = ("shared::cluster",) if arrives or action.endswith("_tx") else ()
+    form = Form(
+        action,
+        # Without clusters a shared::cluster address is one of the own block.
+        "shared" if code.optional("shared::cta", "shared", *cluster) else "",
+        no_complete=arrives and code.flag("noComplete"),
+        expects=arrives and code.flag("expect_tx"),
+        parity=polls and code.flag("parity"),
+        relaxed=_relaxed(code, action),
+    )
+    code.type("b64")
+    code.count(*_operands(form))
+    return form
+
+
+_BY_NAME = ("arrive_drop", "arrive", *(a for a in ACTIONS if not a.startswith("arrive")))
+"""arrive.expect_tx arrives: `arrive` is looked for first."""
+
+
+def _relaxed(code: Modifiers, action: str) -> bool:
+    if action in ("init", "inval"):
+        return False
+    order = code.optional("relaxed")
+    if not action.endswith("_tx"):
+        order = order or code.optional("acquire" if action.endswith("wait") else "release")
+    code.optional("cta", "cluster")
+    return order == "relaxed" or action.endswith("_tx")
+
+
+def _operands(form: Form) -> tuple[int, ...]:
+    if form.action == "inval":
+        return (1,)
+    if form.action in ("init", "expect_tx", "complete_tx"):
+        return (2,)
+    if form.action == "test_wait":
+        return (3,)
+    if form.action == "try_wait" or form.expects or form.no_complete:
+        return (3, 4) if form.action == "try_wait" else (3,)
+    return (2, 3)
+
+
+@dataclass
+class State:
+    pending: int
+    expected: int
+    bytes: int
+    phase: int
+
+    @classmethod
+    def of(cls, word: int) -> State | None:
+        """None if the word is no mbarrier."""
+        if word >> MARK != 1:
+            return None
+        bytes_ = word >> BYTES & (1 << 21) - 1
+        bytes_ -= (bytes_ >> 20) << 21
+        return cls(word & MOST, word >> EXPECTED & MOST, bytes_, word >> PHASE & 1)
+
+    @property
+    def word(self) -> int:
+        bytes_ = self.bytes % (1 << 21)
+        return (
+            self.pending | self.expected << EXPECTED | bytes_ << BYTES | self.phase << PHASE
+            | 1 << MARK
+        )  # fmt: skip
+
+    @property
+    def over(self) -> bool:
+        return self.pending == 0 and self.bytes == 0
+
+    def token(self, phases: int) -> int:
+        """What an arrival returns: the state before it, with the number of phases in place of the
+        bytes."""
+        return State(self.pending, self.expected, 0, self.phase).word | (phases & MOST) << BYTES
+
+    def turn(self) -> bool:
+        """Begins the next phase if this one is over."""
+        if self.over:
+            self.pending, self.phase = self.expected, self.phase ^ 1
+            return True
+        return False
+
+
+def in_vain(offset: int, word: int) -> str:
+    """Of threads that wait for an mbarrier of that content while nothing else can go on."""
+    state = State.of(word)
+    awaits = "nothing that was initialised"
+    if state is not None:
+        awaits = f"{state.pending} of {state.expected} arrivals and {state.bytes} bytes"
+    return (
+        f"threads wait in vain at the mbarrier at shared offset {offset}, which still awaits "
+        f"{awaits}: nothing else in the block can go on"
+    )

@@ -1,0 +1,7 @@
+"""Launches: engine, sampling of blocks, compilation in the background.
+
+engines             NumPy or C for a launch
+background_compile  blocks on NumPy while the C engine compiles
+sampling            which blocks of a large launch run
+sampled_launches    launches of which only some blocks ran
+"""

@@ -1,0 +1,228 @@
+"""Which engine runs a launch: NumPy starts at once, C is 20 times as fast once compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
+from astra_chat.tools.virtual_gpu.c_engine.build import (
+    StartCompiler,
+    ensure_library,
+    start_plainly,
+)
+from astra_chat.tools.virtual_gpu.launch.background_compile import Compiling, run_meanwhile
+from astra_chat.tools.virtual_gpu.launch.sampled_launches import Parts
+from astra_chat.tools.virtual_gpu.launch.sampling import Run, run_sampled
+from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
+from astra_chat.tools.virtual_gpu.memory.block_races import crossings_of
+from astra_chat.tools.virtual_gpu.memory.buffers import Memory
+from astra_chat.tools.virtual_gpu.ptx.parser import Module, PtxSyntaxError, parse
+from astra_chat.tools.virtual_gpu.types import Engine, Launch, LaunchReport, PtxUnsupported
+
+C_WORTH_INSTRUCTIONS = 50_000_000
+"""Of single threads: from here on a launch is worth the second that the host compiler takes."""
+C_WORTH_THREADS = 8192
+"""From here on a cooperative launch, which runs whole at once, is worth it."""
+C_SPEEDUP = 20
+"""So many times more instructions are affordable on the C engine."""
+C_LARGEST_KERNEL = 1000
+"""PTX instructions: beyond, the host compiler takes so long that NumPy goes on meanwhile."""
+
+
+class Engines:
+    """The engines as one VirtualGpu uses them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        compiled: Mapping[str, Path] | None,
+        budget: int | None,
+        *,
+        prints: bool = False,
+    ) -> None:
+        """`compiled` gives libraries by kernel, and then nothing is compiled here: a kernel without
+        one runs on NumPy. `budget` is that of a launch on NumPy, see run_sampled. Without `prints`
+        what kernels print is dropped."""
+        self._engine, self._compiled, self._budget = engine, compiled, budget
+        self._prints, self._seed = prints, 0
+        self.notes: dict[str, str] = {}
+        """By kernel, why it ran on NumPy although C was asked for."""
+
+    def afford(self, budget: int | None, seed: int = 0) -> None:
+        """From now on a launch on NumPy may cost so much; None: all blocks run. `seed` chooses."""
+        self._budget, self._seed = budget, seed
+
+    def run(
+        self,
+        module: Module,
+        launch: Launch,
+        memory: Memory,
+        addresses: Mapping[str, int],
+        *,
+        counters: bool,
+        parts: Parts | None = None,
+        machine: MachineCode | None = None,
+    ) -> LaunchReport:
+        """Runs the launch, or a stated sample of it. Raises Fault and PtxUnsupported.
+
+        parts: the launches before it of which only a sample ran. machine: of the module's kernels;
+        without it counters of machine code are guessed.
+        """
+        together = bool(launch.meeting_place)
+
+        def counted(report: LaunchReport) -> LaunchReport:
+            if machine is None:
+                return report
+            program = numpy_engine.translate(module, launch.kernel, together=together)
+            return machine.counted(report, program.outline)
+
+        if together:
+            if parts is not None:
+                parts.alone(launch)
+            return counted(self._together(module, launch, memory, addresses, counters))
+        run = self._runner(module, launch, memory, addresses, counters)
+
+        def of(blocks: Sequence[int] | None) -> LaunchReport:
+            return counted(run(blocks))
+
+        if parts is None:
+            return of(None)
+        return parts.after(of(parts.before(launch)), of)
+
+    def _runner(
+        self,
+        module: Module,
+        launch: Launch,
+        memory: Memory,
+        addresses: Mapping[str, int],
+        counters: bool,
+    ) -> Callable[[Sequence[int] | None], LaunchReport]:
+        """Runs these blocks of an ordinary launch, or, given None, as many as can be afforded."""
+        reference = numpy_engine.translate(module, launch.kernel)
+        crossings = crossings_of(reference.reach, launch, memory, addresses)
+
+        def on_numpy(blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
+            return numpy_engine.run(
+                reference, launch, memory, blocks=blocks, module_globals=addresses,
+                counters=counting, prints=self._prints, crossings=crossings,
+            )  # fmt: skip
+
+        def on_c(
+            program: c_engine.Program, blocks: Sequence[int] | None, counting: bool
+        ) -> LaunchReport:
+            return c_engine.run(
+                program, launch, memory, blocks=blocks, module_globals=addresses,
+                counters=counting, prints=self._prints, crossings=crossings,
+            )  # fmt: skip
+
+        small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
+
+        def for_the_rest(instructions: int) -> tuple[Run, int | None]:
+            if instructions < C_WORTH_INSTRUCTIONS:
+                return on_numpy, self._budget
+            if small and (program := self._program(module, launch)):
+                return partial(on_c, program), self._c_budget
+            if not small and self._compiled is None:
+                compiling = Compiling(lambda: self._program(module, launch))
+                return partial(run_meanwhile, launch, on_numpy, on_c, compiling), self._c_budget
+            return on_numpy, self._budget
+
+        def of(blocks: Sequence[int] | None) -> LaunchReport:
+            sampled = partial(
+                run_sampled, launch, in_order=reference.in_order, only=blocks, seed=self._seed
+            )
+            if self._engine == "c" and (program := self._program(module, launch)):
+                return sampled(partial(on_c, program), self._c_budget, counters)
+            then = for_the_rest if self._engine == "auto" else None
+            return sampled(on_numpy, self._budget, counters, then)
+
+        return of
+
+    def _together(
+        self,
+        module: Module,
+        launch: Launch,
+        memory: Memory,
+        addresses: Mapping[str, int],
+        counters: bool,
+    ) -> LaunchReport:
+        """A cooperative launch: whatever it costs, all its blocks run, and all at once."""
+        reference = numpy_engine.translate(module, launch.kernel, together=True)
+        worth = (
+            launch.grid.count * launch.block.count >= C_WORTH_THREADS
+            and numpy_engine.count(reference) <= C_LARGEST_KERNEL
+        )
+        if self._engine == "c" or (self._engine == "auto" and worth):
+            program = self._program(module, launch)
+            if program is not None:
+                return c_engine.run(
+                    program, launch, memory, module_globals=addresses, counters=counters,
+                    prints=self._prints,
+                )  # fmt: skip
+        return numpy_engine.run(
+            reference, launch, memory, module_globals=addresses, counters=counters,
+            prints=self._prints,
+        )  # fmt: skip
+
+    @property
+    def _c_budget(self) -> int | None:
+        return None if self._budget is None else C_SPEEDUP * self._budget
+
+    def _program(self, module: Module, launch: Launch) -> c_engine.Program | None:
+        """The kernel on the C engine, ready to run; None, with a note, where that can not be."""
+        try:
+            together = bool(launch.meeting_place)
+            program = c_engine.translate(module, launch.kernel, together=together)
+            if self._compiled is None:
+                program.library()
+                return program
+            if launch.kernel in self._compiled and not together:
+                program.use(self._compiled[launch.kernel])
+                return program
+            self.notes[launch.kernel] = "it was not compiled for the C engine"
+        except (PtxUnsupported, EnvironmentLack, OSError) as lack:
+            self.notes[launch.kernel] = str(lack)
+        return None
+
+
+def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:
+    """Libraries of a file's kernels for the C engine, those left out that run on NumPy only.
+
+    For a process that may not start a compiler; the cache keeps them. With `auto` also those that
+    take long to compile, or can not be compiled, are left out; else that raises EnvironmentLack.
+    """
+    return compile_sources(c_sources(ptx, engine), engine)
+
+
+def c_sources(ptx: Path, engine: Engine) -> dict[str, str]:
+    """The C file of each kernel that the C engine should run; nothing is compiled."""
+    try:
+        module = parse(ptx.read_text())
+    except PtxSyntaxError:
+        return {}
+    sources: dict[str, str] = {}
+    for kernel in module.kernels:
+        try:
+            program = c_engine.translate(module, kernel)
+        except PtxUnsupported:
+            continue
+        if engine == "c" or numpy_engine.count(program.reference) <= C_LARGEST_KERNEL:
+            sources[kernel] = program.source
+    return sources
+
+
+def compile_sources(
+    sources: Mapping[str, str], engine: Engine, start: StartCompiler = start_plainly
+) -> dict[str, Path]:
+    """Libraries of `c_sources`; `start` says how the compiler process is started."""
+    libraries: dict[str, Path] = {}
+    for kernel, source in sources.items():
+        try:
+            libraries[kernel] = ensure_library(source, start)
+        except EnvironmentLack:
+            if engine == "c":
+                raise
+    return libraries

@@ -1,0 +1,222 @@
+"""Races between thread blocks on global memory: two blocks touch the same bytes, one of them stores
+what was not there, and nothing orders the two.
+
+A cell for each granule of a buffer that the kernel may store to tells which block wrote there, and
+where the kernel loads too, which read. Two blocks are ordered once the first has done an atomic (or
+volatile) operation behind a fence, and the second any such operation: so do the last block of a
+reduction, locks and flags. What the first only read is done with once it stores a flag, fence or
+none: so do tiles that are compacted in place. That is more than the memory model grants: rather
+miss a race than see one that is none.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.lowering.pointer_reach import ANYWHERE, Origin, Reach
+from astra_chat.tools.virtual_gpu.memory.buffers import Buffer, Memory
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
+from astra_chat.tools.virtual_gpu.types import Dim3, Launch
+
+FENCED, PUBLISHED, ACQUIRED, FLAGGED = 1, 2, 4, 8
+"""What a block has done: a fence for the whole GPU; behind it an atomic operation; any such;
+a volatile or ordered store."""
+MANY = 1 << 31
+"""Of a cell: several blocks read."""
+_BITS = 31
+COARSEST_BITS = 5
+COARSE_CELLS = 1 << 16
+"""Coarse cells are at most 32 bytes wide, and as fine as fewer of them allow."""
+SWITCH = "ASTRA_BLOCK_RACES"
+"""This variable of the environment, set to "off", leaves the check out."""
+NDThreads = NDArray[np.uint16]
+NDWords = NDArray[np.uint32]
+
+
+@dataclass
+class Cells:
+    """Of one buffer. A cell is 0, or the block + 1 above the number of the site."""
+
+    writers: NDWords
+    readers: NDWords | None
+    writer_threads: NDThreads | None
+    """Of fine cells: which thread of the block."""
+    reader_threads: NDThreads | None
+    bits: int
+    """A cell is for so many bytes, as a power of 2."""
+
+    def into(self, coarse: Cells, address: int) -> None:
+        """Adds what these cells hold to coarser ones of the same buffer."""
+        step = coarse.bits - self.bits
+        first = address >> self.bits
+        for mine, theirs in ((self.writers, coarse.writers), (self.readers, coarse.readers)):
+            if mine is not None and theirs is not None:
+                taken = np.flatnonzero(mine)
+                theirs[((taken + first) >> step) - (address >> coarse.bits)] = mine[taken]
+
+
+class Crossings:
+    """The cells of one launch: of all its parts, whichever engine runs them."""
+
+    def __init__(
+        self, reach: Reach, launch: Launch, memory: Memory, stored: set[int], loaded: set[int]
+    ) -> None:
+        """stored, loaded: addresses of the buffers that the kernel may reach so."""
+        self.reach, self._launch, self._memory = reach, launch, memory
+        block_bits = launch.grid.count.bit_length()
+        fits = len(reach.sites).bit_length() + block_bits <= _BITS
+        self.site_bits = len(reach.sites).bit_length() if fits else 0
+        self.granule_bits = reach.granule.bit_length() - 1
+        self._stored, self._loaded = stored, loaded
+        self._fine: dict[int, Cells] = {}
+        self._coarse: dict[int, Cells] = {}
+        self.states = np.zeros(launch.grid.count if reach.synchronises else 0, np.uint8)
+        self.used = False
+        """A part of the launch has run."""
+
+    def number(self, instruction: Instruction) -> int:
+        """Of a site, as cells hold it; 0 is none."""
+        return self.reach.number(instruction) if self.site_bits else 0
+
+    def attach(self) -> None:
+        """Fine cells at the buffers, until `detach`."""
+        cells = self.fine()
+        for buffer in self._memory.buffers:
+            buffer.cells = cells.get(buffer.address)
+
+    def begin_anew(self) -> None:
+        """All blocks have met: what they did until now is ordered before what comes."""
+        for cells in (*self._fine.values(), *self._coarse.values()):
+            cells.writers[:] = 0
+            if cells.readers is not None:
+                cells.readers[:] = 0
+        self.states[:] = 0
+
+    def detach(self) -> None:
+        for buffer in self._memory.buffers:
+            buffer.cells = None
+
+    def fine(self) -> Mapping[int, Cells]:
+        """By address of a buffer: cells as fine as the narrowest access."""
+        for buffer in self._watched():
+            if buffer.address not in self._fine:
+                cells = self._cells(buffer, self.granule_bits)
+                cells.writer_threads = np.zeros(cells.writers.size, np.uint16)
+                if cells.readers is not None:
+                    cells.reader_threads = np.zeros(cells.readers.size, np.uint16)
+                self._fine[buffer.address] = cells
+        return self._fine
+
+    def coarse(self) -> Mapping[int, Cells]:
+        """Cells that cost little: blocks that meet there may have met. What fine ones hold is
+        there too."""
+        for buffer in self._watched():
+            if buffer.address not in self._coarse:
+                bits = self.granule_bits
+                while bits < COARSEST_BITS and buffer.nbytes >> bits > COARSE_CELLS:
+                    bits += 1
+                self._coarse[buffer.address] = self._cells(buffer, bits)
+            if buffer.address in self._fine:
+                self._fine[buffer.address].into(self._coarse[buffer.address], buffer.address)
+        return self._coarse
+
+    def _watched(self) -> list[Buffer]:
+        return [
+            buffer
+            for buffer in self._memory.buffers
+            if buffer.address in self._stored and buffer.allocated is None
+        ]
+
+    def _cells(self, buffer: Buffer, bits: int) -> Cells:
+        last = buffer.address + max(buffer.nbytes, 1) - 1
+        count = (last >> bits) - (buffer.address >> bits) + 1
+        loads = buffer.address in self._loaded
+        readers = np.zeros(count, np.uint32) if loads else None
+        return Cells(np.zeros(count, np.uint32), readers, None, None, bits)
+
+    def snapshot(self) -> Callable[[], None]:
+        """What gives the kernel back the input that it stores over, and what earlier parts of the
+        launch stored."""
+        kept = [
+            (buffer.data, buffer.data.copy())
+            for buffer in self._watched()
+            if self.used or buffer.address in self._loaded
+        ]
+
+        def undo() -> None:
+            for data, content in kept:
+                data[:] = content
+
+        return undo
+
+    def words(self, does: str, size: int, address: int, cell: int, thread: int, wrote: bool) -> str:
+        """cell, thread: of the earlier access."""
+        did = "wrote" if wrote else "read"
+        many = bool(cell & MANY) and not wrote
+        block = _coordinates(((cell & ~MANY) >> self.site_bits) - 1, self._launch.grid)
+        number = cell & ((1 << self.site_bits) - 1)
+        where = (
+            f"block {block}, thread {_coordinates(thread, self._launch.block)} of the same kernel"
+        )
+        if number:
+            site = self.reach.sites[number - 1]
+            where = f"{site.source or f'PTX line {site.line}'}, {where}"
+        return (
+            f"race between blocks on global memory: {does}s {size} bytes at"
+            f" {self._memory.place(address)} that {'several blocks' if many else 'another block'}"
+            f" {did}, and no fence and atomic operation order the two; the other access: {where}"
+        )
+
+
+def crossings_of(
+    reach: Reach, launch: Launch, memory: Memory, symbols: Mapping[str, int]
+) -> Crossings | None:
+    """None where there is nothing to watch, or nobody wants to."""
+    if not reach.granule or launch.grid.count < 2 or os.environ.get(SWITCH) == "off":
+        return None
+    if launch.grid.count.bit_length() > _BITS:
+        return None
+    stored = _buffers(reach.stored, launch, memory, symbols)
+    loaded = _buffers(reach.loaded, launch, memory, symbols)
+    return Crossings(reach, launch, memory, stored, loaded) if stored else None
+
+
+def _buffers(
+    origins: frozenset[Origin], launch: Launch, memory: Memory, symbols: Mapping[str, int]
+) -> set[int]:
+    """Addresses of the buffers that the origins lead to."""
+    if ANYWHERE in origins:
+        return {buffer.address for buffer in memory.buffers}
+    places = (
+        symbols.get(origin, 0)
+        if isinstance(origin, str)
+        else int.from_bytes(launch.params[origin : origin + 8], "little")
+        for origin in origins
+    )
+    return {buffer.address for place in places if (buffer := memory.find(place)) is not None}
+
+
+@contextmanager
+def watched(crossings: Crossings | None) -> Iterator[None]:
+    """While the cells are at the buffers."""
+    if crossings is None:
+        yield
+        return
+    crossings.attach()
+    try:
+        yield
+    finally:
+        crossings.detach()
+        crossings.used = True
+
+
+def _coordinates(linear: int, extent: Dim3) -> tuple[int, int, int]:
+    rest, x = divmod(linear, extent.x)
+    z, y = divmod(rest, extent.y)
+    return x, y, z

@@ -1,0 +1,44 @@
+"""Reads of memory that nobody wrote: a warning, told once a source line, by its first thread.
+
+A kernel may read such bytes and never use them, so it is not stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
+from astra_chat.tools.virtual_gpu.types import LaunchReport, Unset
+
+
+def first_of_each(found: Iterable[Unset]) -> tuple[Unset, ...]:
+    """The first of each instruction, in the order of the PTX."""
+    kept: dict[int, Unset] = {}
+    for one in found:
+        known = kept.get(one.line)
+        if known is None or one.order < known.order:
+            kept[one.line] = one
+    return tuple(kept[line] for line in sorted(kept))
+
+
+def told(reports: Iterable[LaunchReport]) -> dict[str, str]:
+    """In words, once a source line of a kernel and a buffer, by these."""
+    lines: dict[str, str] = {}
+    for report in reports:
+        kernel = report.launch.kernel
+        for one in sorted(report.unset, key=lambda one: one.order):
+            buffer = one.place.partition(" of ")[2].partition(" (")[0]
+            where = f"{kernel}, {one.source or f'PTX line {one.line}'}, {buffer}"
+            lines.setdefault(where, one.words(kernel))
+    return lines
+
+
+def unset_read(
+    instruction: Instruction,
+    order: tuple[int, int],
+    names: tuple[str, str],
+    size: int,
+    place: str,
+) -> Unset:
+    """names: block and thread, as CUDA numbers them."""
+    return Unset(instruction.line, instruction.source, instruction.text, *names, order, size, place)

@@ -1,0 +1,352 @@
+"""How long a GPU would take: a few throughputs and one latency, from counters of the real code.
+
+Each term is the time of one unit if nothing else cost anything. On an SM, what one warp after the
+other waits for loads and for its own results overlaps with the slowest unit that all share; SMs,
+DRAM, L2 and the start of blocks overlap too (p-norms); the launch, and the first blocks' first
+round, which nothing hides, are added.
+
+The constants are fitted to kernels of one mechanism each and to others; see
+tests/tools/virtual_gpu/calibration. How good that is was measured over kernels of further kinds,
+listed before (validation/, docs/estimate.md). Checked on an H200 only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.virtual_gpu.model.bottleneck import limited_by
+from astra_chat.tools.virtual_gpu.model.issue import SLOTS, issue_cycles, machine_instructions
+from astra_chat.tools.virtual_gpu.model.occupancy import blocks_per_sm
+from astra_chat.tools.virtual_gpu.model.traffic import Traffic, traffic
+from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, Counters, LaunchReport
+
+ERROR = 0.30
+"""Half width of the error bar. Of the last validation's points 89 % lay within it, warm 87 %."""
+RESOLUTION = 0.10
+"""Estimates closer than this are a tie."""
+
+L1_SECTORS_PER_TURN = 4
+"""Of loads that L1 serves, a clock and SM; measured on an H200."""
+L2_NEAR = 0.4
+"""A footprint of this share of L2 lies in both halves of it; twice as large, in one each."""
+AHEAD = 16
+"""So many blocks that want one sector wait for it together; of more, most find it."""
+PACKETS_PER_CLOCK = 1.5
+"""That an SM hands to L2: a whole line in four cycles, a sector a cycle; measured on an H200."""
+MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
+"""Of match.any, for each value of a warp's lanes: of the SM, and to the result (H200)."""
+L1_LATENCY_CYCLES = 43.0
+"""Measured on an H200."""
+MEETING_CYCLES, MEETING_WARPS = 2.0, 4
+"""Of a barrier for each warp of the block beyond so many, whose cycles are counted; H200: 20 with 4
+warps, 77 with 32."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """What no counter tells."""
+
+    overlap: float = 3.13
+    """Exponent of the p-norm: 1 adds the terms, infinity takes the largest."""
+    chain: float = 1.02
+    """Time of a warp's chain of results, over critical_path_cycles."""
+    load: float = 1.07
+    """Wait for a load, over the latency that a pointer chase shows."""
+    hiding: float = 1.54
+    """Exponent of the p-norm of a warp's own time and of the units' on an SM."""
+    first_round: float = 0.741
+    """What nothing hides at a launch's start and end, in rounds of loads and what follows them."""
+    phases: float = 0.589
+    """Share of the first blocks' time after their first round that nothing hides either: all are at
+    the same point then."""
+    scattered_load: float = 2.82
+    """Further time of a sector from L2 that is not used in full, over one that is."""
+    store_packet: float = 1.0
+    """Cycles of all SMs together for each packet that L1 hands to L2."""
+    start: float = 12.4
+    """Cycles for each warp of a block: the block's place is free when its last warp is through."""
+    pace: float = 2.16
+    """Cycles between a lone warp's machine instructions, whatever they wait for."""
+    atomic_ns: float = 0.729
+    """For each turn of atomics on one region of L2."""
+    float_atomic_ns: float = 1.87
+    """For each turn of floats on one sector: the sum before must be there."""
+    spread_atomic_ns: float = 0.0158
+    """For each turn anywhere."""
+    cold_us: float = 0.168
+    """Of a launch whose first loads find nothing in L2, beyond their wait."""
+    ramp_us: float = 0.334
+    """Of a launch that touches memory at all, beyond that of an empty one."""
+    shuffle_turns: float = 1.11
+    """Of the shared-memory unit, for a shuffle."""
+    barrier_turns: float = 0.658
+
+
+FITTED = Constants()
+
+Resources = Mapping[str, Sequence[int]]
+"""Registers and static shared bytes by kernel."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Time of one call, in us, with what it is made of."""
+
+    us: float
+    low_us: float
+    high_us: float
+    terms: dict[str, float]
+    """us by unit: dram, l2, issue, special_functions, lsu, shared, tensor, atomics, latency,
+    launch."""
+    limiter: str
+    """The largest term."""
+    occupancy: float
+    """Warps that an SM holds, of those it could; of the longest launch."""
+    waves: float
+    why: str
+    sampled: str
+    """"" or how many blocks were run."""
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """How a launch lies on the GPU."""
+
+    blocks: int
+    warps: int
+    """A block."""
+    per_sm: int
+    """Blocks that an SM holds at once."""
+    share: int
+    """Blocks that the busiest SM runs in all."""
+    scale: float
+    """Blocks of the grid for each block that ran."""
+
+    @property
+    def turns(self) -> float:
+        """Blocks that follow each other where one is resident."""
+        return max(1.0, self.share / self.per_sm)
+
+
+def estimate(
+    reports: Sequence[LaunchReport],
+    resources: Resources,
+    spec: GpuSpec,
+    constants: Constants = FITTED,
+    *,
+    warm: bool = False,
+) -> Estimate:
+    """Estimated device time of the launches of one call, one after the other: the first finds
+    nothing in L2, or with `warm` what a call before it left there; the others what those before
+    left."""
+    if not reports:
+        floor = spec.launch_floor_us
+        return _with_bar(floor, {"launch": floor}, "launch", 0.0, 0.0, "nothing was launched", "")
+    single, left = [], math.inf if warm else 0.0
+    for report in reports:
+        found, footprint = _launch(report, resources, spec, constants, left)
+        single.append(found)
+        left += footprint
+    terms = {name: sum(e.terms[name] for e in single) for name in single[0].terms}
+    longest = max(single, key=lambda e: e.us)
+    why = longest.why
+    if len(single) > 1:
+        why = f"{len(single)} launches, of the longest: {why}"
+    return _with_bar(
+        sum(e.us for e in single), terms, max(terms, key=lambda n: terms[n]),
+        longest.occupancy, longest.waves, why, longest.sampled,
+    )  # fmt: skip
+
+
+def _with_bar(
+    us: float, terms: dict[str, float], limiter: str, occupancy: float, waves: float, why: str,
+    sampled: str,
+) -> Estimate:  # fmt: skip
+    return Estimate(
+        us, us * (1 - ERROR), us * (1 + ERROR), terms, limiter, occupancy, waves, why, sampled
+    )
+
+
+def _launch(
+    report: LaunchReport, resources: Resources, spec: GpuSpec, constants: Constants, left: float
+) -> tuple[Estimate, float]:
+    """And the bytes that it touched."""
+    launch, c = report.launch, report.counters
+    registers, static = resources[launch.kernel]
+    warps = launch.block.warps
+    per_sm = blocks_per_sm(
+        spec, registers=registers, shared_bytes=static + launch.dynamic_shared_bytes,
+        threads=launch.block.count,
+    )  # fmt: skip
+    blocks = launch.grid.count
+    shape = _Shape(
+        blocks=blocks, warps=warps, per_sm=max(per_sm, 1), share=-(-blocks // spec.sms),
+        scale=blocks / max(report.blocks_run, 1),
+    )  # fmt: skip
+    shared_bytes = static + launch.dynamic_shared_bytes + spec.shared_reserved_per_block
+    held = min(shape.per_sm, shape.share)
+    moved = traffic(report, spec, held, shared_bytes, left)
+    terms = _throughputs(report, shape, moved, spec, constants)
+    chain = _chain_us(report, spec, constants) + constants.start * warps / spec.clocks_per_us
+    # A round waits for the last of its sectors.
+    sectors = max(1.0, c.global_load_sectors / max(1, c.global_load_requests))
+    from_dram = 1 - (1 - moved.new_from_dram) ** sectors
+    # The first blocks run at once: what they share nobody has fetched before, unless one of many
+    # runs ahead.
+    fetched = moved.cold * min(1.0, (AHEAD / moved.repeated) ** 2)
+    at_first = _wait_us(report, moved, max(fetched, from_dram), 1.0, spec, constants)
+    wait = _wait_us(report, moved, from_dram, moved.new_misses, spec, constants)
+    opening = constants.load * _beyond_l1(moved.cold, spec) / spec.clocks_per_us
+    dispatch = blocks * spec.block_dispatch_ns * 1e-3
+    computing = max(terms[unit] for unit in _SM_UNITS)
+    rounds = max(1, c.dependent_load_rounds)
+    turn = (at_first + chain) * (1 - 1 / rounds)
+    opening = (opening if c.dependent_load_rounds else 0.0) + chain / rounds
+    first = constants.first_round * opening + constants.phases * turn
+    warp = at_first + wait * (_turns(shape, report, "loads") - 1)
+    warp += chain * _turns(shape, report, "instructions")
+    sm = max(_norm(constants.hiding, warp, computing) - first, 0.0)
+    overlapping = (sm, terms["dram"], terms["l2"], terms["atomics"], dispatch)
+    ramp = constants.ramp_us + constants.cold_us * moved.cold
+    ramp = ramp if moved.loads or moved.stores else 0.0
+    us = spec.launch_floor_us + ramp + first + _norm(constants.overlap, *overlapping)
+    terms["latency"] = (wait + chain) * shape.turns
+    terms["launch"] = spec.launch_floor_us + dispatch
+    limiter = max(terms, key=lambda name: terms[name])
+    occupancy = per_sm * warps * WARP_LANES / spec.threads_per_sm
+    waves = blocks / (shape.per_sm * spec.sms)
+    sampled = f"{report.blocks_run} of {blocks} blocks" if report.sampled else ""
+    by = limited_by(report, moved, terms, limiter, shape.turns)
+    held_words = (
+        f"{shape.per_sm} blocks of {shape.warps} warps an SM ({occupancy:.0%} of its warps)"
+    )
+    words = f"{by}; {waves:.2g} waves, {held_words}"
+    found = _with_bar(us, terms, limiter, occupancy, waves, words, sampled)
+    return found, moved.footprint
+
+
+_SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor")
+
+
+def _norm(power: float, *terms: float) -> float:
+    """Their sum for power 1, the largest for infinity."""
+    largest = max(terms)
+    return largest and largest * sum((t / largest) ** power for t in terms) ** (1 / power)
+
+
+def _turns(shape: _Shape, report: LaunchReport, what: str) -> float:
+    """How often a warp's time passes: all but one turn at that of an average warp."""
+    c = report.counters
+    if what == "loads":
+        longest, total = c.critical_path_loads, c.global_load_requests
+    else:
+        longest, total = c.critical_path_instructions, sum(c.warp_instructions.values())
+    mean = total / max(1, report.blocks_run * shape.warps)
+    share = min(1.0, mean / longest) if longest else 1.0
+    return 1 + (shape.turns - 1) * share
+
+
+def _throughputs(
+    report: LaunchReport, shape: _Shape, moved: Traffic, spec: GpuSpec, constants: Constants
+) -> dict[str, float]:
+    counters = report.counters
+    # Of the busiest SM: per block, times its blocks.
+    sm_us = shape.share / max(report.blocks_run, 1) / spec.clocks_per_us
+    classes = counters.warp_instructions
+    loads = max(counters.global_load_wavefronts, counters.global_load_sectors / L1_SECTORS_PER_TURN)
+    units = counters.machine_instructions
+    loads *= _merged(units["global_load"] + units["global_copy"], counters.global_load_requests)
+    shuffles = units["shuffle"] if units else classes["shuffle"]
+    local = counters.local_load_requests + counters.local_store_requests
+    l1_turns = loads + counters.global_store_lines + local
+    fetched = moved.l1_misses * (1 + constants.scattered_load * (1 - moved.load_density))
+    of_sm = shape.share / max(shape.blocks, 1) / spec.clocks_per_us
+    handed = min(moved.store_packets / PACKETS_PER_CLOCK, moved.stores)
+    through_l1 = max(fetched * SECTOR_BYTES / spec.l2_bytes_per_clock, handed)
+    l2_us = fetched * SECTOR_BYTES / _l2_bytes_per_us(moved.footprint, spec)
+    stored_us = constants.store_packet * moved.store_packets / spec.sms / spec.clocks_per_us
+    dram_bytes_per_us = spec.dram_bytes_per_s * spec.dram_reachable * 1e-6
+    return {
+        "dram": (moved.l2_misses + moved.dram_stores) * SECTOR_BYTES / dram_bytes_per_us,
+        "l2": _norm(constants.overlap, l2_us, stored_us),
+        "issue": issue_cycles(counters, spec) * sm_us,
+        "special_functions": counters.special_tenths / 10 * WARP_LANES / spec.special_lanes * sm_us,
+        "lsu": max(l1_turns * sm_us, through_l1 * of_sm),
+        "tensor": counters.tensor_tenths / 10 * spec.tensor_cycles * sm_us,
+        "shared": sm_us
+        * (
+            counters.shared_wavefronts
+            * _merged(_shared_accesses(counters), counters.shared_requests)
+            + constants.shuffle_turns * shuffles
+            + constants.barrier_turns * classes["barrier"]
+            + MATCH_TURNS * counters.match_turns
+        ),
+        "atomics": 1e-3
+        * shape.scale
+        * max(
+            constants.atomic_ns * counters.atomic_hottest_turns,
+            constants.float_atomic_ns * counters.atomic_float_turns,
+            constants.spread_atomic_ns * counters.atomic_turns,
+        ),
+    }
+
+
+def _merged(made: int, requests: int) -> float:
+    """The machine code's accesses over the PTX's: of equal ones ptxas makes one, and of neighbours
+    in shared memory a wide one. 1 where the machine code is not known."""
+    return min(1.0, made / max(1, requests)) if made else 1.0
+
+
+def _shared_accesses(counters: Counters) -> int:
+    """Of the machine code; 0 where it is not known, or holds those of matrices, which do not
+    compare."""
+    units = counters.machine_instructions
+    return 0 if units["tensor"] else units["shared"]
+
+
+def _l2_bytes_per_us(footprint: float, spec: GpuSpec) -> float:
+    """Each half of L2 keeps its own copy of what is small; more comes from the far half."""
+    near = spec.l2_bytes_per_clock * spec.sms * spec.clocks_per_us
+    far = spec.l2_bytes_per_s * 1e-6
+    share = min(1.0, max(0.0, 2 - footprint / (L2_NEAR * spec.l2_bytes)))
+    return far + (near - far) * share
+
+
+def _chain_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> float:
+    """Of the longest warp of a block alone: its longest chain of results."""
+    counters = report.counters
+    instructions = max(1, sum(counters.warp_instructions.values()))
+    share = counters.critical_path_instructions / instructions
+    slots = machine_instructions(counters) / SLOTS * share
+    warps = report.launch.block.warps
+    meetings = counters.barriers / max(1, report.blocks_run * warps)
+    results = counters.critical_path_cycles + MATCH_CYCLES * counters.critical_path_match_turns
+    results += meetings * MEETING_CYCLES * (warps - MEETING_WARPS)
+    chain = _norm(6.0, constants.chain * results, constants.pace * slots)
+    return chain / spec.clocks_per_us
+
+
+def _wait_us(
+    report: LaunchReport,
+    moved: Traffic,
+    from_dram: float,
+    beyond_l1: float,
+    spec: GpuSpec,
+    constants: Constants,
+) -> float:
+    """Of the longest warp of a block alone: waiting for loads. The shares are of new sectors."""
+    c = report.counters
+    new = beyond_l1 * _beyond_l1(from_dram, spec) + (1 - beyond_l1) * L1_LATENCY_CYCLES
+    lost = moved.again_misses
+    again = lost * _beyond_l1(moved.again_from_dram, spec) + (1 - lost) * L1_LATENCY_CYCLES
+    rounds = c.dependent_load_rounds
+    fresh = min(rounds, c.fresh_load_rounds)
+    return constants.load * (fresh * new + (rounds - fresh) * again) / spec.clocks_per_us
+
+
+def _beyond_l1(from_dram: float, spec: GpuSpec) -> float:
+    """Cycles until a load is there that L1 does not serve."""
+    return from_dram * spec.dram_latency_cycles + (1 - from_dram) * spec.l2_latency_cycles

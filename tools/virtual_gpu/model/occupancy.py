@@ -1,0 +1,78 @@
+"""What a GPU accepts: blocks per SM, and the error that a launch it does not accept gets.
+
+Occupancy follows the allocation units of NVIDIA's CUDA occupancy calculator for compute capability
+8.0 to 9.0. The errors were seen on an H200 with CUDA 13.0.
+"""
+
+from __future__ import annotations
+
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3
+
+INVALID_VALUE = 1
+LAUNCH_OUT_OF_RESOURCES = 701
+
+MAX_BLOCK = Dim3(1024, 1024, 64)
+MAX_THREADS = 1024
+MAX_GRID = Dim3(2**31 - 1, 65535, 65535)
+
+_REGISTER_UNIT = 256
+"""Registers are given to a warp in this many."""
+_SHARED_UNIT = 128
+
+
+def blocks_per_sm(spec: GpuSpec, *, registers: int, shared_bytes: int, threads: int) -> int:
+    """Blocks that an SM holds at once: registers a thread, all shared bytes and threads a block."""
+    if not 1 <= threads <= MAX_THREADS or shared_bytes > spec.shared_per_block_optin:
+        return 0
+    warps = -(-threads // WARP_LANES)
+    shared = _round_up(shared_bytes + spec.shared_reserved_per_block, _SHARED_UNIT)
+    return min(
+        spec.blocks_per_sm,
+        spec.threads_per_sm // (warps * WARP_LANES),
+        _warps_by_registers(spec, registers) // warps,
+        spec.shared_per_sm // shared,
+    )
+
+
+def launch_error(
+    spec: GpuSpec,
+    grid: Dim3,
+    block: Dim3,
+    *,
+    registers: int,
+    static_shared_bytes: int,
+    dynamic_shared_bytes: int,
+    max_dynamic_shared_bytes: int,
+    max_threads: int,
+) -> int:
+    """The cudaError_t of a launch, 0 if a GPU takes it.
+
+    `max_dynamic_shared_bytes` is what the kernel may have (48 KB less its static shared memory
+    unless it opted in), `max_threads` its __launch_bounds__ or 1024.
+    """
+    if not _within(grid, MAX_GRID) or not _within(block, MAX_BLOCK) or block.count > MAX_THREADS:
+        return INVALID_VALUE
+    if block.count > max_threads or dynamic_shared_bytes > max_dynamic_shared_bytes:
+        return INVALID_VALUE
+    if static_shared_bytes + dynamic_shared_bytes > spec.shared_per_block_optin:
+        return INVALID_VALUE
+    if _warps_by_registers(spec, registers) * WARP_LANES < block.count:
+        return LAUNCH_OUT_OF_RESOURCES
+    return 0
+
+
+def _within(size: Dim3, most: Dim3) -> bool:
+    pairs = ((size.x, most.x), (size.y, most.y), (size.z, most.z))
+    return all(1 <= extent <= limit for extent, limit in pairs)
+
+
+def _warps_by_registers(spec: GpuSpec, registers: int) -> int:
+    """Each scheduler has its own share of the registers."""
+    per_warp = max(_round_up(registers * WARP_LANES, _REGISTER_UNIT), _REGISTER_UNIT)
+    per_scheduler = spec.registers_per_sm // spec.schedulers_per_sm
+    return per_scheduler // per_warp * spec.schedulers_per_sm
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

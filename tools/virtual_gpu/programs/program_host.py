@@ -1,0 +1,208 @@
+"""The CUDA runtime of a whole program: guarded memory, virtual time, and every launch whole."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import traceback
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
+from astra_chat.tools.virtual_gpu.runtime.calls import (
+    INVALID_VALUE,
+    MEMORY_ALLOCATION,
+    UNKNOWN_FUNCTION,
+    UNWRITTEN,
+    CallsOnGpu,
+    CallUnsupported,
+    pack_params,
+)
+from astra_chat.tools.virtual_gpu.runtime.printf import text_of
+from astra_chat.tools.virtual_gpu.types import Dim3, Fault, LaunchReport, PtxUnsupported
+
+HOST_LINK_BYTES_PER_S = 25e9
+"""What copies between host and device are taken to reach: PCIe 4.0 x16."""
+COPY_LATENCY_NS = 5_000
+
+Launched = Callable[[LaunchReport, Estimate], None]
+
+
+class ProgramHost(CallsOnGpu):
+    """The calls of the CUDA runtime that a program makes."""
+
+    def __init__(
+        self,
+        gpu: VirtualGpu,
+        memory: GuardedMemory,
+        launched: Launched,
+        stopped: Callable[[str, bool], None],
+    ) -> None:
+        """stopped: told what stopped the first kernel, and whether the virtual GPU lacks something,
+        at once: the program may not end well."""
+        super().__init__(gpu)
+        self._guard, self._launched, self._stopped = memory, launched, stopped
+        self._open_memory: dict[int, NDArray[np.uint8]] = {}
+        self._seen: set[str] = set()
+        self._ns = 0.0
+        self._touched = 0
+        self._broken = False
+        self._recording: list[Callable[[], int]] | None = None
+        self._graphs: dict[int, list[Callable[[], int]]] = {}
+
+    def launch(
+        self,
+        module: int,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        dynamic: int,
+        args: int,
+        cooperative: bool,
+    ) -> int:
+        if self._recording is not None:
+            return self._note_launch(module, kernel, grid, block, dynamic, args, cooperative)
+        ended = len(self._gpu.reports())
+        with self._guard:
+            error = super().launch(module, kernel, grid, block, dynamic, args, cooperative)
+        for report in self._gpu.reports()[ended:]:
+            self._print(report)
+            loaded = self._gpu.loaded(module)
+            warm = kernel in self._seen
+            found = estimate([report], loaded.resources, self.spec, warm=warm)
+            self._seen.add(kernel)
+            self._ns += 1e3 * found.us
+            self._launched(report, found)
+        return error
+
+    def _print(self, report: LaunchReport) -> None:
+        """To the program's standard output, behind what its host code wrote before the launch."""
+        if report.prints:
+            with self._guard:
+                text = text_of(report.prints, self._memory)
+            ctypes.CDLL(None).fflush(None)
+            os.write(1, text.encode())
+
+    def allocate(self, nbytes: int) -> tuple[int, int]:
+        if self.held() + nbytes > self.spec.memory_bytes:
+            return MEMORY_ALLOCATION, 0
+        name = f"cudaMalloc number {self._count + 1}"
+        try:
+            array = self._guard.allocate(nbytes, name)
+        except MemoryError:
+            return MEMORY_ALLOCATION, 0
+        self._count += 1
+        with self._guard:
+            array[:] = UNWRITTEN
+        address = self._memory.add(array, name, fresh=True)
+        self._allocated[address] = array
+        return 0, address
+
+    def managed(self, nbytes: int) -> tuple[int, int]:
+        error, address = super().allocate(nbytes)
+        if not error and (buffer := self._memory.find(address)) is not None:
+            buffer.fresh = False  # host code writes there too, and nobody sees it
+            self._open_memory[address] = self._allocated.pop(address)
+        return error, address
+
+    def release(self, address: int) -> int:
+        if self._open_memory.pop(address, None) is not None:
+            self._memory.remove(address)
+            return 0
+        allocated = address in self._allocated
+        error = super().release(address)
+        if allocated:
+            self._guard.release(address)
+        return error
+
+    def forget(self) -> int:
+        for address in list(self._open_memory):
+            self.release(address)
+        return super().forget()
+
+    def touch(self, address: int, nbytes: int, write: bool) -> int:
+        self._touched = max(self._touched, nbytes)
+        return super().touch(address, nbytes, write)
+
+    def open(self, on: bool) -> int:
+        self._guard.open(on)
+        if not on:
+            self._ns += COPY_LATENCY_NS + 1e9 * self._touched / HOST_LINK_BYTES_PER_S
+            self._touched = 0
+        return 0
+
+    def now(self) -> int:
+        return round(self._ns)
+
+    def broke(self, error: BaseException) -> int:
+        if not isinstance(error, Fault | PtxUnsupported):
+            traceback.print_exception(error)  # ours
+        if not self._broken:
+            self._stopped(str(error) or type(error).__name__, isinstance(error, PtxUnsupported))
+        self._broken = True
+        return super().broke(error)
+
+    def refuse(self, what: str) -> int:
+        self._stopped(str(CallUnsupported(what)), True)
+        return super().refuse(what)
+
+    def capture(self, on: bool) -> tuple[int, int]:
+        if on:
+            self._recording = []
+            return 0, 0
+        assert self._recording is not None  # the C side pairs the calls
+        number = len(self._graphs) + 1
+        self._graphs[number], self._recording = self._recording, None
+        return 0, number
+
+    def replay(self, graph: int) -> int:
+        if graph not in self._graphs:
+            return INVALID_VALUE
+        return next((error for do in self._graphs[graph] if (error := do())), 0)
+
+    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
+        def do() -> int:
+            with self._guard:
+                if source:
+                    ctypes.memmove(to, source, nbytes)
+                else:
+                    ctypes.memset(to, value, nbytes)
+            return 0
+
+        assert self._recording is not None
+        self._recording.append(do)
+        return 0
+
+    def _note_launch(
+        self,
+        module: int,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        dynamic: int,
+        args: int,
+        cooperative: bool,
+    ) -> int:
+        """Keeps the arguments' values of now."""
+        entry = self._gpu.loaded(module).module.kernels.get(kernel)
+        if entry is None:
+            return UNKNOWN_FUNCTION
+        packed = pack_params(entry, args)
+        values = [
+            ctypes.create_string_buffer(packed[p.offset : p.offset + p.size], p.size)
+            for p in entry.params
+        ]
+        places = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))
+
+        def do() -> int:
+            assert values is not None  # `places` points into them
+            at = ctypes.addressof(places)
+            return self.launch(module, kernel, grid, block, dynamic, at, cooperative)
+
+        assert self._recording is not None
+        self._recording.append(do)
+        return 0

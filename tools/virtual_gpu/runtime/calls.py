@@ -1,0 +1,268 @@
+"""What the calls of the CUDA runtime mean on a VirtualGpu."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
+from astra_chat.tools.virtual_gpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
+from astra_chat.tools.virtual_gpu.ptx.parser import Kernel, Module
+from astra_chat.tools.virtual_gpu.runtime.host import FunctionAttributes
+from astra_chat.tools.virtual_gpu.types import Dim3, Launch, PtxUnsupported
+
+if TYPE_CHECKING:
+    from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
+
+ALIGNMENT_BYTES = 256
+"""What cudaMalloc gives."""
+UNWRITTEN = 0xA5
+"""Fresh device memory holds no zeros."""
+
+INVALID_VALUE, MEMORY_ALLOCATION, INVALID_SYMBOL, UNKNOWN_FUNCTION = 1, 2, 13, 400
+ALREADY_REGISTERED, TOO_LARGE = 712, 720
+MAX_DYNAMIC_SHARED, SHARED_CARVEOUT = 8, 9
+"""Of enum cudaFuncAttribute."""
+
+
+class CallUnsupported(PtxUnsupported):
+    """The host code asks the CUDA runtime for something that the virtual GPU lacks."""
+
+    def __init__(self, what: str, call: str = "") -> None:
+        super().__init__(what, kernel="host code", opcode=call or what, line=0)
+        self.args = (f"host code: {what} is not supported on the virtual GPU",)
+
+
+@dataclass
+class Loaded:
+    """One kernel file: its PTX, what ptxas said of it, and its device variables."""
+
+    module: Module
+    resources: Mapping[str, tuple[int, int]]
+    variables: dict[str, NDArray[np.uint8]]
+    dynamic_limits: dict[str, int] = field(default_factory=dict)
+    """What cudaFuncSetAttribute allowed."""
+    machine: MachineCode | None = None
+    """What is known of its machine code."""
+
+    @property
+    def addresses(self) -> dict[str, int]:
+        return {name: int(array.ctypes.data) for name, array in self.variables.items()}
+
+
+def device_array(nbytes: int) -> NDArray[np.uint8]:
+    """Fresh device memory: uint8 [nbytes], aligned as cudaMalloc aligns, not zero."""
+    room = np.full(nbytes + ALIGNMENT_BYTES, UNWRITTEN, np.uint8)
+    offset = -int(room.ctypes.data) % ALIGNMENT_BYTES
+    return room[offset : offset + nbytes]
+
+
+class CallsOnGpu:
+    """The calls of the CUDA runtime on one VirtualGpu (runtime.Host)."""
+
+    def __init__(self, gpu: VirtualGpu) -> None:
+        self._gpu = gpu
+        self.spec = gpu.spec
+        self._memory = gpu.memory
+        self._allocated: dict[int, NDArray[np.uint8]] = {}
+        self._lent: set[int] = set()
+        self._count = 0
+
+    def launch(
+        self,
+        module: int,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        dynamic: int,
+        args: int,
+        cooperative: bool,
+    ) -> int:
+        loaded, entry = self._find(module, kernel)
+        if loaded is None or entry is None:
+            return UNKNOWN_FUNCTION
+        function = self._attributes(loaded, entry)
+        error = launch_error(
+            self.spec, grid, block, registers=function.registers,
+            static_shared_bytes=function.static_shared_bytes, dynamic_shared_bytes=dynamic,
+            max_dynamic_shared_bytes=function.max_dynamic_shared_bytes,
+            max_threads=entry.max_threads or MAX_THREADS,
+        )  # fmt: skip
+        if not error and cooperative:
+            _, at_once = self.occupancy(module, kernel, block.count, dynamic)
+            error = TOO_LARGE if grid.count > at_once * self.spec.sms else 0
+        if not error:
+            packed = pack_params(entry, args)
+            place = self._gpu.meeting_place() if cooperative else 0
+            self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, packed, place))
+        return error
+
+    def allocate(self, nbytes: int) -> tuple[int, int]:
+        held = sum(array.nbytes for array in self._allocated.values())
+        if held + nbytes > self.spec.memory_bytes:
+            return MEMORY_ALLOCATION, 0
+        try:
+            array = device_array(nbytes)
+        except MemoryError:
+            return MEMORY_ALLOCATION, 0
+        self._count += 1
+        address = self._memory.add(array, f"cudaMalloc number {self._count}", fresh=True)
+        self._allocated[address] = array
+        return 0, address
+
+    def release(self, address: int) -> int:
+        if self._allocated.pop(address, None) is None and address not in self._lent:
+            return INVALID_VALUE
+        self._lent.discard(address)
+        self._memory.remove(address)
+        return 0
+
+    def touch(self, address: int, nbytes: int, write: bool) -> int:
+        buffer = self._memory.find(address)
+        if buffer is None or address + nbytes > buffer.address + buffer.nbytes:
+            return INVALID_VALUE
+        if buffer.allocated is not None:  # what kernels allocate is not for copies
+            return INVALID_VALUE
+        if write:
+            self._gpu.parts.touch()
+        if write and buffer.written is not None:
+            start = address - buffer.address
+            buffer.written[start : start + nbytes] = True
+        return 0
+
+    def symbol(self, module: int, name: str) -> tuple[int, int, int]:
+        loaded = self._gpu._loaded.get(module)
+        array = loaded.variables.get(name) if loaded else None
+        if array is None:
+            return INVALID_SYMBOL, 0, 0
+        return 0, int(array.ctypes.data), array.nbytes
+
+    def function(self, module: int, kernel: str) -> tuple[int, FunctionAttributes | None]:
+        loaded, entry = self._find(module, kernel)
+        if loaded is None or entry is None:
+            return UNKNOWN_FUNCTION, None
+        return 0, self._attributes(loaded, entry)
+
+    def set_attribute(self, module: int, kernel: str, attribute: int, value: int) -> int:
+        loaded, entry = self._find(module, kernel)
+        if loaded is None or entry is None:
+            return UNKNOWN_FUNCTION
+        if attribute == SHARED_CARVEOUT:
+            return 0 if -1 <= value <= 100 else INVALID_VALUE
+        if attribute != MAX_DYNAMIC_SHARED:
+            return self.refuse(f"attribute {attribute} of cudaFuncSetAttribute")
+        static = loaded.resources[kernel][1]
+        if not 0 <= value <= self.spec.shared_per_block_optin - static:
+            return INVALID_VALUE
+        loaded.dynamic_limits[kernel] = value
+        return 0
+
+    def occupancy(self, module: int, kernel: str, threads: int, dynamic: int) -> tuple[int, int]:
+        loaded, entry = self._find(module, kernel)
+        if loaded is None or entry is None:
+            return UNKNOWN_FUNCTION, 0
+        if threads < 1:
+            return INVALID_VALUE, 0
+        function = self._attributes(loaded, entry)
+        if dynamic > function.max_dynamic_shared_bytes:
+            return 0, 0
+        shared = function.static_shared_bytes + dynamic
+        return 0, blocks_per_sm(
+            self.spec, registers=function.registers, shared_bytes=shared, threads=threads
+        )
+
+    def managed(self, nbytes: int) -> tuple[int, int]:
+        """Host code writes there too, and nobody sees it."""
+        error, address = self.allocate(nbytes)
+        if (buffer := self._memory.find(address)) is not None:
+            buffer.fresh = False
+        return error, address
+
+    def lend(self, address: int, nbytes: int) -> int:
+        bytes_there = (ctypes.c_uint8 * nbytes).from_address(address)
+        try:
+            self._memory.add(np.ctypeslib.as_array(bytes_there), "cudaHostRegister")
+        except ValueError:
+            return ALREADY_REGISTERED
+        self._lent.add(address)
+        return 0
+
+    @property
+    def unfreed(self) -> dict[str, int]:
+        """Bytes of each buffer that was not freed, by name."""
+        return {
+            buffer.name: buffer.nbytes
+            for address in self._allocated
+            if (buffer := self._memory.find(address)) is not None
+        }
+
+    def held(self) -> int:
+        return sum(array.nbytes for array in self._allocated.values())
+
+    def forget(self) -> int:
+        for address in [*self._allocated, *self._lent]:
+            self.release(address)
+        self._memory.drop_heap()
+        return 0
+
+    def open(self, on: bool) -> int:
+        return 0
+
+    def now(self) -> int:
+        return time.monotonic_ns()
+
+    def capture(self, on: bool) -> tuple[int, int]:
+        return self.refuse("capturing a stream (graphs)"), 0
+
+    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
+        return self.refuse("capturing a copy")
+
+    def replay(self, graph: int) -> int:
+        return self.refuse("launching a graph")
+
+    def limit_heap(self, nbytes: int) -> int:
+        return 0 if self._memory.limit_heap(nbytes) else INVALID_VALUE
+
+    def refuse(self, what: str) -> int:
+        return self._gpu._note(CallUnsupported(what))
+
+    def broke(self, error: BaseException) -> int:
+        return self._gpu._note(error)
+
+    def _find(self, module: int, kernel: str) -> tuple[Loaded | None, Kernel | None]:
+        loaded = self._gpu._loaded.get(module)
+        return loaded, loaded.module.kernels.get(kernel) if loaded else None
+
+    def _attributes(self, loaded: Loaded, kernel: Kernel) -> FunctionAttributes:
+        registers, static = loaded.resources[kernel.name]
+        untouched = max(self.spec.shared_per_block - static, 0)
+        return FunctionAttributes(
+            registers=registers,
+            static_shared_bytes=static,
+            max_threads=kernel.max_threads or self._largest_block(registers),
+            max_dynamic_shared_bytes=loaded.dynamic_limits.get(kernel.name, untouched),
+        )
+
+    def _largest_block(self, registers: int) -> int:
+        sizes = range(MAX_THREADS, 0, -32)
+        return next(
+            t for t in sizes
+            if blocks_per_sm(self.spec, registers=registers, shared_bytes=0, threads=t)
+        )  # fmt: skip
+
+
+def pack_params(kernel: Kernel, args: int) -> bytes:
+    """The arguments behind `args`, an array of their addresses, as the PTX entry lays them out."""
+    packed = bytearray(kernel.param_bytes)
+    pointers = ctypes.cast(args, ctypes.POINTER(ctypes.c_void_p)) if kernel.params else None
+    for index, param in enumerate(kernel.params):
+        assert pointers is not None
+        value = ctypes.string_at(pointers[index] or 0, param.size)
+        packed[param.offset : param.offset + param.size] = value
+    return bytes(packed)

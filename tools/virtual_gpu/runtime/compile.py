@@ -1,0 +1,92 @@
+"""A .cu file to host code, PTX and ptxas' report, in one nvcc call, linked with the fake runtime.
+
+One call, because names of internal linkage carry a hash that differs between calls.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.system.cache import cache_folder
+from astra_chat.tools.system.toolkit import find_toolkit
+from astra_chat.tools.virtual_gpu.machine.disassembly import SUFFIX, disassemble
+from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+
+COMPILE_TIMEOUT_S = 300.0
+_LOG_LINES = 20
+
+
+class CompileFailed(BadInput):
+    """nvcc refused the file; the message holds the start of its log."""
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What nvcc made of one file."""
+
+    library: Path
+    ptx: Path
+    """The text of the machine code lies beside it, where there is a disassembler."""
+    resources: dict[str, tuple[int, int]]
+    """Registers and static shared bytes by kernel."""
+
+
+def compile_file(
+    source: Path, folder: Path, spec: GpuSpec, flags: Sequence[str] = ("-std=c++17", "-O3")
+) -> Compiled:
+    """Builds `source` into `folder` for that GPU, as a library: a `main` in it is kept.
+
+    Raises BadInput for a file that is not there, CompileFailed with nvcc's words, EnvironmentLack
+    without nvcc.
+    """
+    if not source.is_file():
+        raise BadInput(f"no file {source}")
+    toolkit = find_toolkit()
+    runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
+    number = "".join(map(str, spec.compute))
+    library = folder / f"{source.stem}.so"
+    command = [
+        str(toolkit.nvcc), *flags,
+        f"-gencode=arch=compute_{number},code=[sm_{number},compute_{number}]", "-lineinfo",
+        "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
+        f"-I{toolkit.include_dir}", "-cudart=none", f"-L{runtime}", "-keep", "-keep-dir",
+        str(folder), "-o", str(library), str(source), "-lvcudart",
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False,
+            timeout=COMPILE_TIMEOUT_S,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise CompileFailed(f"nvcc did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
+    except OSError as error:
+        raise EnvironmentLack(f"cannot start {toolkit.nvcc}: {error}") from None
+    log = done.stdout + done.stderr
+    if done.returncode:
+        raise CompileFailed(f"nvcc cannot build {source.name}:\n{_complaints(log)}")
+    ptx = folder / f"{source.stem}.ptx"
+    disassemble(folder / f"{source.stem}.sm_{number}.cubin", ptx.with_suffix(SUFFIX))
+    return Compiled(library, ptx, read_resources(log))
+
+
+def read_resources(log: str) -> dict[str, tuple[int, int]]:
+    """Registers and static shared bytes by kernel, from what `ptxas -v` wrote."""
+    found = re.findall(
+        r"entry function '(\S+)'.*?Used (\d+) registers([^\n]*)", log, re.DOTALL
+    )  # fmt: skip
+    shared = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
+    return {
+        kernel: (int(used), int(match[1]) if (match := shared.search(rest)) else 0)
+        for kernel, used, rest in found
+    }
+
+
+def _complaints(log: str) -> str:
+    lines = [line for line in log.splitlines() if not line.startswith("ptxas info")]
+    return "\n".join(lines[:_LOG_LINES])

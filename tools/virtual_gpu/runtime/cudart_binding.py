@@ -1,0 +1,326 @@
+"""The fake CUDA runtime: built on first use with the host compiler, bound to Python by ctypes.
+
+The C side (cudart/) knows the ABI; what a call means is decided by a `Host` (gpu.py).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import subprocess
+import tempfile
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.virtual_gpu.runtime.host import Host
+from astra_chat.tools.virtual_gpu.types import Dim3
+
+LIBRARY = "libvcudart.so"
+COMPILE_TIMEOUT_S = 120.0
+
+
+def ensure_runtime(cxx: str | Path, include_dir: Path, cache: Path) -> Path:
+    """The folder of libvcudart.so, to be given to the linker as -L; built if `cache` has none.
+
+    `include_dir` holds cuda_runtime_api.h: the layouts of CUDA's structures come from there. A
+    library linked with it names it by its full path, so it is found again without a search path.
+    Two processes may do this at once. Raises EnvironmentLack where it cannot be built.
+    """
+    sources = {p.name: p.read_bytes() for p in map(Path, _source_files())}
+    folder = cache.absolute() / f"cudart-{_key(str(cxx), include_dir, sources)}"
+    if (folder / LIBRARY).is_file():
+        return folder
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".cudart-", dir=cache) as name:
+            scratch = Path(name) / "built"
+            scratch.mkdir()
+            _compile(str(cxx), include_dir, sources, scratch, folder / LIBRARY)
+            _publish(scratch, folder)
+    except OSError as error:
+        raise EnvironmentLack(f"the virtual GPU cannot write to its cache: {error}") from None
+    return folder
+
+
+def _source_files() -> list[str]:
+    folder = files("astra_chat.tools.virtual_gpu.cudart")
+    return sorted(str(p) for p in folder.iterdir() if p.name.endswith((".c", ".h", ".map")))
+
+
+def _key(cxx: str, include_dir: Path, sources: dict[str, bytes]) -> str:
+    """What the built library depends on; the headers by name, size and date."""
+    digest = hashlib.sha256(f"{cxx}\0{include_dir}".encode())
+    for header in ("cuda_runtime_api.h", "driver_types.h"):
+        try:
+            found = (include_dir / header).stat()
+        except OSError:
+            raise EnvironmentLack(
+                f"no {header} in {include_dir}: the CUDA toolkit's headers are needed"
+            ) from None
+        digest.update(f"{header} {found.st_size} {found.st_mtime_ns}".encode())
+    for name, text in sources.items():
+        digest.update(name.encode() + b"\0" + text)
+    return digest.hexdigest()[:16]
+
+
+def _compile(
+    cxx: str, include_dir: Path, sources: dict[str, bytes], scratch: Path, final: Path
+) -> None:
+    for name, text in sources.items():
+        (scratch / name).write_bytes(text)
+    # g++ takes a second .c file for C++ unless each is announced.
+    units = [word for name in sources if name.endswith(".c") for word in ("-x", "c", name)]
+    command = [
+        cxx, "-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared", "-I", str(include_dir),
+        *units, "-x", "none", "-Wl,--version-script=vcudart.map", "-Wl,--as-needed",
+        f"-Wl,-soname,{final}", "-o", LIBRARY,
+    ]  # fmt: skip
+    try:
+        done = subprocess.run(
+            command, cwd=scratch, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S,
+            check=False,
+        )  # fmt: skip
+    except FileNotFoundError:
+        raise EnvironmentLack(
+            f"no compiler {cxx}: install one, for example: apt-get install g++"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise EnvironmentLack(f"{cxx} did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
+    if done.returncode:
+        log = "\n".join(done.stderr.splitlines()[:8])
+        raise EnvironmentLack(f"{cxx} cannot build the virtual GPU's CUDA runtime:\n{log}")
+
+
+def _publish(scratch: Path, folder: Path) -> None:
+    try:
+        scratch.rename(folder)
+    except OSError:
+        if not (folder / LIBRARY).is_file():  # else another process was first
+            raise
+
+
+class _Device(ctypes.Structure):
+    """struct vcudart_device."""
+
+    _fields_ = [
+        ("name", ctypes.c_char * 256),
+        *((n, ctypes.c_uint64) for n in ("memory_bytes", "l2_bytes")),
+        *(
+            (n, ctypes.c_int32)
+            for n in (
+                "major", "minor", "sms", "threads_per_sm", "blocks_per_sm", "registers_per_sm",
+                "shared_per_block", "shared_per_block_optin", "shared_per_sm",
+                "shared_reserved_per_block", "sm_clock_khz", "memory_clock_khz", "memory_bus_bits",
+            )
+        ),
+    ]  # fmt: skip
+
+
+class _Function(ctypes.Structure):
+    """struct vcudart_function."""
+
+    _fields_ = [
+        (n, ctypes.c_int32)
+        for n in (
+            "registers", "static_shared_bytes", "max_threads", "max_dynamic_shared_bytes",
+            "binary_version",
+        )
+    ]  # fmt: skip
+
+
+_INT, _SIZE, _NAME = ctypes.c_int, ctypes.c_uint64, ctypes.c_char_p
+_SIZE_OUT, _DIM = ctypes.POINTER(ctypes.c_uint64), ctypes.POINTER(ctypes.c_uint32)
+
+_CALLBACKS: dict[str, Any] = {
+    "launch": ctypes.CFUNCTYPE(_INT, _INT, _NAME, _DIM, _DIM, _SIZE, ctypes.c_void_p, _INT),
+    "allocate": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE_OUT),
+    "release": ctypes.CFUNCTYPE(_INT, _SIZE),
+    "touch": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE, _INT),
+    "symbol": ctypes.CFUNCTYPE(_INT, _INT, _NAME, _SIZE_OUT, _SIZE_OUT),
+    "function": ctypes.CFUNCTYPE(_INT, _INT, _NAME, ctypes.POINTER(_Function)),
+    "set_attribute": ctypes.CFUNCTYPE(_INT, _INT, _NAME, _INT, _INT),
+    "occupancy": ctypes.CFUNCTYPE(_INT, _INT, _NAME, _INT, _SIZE, ctypes.POINTER(_INT)),
+    "managed": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE_OUT),
+    "open": ctypes.CFUNCTYPE(_INT, _INT),
+    "now": ctypes.CFUNCTYPE(_INT, _SIZE_OUT),
+    "capture": ctypes.CFUNCTYPE(_INT, _INT, _SIZE_OUT),
+    "note": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE, _SIZE, _INT, _INT),
+    "replay": ctypes.CFUNCTYPE(_INT, _SIZE),
+    "lend": ctypes.CFUNCTYPE(_INT, _SIZE, _SIZE),
+    "held": ctypes.CFUNCTYPE(_INT, _SIZE_OUT),
+    "forget": ctypes.CFUNCTYPE(_INT),
+    "limit_heap": ctypes.CFUNCTYPE(_INT, _SIZE),
+    "refuse": ctypes.CFUNCTYPE(_INT, _NAME),
+}
+
+
+class _Table(ctypes.Structure):
+    """struct vcudart_host."""
+
+    _fields_ = list(_CALLBACKS.items())
+
+
+_attached: Runtime | None = None
+"""C keeps pointers into it: it must not be collected."""
+
+
+class Runtime:
+    """The fake runtime that one loaded library brought along, attached to a host."""
+
+    def __init__(self, library: ctypes.CDLL, host: Host) -> None:
+        """Raises AttributeError if the library was not linked with the fake runtime."""
+        self._library = library
+        self._library.vcudart_attach  # noqa: B018
+        adapters = _Adapters(host)
+        calls = {name: _guarded(host, getattr(adapters, name)) for name in _CALLBACKS}
+        self._table = _Table(*(kind(calls[name]) for name, kind in _CALLBACKS.items()))
+        self._device = _device(host.spec)
+        self.attach()
+
+    def attach(self) -> None:
+        """Route the calls of the process here; the runtime is one for all libraries."""
+        global _attached
+        _attached = self
+        self._library.vcudart_attach(ctypes.byref(self._table), ctypes.byref(self._device))
+
+    def adopt(self, module: int) -> int:
+        """Give what registered since the last call that module number; returns how many."""
+        return int(self._library.vcudart_adopt(module))
+
+    def reset(self) -> None:
+        """Clear the error state, a stuck one too."""
+        self._library.vcudart_reset()
+
+    def detach(self) -> None:
+        """Answer no call of the process any more, unless another has been attached since."""
+        global _attached
+        if _attached is self:
+            self._library.vcudart_detach()
+            _attached = None
+
+
+def _device(spec: GpuSpec) -> _Device:
+    device = _Device(name=spec.name.encode(), major=spec.compute[0], minor=spec.compute[1])
+    for name in (
+        "memory_bytes", "l2_bytes", "sms", "threads_per_sm", "blocks_per_sm", "registers_per_sm",
+        "shared_per_block", "shared_per_block_optin", "shared_per_sm", "shared_reserved_per_block",
+        "memory_bus_bits",
+    ):  # fmt: skip
+        setattr(device, name, getattr(spec, name))
+    device.sm_clock_khz = round(spec.sm_clock_hz / 1e3)
+    # Two bits a clock and line.
+    device.memory_clock_khz = round(spec.dram_bytes_per_s * 8 / spec.memory_bus_bits / 2 / 1e3)
+    return device
+
+
+class _Adapters:
+    """The host's methods in C's terms, under the names of struct vcudart_host."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def launch(
+        self,
+        module: int,
+        name: bytes,
+        grid: Any,
+        block: Any,
+        dynamic: int,
+        args: Any,
+        cooperative: int,
+    ) -> int:
+        dims = Dim3(*grid[:3]), Dim3(*block[:3])
+        return self._host.launch(
+            module, name.decode(), *dims, dynamic, args or 0, bool(cooperative)
+        )
+
+    def allocate(self, nbytes: int, address: Any) -> int:
+        error, address[0] = self._host.allocate(nbytes)
+        return error
+
+    def release(self, address: int) -> int:
+        return self._host.release(address)
+
+    def touch(self, address: int, nbytes: int, write: int) -> int:
+        return self._host.touch(address, nbytes, bool(write))
+
+    def symbol(self, module: int, name: bytes, address: Any, nbytes: Any) -> int:
+        error, address[0], nbytes[0] = self._host.symbol(module, name.decode())
+        return error
+
+    def function(self, module: int, name: bytes, out: Any) -> int:
+        error, found = self._host.function(module, name.decode())
+        if found is not None:
+            major, minor = self._host.spec.compute
+            out[0] = _Function(
+                found.registers, found.static_shared_bytes, found.max_threads,
+                found.max_dynamic_shared_bytes, 10 * major + minor,
+            )  # fmt: skip
+        return error
+
+    def set_attribute(self, module: int, name: bytes, attribute: int, value: int) -> int:
+        return self._host.set_attribute(module, name.decode(), attribute, value)
+
+    def occupancy(self, module: int, name: bytes, threads: int, dynamic: int, blocks: Any) -> int:
+        error, blocks[0] = self._host.occupancy(module, name.decode(), threads, dynamic)
+        return error
+
+    def managed(self, nbytes: int, address: Any) -> int:
+        error, address[0] = self._host.managed(nbytes)
+        return error
+
+    def open(self, on: int) -> int:
+        return self._host.open(bool(on))
+
+    def now(self, ns: Any) -> int:
+        ns[0] = self._host.now()
+        return 0
+
+    def capture(self, on: int, graph: Any) -> int:
+        error, number = self._host.capture(bool(on))
+        if not on:
+            graph[0] = number
+        return error
+
+    def note(self, to: int, source: int, nbytes: int, kind: int, value: int) -> int:
+        return self._host.note(to, source, nbytes, kind, value)
+
+    def replay(self, graph: int) -> int:
+        return self._host.replay(graph)
+
+    def lend(self, address: int, nbytes: int) -> int:
+        return self._host.lend(address, nbytes)
+
+    def held(self, nbytes: Any) -> int:
+        nbytes[0] = self._host.held()
+        return 0
+
+    def forget(self) -> int:
+        return self._host.forget()
+
+    def limit_heap(self, nbytes: int) -> int:
+        return self._host.limit_heap(nbytes)
+
+    def refuse(self, what: bytes) -> int:
+        return self._host.refuse(what.decode())
+
+
+def _guarded(host: Host, call: Callable[..., int]) -> Callable[..., int]:
+    def safe(*args: Any) -> int:
+        try:
+            return call(*args)
+        except BaseException as error:  # nothing may cross C, an interrupt included
+            return host.broke(error)
+
+    return safe
+
+
+def missing_call(error: OSError) -> str:
+    """The CUDA call that a library lacks which does not load; "" if it lacks something else."""
+    _, _, rest = str(error).partition("undefined symbol: ")
+    name = rest.split(",")[0].strip()
+    return name if name.startswith(("cuda", "__cuda")) else ""
