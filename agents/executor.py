@@ -29,7 +29,7 @@ from astra_chat.tools.types import BuildReport, Case, Evaluation
 T = TypeVar("T")
 
 
-class Judging(Protocol):
+class JudgeProtocol(Protocol):
     """What the executor needs of tools.judge.Judge."""
 
     def build(self, source: str, also: Sequence[str] = ()) -> BuildReport: ...
@@ -52,7 +52,7 @@ class Executor(UserProxyAgent):
 
     def __init__(
         self,
-        judge: Judging,
+        judge: JudgeProtocol,
         baseline: str,
         limits: Limits,
         on_failure: Callable[[Exception], None],

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from astra_chat.agents import run_state, search_state
-from astra_chat.agents.prompt import Setting
+from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import Thread
 from astra_chat.agents.turns import Analysis, Payload, Plan
 from astra_chat.tools.profiling.metrics import BOTTLENECKS, KNOWN, telling
@@ -23,7 +23,7 @@ NEAR = 0.5
 """Share of a text that has to be the same for it to be what was meant."""
 
 
-def doubt(said: Payload, setting: Setting, thread: Thread) -> str | None:
+def doubt(said: Payload, setting: ChatContext, thread: Thread) -> str | None:
     """What is wrong in a reply after `thread`, with what would be right; None if nothing is."""
     match said:
         case Plan():
@@ -42,7 +42,7 @@ def ask_to_check(reason: str) -> str:
     )
 
 
-def _of_plan(plan: Plan, setting: Setting, thread: Thread) -> list[str]:
+def _of_plan(plan: Plan, setting: ChatContext, thread: Thread) -> list[str]:
     parent = search_state.parent(thread)
     source = run_state.source_of(thread, parent.candidate) if parent else None
     found = _of_anchor(plan.anchor, setting.baseline if source is None else source)

@@ -15,11 +15,11 @@ from astra_chat.agents.run_state import Turn
 from astra_chat.agents.turns import (
     Analysis,
     Approval,
-    Commission,
     Kernel,
     Pass,
     Payload,
     Plan,
+    RunRequest,
     Speaker,
     TestSuite,
 )
@@ -28,7 +28,7 @@ from astra_chat.tools.types import BuildReport, Evaluation
 
 
 # One subclass for each payload: its name is stable, and teams register it by itself.
-class CommissionMessage(StructuredMessage[Commission]):
+class RunRequestMessage(StructuredMessage[RunRequest]):
     pass
 
 
@@ -93,7 +93,7 @@ class DoubtEvent(BaseAgentEvent):
 
 
 MESSAGE_TYPES: dict[type[Payload], type[StructuredMessage[Any]]] = {
-    Commission: CommissionMessage,
+    RunRequest: RunRequestMessage,
     TestSuite: TestSuiteMessage,
     CaseScores: ScoresMessage,
     Plan: PlanMessage,

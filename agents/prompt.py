@@ -43,7 +43,7 @@ LEDGER_ROUNDS = 4
 
 
 @dataclass(frozen=True)
-class Setting:
+class ChatContext:
     """What does not change during a chat."""
 
     task: Task
@@ -68,7 +68,7 @@ class Section:
         return f"## {self.title}\n{self.text.rstrip()}\n"
 
 
-def brief(role: RoleName, setting: Setting, thread: Thread) -> str:
+def brief(role: RoleName, setting: ChatContext, thread: Thread) -> str:
     """What a role is told in this turn, besides its standing instructions."""
     acting = acts_as(thread, setting.limits) if role == "single" else role
     makers = SECTIONS[cast(RoleName, acting or role)]
@@ -94,7 +94,7 @@ def place_of(role: RoleName, thread: Thread, limits: Limits) -> Position:
     return Position(round=place.round, attempt=attempt)
 
 
-def _wanted(setting: Setting, thread: Thread) -> Section:
+def _wanted(setting: ChatContext, thread: Thread) -> Section:
     """What the single agent has to do now."""
     acting = acts_as(thread, setting.limits)
     return Section("Wanted now", WANTED.get(acting or "", "Nothing: pass."))
@@ -111,7 +111,7 @@ def read_stamp(prompt: str) -> Position | None:
     return Position(round=int(found[-1][0]), attempt=int(found[-1][1])) if found else None
 
 
-def _task(setting: Setting, thread: Thread) -> Section:
+def _task(setting: ChatContext, thread: Thread) -> Section:
     task = setting.task
     dims = "\n".join(
         f"- {name}: {dim.min} to {dim.max}"
@@ -143,7 +143,7 @@ def _scalar(scalar: Scalar) -> str:
     return f"- {scalar.name}: {scalar.type}, {scalar.value:g} {when}"
 
 
-def _contract(setting: Setting, thread: Thread) -> Section:
+def _contract(setting: ChatContext, thread: Thread) -> Section:
     return Section(
         "The launcher you export",
         f"```cuda\n{prototype(setting.task)};\n```\ndtype: 0 float32, 1 float16, 2 bfloat16.\n"
@@ -151,7 +151,7 @@ def _contract(setting: Setting, thread: Thread) -> Section:
     )
 
 
-def _headers(setting: Setting, thread: Thread) -> Section | None:
+def _headers(setting: ChatContext, thread: Thread) -> Section | None:
     texts = setting.task.header_texts()
     if not texts:
         return None
@@ -159,18 +159,18 @@ def _headers(setting: Setting, thread: Thread) -> Section | None:
     return Section("Headers of the task that a candidate may include", "\n".join(blocks), 4)
 
 
-def _baseline(setting: Setting, thread: Thread) -> Section:
+def _baseline(setting: ChatContext, thread: Thread) -> Section:
     spare = 0 if run_state.best(thread) is None else 2
     title = f"The baseline to beat ({setting.tier})"
     return Section(title, fenced(setting.baseline), spare)
 
 
-def _tests(setting: Setting, thread: Thread) -> Section | None:
+def _tests(setting: ChatContext, thread: Thread) -> Section | None:
     cases = [*setting.task.check, *run_state.extra_cases(thread)]
     return Section("Cases that every candidate must pass", _bullets([c.label for c in cases]), 3)
 
 
-def _score(setting: Setting, thread: Thread) -> Section | None:
+def _score(setting: ChatContext, thread: Thread) -> Section | None:
     scores = run_state.turns_of(thread, CaseScores)
     if not scores:
         return None
@@ -182,7 +182,7 @@ def _score(setting: Setting, thread: Thread) -> Section | None:
     )
 
 
-def _log(setting: Setting, thread: Thread) -> Section | None:
+def _log(setting: ChatContext, thread: Thread) -> Section | None:
     found = run_state.rounds(thread)
     if not found:
         return None
@@ -211,7 +211,7 @@ def _result(attempt: Attempt) -> str:
     return f"{found}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"
 
 
-def _parent(setting: Setting, thread: Thread) -> Section | None:
+def _parent(setting: ChatContext, thread: Thread) -> Section | None:
     found = search_state.parent(thread)
     source = run_state.source_of(thread, found.candidate) if found else None
     if found is None or source is None:
@@ -222,7 +222,7 @@ def _parent(setting: Setting, thread: Thread) -> Section | None:
     return Section(f"The source to change: {name}{fast}", fenced(source))
 
 
-def _plan(setting: Setting, thread: Thread) -> Section | None:
+def _plan(setting: ChatContext, thread: Thread) -> Section | None:
     plans = run_state.turns_of(thread, Plan)
     if not plans:
         return None
@@ -239,7 +239,7 @@ def _plan(setting: Setting, thread: Thread) -> Section | None:
     )
 
 
-def _ledger(setting: Setting, thread: Thread) -> Section | None:
+def _ledger(setting: ChatContext, thread: Thread) -> Section | None:
     judged = predictions(thread)
     if not judged:
         return None
@@ -256,7 +256,7 @@ def _prediction_line(one: Prediction) -> str:
     return f"{line}; {one_line(one.metric)} {number(one.before)} to {number(one.after)}{said}"
 
 
-def changed(role: RoleName, setting: Setting, thread: Thread) -> str:
+def changed(role: RoleName, setting: ChatContext, thread: Thread) -> str:
     """What edits are made in: the candidate to repair, or what the plan changes."""
     acting = acts_as(thread, setting.limits) if role == "single" else role
     attempts = run_state.rounds(thread)[-1].attempts if run_state.rounds_begun(thread) else ()
@@ -265,13 +265,13 @@ def changed(role: RoleName, setting: Setting, thread: Thread) -> str:
     return _parent_source(setting, thread, run_state.rounds_begun(thread))
 
 
-def _parent_source(setting: Setting, thread: Thread, round_number: int) -> str:
+def _parent_source(setting: ChatContext, thread: Thread, round_number: int) -> str:
     found = search_state.parent_of(thread, round_number)
     source = run_state.source_of(thread, found.candidate) if found else None
     return setting.baseline if source is None else source
 
 
-def _failing(setting: Setting, thread: Thread) -> Section | None:
+def _failing(setting: ChatContext, thread: Thread) -> Section | None:
     round_now = run_state.rounds(thread)[-1:]
     if not round_now or not round_now[0].attempts:
         return None
@@ -284,12 +284,12 @@ def _failing(setting: Setting, thread: Thread) -> Section | None:
     )
 
 
-def _profile(setting: Setting, thread: Thread) -> Section | None:
+def _profile(setting: ChatContext, thread: Thread) -> Section | None:
     evaluation = search_state.parent(thread)
     return _report("Profile of the source to change", evaluation) if evaluation else None
 
 
-def _analysis(setting: Setting, thread: Thread) -> Section | None:
+def _analysis(setting: ChatContext, thread: Thread) -> Section | None:
     """What the profiler said last, and of what."""
     said = [i for i, turn in enumerate(thread) if isinstance(turn.payload, Analysis)]
     if not said:
@@ -306,14 +306,14 @@ def _analysis(setting: Setting, thread: Thread) -> Section | None:
     )
 
 
-def _other_report(setting: Setting, thread: Thread) -> Section | None:
+def _other_report(setting: ChatContext, thread: Thread) -> Section | None:
     """The judge on the last candidate, where that is not the source to change."""
     last, found = run_state.last_evaluation(thread), search_state.parent(thread)
     same = last is not None and found is not None and last.candidate == found.candidate
     return None if same else _last_report(setting, thread)
 
 
-def _last_report(setting: Setting, thread: Thread) -> Section | None:
+def _last_report(setting: ChatContext, thread: Thread) -> Section | None:
     evaluation = run_state.last_evaluation(thread)
     return _report("The judge on the last candidate", evaluation) if evaluation else None
 
@@ -344,14 +344,14 @@ WANTED = {
     "coder": "A kernel: the whole source of the candidate that your plan asks for.",
     "fixer": "A kernel: the whole source of the candidate, repaired.",
 }
-SINGLE_BESIDES: dict[str, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
+SINGLE_BESIDES: dict[str, tuple[Callable[[ChatContext, Thread], Section | None], ...]] = {
     "planner": (_other_report, _wanted),
     "coder": (_wanted,),
     "fixer": (_wanted,),
 }
 """What a single agent is told besides what the role is told whose place it takes."""
 
-SECTIONS: dict[RoleName, tuple[Callable[[Setting, Thread], Section | None], ...]] = {
+SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, Thread], Section | None], ...]] = {
     "tester": (_task, _baseline, _tests, _log, _score, _analysis),
     "planner": (_task, _baseline, _log, _ledger, _parent, _profile, _analysis),
     "coder": (_task, _contract, _headers, _baseline, _parent, _plan),

@@ -27,7 +27,7 @@ from astra_chat.agents.messages import (
     RepairEvent,
     message,
 )
-from astra_chat.agents.prompt import Setting, brief, changed
+from astra_chat.agents.prompt import ChatContext, brief, changed
 from astra_chat.agents.reply_errors import (
     UnusableReply,
     ask_again,
@@ -49,7 +49,7 @@ from astra_chat.agents.turns import (
     Source,
     Speaker,
 )
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 
 REPAIRS = 2
 """Malformed replies in a row that are sent back; the next one counts as a pass."""
@@ -84,7 +84,7 @@ class RoleAgent(AssistantAgent):
     def __init__(
         self,
         role: RoleName,
-        setting: Setting,
+        setting: ChatContext,
         client: ChatCompletionClient,
         on_failure: Callable[[Exception], None],
     ) -> None:
@@ -118,7 +118,7 @@ class RoleAgent(AssistantAgent):
     ) -> AsyncGenerator[BaseAgentEvent | Response, None]:
         """What was wrong with replies, or doubted in one, then the turn.
 
-        Raises EnvironmentLack where a planner's model gives nothing that can be used.
+        Raises MissingDependency where a planner's model gives nothing that can be used.
         """
         plans, reason = self._place() == "planner", ""
         for _ in range(STARTS if plans else 1):
@@ -130,7 +130,7 @@ class RoleAgent(AssistantAgent):
                 if isinstance(item, RepairEvent):
                     reason = item.content
         if plans:
-            raise EnvironmentLack(
+            raise MissingDependency(
                 f"the {self._role}'s model gave no usable reply in {STARTS * (REPAIRS + 1)} tries,"
                 f" the last: {reason}; look at the model, or name another in --models"
             )

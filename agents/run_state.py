@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 from astra_chat.agents.turns import (
     Analysis,
     Approval,
-    Commission,
     Kernel,
     Payload,
     Plan,
     RoleName,
+    RunRequest,
     Speaker,
     TestSuite,
 )
@@ -268,7 +268,7 @@ def _withheld(thread: Thread, index: int) -> bool:
 
 def asks(thread: Thread) -> bool:
     """Whether a human wants to decide from here on."""
-    wanted = any(asked.approval for asked in turns_of(thread, Commission))
+    wanted = any(asked.approval for asked in turns_of(thread, RunRequest))
     return wanted and all(said.decision != "approve_all" for said in turns_of(thread, Approval))
 
 

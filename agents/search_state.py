@@ -5,13 +5,13 @@ from __future__ import annotations
 from astra_chat.agents import run_state
 from astra_chat.agents.run_state import Attempt, Counted, Thread
 from astra_chat.agents.strategy import Strategy, Tried, choose_parent
-from astra_chat.agents.turns import Commission, Kernel, Plan, Speaker
+from astra_chat.agents.turns import Kernel, Plan, RunRequest, Speaker
 from astra_chat.tools.types import BuildReport, Evaluation, Timed
 
 
 def strategy(thread: Thread) -> Strategy:
     """As the user's commission has it."""
-    return next((asked.strategy for asked in run_state.turns_of(thread, Commission)), Strategy())
+    return next((asked.strategy for asked in run_state.turns_of(thread, RunRequest)), Strategy())
 
 
 def parent(thread: Thread) -> Evaluation | None:

@@ -20,7 +20,7 @@ from astra_chat.tools.types import Value
 ATTEMPTS = 3
 
 
-class Moderator:
+class Selector:
     """The selector function of the team.
 
     AutoGen's own fallback takes any participant that the model names, legal or not; so the model is

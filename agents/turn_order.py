@@ -36,10 +36,10 @@ from astra_chat.agents.search_state import percent_of_limit, strategy, without_g
 from astra_chat.agents.turns import (
     Analysis,
     Approval,
-    Commission,
     Kernel,
     Pass,
     Plan,
+    RunRequest,
     Speaker,
     TestSuite,
 )
@@ -123,7 +123,7 @@ def _after(thread: Thread, limits: Limits) -> Next:
     """Who follows a turn that needs no decision, or has got one."""
     last = thread[-1]
     match last.payload:
-        case Commission(strategy=asked):
+        case RunRequest(strategy=asked):
             return Next(("executor" if asked.kind == "single" else "tester",))
         case TestSuite() | CaseScores():
             return _after_tester(thread, limits)

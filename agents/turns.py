@@ -29,7 +29,7 @@ MODEL_ROLES: tuple[RoleName, ...] = ("tester", "planner", "coder", "fixer", "pro
 """The team of every strategy but `single`."""
 
 
-class Commission(Value):
+class RunRequest(Value):
     """The user's request, which opens the chat."""
 
     kind: Literal["commission"] = "commission"
@@ -177,7 +177,7 @@ class Approval(Value):
     """Of a rejection; the planner is told."""
 
 
-Said: TypeAlias = Commission | TestSuite | CaseScores | Plan | Analysis | Pass | Approval
+Said: TypeAlias = RunRequest | TestSuite | CaseScores | Plan | Analysis | Pass | Approval
 """Turns that give no kernel and judge none."""
 Payload: TypeAlias = Said | Kernel | BuildReport | Evaluation
 

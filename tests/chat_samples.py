@@ -14,10 +14,10 @@ from astra_chat.agents.run_state import Turn
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import (
     Analysis,
-    Commission,
     Extent,
     Kernel,
     Plan,
+    RunRequest,
     TestCase,
     TestSuite,
 )
@@ -355,8 +355,8 @@ def scored(*cases: Case, idle: Sequence[Case] = ()) -> CaseScores:
     return CaseScores(asked=12, mutants=names, own=names[:1], cases=tuple(scores))
 
 
-def commission() -> Commission:
-    return Commission(
+def commission() -> RunRequest:
+    return RunRequest(
         task="doubled", summary="out = 2 * input", device=DEVICE.name, tier="sglang", rounds=5
     )
 

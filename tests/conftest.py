@@ -13,7 +13,7 @@ import pynvml
 import pytest
 from hypothesis import settings
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import host_tool_versions
 
 if os.environ.get("CI"):
@@ -33,7 +33,7 @@ def gpu_names() -> list[str]:
 def pytest_report_header() -> list[str]:
     try:
         tools = ", ".join(f"{name} {said}" for name, said in host_tool_versions().items())
-    except EnvironmentLack as lack:
+    except MissingDependency as lack:
         tools = str(lack)
     packages = ", ".join(f"{name} {version(name)}" for name in ("torch", "apache-tvm-ffi"))
     return [f"astra: {tools}, {packages}; GPUs: {', '.join(gpu_names()) or 'none'}"]

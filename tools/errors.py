@@ -13,7 +13,7 @@ class BadInput(AstraError):
     exit_code = 2
 
 
-class EnvironmentLack(AstraError):
+class MissingDependency(AstraError):
     """This machine lacks something: the message names it and how to get it."""
 
     exit_code = 3

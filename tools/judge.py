@@ -9,7 +9,7 @@ from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found, sanitize_cuda
 from astra_chat.tools.check.virtual_gpu_sanitizer import second_opinion
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.scoring import Scorer
 from astra_chat.tools.policy.binary_audit import audit
@@ -23,7 +23,7 @@ from astra_chat.tools.profiling.profile import (
     unprofiled,
 )
 from astra_chat.tools.progress import Progress
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Failure, Runner
 from astra_chat.tools.steps import Steps
 from astra_chat.tools.system.background import Background
@@ -62,7 +62,7 @@ class Judge:
     """Guards, builds, checks, times and profiles candidates of one task on one device.
 
     All methods block; call them from a thread of their own and stop them with `cancel`, after which
-    they raise Cancelled. The kernel's faults are values; EnvironmentLack and other exceptions are
+    they raise Cancelled. The kernel's faults are values; MissingDependency and other exceptions are
     the machine's or ours.
     """
 
@@ -81,7 +81,7 @@ class Judge:
 
         None means bench on a real GPU and demo on the virtual one. `trust` lets strangers' code
         run where the machine cannot isolate it (task/trust.py). `engine` is the virtual GPU's.
-        Raises BadInput, and EnvironmentLack where a strange task is not trusted.
+        Raises BadInput, and MissingDependency where a strange task is not trusted.
         """
         self._trust = trust
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
@@ -349,7 +349,7 @@ class Judge:
                 return profile_virtual(self._runner, truth, timed[heaviest].report)
             try:
                 return profile_cuda(self._runner, built, truth)
-            except EnvironmentLack as lack:
+            except MissingDependency as lack:
                 reason = str(lack)
         if timed:
             return unprofiled(timed[heaviest].time, reason)
@@ -361,7 +361,7 @@ class Judge:
             counted(found[0].time, report, reason) if report else unprofiled(found[0].time, reason)
         )
 
-    def _truths(self, step: StepName, cases: Sequence[Case]) -> list[Truth]:
+    def _truths(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:
         return self._oracle.truths(
             cases, self._stop, lambda made: self._tell(step, 0, len(cases), f"oracle: {made} made")
         )

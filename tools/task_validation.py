@@ -69,7 +69,7 @@ def check_task(
     """Run the baseline on the task's cases and on drawn ones; try trivial outputs, and so many
     seeded bugs, on the former.
 
-    `trust` lets a strange task run where this machine cannot isolate it. Raises EnvironmentLack.
+    `trust` lets a strange task run where this machine cannot isolate it. Raises MissingDependency.
     """
     require_trust(trust, task.baseline, *acting_files(task))
     oracle, stop = Oracle(task), Stop()

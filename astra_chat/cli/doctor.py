@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.level import ENOUGH, NOT_ENOUGH, isolation
 from astra_chat.tools.sandbox.level import WORDS as ISOLATION_WORDS
 from astra_chat.tools.system.cache import cache_folder
@@ -87,7 +87,7 @@ def doctor(
     else:
         _show(found)
     if not found.virtual:
-        raise typer.Exit(EnvironmentLack.exit_code)
+        raise typer.Exit(MissingDependency.exit_code)
 
 
 def diagnose() -> Diagnosis:
@@ -129,10 +129,10 @@ def _show(found: Diagnosis) -> None:
 
 
 def _asked(name: str, serves: Serves, look: Callable[[], str]) -> Point:
-    """A point whose lack comes as EnvironmentLack: "what: what to do"."""
+    """A point whose lack comes as MissingDependency: "what: what to do"."""
     try:
         return Point(name=name, serves=serves, ok=True, found=look())
-    except EnvironmentLack as lack:
+    except MissingDependency as lack:
         what, _, advice = str(lack).partition(": ")
         return Point(name=name, serves=serves, ok=False, found=what, advice=advice)
 
@@ -170,10 +170,10 @@ def _trial_build() -> str:
                 timeout=TRIAL_TIMEOUT_S,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            raise EnvironmentLack(f"nvcc did not end within {TRIAL_TIMEOUT_S} s") from None
+            raise MissingDependency(f"nvcc did not end within {TRIAL_TIMEOUT_S} s") from None
     if done.returncode:
         first = (done.stderr or done.stdout).strip().splitlines()[:1]
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"nvcc fails ({''.join(first)[:200]}): use a host compiler that this nvcc supports,"
             " named in CXX"
         )
@@ -191,7 +191,7 @@ def _package(name: str, serves: Serves) -> Point:
 def _cache() -> str:
     folder = cache_folder("builds")
     if not os.access(folder, os.W_OK):
-        raise EnvironmentLack(f"{folder} is not writable: set ASTRA_CACHE to a folder that is")
+        raise MissingDependency(f"{folder} is not writable: set ASTRA_CACHE to a folder that is")
     return f"{folder.parent}, writable"
 
 
@@ -253,7 +253,7 @@ def _gpu() -> list[Point]:
 def _nvcc_release() -> tuple[int, int] | None:
     try:
         major, minor = find_toolkit().version.split(".")[:2]
-    except EnvironmentLack:
+    except MissingDependency:
         return None
     return int(major), int(minor)
 

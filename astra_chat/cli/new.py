@@ -48,7 +48,7 @@ def new(
 def complete_task(name: str, device: Device, trust: bool = False) -> Task:
     """Load a task that lacks nothing: no mark is left, the launcher fits, the baseline builds.
 
-    Raises BadInput with a note for each thing that is missing, and EnvironmentLack where it would
+    Raises BadInput with a note for each thing that is missing, and MissingDependency where it would
     run unisolated and is not trusted.
     """
     from astra_chat.tools.descriptions import describe_build

@@ -14,7 +14,7 @@ from astra_chat.transcript.events import Record
 from astra_chat.transcript.summary import Summary
 
 
-class Show(Protocol):
+class OutputMode(Protocol):
     """A way to show a run."""
 
     def record(self, record: Record) -> None: ...
@@ -77,7 +77,7 @@ class Json:
         print_json(summary, transcript)
 
 
-def show_for(as_json: bool, quiet: bool) -> Show:
+def show_for(as_json: bool, quiet: bool) -> OutputMode:
     return Json() if as_json else Quiet() if quiet else Live()
 
 

@@ -15,10 +15,10 @@ from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import (
     Analysis,
     Approval,
-    Commission,
     Kernel,
     Pass,
     Plan,
+    RunRequest,
     Speaker,
     TestSuite,
 )
@@ -185,7 +185,7 @@ class View:
 
     def _lines(self, said: Turn) -> list[Text]:
         match said.payload:
-            case Commission() as asked:
+            case RunRequest() as asked:
                 return [Text(f"Make {asked.task} faster: {asked.summary}")]
             case TestSuite() | CaseScores() as tests:
                 return suite_lines(tests)

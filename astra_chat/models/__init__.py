@@ -17,12 +17,12 @@ from astra_chat.models.offline import OfflineClient
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.openai_options import options_of
 from astra_chat.models.prices import FREE, Price
-from astra_chat.models.recording import Head, Tape
-from astra_chat.models.recording_client import CassetteClient
+from astra_chat.models.recording import Head, Recording
+from astra_chat.models.recording_client import RecordingClient
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
-from astra_chat.models.transcript_models import SpokenModels
+from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Basis
@@ -64,7 +64,7 @@ def _spoken(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
         raise BadInput("'spoken' takes the transcript of one run: spoken:FILE")
     if any(spec.options for spec in roles.values()) and len(roles) == len(ROLES):
         raise BadInput("'spoken' takes no options: it says what was said in FILE")
-    return SpokenModels(Path(files.pop()))
+    return TranscriptModels(Path(files.pop()))
 
 
 def _openai(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
@@ -87,14 +87,16 @@ class RunModels:
     """Each role's own kind of models, as the chat asks them: with the tape running, if there is
     one, and only readable answers come through."""
 
-    def __init__(self, name: str, parts: Mapping[Role, Models], tape: Tape | None = None) -> None:
+    def __init__(
+        self, name: str, parts: Mapping[Role, Models], tape: Recording | None = None
+    ) -> None:
         self.name, self._parts, self.tape = name, parts, tape
         self._meter: Meter | None = None
 
     def client(self, role: Role) -> ChatCompletionClient:
         client, model = self._parts[role].client(role), self.described(role)
         if self.tape is not None:
-            client = CassetteClient(client, role, model, self.tape)
+            client = RecordingClient(client, role, model, self.tape)
         if self._meter is not None and model.partition(":")[0] not in UNPAID:
             client = MeteredClient(client, role, model, self.price(role), self._meter)
         return Readable(client)
@@ -145,7 +147,7 @@ class RunModels:
             await part.close()
 
 
-class PlayedModels:
+class RecordedModels:
     """What stands behind a recording that is only played: nobody."""
 
     def __init__(self, head: Head, task: Task) -> None:
@@ -176,15 +178,15 @@ def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels
     """The models named by --models, see models/spec.py; before them may stand record:FILE: or
     auto:FILE:, and replay:FILE stands alone.
 
-    Raises BadInput naming what there is, EnvironmentLack where a key is missing.
+    Raises BadInput naming what there is, MissingDependency where a key is missing.
     """
     mode, _, rest = spec.partition(":")
     if mode == "replay":
         if base_url is not None:
             raise BadInput("--base-url: a replay asks no server")
-        tape = Tape(_file(rest, spec), "replay")
+        tape = Recording(_file(rest, spec), "replay")
         assert tape.head is not None
-        played = PlayedModels(tape.head, task)
+        played = RecordedModels(tape.head, task)
         return RunModels(played.name, dict.fromkeys(ROLES, played), tape)
     if mode in ("record", "auto"):
         file, _, inner = rest.partition(":")
@@ -194,7 +196,7 @@ def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels
             )
         name = at_address(inner, base_url)
         path = _file(file, spec)
-        tape = Tape(path, "record") if mode == "record" else Tape(path, "auto")
+        tape = Recording(path, "record") if mode == "record" else Recording(path, "auto")
         return RunModels(name, _parts(name, task), tape)
     name = at_address(spec, base_url)
     return RunModels(name, _parts(name, task))

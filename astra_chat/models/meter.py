@@ -9,7 +9,7 @@ from typing import Any
 
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
-from astra_chat.agents.executor import Judging
+from astra_chat.agents.executor import JudgeProtocol
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import Layer
 from astra_chat.models.prices import Price
@@ -174,7 +174,7 @@ def _log_steps(what: str, candidate: str, came: str, steps: Sequence[Step]) -> N
 class MeteredJudge:
     """Runs kernels only within the budget."""
 
-    def __init__(self, judge: Judging, meter: Meter) -> None:
+    def __init__(self, judge: JudgeProtocol, meter: Meter) -> None:
         self._judge, self._meter = judge, meter
 
     def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:

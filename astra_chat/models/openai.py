@@ -15,7 +15,7 @@ from astra_chat.tools.types import Basis
 
 
 class OpenAIModels:
-    """Raises BadInput for an option that is off and EnvironmentLack for a missing key at once,
+    """Raises BadInput for an option that is off and MissingDependency for a missing key at once,
     before anything is spent."""
 
     def __init__(self, name: str, roles: Mapping[Role, ModelSpec]) -> None:

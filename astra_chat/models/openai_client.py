@@ -47,7 +47,7 @@ class OpenAIClient(OpenAIChatCompletionClient):
     """One role's client. AutoGen renders the messages; the request, its retries and the reading of
     the answer are ours, since AutoGen loses refusals, token details and the text of bad replies.
 
-    Raises BadInput and EnvironmentLack as openai_errors says. Lives in one event loop.
+    Raises BadInput and MissingDependency as openai_errors says. Lives in one event loop.
     """
 
     def __init__(self, options: OpenAIOptions, key: SecretStr) -> None:

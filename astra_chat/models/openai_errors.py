@@ -10,7 +10,7 @@ import openai
 from pydantic import SecretStr
 
 from astra_chat.models.openai_options import NO_KEY, OpenAIOptions
-from astra_chat.tools.errors import AstraError, BadInput, EnvironmentLack
+from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
 
 PASSING_STATUS = (408, 409, 425, 429)
 """Besides all from 500 up."""
@@ -62,16 +62,16 @@ def explained(error: Exception, options: OpenAIOptions, key: SecretStr) -> Astra
     """The error as one line that says what to do. It never holds the key."""
     at = f"{options.model} at {options.base_url}"
     if isinstance(error, openai.APITimeoutError | TimeoutError):
-        return EnvironmentLack(
+        return MissingDependency(
             f"{at} did not answer within {options.timeout_s:g} s, {_times(options)}:"
             " raise timeout_s=..., or look at the server"
         )
     if isinstance(error, openai.APIConnectionError):
-        return EnvironmentLack(f"cannot reach {options.base_url}, {_times(options)}: is it up?")
+        return MissingDependency(f"cannot reach {options.base_url}, {_times(options)}: is it up?")
     if isinstance(error, openai.APIStatusError):
         return _status(error, at, options, key)
     said = scrubbed(str(error), key)
-    return EnvironmentLack(f"{at} answers with no chat completion, {_times(options)}: {said}")
+    return MissingDependency(f"{at} answers with no chat completion, {_times(options)}: {said}")
 
 
 def in_short(error: Exception, options: OpenAIOptions) -> str:
@@ -93,15 +93,15 @@ def _status(
     status, said = error.status_code, scrubbed(_message(error), key)
     if status in (401, 403):
         # The server's own words often repeat a part of the key.
-        return EnvironmentLack(
+        return MissingDependency(
             f"{at} refuses the key in {options.key_env} (HTTP {status}): set one that is valid"
         )
     if _code(error) in NO_QUOTA:
-        return EnvironmentLack(f"{at}: the account has no quota left: {said}")
+        return MissingDependency(f"{at}: the account has no quota left: {said}")
     if status == 404:
         return BadInput(f"{at} is not there (HTTP 404): {said}")
     if passing(error):
-        return EnvironmentLack(f"{at} answers HTTP {status}, {_times(options)}: {said}")
+        return MissingDependency(f"{at} answers HTTP {status}, {_times(options)}: {said}")
     hint = "; try replies=json" if "response_format" in said or "json_schema" in said else ""
     return BadInput(f"{at} refuses the request (HTTP {status}): {said}{hint}")
 

@@ -10,7 +10,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator
 
 from astra_chat.models.prices import Price, price_of
 from astra_chat.models.spec import ModelSpec, Role
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.types import Value
 
 DEFAULT_MODEL = "o4-mini"
@@ -117,12 +117,12 @@ def _words(error: ValidationError) -> str:
 
 
 def key_of(options: OpenAIOptions) -> SecretStr:
-    """The key, from the environment alone. Raises EnvironmentLack where one is needed."""
+    """The key, from the environment alone. Raises MissingDependency where one is needed."""
     key = os.environ.get(options.key_env, "").strip()
     if key:
         return SecretStr(key)
     if options.base_url == OPENAI_URL or options.key_env != "OPENAI_API_KEY":
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"no key for {options.base_url}: set {options.key_env} in the environment,"
             " or name another variable with key_env=NAME"
         )

@@ -30,7 +30,7 @@ JUMPS = 0.3
 """Share of draws that take another kernel of the pool."""
 
 
-class DrawnModels:
+class RandomModels:
     """One client for each role, all drawing by the same seed from the same pool."""
 
     name = "drawn"
@@ -53,10 +53,10 @@ class DrawnModels:
         """Nothing is open."""
 
     def client(self, role: Role) -> ChatCompletionClient:
-        return DrawingClient(role, self._seed, self._pool)
+        return RandomClient(role, self._seed, self._pool)
 
 
-class DrawingClient(OfflineClient):
+class RandomClient(OfflineClient):
     """Reads parent and place from its prompt, as a model does."""
 
     def __init__(self, role: Role, seed: int, pool: Mapping[str, str]) -> None:

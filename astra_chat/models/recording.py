@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import ValidationError
 
 from astra_chat.models.difference import difference, nearest
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.lines import read_lines
 
@@ -73,7 +73,7 @@ def key_of(request: Json) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Tape:
+class Recording:
     """Safe to use from several threads, since the judge works in threads of its own."""
 
     def __init__(self, path: Path, mode: Mode) -> None:
@@ -133,7 +133,7 @@ class Tape:
         raise BadInput(f"{self.path}: {self._why_not(place)}")
 
     def keep(self, place: Place, answer: Json) -> None:
-        """Record an answer; it is on the disk when this returns. Raises EnvironmentLack."""
+        """Record an answer; it is on the disk when this returns. Raises MissingDependency."""
         line = Line(who=place.who, key=place.key, n=place.n, request=place.request, answer=answer)
         with self._lock:
             self._lines[place.who, place.key, place.n] = line
@@ -159,7 +159,7 @@ class Tape:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise EnvironmentLack(f"cannot write {self.path}: {error.strerror}") from None
+            raise MissingDependency(f"cannot write {self.path}: {error.strerror}") from None
 
     def _read(self) -> None:
         found = read_lines(self.path)

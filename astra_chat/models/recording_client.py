@@ -11,20 +11,22 @@ from pydantic import TypeAdapter
 
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import JsonOutput, Layer
-from astra_chat.models.recording import Json, Tape
+from astra_chat.models.recording import Json, Recording
 from astra_chat.models.spec import Role
-from astra_chat.tools.errors import AstraError, BadInput, EnvironmentLack
+from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
 from astra_chat.tools.text import one_line
 
-FAILURES: dict[str, type[AstraError]] = {c.__name__: c for c in (BadInput, EnvironmentLack)}
+FAILURES: dict[str, type[AstraError]] = {c.__name__: c for c in (BadInput, MissingDependency)}
 ANSWERS: dict[str, type[CreateResult]] = {c.__name__: c for c in (Answer, CreateResult)}
 MESSAGE: TypeAdapter[LLMMessage] = TypeAdapter(LLMMessage)
 
 
-class CassetteClient(Layer):
+class RecordingClient(Layer):
     """Failures are on the tape too: a run that ended with one ends with it again."""
 
-    def __init__(self, inner: ChatCompletionClient, role: Role, model: str, tape: Tape) -> None:
+    def __init__(
+        self, inner: ChatCompletionClient, role: Role, model: str, tape: Recording
+    ) -> None:
         """`model`: what plays the role, with everything that shapes its answers."""
         super().__init__(inner)
         self._role, self._model, self._tape = role, model, tape
@@ -60,7 +62,7 @@ def _schema(json_output: JsonOutput) -> Any:
     return json_output.model_json_schema() if isinstance(json_output, type) else json_output
 
 
-def _played(answer: Json, tape: Tape) -> CreateResult:
+def _played(answer: Json, tape: Recording) -> CreateResult:
     """Raises the failure that is recorded, and BadInput where nothing that can be read is."""
     try:
         if "failure" in answer:

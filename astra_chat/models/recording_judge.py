@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from astra_chat.agents.executor import Judging
+from astra_chat.agents.executor import JudgeProtocol
 from astra_chat.agents.run_state import Thread, extra_cases, source_of
-from astra_chat.models.recording import Json, Place, Tape
+from astra_chat.models.recording import Json, Place, Recording
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import baseline_source
 from astra_chat.tools.mutation.scores import CaseScores
@@ -21,10 +21,10 @@ V = TypeVar("V", bound=BaseModel)
 WHO = "executor"
 
 
-class TapedJudge:
+class RecordedJudge:
     """Plays recorded findings; asks `real` for others, where there is one."""
 
-    def __init__(self, tape: Tape, about: Json, real: Judging | None) -> None:
+    def __init__(self, tape: Recording, about: Json, real: JudgeProtocol | None) -> None:
         """`about`: everything besides source and cases that shapes a finding."""
         self._tape, self._about, self._real = tape, about, real
 
@@ -79,7 +79,7 @@ class TapedJudge:
         given = [case.model_dump(mode="json") for case in cases]
         return {"step": "score", "cases": given, "mutants": mutants, **self._about}
 
-    def _found(self, kind: type[V], place: Place, ask: Callable[[Judging], V]) -> V:
+    def _found(self, kind: type[V], place: Place, ask: Callable[[JudgeProtocol], V]) -> V:
         recorded = self._tape.recorded(place)
         if recorded is not None:
             try:
@@ -96,14 +96,14 @@ class TapedJudge:
 
 @contextmanager
 def taped(
-    tape: Tape | None,
-    real: Callable[[], AbstractContextManager[Judging]],
+    tape: Recording | None,
+    real: Callable[[], AbstractContextManager[JudgeProtocol]],
     task: Task,
     device: Device,
     tier: str,
     cases: str | None,
     past: Thread = (),
-) -> Iterator[Judging]:
+) -> Iterator[JudgeProtocol]:
     """The judge of a run: the real one, with the tape running if there is one.
 
     A tape that is only played needs no real one, so no GPU and no compiler. `past`: the turns of a
@@ -118,6 +118,6 @@ def taped(
         "timed": cases,
     }  # fmt: skip
     with nullcontext() if tape.mode == "replay" else real() as behind:
-        judge = TapedJudge(tape, about, behind)
+        judge = RecordedJudge(tape, about, behind)
         judge.remember(past, baseline_source(task, tier))
         yield judge

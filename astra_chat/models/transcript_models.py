@@ -26,7 +26,7 @@ Said = Mapping[tuple[str, Position], str]
 """Answers as JSON, by who gave them where in the chat."""
 
 
-class SpokenModels:
+class TranscriptModels:
     """One client for each role, all reading the same transcript."""
 
     def __init__(self, path: Path) -> None:
@@ -37,7 +37,7 @@ class SpokenModels:
         self._found = _found(thread(transcript.records))
 
     def client(self, role: Role) -> ChatCompletionClient:
-        return SpokenClient(self._said, role)
+        return TranscriptClient(self._said, role)
 
     def described(self, role: Role) -> str:
         return self.name
@@ -53,7 +53,7 @@ class SpokenModels:
         """Nothing is open."""
 
 
-class SpokenClient(OfflineClient):
+class TranscriptClient(OfflineClient):
     """Answers by the place in the chat that the prompt names, and passes where nothing was said."""
 
     def __init__(self, said: Said, role: Role) -> None:

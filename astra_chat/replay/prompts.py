@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from astra_chat.agents.fact_check import ask_to_check
-from astra_chat.agents.prompt import Setting, brief
+from astra_chat.agents.prompt import ChatContext, brief
 from astra_chat.agents.reply_errors import ask_again
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.run_state import Turn
@@ -47,7 +47,7 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
     if only is not None and only not in numbers:
         raise BadInput(f"--turn {only}: {transcript.path} has turns 1 to {len(turns)}")
     with task_of(transcript, None) as task:
-        setting = Setting(
+        setting = ChatContext(
             task=task,
             baseline=baseline_source(task, transcript.header.options.tier),
             tier=transcript.header.options.tier,
@@ -64,7 +64,7 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
 
 
 def _of_turn(
-    setting: Setting, turns: Sequence[Turn], number: int, again: tuple[str, ...]
+    setting: ChatContext, turns: Sequence[Turn], number: int, again: tuple[str, ...]
 ) -> Iterator[Prompt]:
     """The selector's, where a model was to choose who speaks; then the speaker's."""
     before, speaker = turns[: number - 1], turns[number - 1].speaker

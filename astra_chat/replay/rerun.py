@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from astra_chat.agents.executor import Judging
+from astra_chat.agents.executor import JudgeProtocol
 from astra_chat.replay.rejudge import Recorded, Rejudged, recorded
 from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_task import require_hashes, task_of
-from astra_chat.session.request import Wishes, request_for
+from astra_chat.session.request import RunOptions, request_for
 from astra_chat.session.session import RunResult, Session
 from astra_chat.session.telemetry import heard
 from astra_chat.tools.progress import Progress
@@ -34,7 +34,7 @@ def rerun(
     on_record: Callable[[Record], None] = lambda _: None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     on_notice: Callable[[str], None] = lambda _: None,
-    judge: Judging | None = None,
+    judge: JudgeProtocol | None = None,
 ) -> RunResult:
     """Hold the chat again with the recorded task, words, limits and decisions of a human.
 
@@ -46,7 +46,7 @@ def rerun(
     options = transcript.options
     spec = transcript.header.device.spec if device == "virtual" else None
     with task_of(transcript, None) as task:
-        wishes = Wishes(
+        wishes = RunOptions(
             task=task.folder, models=f"spoken:{transcript.path}", device=device, gpu=spec,
             out=out, cases=options.cases, baseline=options.tier, trust=trust,
             approver=str(transcript.path) if options.approval else None,

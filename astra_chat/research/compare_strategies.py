@@ -16,7 +16,7 @@ from pathlib import Path
 from astra_chat.agents.run_state import Limits
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.models import RunModels
-from astra_chat.models.random_models import DrawnModels
+from astra_chat.models.random_models import RandomModels
 from astra_chat.models.script import load_script
 from astra_chat.models.spec import ROLES
 from astra_chat.session.request import Request
@@ -66,7 +66,7 @@ def pool_of(task: Task) -> dict[str, str]:
 
 def course(task: Task, judge: OnceEach, words: str, seed: int, evaluations: int) -> list[float]:
     """The best ratio after each evaluation, the baseline's not counted; 1 before any gain."""
-    models = RunModels("drawn", dict.fromkeys(ROLES, DrawnModels(seed, pool_of(task))))
+    models = RunModels("drawn", dict.fromkeys(ROLES, RandomModels(seed, pool_of(task))))
     with tempfile.TemporaryDirectory(prefix="astra-compare-") as folder:
         request = Request(
             task=task,

@@ -17,7 +17,7 @@ from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES
 from astra_chat.replay.prompts import prompts
 from astra_chat.research.measure_astra import InstantJudge
-from astra_chat.session.request import Request, Wishes, request_for
+from astra_chat.session.request import Request, RunOptions, request_for
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import Session
 from astra_chat.tools.task.folder import Task, find_task
@@ -88,7 +88,7 @@ def _gaining(folder: Path) -> Transcript:
 
 def _request(folder: Path, task: str = "silu_and_mul", rounds: int | None = None) -> Request:
     rounds = rounds or max(LENGTHS) // TURNS_A_ROUND + AROUND
-    asked = Wishes(task=task, device="virtual", out=folder, rounds=rounds)
+    asked = RunOptions(task=task, device="virtual", out=folder, rounds=rounds)
     request = request_for(asked)
     played = ScriptedModels(script(request.task, rounds))
     return replace(request, models=RunModels("scripted", dict.fromkeys(ROLES, played)))
@@ -108,7 +108,7 @@ def _going_on(transcript: Transcript, length: int, request: Request, judge: Inst
     size = path.stat().st_size / 1e6
     start = time.perf_counter()
     past = resumed(path)
-    going_on = request_on(past, request.task, Wishes(rounds=length // TURNS_A_ROUND + 1))
+    going_on = request_on(past, request.task, RunOptions(rounds=length // TURNS_A_ROUND + 1))
     going_on = replace(going_on, models=request.models)
     end = Session(going_on, judge=judge, past=past).run()
     seconds = time.perf_counter() - start

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from astra_chat.session.recorded_task import task_of
-from astra_chat.session.request import Wishes, request_for
+from astra_chat.session.request import RunOptions, request_for
 from astra_chat.session.resume import past_of, request_on
 from astra_chat.session.session import RunResult, Session
 from astra_chat.session.telemetry import heard
@@ -53,10 +53,10 @@ def run(
     of the physical limit that is enough; `patience`: rounds in a row without a gain to bear;
     `mutants`: seeded bugs that score the tester's cases, 0 for none.
     `on_record` gets each record of the transcript once it is on the disk.
-    Raises BadInput for what cannot be used and EnvironmentLack where the machine lacks something.
+    Raises BadInput for what cannot be used and MissingDependency where the machine lacks something.
     An interrupted run returns: its summary says so.
     """
-    wishes = Wishes(
+    wishes = RunOptions(
         task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget, trust,
         strategy, stop_at, patience, mutants, accept_recorded_options,
     )  # fmt: skip

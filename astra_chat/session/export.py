@@ -43,7 +43,7 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str = ARCH) -> N
 
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
     into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
-    Raises EnvironmentLack where nvcc, the host compiler or tvm-ffi is missing.
+    Raises MissingDependency where nvcc, the host compiler or tvm-ffi is missing.
     """
     toolkit = find_toolkit()
     folder.mkdir(parents=True, exist_ok=True)

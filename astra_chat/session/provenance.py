@@ -22,7 +22,7 @@ PACKAGES = ("autogen-agentchat", "torch", "numpy", "apache-tvm-ffi")
 def header(
     task: Task, device: Device, options: Options, judged_with: dict[str, str] | None = None
 ) -> Header:
-    """The first event of a run. Raises EnvironmentLack where there is no compiler.
+    """The first event of a run. Raises MissingDependency where there is no compiler.
 
     `judged_with`: the versions of a recording that is played, whose figures came from elsewhere.
     """

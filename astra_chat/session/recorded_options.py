@@ -15,7 +15,7 @@ from typing import Any
 
 from astra_chat.agents.run_state import Limits
 from astra_chat.models.spec import ModelSpec, parse
-from astra_chat.session.request import MUTANTS, Request, Wishes
+from astra_chat.session.request import MUTANTS, Request, RunOptions
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.events import Options
@@ -33,13 +33,13 @@ class Recorded:
     words: str
     """What it would set, in one line."""
     field: str
-    """Of Wishes."""
+    """Of RunOptions."""
     value: Any
     is_path: bool = False
     """A path is typed by the user or not used at all."""
 
 
-def accepted(wishes: Wishes, options: Options, file: Path, go_on: Sequence[str]) -> Wishes:
+def accepted(wishes: RunOptions, options: Options, file: Path, go_on: Sequence[str]) -> RunOptions:
     """The user's options, and of the recorded ones those that may be taken over.
 
     `go_on`: the words that name the transcript, `--resume FILE`, for the command that is proposed.
@@ -62,7 +62,7 @@ def accepted(wishes: Wishes, options: Options, file: Path, go_on: Sequence[str])
     return replace(wishes, **(recorded | given))
 
 
-def _recorded(options: Options, wishes: Wishes, file: Path) -> Iterator[Recorded]:
+def _recorded(options: Options, wishes: RunOptions, file: Path) -> Iterator[Recorded]:
     """The options that are neither given by the user nor a default of this machine."""
     if wishes.models is None:
         yield from _models(options.models, file)
@@ -108,13 +108,13 @@ def resume_command(file: Path, request: Request) -> str:
         repairs=limits.repairs, cases=None, flags=(), budget=str(request.budget),
         mutants=limits.mutants,
     )  # fmt: skip
-    typed = {one.field: one.value for one in _recorded(options, Wishes(), file)}
+    typed = {one.field: one.value for one in _recorded(options, RunOptions(), file)}
     decisions = None if request.approver in (None, "ask", "detached") else request.approver
-    wishes = Wishes(approver=decisions, trust=request.trust, **typed)
+    wishes = RunOptions(approver=decisions, trust=request.trust, **typed)
     return command_line(wishes, ["--resume", str(file)])
 
 
-def command_line(wishes: Wishes, go_on: Sequence[str]) -> str:
+def command_line(wishes: RunOptions, go_on: Sequence[str]) -> str:
     """`astra-chat run` with these options."""
     words = ["astra-chat", "run", *([] if wishes.task is None else [str(wishes.task)]), *go_on]
     for name, value in asdict(wishes).items():

@@ -16,7 +16,7 @@ from astra_chat.transcript.turns import blobs, events_of, texts, thread
 from astra_chat.transcript.writer import NAME, Writer
 
 
-class Journal:
+class Recorder:
     """Everything that is recorded goes through here, and to `on_record`, also what was recorded
     before the run was resumed."""
 
@@ -78,7 +78,7 @@ class Journal:
             self._on_record(record)
 
 
-def begin(request: Request, past: Past | None, on_record: Callable[[Record], None]) -> Journal:
+def begin(request: Request, past: Past | None, on_record: Callable[[Record], None]) -> Recorder:
     """Open the transcript of a run: a new one, the one that is gone on with, or a branch's.
 
     Raises BadInput where something of an earlier run would be overwritten.
@@ -87,7 +87,7 @@ def begin(request: Request, past: Past | None, on_record: Callable[[Record], Non
     judged_with = played.versions if played else None
     head = header(request.task, request.device, _options(request), judged_with)
     if past is not None and past.branched is None:
-        journal = Journal(Writer.go_on(past.transcript), on_record, past.transcript.records)
+        journal = Recorder(Writer.go_on(past.transcript), on_record, past.transcript.records)
         journal.record(
             Resumed(
                 started=head.started, versions=head.versions, git=head.git, options=head.options
@@ -96,7 +96,7 @@ def begin(request: Request, past: Past | None, on_record: Callable[[Record], Non
         return journal
     folder, name = place(request)
     _require_room(folder)
-    journal = Journal(Writer(folder / NAME, name), on_record)
+    journal = Recorder(Writer(folder / NAME, name), on_record)
     origin = past.origin if past else None
     journal.store(request.task.files().values(), head.model_copy(update={"origin": origin}))
     if past is not None and past.branched is not None:

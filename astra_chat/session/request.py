@@ -45,7 +45,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RunOptions:
     """What the user said, word for word. None: the default, or for a run that goes on from a
     transcript what was recorded there."""
 
@@ -70,7 +70,7 @@ class Wishes:
     """Of a run that is resumed: take over what recorded_options.py shows."""
 
 
-def request_for(wishes: Wishes) -> Request:
+def request_for(wishes: RunOptions) -> Request:
     """The request in values. Raises BadInput naming the option that is off."""
     if wishes.task is None:
         raise BadInput("name a TASK: one of `astra-chat tasks`, or a task folder")
@@ -93,7 +93,7 @@ def request_for(wishes: Wishes) -> Request:
     )
 
 
-def _limits(wishes: Wishes) -> Limits:
+def _limits(wishes: RunOptions) -> Limits:
     for option, number in (("--rounds", wishes.rounds), ("--patience", wishes.patience)):
         if number is not None and number < 1:
             raise BadInput(f"{option} {number}: at least 1")
@@ -116,7 +116,7 @@ def _strategy(words: str | None) -> Strategy:
         raise BadInput(f"--strategy {error}") from None
 
 
-def _device(wishes: Wishes, models: RunModels) -> Device:
+def _device(wishes: RunOptions, models: RunModels) -> Device:
     """The one named, else that of the recording that is played, else the best there is."""
     if wishes.device in (None, "auto") and wishes.gpu is None and models.played is not None:
         return models.played.device

@@ -9,11 +9,11 @@ from pathlib import Path
 from astra_chat.agents import run_state
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.agents.turn_order import STOP_WORDS, next_speakers
-from astra_chat.agents.turns import Approval, Commission
+from astra_chat.agents.turns import Approval, RunRequest
 from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.recorded_task import require_hashes, require_no_links
-from astra_chat.session.request import Request, Wishes, request_for
+from astra_chat.session.request import Request, RunOptions, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
@@ -120,7 +120,7 @@ def _require_device(past: Past, device: Device) -> None:
         )
 
 
-def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
+def request_on(past: Past, task: Task, wishes: RunOptions) -> Request:
     """The recorded request with what may change changed: models, rounds, a branch's folder.
 
     Raises BadInput naming the option that may not change, or that only the user may set, or where
@@ -168,10 +168,10 @@ def request_on(past: Past, task: Task, wishes: Wishes) -> Request:
     return request
 
 
-def _approver(past: Past, wishes: Wishes) -> str | None:
+def _approver(past: Past, wishes: RunOptions) -> str | None:
     """--approver for a run that goes on. Whether a human is asked at all was said at its begin."""
     recorded = past.transcript.options.approval
-    opened = run_state.turns_of(past.turns, Commission)
+    opened = run_state.turns_of(past.turns, RunRequest)
     if opened and opened[0].approval != bool(recorded):
         raise BadInput(f"{past.transcript.path} contradicts itself about who approves candidates")
     if not recorded:

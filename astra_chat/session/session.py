@@ -21,14 +21,14 @@ from autogen_core import CancellationToken
 
 from astra_chat.agents import run_state
 from astra_chat.agents.approval import question
-from astra_chat.agents.executor import Judging
+from astra_chat.agents.executor import JudgeProtocol
 from astra_chat.agents.messages import DoubtEvent, RepairEvent, message
 from astra_chat.agents.messages import turn as typed
-from astra_chat.agents.prompt import Setting
+from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import Turn
-from astra_chat.agents.selector import Moderator
+from astra_chat.agents.selector import Selector
 from astra_chat.agents.turn_order import Next, next_speakers
-from astra_chat.agents.turns import MODEL_ROLES, Commission, Kernel, Speaker
+from astra_chat.agents.turns import MODEL_ROLES, Kernel, RunRequest, Speaker
 from astra_chat.models.meter import Meter, MeteredJudge
 from astra_chat.models.recording_judge import taped
 from astra_chat.session.approvers import Answer, approver_for
@@ -42,7 +42,7 @@ from astra_chat.session.signals import in_own_loop, on_signal, plain_ctrl_c
 from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.ledger import ledger
-from astra_chat.tools.errors import AstraError, EnvironmentLack
+from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.toolkit import find_tool
@@ -88,7 +88,7 @@ class Session:
         on_record: Callable[[Record], None] = lambda _: None,
         on_progress: Callable[[Progress], None] = lambda _: None,
         on_notice: Callable[[str], None] = lambda _: None,
-        judge: Judging | None = None,
+        judge: JudgeProtocol | None = None,
         past: Past | None = None,
     ) -> None:
         """`on_notice` gets words for the user that are no part of the record."""
@@ -120,7 +120,7 @@ class Session:
     def _resume_with(self) -> str:
         return resume_command(self._journal.path, self._request)
 
-    def _judge(self) -> AbstractContextManager[Judging]:
+    def _judge(self) -> AbstractContextManager[JudgeProtocol]:
         """The judge, with the models' tape running if they have one."""
         request = self._request
         past = self._past.turns if self._past else []
@@ -129,7 +129,7 @@ class Session:
             request.cases, past,
         )  # fmt: skip
 
-    def _real_judge(self) -> AbstractContextManager[Judging]:
+    def _real_judge(self) -> AbstractContextManager[JudgeProtocol]:
         if self._own_judge is not None:
             return nullcontext(self._own_judge)
         request = self._request
@@ -142,7 +142,7 @@ class Session:
         judge.prepare()
         return judge
 
-    def _metered(self, judge: Judging) -> Judging:
+    def _metered(self, judge: JudgeProtocol) -> JudgeProtocol:
         """Start the meter, of which the earlier sittings are a part, and the models' tape."""
         request, before = self._request, self._journal.records
         self._meter = Meter(request.budget, ledger(before), before[-1].t)
@@ -175,7 +175,7 @@ class Session:
         """Whether the user, or the want of a decision, ends the chat before its end."""
         return self._interrupts > 0 or self._token.is_cancelled() or self._left is not None
 
-    def _converse(self, judge: Judging) -> None:
+    def _converse(self, judge: JudgeProtocol) -> None:
         """Hold the chat and record its end, whatever it is."""
         try:
             in_own_loop(lambda: self._chat(judge), self._interrupt_from_outside)
@@ -186,14 +186,14 @@ class Session:
             self._finish(spent)
         except Exception as error:
             error.add_note(f"go on with: {self._resume_with()}")
-            with suppress(EnvironmentLack):  # where nothing can be written, that is the error
+            with suppress(MissingDependency):  # where nothing can be written, that is the error
                 self._end(ended(self._journal.thread, "error", error, self._leave_best()))
             raise
 
-    async def _chat(self, judge: Judging) -> None:
+    async def _chat(self, judge: JudgeProtocol) -> None:
         """Let the team talk until the chat is at its end or the user stops it."""
         request = self._request
-        setting = Setting(
+        setting = ChatContext(
             task=request.task,
             baseline=baseline_source(request.task, request.tier),
             tier=request.tier,
@@ -232,7 +232,7 @@ class Session:
         else:
             self._left = "waiting" if answer == "wait" else "interrupted"
 
-    async def _talk(self, setting: Setting, judge: Judging) -> None:
+    async def _talk(self, setting: ChatContext, judge: JudgeProtocol) -> None:
         """One run of a fresh team, which is told all that was said."""
         said = [message(turn.speaker, turn.payload) for turn in self._journal.thread]
         team, moderator = build_team(
@@ -256,7 +256,7 @@ class Session:
             raise
 
     async def _follow(
-        self, stream: AsyncIterator[Item], moderator: Moderator, token: CancellationToken
+        self, stream: AsyncIterator[Item], moderator: Selector, token: CancellationToken
     ) -> None:
         """Record the team's stream until it ends."""
         try:
@@ -269,7 +269,7 @@ class Session:
             token.cancel()
             raise
 
-    def _hear(self, item: Item, moderator: Moderator) -> None:
+    def _hear(self, item: Item, moderator: Selector) -> None:
         match item:
             case TaskResult(stop_reason=reason):
                 if reason == STALLED:
@@ -287,9 +287,9 @@ class Session:
                 self._journal.record(*self._meter.take(source))
                 self._take(typed(item))
 
-    def _commission(self) -> Commission:
+    def _commission(self) -> RunRequest:
         request = self._request
-        return Commission(
+        return RunRequest(
             task=request.task.name,
             summary=request.task.summary,
             device=request.device.name,

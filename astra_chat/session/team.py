@@ -10,13 +10,13 @@ from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, StopMess
 from autogen_agentchat.teams import SelectorGroupChat
 from autogen_core.model_context import BufferedChatCompletionContext
 
-from astra_chat.agents.executor import Executor, Judging
+from astra_chat.agents.executor import Executor, JudgeProtocol
 from astra_chat.agents.messages import MESSAGE_TYPES, DoubtEvent, RepairEvent
 from astra_chat.agents.messages import thread as typed
-from astra_chat.agents.prompt import Setting
+from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.run_state import Limits, Turn
-from astra_chat.agents.selector import Moderator
+from astra_chat.agents.selector import Selector
 from astra_chat.agents.turn_order import STOP_WORDS, Next, next_speakers
 from astra_chat.models import Models
 
@@ -70,12 +70,12 @@ class ApprovalGate(_ByTurnOrder):
 
 
 def build_team(
-    setting: Setting,
+    setting: ChatContext,
     models: Models,
-    judge: Judging,
+    judge: JudgeProtocol,
     on_failure: Callable[[Exception], None],
     pause: TerminationCondition,
-) -> tuple[SelectorGroupChat, Moderator]:
+) -> tuple[SelectorGroupChat, Selector]:
     """A fresh team; after an error or a cancellation AutoGen's are not to be used again.
 
     `pause` ends its run after a turn, wherever the chat stands.
@@ -84,7 +84,7 @@ def build_team(
     for name in ("autogen_core", "autogen_agentchat"):
         logging.getLogger(name).addHandler(logging.NullHandler())
     selector = models.client("selector")
-    moderator = Moderator(setting.limits, selector, on_failure)
+    moderator = Selector(setting.limits, selector, on_failure)
     roles = [RoleAgent(role, setting, models.client(role), on_failure) for role in setting.roles]
     team = SelectorGroupChat(
         [*roles, Executor(judge, setting.baseline, setting.limits, on_failure)],

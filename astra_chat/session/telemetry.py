@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.types import Built, Step, Timed
 from astra_chat.transcript.events import (
     BuildDone,
@@ -47,7 +47,7 @@ Attributes = dict[str, str | int | float | bool]
 def exporting() -> TracerProvider:
     """A provider that sends spans where OpenTelemetry's environment variables say.
 
-    Raises EnvironmentLack without the SDK.
+    Raises MissingDependency without the SDK.
     """
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -55,14 +55,14 @@ def exporting() -> TracerProvider:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError:
-        raise EnvironmentLack(LACK) from None
+        raise MissingDependency(LACK) from None
     provider = TracerProvider(resource=Resource.create({"service.name": "astra-chat"}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
 
 
 def heard(on_record: Callable[[Record], None]) -> Callable[[Record], None]:
-    """`on_record`, and spans too where the user set an endpoint. Raises EnvironmentLack."""
+    """`on_record`, and spans too where the user set an endpoint. Raises MissingDependency."""
     if not any(os.environ.get(name) for name in ENDPOINT):
         return on_record
     spans = Spans(exporting(), time.time)

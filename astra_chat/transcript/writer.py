@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from io import FileIO
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.transcript.events import (
     BuildDone,
     Event,
@@ -27,7 +27,7 @@ class Writer:
     """Appends events to a new transcript, or by `go_on` to one that is there.
 
     Raises BadInput if a new file is there already or cannot be made, or another process writes it;
-    EnvironmentLack if it cannot be written to any more.
+    MissingDependency if it cannot be written to any more.
     """
 
     def __init__(self, path: Path, run: str, file: FileIO | None = None) -> None:
@@ -49,7 +49,7 @@ class Writer:
         records = [self._record(event) for event in events]
         try:
             self._write(records)
-        except EnvironmentLack:
+        except MissingDependency:
             self._seq, self._turn = before
             raise
         return records
@@ -82,7 +82,7 @@ class Writer:
             # What follows, if the disk has room again, must not stand behind half a line.
             self._file.truncate(size)
             self._file.seek(size)
-            raise EnvironmentLack(f"cannot write {self.path}: {error.strerror}") from None
+            raise MissingDependency(f"cannot write {self.path}: {error.strerror}") from None
 
     def _record(self, event: Event) -> Record:
         self._turn += isinstance(event, Spoken | Proposed | BuildDone | Judged)

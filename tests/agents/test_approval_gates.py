@@ -6,7 +6,7 @@ import pytest
 
 from astra_chat.agents import run_state
 from astra_chat.agents.approval_gates import Gate, gate, to_prove, undecided
-from astra_chat.agents.prompt import Setting, brief
+from astra_chat.agents.prompt import ChatContext, brief
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.agents.turn_order import Next, next_speakers
 from astra_chat.agents.turns import Approval, Kernel, Speaker
@@ -97,7 +97,7 @@ def test_a_refusal_after_the_confirmation_goes_to_the_planner(task: Task) -> Non
     refused = asked(CONFIRMED, decided("reject", "too hard to read"))
     assert next_speakers(refused, LIMITS) == Next(("planner",))
     assert run_state.best(refused) is None
-    setting = Setting(task, task.baseline, "sglang", "virtual", LIMITS)
+    setting = ChatContext(task, task.baseline, "sglang", "virtual", LIMITS)
     assert "rejected by the human: too hard to read" in brief("planner", setting, refused)
     last = LIMITS.model_copy(update={"rounds": 1})
     assert next_speakers(refused, last) == Next((), "rounds"), "no round is left"
@@ -113,7 +113,7 @@ def test_what_does_not_hold_is_not_asked_about(outcome: Outcome) -> None:
 
 def test_the_fixer_is_told_what_the_sanitizers_found(task: Task) -> None:
     turns = asked(judged(VECTOR, UNSAFE, confirms=True))
-    setting = Setting(task, task.baseline, "sglang", "virtual", LIMITS)
+    setting = ChatContext(task, task.baseline, "sglang", "virtual", LIMITS)
     assert "racecheck: a race" in brief("fixer", setting, turns)
     assert run_state.rounds(turns)[0].attempts[0].evaluation is not None
     assert not run_state.round_passed(turns)

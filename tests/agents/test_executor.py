@@ -14,7 +14,7 @@ from astra_chat.agents.executor import Executor
 from astra_chat.agents.messages import BuildMessage, ExecutionMessage, PassMessage, message, turn
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.agents.turns import Approval, Kernel
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.types import BuildReport, Case, Evaluation, candidate_id
 from tests.chat_samples import (
     BROKEN,
@@ -102,10 +102,10 @@ def test_the_machines_faults_are_handed_over(
     executor: Executor, fixed_judge: FixedJudge, failures: list[Exception]
 ) -> None:
     def lack() -> None:
-        raise EnvironmentLack("no nvcc")
+        raise MissingDependency("no nvcc")
 
     fixed_judge.before = lack
-    with pytest.raises(EnvironmentLack):
+    with pytest.raises(MissingDependency):
         speak(executor, baseline_turns()[:2])
     assert [str(failure) for failure in failures] == ["no nvcc"]
 

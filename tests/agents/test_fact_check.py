@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.fact_check import ask_to_check, doubt
-from astra_chat.agents.prompt import Setting
+from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.agents.turns import Analysis, Kernel, Pass, Plan
 from astra_chat.tools.task.folder import Task
@@ -29,8 +29,8 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "transcripts" / "examples"
 
 
 @pytest.fixture
-def setting(task: Task) -> Setting:
-    return Setting(task, SCALAR, "sglang", "virtual", Limits())
+def setting(task: Task) -> ChatContext:
+    return ChatContext(task, SCALAR, "sglang", "virtual", Limits())
 
 
 def faster() -> list[Turn]:
@@ -47,13 +47,15 @@ def planned(**changed: str) -> Plan:
     return plan().model_copy(update=changed)
 
 
-def test_what_holds_is_not_doubted(setting: Setting) -> None:
+def test_what_holds_is_not_doubted(setting: ChatContext) -> None:
     assert doubt(plan(), setting, baseline_turns()) is None
     assert doubt(analysis(), setting, faster()) is None
     assert doubt(Pass(words=""), setting, baseline_turns()) is None
 
 
-def test_blanks_in_an_anchor_do_not_count_and_it_may_have_several_lines(setting: Setting) -> None:
+def test_blanks_in_an_anchor_do_not_count_and_it_may_have_several_lines(
+    setting: ChatContext,
+) -> None:
     two = "  for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;  i < total;\n\n"
     line = next(text for text in SCALAR.splitlines() if "2.0f * in[i]" in text)
     for anchor in (line, f"\t{line.strip()} ", line.replace(" = ", "  =  ")):
@@ -62,7 +64,7 @@ def test_blanks_in_an_anchor_do_not_count_and_it_may_have_several_lines(setting:
     assert said is not None and said.count("is not in the source") == 1
 
 
-def test_an_anchor_is_of_the_parent_not_of_the_baseline(setting: Setting) -> None:
+def test_an_anchor_is_of_the_parent_not_of_the_baseline(setting: ChatContext) -> None:
     """The best candidate has no such line any more; the nearest that it has is named."""
     said = doubt(plan(), setting, faster())
     assert said is not None and "`out[i] = 2.0f * in[i];` is not in the source to change" in said
@@ -72,17 +74,17 @@ def test_an_anchor_is_of_the_parent_not_of_the_baseline(setting: Setting) -> Non
     assert near is not None and near.endswith(f"line {number} is `float4 v = in[i];`")
 
 
-def test_an_endless_anchor_is_cut_and_stays_in_one_line(setting: Setting) -> None:
+def test_an_endless_anchor_is_cut_and_stays_in_one_line(setting: ChatContext) -> None:
     said = doubt(planned(anchor="x\u2028y " * 5000), setting, baseline_turns())
     assert said is not None and len(said) < 400 and "\u2028" not in said and "\n" not in said
 
 
-def test_an_empty_anchor(setting: Setting) -> None:
+def test_an_empty_anchor(setting: ChatContext) -> None:
     said = doubt(planned(anchor=" \n"), setting, baseline_turns())
     assert said == "the anchor is empty: copy a line of the source to change"
 
 
-def test_a_metric_that_no_profile_has(setting: Setting) -> None:
+def test_a_metric_that_no_profile_has(setting: ChatContext) -> None:
     said = doubt(planned(metric="global_loads_request"), setting, baseline_turns())
     assert said is not None and "no profile has a metric 'global_loads_request'" in said
     assert "there are global_load_requests" in said
@@ -91,25 +93,25 @@ def test_a_metric_that_no_profile_has(setting: Setting) -> None:
         assert doubt(planned(metric=known), setting, baseline_turns()) is None, "it exists"
 
 
-def test_both_are_said_at_once(setting: Setting) -> None:
+def test_both_are_said_at_once(setting: ChatContext) -> None:
     said = doubt(planned(metric="speed", anchor="zzz"), setting, baseline_turns())
     assert said is not None and "anchor" in said and "'speed'" in said and "\n" not in said
 
 
-def test_evidence_that_the_evaluation_does_not_have(setting: Setting) -> None:
+def test_evidence_that_the_evaluation_does_not_have(setting: ChatContext) -> None:
     wrong = analysis().model_copy(update={"evidence": ("dram__bytes_read.sum",)})
     said = doubt(wrong, setting, faster())
     assert said is not None and "no metric 'dram__bytes_read.sum'" in said
     assert "there are global_load_requests" in said
 
 
-def test_a_bottleneck_of_its_own(setting: Setting) -> None:
+def test_a_bottleneck_of_its_own(setting: ChatContext) -> None:
     wrong = analysis().model_copy(update={"bottleneck": "memory"})
     said = doubt(wrong, setting, faster())
     assert said is not None and "say one of dram, l2, issue" in said
 
 
-def test_without_a_profile_no_evidence_is_doubted(setting: Setting) -> None:
+def test_without_a_profile_no_evidence_is_doubted(setting: ChatContext) -> None:
     failed = [*faster()[:-1], Turn("executor", evaluation(VECTOR, WRONG_OUTCOME))]
     assert doubt(analysis(), setting, failed) is None
 
@@ -120,11 +122,11 @@ def test_the_model_may_stand_by_it() -> None:
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.jsonl")), ids=lambda path: path.stem)
-def test_no_plan_of_a_shipped_run_is_doubted(path: Path, setting: Setting) -> None:
+def test_no_plan_of_a_shipped_run_is_doubted(path: Path, setting: ChatContext) -> None:
     transcript = read(path)
     turns, stored = thread(transcript.records), texts(transcript.records)
     baseline = stored[transcript.header.task.files["baseline.cu"]]
-    own = Setting(setting.task, baseline, "sglang", "cuda", Limits())
+    own = ChatContext(setting.task, baseline, "sglang", "cuda", Limits())
     found = 0
     for number, turn in enumerate(turns):
         payload = turn.payload

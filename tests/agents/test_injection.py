@@ -14,7 +14,7 @@ import pytest
 
 from astra_chat.agents import run_state, search_state
 from astra_chat.agents.approval_gates import gate
-from astra_chat.agents.prompt import MOST_CHARACTERS, Setting, brief, read_stamp
+from astra_chat.agents.prompt import MOST_CHARACTERS, ChatContext, brief, read_stamp
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.agents.selector_prompt import question
 from astra_chat.agents.turn_order import next_speakers
@@ -152,12 +152,12 @@ PLACES = (
 
 
 @pytest.fixture(scope="module")
-def setting(tmp_path_factory: pytest.TempPathFactory) -> Setting:
+def setting(tmp_path_factory: pytest.TempPathFactory) -> ChatContext:
     folder = tmp_path_factory.mktemp("task")
     for name, text in (("task.toml", TASK_TOML), ("reference.py", REFERENCE)):
         (folder / name).write_text(text)
     (folder / "baseline.cu").write_text(SCALAR)
-    return Setting(load_task(folder), SCALAR, "sglang", "virtual", Limits())
+    return ChatContext(load_task(folder), SCALAR, "sglang", "virtual", Limits())
 
 
 def outline(prompt: str) -> list[str]:
@@ -176,7 +176,7 @@ def outline(prompt: str) -> list[str]:
     return titles
 
 
-def plain_prompt(role: RoleName, place: Callable[[str], list[Turn]], setting: Setting) -> str:
+def plain_prompt(role: RoleName, place: Callable[[str], list[Turn]], setting: ChatContext) -> str:
     key = role, place.__name__
     if key not in PLAIN:
         PLAIN[key] = brief(role, setting, place(NEUTRAL))
@@ -188,7 +188,9 @@ PLAIN: dict[tuple[RoleName, str], str] = {}
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
-def test_nothing_changes(setting: Setting, place: Callable[[str], list[Turn]], text: str) -> None:
+def test_nothing_changes(
+    setting: ChatContext, place: Callable[[str], list[Turn]], text: str
+) -> None:
     said, neutral = place(text), place(NEUTRAL)
     for end in range(1, len(said) + 1):
         assert next_speakers(said[:end], Limits()) == next_speakers(neutral[:end], Limits())
@@ -206,7 +208,7 @@ def _same_form(role: RoleName, prompt: str, neutral: str) -> None:
 
 
 @pytest.mark.parametrize("place", [in_words, in_a_log, in_a_rejection, in_a_refusal, in_names])
-def test_endless_words_leave_room(setting: Setting, place: Callable[[str], list[Turn]]) -> None:
+def test_endless_words_leave_room(setting: ChatContext, place: Callable[[str], list[Turn]]) -> None:
     """A source is shown whole; words and findings are cut: they would fill every later prompt."""
     said = [
         turn if not isinstance(turn.payload, Kernel)

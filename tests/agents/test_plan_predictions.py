@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.agents.plan_predictions import predictions, score
-from astra_chat.agents.prompt import Setting, brief
+from astra_chat.agents.prompt import ChatContext, brief
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.agents.turns import Approval, Direction, Kernel
 from astra_chat.tools.task.folder import Task
@@ -92,7 +92,7 @@ def test_an_untold_round_is_not_judged() -> None:
 
 
 def test_the_planner_and_the_profiler_are_told(task: Task) -> None:
-    setting = Setting(task, task.baseline, "sglang", "virtual", Limits())
+    setting = ChatContext(task, task.baseline, "sglang", "virtual", Limits())
     turns = [*baseline_turns(), *one(VECTOR, 1.9, 25.0)]
     for role in ("planner", "profiler"):
         prompt = brief(role, setting, turns)  # type: ignore[arg-type]

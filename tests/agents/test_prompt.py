@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from astra_chat.agents.prompt import (
     LOG_ROUNDS,
     MOST_CHARACTERS,
-    Setting,
+    ChatContext,
     brief,
     read_stamp,
     stamp,
@@ -39,8 +39,8 @@ from tests.chat_samples import (
 
 
 @pytest.fixture
-def setting(task: Task) -> Setting:
-    return Setting(
+def setting(task: Task) -> ChatContext:
+    return ChatContext(
         task=task, baseline=task.baseline, tier="sglang", device="virtual GPU", limits=Limits()
     )
 
@@ -66,20 +66,20 @@ def test_no_stamp_no_place() -> None:
 
 
 @pytest.mark.parametrize("role", MODEL_ROLES)
-def test_prompts_end_with_their_place(setting: Setting, role: RoleName) -> None:
+def test_prompts_end_with_their_place(setting: ChatContext, role: RoleName) -> None:
     thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)]
     assert read_stamp(brief(role, setting, thread)) is not None
     assert brief(role, setting, thread) == brief(role, setting, list(thread)), "pure"
 
 
-def test_the_coder_is_shown_prototype_example_and_plan(setting: Setting) -> None:
+def test_the_coder_is_shown_prototype_example_and_plan(setting: ChatContext) -> None:
     text = brief("coder", setting, [*baseline_turns(), Turn("planner", plan("Wider loads"))])
     assert prototype(setting.task) in text
     assert "scaled_add" in text and "Wider loads" in text
     assert SCALAR in text, "the baseline is what it starts from"
 
 
-def test_the_contract_says_where_arguments_begin_and_what_scalars_are(setting: Setting) -> None:
+def test_the_contract_says_where_arguments_begin_and_what_scalars_are(setting: ChatContext) -> None:
     """Hidden cases move every argument by its least alignment, and rows apart."""
     task = setting.task
     out, *others = task.args
@@ -93,13 +93,13 @@ def test_the_contract_says_where_arguments_begin_and_what_scalars_are(setting: S
     assert "- eps: float, 1e-06 in every case\n" in text
 
 
-def test_the_coder_starts_from_the_best_source(setting: Setting) -> None:
+def test_the_coder_starts_from_the_best_source(setting: ChatContext) -> None:
     better = [*baseline_turns(), *one_round(1, VECTOR, 1.5), Turn("planner", plan("next"))]
     text = brief("coder", setting, better)
     assert VECTOR in text and "estimated 1.50x" in text
 
 
-def test_the_fixer_is_shown_the_candidate_and_the_finding(setting: Setting) -> None:
+def test_the_fixer_is_shown_the_candidate_and_the_finding(setting: ChatContext) -> None:
     failed = [
         *baseline_turns(),
         Turn("planner", plan()),
@@ -119,12 +119,12 @@ def test_the_fixer_is_shown_the_candidate_and_the_finding(setting: Setting) -> N
     assert "never written" in text
 
 
-def test_the_profiler_is_shown_figures_that_say_what_they_are(setting: Setting) -> None:
+def test_the_profiler_is_shown_figures_that_say_what_they_are(setting: ChatContext) -> None:
     text = brief("profiler", setting, [*baseline_turns(), *one_round(1, VECTOR, 1.5)])
     assert "global_load_requests 100" in text and "estimated 1.33 us" in text
 
 
-def test_planner_and_tester_are_told_what_the_profiler_said(setting: Setting) -> None:
+def test_planner_and_tester_are_told_what_the_profiler_said(setting: ChatContext) -> None:
     said = analysis().model_copy(update={"words": "Loads\nwait.", "bottleneck": "latency"})
     first = one_round(1, VECTOR, 1.5)[:-1]
     thread = [*baseline_turns(), *first, Turn("profiler", said)]
@@ -139,7 +139,7 @@ def test_planner_and_tester_are_told_what_the_profiler_said(setting: Setting) ->
     assert "The profiler" not in brief("coder", setting, thread)
 
 
-def test_alone_nothing_is_told_twice(setting: Setting) -> None:
+def test_alone_nothing_is_told_twice(setting: ChatContext) -> None:
     """The judge on the last candidate, where the profile of the source to change says no less."""
     alone = Turn("user", commission().model_copy(update={"strategy": Strategy(kind="single")}))
     thread = [alone, *baseline_turns()[1:]]
@@ -151,14 +151,14 @@ def test_alone_nothing_is_told_twice(setting: Setting) -> None:
     assert "## The judge on the last candidate" in brief("single", setting, slower)
 
 
-def test_the_stable_part_comes_first(setting: Setting) -> None:
+def test_the_stable_part_comes_first(setting: ChatContext) -> None:
     early = brief("planner", setting, baseline_turns())
     late = brief("planner", setting, [*baseline_turns(), *one_round(1, VECTOR, 1.5)])
     stable = early[: early.index(SCALAR) + len(SCALAR)]
     assert late.startswith(stable), "task and baseline can be cached"
 
 
-def test_prompts_stay_bounded(setting: Setting) -> None:
+def test_prompts_stay_bounded(setting: ChatContext) -> None:
     thread = baseline_turns()
     sizes = []
     for number in range(1, 41):
@@ -171,7 +171,7 @@ def test_prompts_stay_bounded(setting: Setting) -> None:
     assert "28 earlier rounds left out" in text and "plan 40" in text and "plan 3:" not in text
 
 
-def test_what_can_be_spared_goes_first(setting: Setting) -> None:
+def test_what_can_be_spared_goes_first(setting: ChatContext) -> None:
     large = VECTOR + "// filler\n" * (MOST_CHARACTERS // 10)
     thread = [*baseline_turns(), *one_round(1, large, 2.0), Turn("planner", plan("next"))]
     text = brief("coder", setting, thread)
@@ -179,7 +179,7 @@ def test_what_can_be_spared_goes_first(setting: Setting) -> None:
     assert "The baseline to beat" not in text
 
 
-def test_the_planner_is_told_why_a_human_rejected(setting: Setting) -> None:
+def test_the_planner_is_told_why_a_human_rejected(setting: ChatContext) -> None:
     said = Approval(candidate="c", decision="reject", reason="too bold for this week")
     thread = [*asking_turns(), *one_round(1, VECTOR, 1.5)[:3], Turn("human", said)]
     assert "coder: built, rejected by the human: too bold for this week" in brief(

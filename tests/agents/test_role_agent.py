@@ -23,7 +23,7 @@ from astra_chat.agents.messages import (
     TestSuiteMessage,
     message,
 )
-from astra_chat.agents.prompt import Setting
+from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.role_agent import REPAIRS, STARTS, RoleAgent
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.agents.turns import (
@@ -38,7 +38,7 @@ from astra_chat.agents.turns import (
     Source,
     TesterReply,
 )
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from tests.chat_samples import BROKEN, baseline_turns, build, commission, plan, suite
 
@@ -73,7 +73,7 @@ class Talk:
     """One agent, and what it says when it is spoken to."""
 
     def __init__(self, task: Task, role: RoleName, answers: Sequence[str]) -> None:
-        setting = Setting(
+        setting = ChatContext(
             task=task, baseline=task.baseline, tier="sglang", device="virtual", limits=Limits()
         )
         self.client = Recording(answers)
@@ -174,7 +174,9 @@ def test_a_planner_is_asked_from_the_beginning_before_a_run_is_given_up(
     assert talk.client.asked[-1] == talk.client.asked[0], "without what it said before"
     tries = STARTS * (REPAIRS + 1)
     talk = Talk(task, role, ["no"] * tries)
-    with pytest.raises(EnvironmentLack, match=f"the {role}'s model gave no usable reply in 9 tri"):
+    with pytest.raises(
+        MissingDependency, match=f"the {role}'s model gave no usable reply in 9 tri"
+    ):
         talk.speak(baseline_turns())
     assert len(talk.client.asked) == tries and len(talk.failures) == 1
 

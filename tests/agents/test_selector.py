@@ -11,7 +11,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from astra_chat.agents.messages import RepairEvent, message
 from astra_chat.agents.run_state import Limits, Turn
-from astra_chat.agents.selector import ATTEMPTS, Moderator
+from astra_chat.agents.selector import ATTEMPTS, Selector
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Kernel
 from tests.chat_samples import VECTOR, analysis, baseline_turns, build, evaluation, plan, timed
@@ -33,7 +33,7 @@ UNSURE = [
 def decide(turns: Sequence[Turn], answers: Sequence[str]) -> Decision:
     """The decision that the moderator records for a thread."""
     client = ReplayChatCompletionClient(list(answers), model_info=INFO)
-    moderator = Moderator(Limits(), client, lambda error: None)
+    moderator = Selector(Limits(), client, lambda error: None)
     messages = [message(turn.speaker, turn.payload) for turn in turns]
     events = [RepairEvent(content="between", source="planner")]
     name = asyncio.run(moderator.next_speaker([*messages, *events]))
@@ -67,9 +67,7 @@ def test_without_a_legal_choice_the_rule_decides_and_says_so() -> None:
 
 def test_a_failing_model_is_handed_over() -> None:
     failures: list[Exception] = []
-    moderator = Moderator(
-        Limits(), ReplayChatCompletionClient([], model_info=INFO), failures.append
-    )
+    moderator = Selector(Limits(), ReplayChatCompletionClient([], model_info=INFO), failures.append)
     messages = [message(turn.speaker, turn.payload) for turn in UNSURE]
     with pytest.raises(ValueError, match="No more mock responses"):
         asyncio.run(moderator.next_speaker(messages))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
-from astra_chat.models.recording import Head, Tape
+from astra_chat.models.recording import Head, Recording
 from astra_chat.tools.types import Device
 from tests.astra_chat.forged import TOO_LONG, Edit, Forgery, Json, Lines, Place
 
@@ -15,7 +15,7 @@ DEVICE = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
 
 def write_recording(place: Place, edit: Edit) -> None:
     path = place.folder / "recording.jsonl"
-    tape = Tape(path, "record")
+    tape = Recording(path, "record")
     tape.begin(Head(models="scripted", roles={}, task="silu_and_mul", device=DEVICE, versions={}))
     tape.keep(tape.place("tester", {"messages": []}), {"kind": "Answer", "result": {}})
     lines = [json.loads(text) for text in path.read_text().splitlines()]

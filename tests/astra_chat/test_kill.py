@@ -13,7 +13,7 @@ import pytest
 
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.models import open_models
-from astra_chat.session.request import Request, Wishes
+from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import Session
 from astra_chat.tools.errors import BadInput
@@ -36,7 +36,7 @@ def hold(task: Task, out: Path, judge: FixedJudge, approver: str | None = None) 
     path = out / NAME
     if path.is_file() and path.stat().st_size:
         past = resumed(path)
-        request = request_on(past, task, Wishes(approver=approver))
+        request = request_on(past, task, RunOptions(approver=approver))
         Session(request, judge=judge, past=past).run()
     else:
         models = open_models("scripted", task)

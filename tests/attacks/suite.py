@@ -22,14 +22,14 @@ from pydantic import Field
 
 from astra_chat.tools.build import nvcc as builder
 from astra_chat.tools.build.nvcc import Build, build_all
-from astra_chat.tools.check.calls import Call, Seen, check
+from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compute_sanitizer import sanitize_cuda
-from astra_chat.tools.check.error_norms import Yardstick
+from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.binary_audit import audit
 from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.run import runner
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -118,7 +118,7 @@ class Bench(AbstractContextManager["Bench"]):
     def __init__(self, task: Task, device: Device) -> None:
         self.task, self.device = task, device
         self.oracle, self.runner = Oracle(task), Runner(task, device)
-        self.yardstick = Yardstick(task)
+        self.yardstick = BaselineErrors(task)
         self._learned: set[str] = set()
 
     def __exit__(self, *_: object) -> None:
@@ -140,7 +140,9 @@ class Bench(AbstractContextManager["Bench"]):
         assert isinstance(built, Build), built
         return audit(built, self.task, source)
 
-    def checked(self, source: str, all_cases: bool = False, seen: Seen | None = None) -> Outcome:
+    def checked(
+        self, source: str, all_cases: bool = False, seen: CheckProgress | None = None
+    ) -> Outcome:
         """Run on the task's own cases, whatever guard and audit say."""
         built = self.build(source)
         assert isinstance(built, Build), built
@@ -150,7 +152,7 @@ class Bench(AbstractContextManager["Bench"]):
         calls = [Call(truth) for truth in truths]
         if self.device.kind == "cuda":
             calls.append(Call(truths[1], "graph"))
-        return check(self.runner, built, calls, self.yardstick, seen or Seen())
+        return check(self.runner, built, calls, self.yardstick, seen or CheckProgress())
 
     def sanitized(self, source: str) -> Outcome:
         """Compute Sanitizer, whatever the other gates say."""
@@ -164,7 +166,7 @@ class Bench(AbstractContextManager["Bench"]):
     def _cases(self, everything: bool) -> list[Case]:
         return [c for c in self.task.check if everything or c.dims.get("rows", 1) < MANY_ROWS]
 
-    def _learn(self, truths: Sequence[Truth]) -> None:
+    def _learn(self, truths: Sequence[OracleCase]) -> None:
         unknown = [t for t in truths if t.case.label not in self._learned]
         if unknown:
             for run in self.runner.run(self.build(self.task.baseline), unknown, "check"):
@@ -300,7 +302,7 @@ def honest_words(bench: Bench, source: str) -> str:
         return f"{built.kind}: {getattr(built, 'log', '')}"[:400]
     if findings := bench.audited(source):
         return f"refused: {findings[0].what}"
-    seen = Seen()
+    seen = CheckProgress()
     words = outcome_words(bench.checked(source, seen=seen))
     return "; ".join([words, *seen.warnings.values()])[:400]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.devices import virtual_device
@@ -127,7 +127,7 @@ def test_a_strange_kernel_needs_isolation_or_trust(
 ) -> None:
     monkeypatch.setattr("astra_chat.tools.sandbox.level.isolation", lambda: "seccomp")
     with Judge(task, virtual_device("h200")) as judge:
-        with pytest.raises(EnvironmentLack, match="--trust"):
+        with pytest.raises(MissingDependency, match="--trust"):
             judge.build(scalar)
         assert isinstance(judge.build(judge.baseline).result, Built)
     with Judge(task, virtual_device("h200"), trust=True) as judge:

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Literal
 
 from astra_chat.tools.build.preprocessed import keep_expanded
-from astra_chat.tools.errors import EnvironmentLack
-from astra_chat.tools.sandbox.walls import Walls
+from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.sandbox.walls import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, new_entry, room_in
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, run_limited
 from astra_chat.tools.system.toolkit import Toolkit, find_tool, find_toolkit
@@ -69,11 +69,11 @@ class Build:
     def expanded(self, side: Literal["host", "device"]) -> str:
         """The candidate's own lines as that compiler read them, macros expanded.
 
-        Raises EnvironmentLack where this nvcc leaves no such file.
+        Raises MissingDependency where this nvcc leaves no such file.
         """
         path = self.folder / f"kernel.{side}.i"
         if not path.is_file():
-            raise EnvironmentLack("nvcc keeps no preprocessed source: use CUDA 12.0 or newer")
+            raise MissingDependency("nvcc keeps no preprocessed source: use CUDA 12.0 or newer")
         return path.read_text()
 
     @property
@@ -85,7 +85,7 @@ class Build:
 def build(
     task: Task, source: str, device: Device, stop: Stop | None = None
 ) -> Build | BuildFailed | TimedOut:
-    """Build one candidate. Raises EnvironmentLack without nvcc, a host compiler or ninja."""
+    """Build one candidate. Raises MissingDependency without nvcc, a host compiler or ninja."""
     return build_all(task, [source], device, stop)[0]
 
 
@@ -157,7 +157,7 @@ def _disassembly(device: Device) -> list[str]:
         return []
     try:
         return [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
-    except EnvironmentLack:
+    except MissingDependency:
         return []
 
 
@@ -166,7 +166,7 @@ def _build_missing(
     headers: dict[str, str],
     command: list[str],
     after: list[str],
-    walls: Walls,
+    walls: SandboxPolicy,
     stop: Stop,
 ) -> dict[Path, BuildFailed | TimedOut]:
     """One graph for all; the good ones move into the cache, the others are returned. `after`, if
@@ -214,13 +214,13 @@ def _build_missing(
     return failures
 
 
-def compiler_walls(scratch: Path, headers: Sequence[Path]) -> Walls:
+def compiler_walls(scratch: Path, headers: Sequence[Path]) -> SandboxPolicy:
     """A compiler reads the toolkit and the system's headers, and writes where it works."""
     toolkit = find_toolkit()
     places = [toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, Path(_ninja())]
-    with contextlib.suppress(EnvironmentLack):
+    with contextlib.suppress(MissingDependency):
         places.append(find_tool("nvdisasm"))
-    return Walls(
+    return SandboxPolicy(
         read=(
             *places,
             *(place.resolve() for place in places),
@@ -303,5 +303,5 @@ def _ninja() -> str:
     try:
         from ninja import BIN_DIR
     except ImportError:
-        raise EnvironmentLack("ninja is missing: pip install ninja") from None
+        raise MissingDependency("ninja is missing: pip install ninja") from None
     return str(Path(BIN_DIR) / "ninja")

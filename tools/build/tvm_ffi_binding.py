@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, EnvironmentLack
-from astra_chat.tools.sandbox.walls import Walls
+from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.tools.sandbox.walls import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, new_entry
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.system.toolkit import Toolkit
@@ -31,7 +31,7 @@ _DLPACK = {"float32": "kDLFloat, 32", "float16": "kDLFloat, 16", "bfloat16": "kD
 def ensure_binding(task: Task, toolkit: Toolkit) -> Path:
     """Object file of the task's binding, from the cache or compiled now (about 5 s).
 
-    Raises EnvironmentLack where tvm-ffi is missing or its headers do not compile, and BadInput
+    Raises MissingDependency where tvm-ffi is missing or its headers do not compile, and BadInput
     where the contract's dims cannot be told from the shapes of its arguments.
     """
     source = binding_source(task)
@@ -50,31 +50,33 @@ def ensure_binding(task: Task, toolkit: Toolkit) -> Path:
     return final / "binding.o"
 
 
-def compile_cpp(command: list[str], folder: Path, walls: Walls | None = None) -> None:
+def compile_cpp(command: list[str], folder: Path, walls: SandboxPolicy | None = None) -> None:
     """Run a compiler or linker on our own code, or behind `walls` on anybody's. Raises
-    EnvironmentLack with its first errors."""
+    MissingDependency with its first errors."""
     try:
         done = run_limited(
             command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=Stop(), walls=walls,
             memory_bytes=None if walls else COMPILE_MEMORY_BYTES,
         )  # fmt: skip
     except StepTimeout:
-        raise EnvironmentLack(f"{command[0]} took longer than {COMPILE_TIMEOUT_S:.0f} s") from None
+        raise MissingDependency(
+            f"{command[0]} took longer than {COMPILE_TIMEOUT_S:.0f} s"
+        ) from None
     if done.returncode:
         errors = [line for line in done.output.splitlines() if "error" in line or "ld:" in line]
         words = "; ".join(errors[:3]) or done.output[-300:]
-        raise EnvironmentLack(f"{command[0]} cannot build the tvm-ffi module: {words}")
+        raise MissingDependency(f"{command[0]} cannot build the tvm-ffi module: {words}")
 
 
 def tvm_ffi_version() -> str:
     try:
         return importlib.metadata.version("apache-tvm-ffi")
     except importlib.metadata.PackageNotFoundError:
-        raise EnvironmentLack("tvm-ffi is missing: pip install apache-tvm-ffi") from None
+        raise MissingDependency("tvm-ffi is missing: pip install apache-tvm-ffi") from None
 
 
 def tvm_ffi_folder(which: str) -> Path:
-    """Where tvm-ffi keeps its "include" or "lib", as it says itself. Raises EnvironmentLack."""
+    """Where tvm-ffi keeps its "include" or "lib", as it says itself. Raises MissingDependency."""
     tvm_ffi_version()
     done = subprocess.run(
         [sys.executable, "-m", "tvm_ffi.config", f"--{which}dir"],
@@ -82,7 +84,7 @@ def tvm_ffi_folder(which: str) -> Path:
     )  # fmt: skip
     folder = Path(done.stdout.strip())
     if done.returncode or not folder.is_dir():
-        raise EnvironmentLack("tvm-ffi does not say where it lies: reinstall apache-tvm-ffi")
+        raise MissingDependency("tvm-ffi does not say where it lies: reinstall apache-tvm-ffi")
     return folder
 
 

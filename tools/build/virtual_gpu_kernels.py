@@ -12,8 +12,8 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-from astra_chat.tools.errors import AstraError, EnvironmentLack
-from astra_chat.tools.sandbox.walls import Walls
+from astra_chat.tools.errors import AstraError, MissingDependency
+from astra_chat.tools.sandbox.walls import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, Worker, run_limited
 from astra_chat.tools.system.toolkit import find_compiler
@@ -28,7 +28,7 @@ MODULE = "astra_chat.tools.children.translate"
 def compile_walled(ptx: Path, engine: Engine, stop: Stop) -> dict[str, Path]:
     """Libraries by kernel; empty where the PTX is too much to translate within the limits.
 
-    Raises Cancelled; with engine `c` also EnvironmentLack for what does not compile.
+    Raises Cancelled; with engine `c` also MissingDependency for what does not compile.
     """
     from astra_chat.tools.virtual_gpu.launch.engines import compile_sources
 
@@ -39,7 +39,7 @@ def compile_walled(ptx: Path, engine: Engine, stop: Stop) -> dict[str, Path]:
 def _sources(ptx: Path, engine: Engine, stop: Stop) -> dict[str, str]:
     """C text by kernel, translated in a child."""
     with tempfile.TemporaryDirectory(prefix="astra-translate-") as scratch:
-        walls = Walls(
+        walls = SandboxPolicy(
             read=(ptx,), write=(Path(scratch),), memory_bytes=TRANSLATE_MEMORY_BYTES,
             file_bytes=FILE_BYTES,
         )  # fmt: skip
@@ -55,7 +55,7 @@ def _sources(ptx: Path, engine: Engine, stop: Stop) -> dict[str, str]:
         except (StepTimeout, StepMemory):
             whole = False
     if not whole and engine == "c":
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"{ptx} cannot be translated for the C engine within {TRANSLATE_TIMEOUT_S:.0f} s and"
             f" {TRANSLATE_MEMORY_BYTES / 2**30:.0f} GiB: use --engine numpy"
         )
@@ -63,17 +63,17 @@ def _sources(ptx: Path, engine: Engine, stop: Stop) -> dict[str, str]:
 
 
 def _start_walled(stop: Stop, command: Sequence[str], folder: Path) -> tuple[int, str]:
-    """The host compiler behind walls. Raises EnvironmentLack past its limits, and Cancelled."""
+    """The host compiler behind walls. Raises MissingDependency past its limits, and Cancelled."""
     compiler = find_compiler()
     headers = Path(str(files("astra_chat.tools.virtual_gpu.c_engine")))
-    walls = Walls(
+    walls = SandboxPolicy(
         read=(compiler, compiler.resolve(), headers, cache_folder("virtual-gpu")),
         write=(folder,), memory_bytes=COMPILE_MEMORY_BYTES, file_bytes=FILE_BYTES,
     )  # fmt: skip
     try:
         done = run_limited(command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=stop, walls=walls)
     except (StepTimeout, StepMemory):
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"{compiler} did not end within {COMPILE_TIMEOUT_S:.0f} s and"
             f" {COMPILE_MEMORY_BYTES / 2**30:.0f} GiB: use --engine numpy"
         ) from None

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.error_norms import Yardstick
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun, Failure, Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
@@ -39,13 +39,13 @@ LEAST_ULPS = 1e-3
 class Call:
     """One call of the launcher to make: a case, and into which buffers and how."""
 
-    truth: Truth
+    truth: OracleCase
     how: How = "fresh"
     hidden: bool = False
 
 
 @dataclass
-class Seen:
+class CheckProgress:
     """What a check has seen so far; becomes its record."""
 
     calls: list[Call] = field(default_factory=list)
@@ -123,15 +123,15 @@ def check(
     runner: Runner,
     build: Build,
     calls: Sequence[Call],
-    yardstick: Yardstick | None = None,
-    seen: Seen | None = None,
+    yardstick: BaselineErrors | None = None,
+    seen: CheckProgress | None = None,
     on_case: Callable[[int], None] = lambda _: None,
 ) -> Correct | Wrong | Failure:
     """Make every call and compare; the first failure ends it. Small cases should come first.
 
     `yardstick` knows the baseline's own errors; `seen` is filled as the check goes.
     """
-    seen = seen or Seen()
+    seen = seen or CheckProgress()
     runs = runner.run(build, [c.truth for c in calls], "check", hows=[c.how for c in calls])
     for call, run in zip(calls, runs, strict=False):  # a failure ends the runs early
         if not isinstance(run, CaseRun):
@@ -150,7 +150,7 @@ def check(
     return seen.correct()
 
 
-def _in_context(found: Wrong | Failure, call: Call, seen: Seen) -> Wrong | Failure:
+def _in_context(found: Wrong | Failure, call: Call, seen: CheckProgress) -> Wrong | Failure:
     """Say so where the same inputs came out right before, or the buffers held others."""
     words = []
     if any(before.truth.folder == call.truth.folder for before in seen.calls):

@@ -8,13 +8,13 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 
 from astra_chat.tools.build.nvcc import Build, build_all
-from astra_chat.tools.check.calls import Call, Seen, check
+from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.error_norms import FEW, Yardstick
+from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, seeded, twin
 from astra_chat.tools.check.trivial_outputs import trials, undetected
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import CaseRun, Failure, Runner
 from astra_chat.tools.types import (
     Case,
@@ -50,7 +50,7 @@ class Checker:
         self._own = sorted(
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
         )
-        self.yardstick = Yardstick(self._task)
+        self.yardstick = BaselineErrors(self._task)
         self._telling = False
 
     def check(
@@ -77,7 +77,7 @@ class Checker:
             calls = [Call(t) for t in own]
             calls += [Call(t) for t in more if self._knows(t)]
             calls += self._hidden_calls(hidden, pairs)
-            seen = Seen()
+            seen = CheckProgress()
             outcome = check(
                 self._runner, built, calls, self.yardstick, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
@@ -95,7 +95,7 @@ class Checker:
             self.learn([*own, *self._in_reserve(lambda *_: None)])
             self._settled(own, lambda *_: None)
 
-    def _in_reserve(self, tell: Tell) -> list[Truth]:
+    def _in_reserve(self, tell: Tell) -> list[OracleCase]:
         """Cases of special values as they are stated: a drawn seed may let some meet on which the
         baseline itself fails, and a process of its own for such a case takes seconds."""
         stated = [case for case in self._task.check if case.values == "special"]
@@ -106,7 +106,7 @@ class Checker:
         """The task's own cases, with the seeds that were drawn; small ones first."""
         return self._own
 
-    def _settled(self, truths: list[Truth], tell: Tell) -> list[Truth]:
+    def _settled(self, truths: list[OracleCase], tell: Tell) -> list[OracleCase]:
         """The task's own cases. Where the baseline fails on a drawn seed, the stated one is kept:
         special values may meet in ways that no contract speaks of."""
         if not self._telling:
@@ -122,7 +122,7 @@ class Checker:
         return truths
 
     def _hidden_calls(
-        self, hidden: Sequence[Truth], pairs: Sequence[tuple[Case, Case]]
+        self, hidden: Sequence[OracleCase], pairs: Sequence[tuple[Case, Case]]
     ) -> list[Call]:
         """Small cases first, then the repeats."""
         known = {_key(t.case): t for t in hidden if self._knows(t)}
@@ -134,10 +134,10 @@ class Checker:
                 calls += self._repeats(known[_key(first)], known[_key(second)])
         return calls
 
-    def _knows(self, truth: Truth) -> bool:
+    def _knows(self, truth: OracleCase) -> bool:
         return self.yardstick.knows(truth.case)
 
-    def learn(self, truths: Sequence[Truth], tell: Tell = lambda *_: None) -> list[str]:
+    def learn(self, truths: Sequence[OracleCase], tell: Tell = lambda *_: None) -> list[str]:
         """Run the baseline where its own errors are unknown; the cases that it fails, in words."""
         failed: list[str] = []
         missing = [t for t in truths if not self._knows(t)]
@@ -170,7 +170,7 @@ class Checker:
     def _learned(
         self,
         built: Build,
-        missing: Sequence[Truth],
+        missing: Sequence[OracleCase],
         like: Mapping[str, tuple[Case, Case]],
         tell: Tell,
     ) -> list[str]:
@@ -188,7 +188,7 @@ class Checker:
     def _learn_until_failure(
         self,
         built: Build,
-        truths: Sequence[Truth],
+        truths: Sequence[OracleCase],
         like: Mapping[str, tuple[Case, Case]],
         failed: list[str],
     ) -> tuple[int, Failure | None]:
@@ -203,14 +203,14 @@ class Checker:
                 self.yardstick.learn(run, of)
         return len(truths), None
 
-    def _require_telling(self, truths: Sequence[Truth]) -> None:
+    def _require_telling(self, truths: Sequence[OracleCase]) -> None:
         if weak := undetected(trials(self._task, truths, self.yardstick)):
             raise BadInput(
                 f"{self._task.folder / 'task.toml'}: the check cases of {self._task.name} cannot"
                 f" tell work from no work: {weak[0]}; tighten the tolerance or change the cases"
             )
 
-    def _repeats(self, first: Truth, second: Truth) -> list[Call]:
+    def _repeats(self, first: OracleCase, second: OracleCase) -> list[Call]:
         """Other numbers at the same addresses, the same numbers at others, and repeats.
 
         What a candidate remembers by address, by shape or by call shows as a wrong result, what
@@ -226,7 +226,7 @@ class Checker:
             calls += [Call(first, "graph", hidden=True), Call(second, "graph", hidden=True)]
         return calls + [Call(first, hidden=True)] * (REPEATS[self._device.kind] - 1)
 
-    def _truths(self, cases: Sequence[Case], tell: Tell) -> list[Truth]:
+    def _truths(self, cases: Sequence[Case], tell: Tell) -> list[OracleCase]:
         return self._oracle.truths(
             cases, self._runner.stop, lambda made: tell(0, len(cases), f"oracle: {made} made")
         )

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.run.buffer_layout import buffer_bytes
 from astra_chat.tools.run.nvidia_tools import watched
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import odd_file
 from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.system.toolkit import find_tool
@@ -45,15 +45,15 @@ Found = Unsafe | Wrong | Crashed | TimedOut
 def sanitize_cuda(
     runner: Runner,
     build: Build,
-    truths: Sequence[Truth],
-    timed: Sequence[Truth] = (),
+    truths: Sequence[OracleCase],
+    timed: Sequence[OracleCase] = (),
     on_tool: Callable[[int], None] = lambda _: None,
     baseline: Build | None = None,
 ) -> Found | None:
     """The first finding, or None: all tools on `truths`, memcheck on the `timed` cases as well.
 
     In timing, arguments lie beside those of other launches, and a kernel that reads what is not
-    its own may find something of use: here nothing is beside them. Raises EnvironmentLack without
+    its own may find something of use: here nothing is beside them. Raises MissingDependency without
     the tools, and where one does not work, unless it does with `baseline`: then it was the
     candidate that ended.
     """
@@ -70,7 +70,7 @@ def sanitize_cuda(
 
 
 def _named(
-    runner: Runner, build: Build, truths: Sequence[Truth], program: Path, tool: str
+    runner: Runner, build: Build, truths: Sequence[OracleCase], program: Path, tool: str
 ) -> Found | None:
     """The finding again, on the first case by itself that shows it."""
     alone = (_run(runner, build, [truth], program, tool) for truth in truths)
@@ -80,7 +80,7 @@ def _named(
 def _run(
     runner: Runner,
     build: Build,
-    truths: Sequence[Truth],
+    truths: Sequence[OracleCase],
     program: Path,
     tool: str,
     baseline: Build | None = None,
@@ -110,10 +110,10 @@ def _run(
     if baseline is not None and _run(runner, baseline, truths, program, tool) is None:
         message = f"it ended under compute-sanitizer {tool}, where the baseline ran"
         return Crashed(case=truths[0].case, message=message)
-    raise EnvironmentLack(f"compute-sanitizer {tool} did not work: {said}")
+    raise MissingDependency(f"compute-sanitizer {tool} did not work: {said}")
 
 
-def _bytes(runner: Runner, truth: Truth) -> int:
+def _bytes(runner: Runner, truth: OracleCase) -> int:
     return sum(buffer_bytes(arg, truth.case) for arg in runner.task.args)
 
 

@@ -142,7 +142,7 @@ def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, A
     return nearest, nearest & (got != rounded(expected, dtype))
 
 
-class Yardstick:
+class BaselineErrors:
     """What the baseline's own errors are, and what they allow a candidate."""
 
     def __init__(self, task: Task) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from astra_chat.tools.check.compare import compare_values
-from astra_chat.tools.check.error_norms import Yardstick
+from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.floats import OVERFLOW, Array, as_float, rounded, ulp
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, DTypeName, Wrong
 
@@ -31,7 +31,7 @@ class Trial:
     passed: bool
 
 
-def trials(task: Task, truths: Sequence[Truth], yardstick: Yardstick) -> list[Trial]:
+def trials(task: Task, truths: Sequence[OracleCase], yardstick: BaselineErrors) -> list[Trial]:
     """Every trivial output of every written argument on every case; the others taken as right."""
     found: list[Trial] = []
     for truth in truths:
@@ -54,7 +54,9 @@ def undetected(found: Sequence[Trial]) -> list[str]:
     ]
 
 
-def _of_argument(task: Task, truth: Truth, arg: Arg, yardstick: Yardstick) -> Iterator[Trial]:
+def _of_argument(
+    task: Task, truth: OracleCase, arg: Arg, yardstick: BaselineErrors
+) -> Iterator[Trial]:
     case, dtype = truth.case, arg.dtype_of(truth.case)
     expected = np.asarray(truth.expected(arg))
     everywhere = np.arange(len(expected))
@@ -76,7 +78,9 @@ def _within_an_ulp(got: Array, expected: Array, dtype: DTypeName) -> bool:
     return bool((near | same).all())
 
 
-def _outputs(task: Task, truth: Truth, arg: Arg, expected: Array) -> Iterator[tuple[str, Array]]:
+def _outputs(
+    task: Task, truth: OracleCase, arg: Arg, expected: Array
+) -> Iterator[tuple[str, Array]]:
     finite = expected[np.isfinite(expected) & (np.abs(expected) < OVERFLOW["float16"])]
     yield "all zeros", np.zeros(len(expected))
     yield "a constant, the mean", np.full(len(expected), finite.mean() if len(finite) else 1.0)
@@ -89,7 +93,7 @@ def _outputs(task: Task, truth: Truth, arg: Arg, expected: Array) -> Iterator[tu
                 yield f"'{given.name}' passed through", values
 
 
-def _passed_through(given: Arg, truth: Truth, shape: tuple[int, ...]) -> Array | None:
+def _passed_through(given: Arg, truth: OracleCase, shape: tuple[int, ...]) -> Array | None:
     """The front of each row of an input, where its rows are as many and as long at least."""
     case = truth.case
     source = given.shape_of(case)

@@ -16,7 +16,7 @@ from astra_chat.tools.children.arguments import (
     poison,
     task_of,
 )
-from astra_chat.tools.children.cuda_poison import Dirt, copies
+from astra_chat.tools.children.cuda_poison import Poison, copies
 from astra_chat.tools.children.cuda_read_only import ReadOnly
 from astra_chat.tools.children.cuda_timing import TimedCall
 from astra_chat.tools.run.buffer_layout import poisoned
@@ -41,7 +41,7 @@ def main() -> None:
     task, calls = task_of(request), [Call.of(item) for item in request["calls"]]
     torch.cuda.set_device(request["index"])
     torch.zeros(1, device="cuda")  # the driver opens and starts what it needs before the lock
-    dirt = Dirt()
+    dirt = Poison()
     lock(reporter.pipe)
     library = ctypes.CDLL(request["library"])
     baseline = ctypes.CDLL(request["baseline"]) if request["mode"] == "time" else None
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _check(
-    task: Task, call: Call, library: ctypes.CDLL, held: list[torch.Tensor], dirt: Dirt, index: int
+    task: Task, call: Call, library: ctypes.CDLL, held: list[torch.Tensor], dirt: Poison, index: int
 ) -> dict[str, Any]:
     """Run once; write every argument's bytes with the guards on both sides."""
     contents = [_guarded(task, call, i) for i in range(len(task.args))]
@@ -89,7 +89,7 @@ def _streamed(
     addresses: list[int],
     contents: list[torch.Tensor],
     buffers: list[torch.Tensor],
-    dirt: Dirt,
+    dirt: Poison,
 ) -> tuple[int, list[torch.Tensor]]:
     """On a stream of its own, on which the inputs arrive late and the results are taken at once.
 
@@ -123,7 +123,7 @@ def _replayed(
     addresses: list[int],
     contents: list[torch.Tensor],
     buffers: list[torch.Tensor],
-    dirt: Dirt,
+    dirt: Poison,
     closable: list[ReadOnly],
 ) -> tuple[int, list[torch.Tensor]]:
     """Captured while the buffers hold nothing but poison, and replayed once the inputs are there:

@@ -123,7 +123,7 @@ def copies(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> 
     return torch.tensor(rows, device="cuda")
 
 
-class Dirt:
+class Poison:
     """Made before the process is locked: the driver compiles the kernels."""
 
     delivers: bool

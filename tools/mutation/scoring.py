@@ -22,7 +22,7 @@ from astra_chat.tools.mutation.mutants import (
     mutants,
 )
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import CaseRun, Failure, Runner
 from astra_chat.tools.system.cache import cache_folder, new_entry
 from astra_chat.tools.system.devices import pick_device
@@ -130,7 +130,7 @@ class Scorer:
             self._builds = build_mutants(self._task, drawn, self._device, self._runner.stop)
         return [one for one in self._builds if names is None or one.mutant.name in names]
 
-    def _learned(self, cases: Sequence[Case]) -> tuple[list[Truth], str]:
+    def _learned(self, cases: Sequence[Case]) -> tuple[list[OracleCase], str]:
         """The cases that the baseline passes, small ones first, and what is wrong with others."""
         fitting = [case for case in cases if self._task.least_bytes(case) <= MOST_BYTES]
         ordered = sorted(fitting, key=self._task.least_bytes)
@@ -141,7 +141,9 @@ class Scorer:
         known = self._checker.yardstick.knows
         return [t for t in truths if known(t.case)], "; ".join(failed)
 
-    def _killing(self, built: Sequence[Built], truths: Sequence[Truth]) -> dict[str, list[Case]]:
+    def _killing(
+        self, built: Sequence[Built], truths: Sequence[OracleCase]
+    ) -> dict[str, list[Case]]:
         """By mutant, the cases that kill it; half of the mutants in each of two processes."""
         found: dict[str, list[Case]] = {one.mutant.name: [] for one in built}
         calls = [(one, truth) for one in built for truth in truths]
@@ -153,7 +155,7 @@ class Scorer:
         self._tell(1, 1, f"{len(calls)} calls of seeded bugs")
         return found
 
-    def _kills(self, calls: Sequence[tuple[Built, Truth]]) -> list[tuple[str, Case]]:
+    def _kills(self, calls: Sequence[tuple[Built, OracleCase]]) -> list[tuple[str, Case]]:
         """The mutants and cases of calls that kill; a call that ends its process is followed by
         the next call in another."""
         left, found = list(calls), []

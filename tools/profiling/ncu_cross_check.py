@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.profiling.metrics import TIME
 from astra_chat.tools.profiling.ncu_agreement import doubt, in_short
 from astra_chat.tools.profiling.profile import (
@@ -26,8 +26,8 @@ from astra_chat.tools.profiling.profile import (
     ncu_command,
     ncu_rows,
 )
-from astra_chat.tools.run.nvidia_tools import Watched, watched
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, watched
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.timing.verdict import TimedCase
 from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, TimedOut, Wrong
@@ -53,7 +53,7 @@ def cross_check(
     runner: Runner,
     candidate: Build,
     baseline: Build,
-    truths: Sequence[Truth],
+    truths: Sequence[OracleCase],
     timed: Sequence[TimedCase],
 ) -> tuple[list[TimedCase] | Failure, str]:
     """Look at the smallest and the largest of the timed cases; what was found, in words.
@@ -65,7 +65,7 @@ def cross_check(
     asked = [truths[index] for index in chosen]
     try:
         base = _profiled(runner, baseline, asked)
-    except EnvironmentLack as lack:
+    except MissingDependency as lack:
         return list(timed), f"not compared with Nsight Compute's durations: {lack}"
     if not isinstance(base, list):
         why = f"the baseline ended as {base.kind} under it"
@@ -121,30 +121,30 @@ def durations(log: str, marker: str, times: Sequence[int]) -> list[Profiled] | N
 
 
 def _tried_twice(
-    runner: Runner, build: Build, truths: Sequence[Truth]
+    runner: Runner, build: Build, truths: Sequence[OracleCase]
 ) -> list[Profiled] | Wrong | Crashed | TimedOut | None:
     """None where nothing was recorded either time: once may be Nsight Compute's own failure."""
     for _ in range(2):
-        with suppress(EnvironmentLack):
+        with suppress(MissingDependency):
             return _profiled(runner, build, truths)
     return None
 
 
 def _profiled(
-    runner: Runner, build: Build, truths: Sequence[Truth]
+    runner: Runner, build: Build, truths: Sequence[OracleCase]
 ) -> list[Profiled] | Wrong | Crashed | TimedOut:
-    """Raises EnvironmentLack where nothing, or not all, was recorded."""
+    """Raises MissingDependency where nothing, or not all, was recorded."""
     marker = f"astra_{secrets.token_hex(8)}"
     times = [_calls(runner, truth) for truth in truths]
     with _under_ncu(runner, build, truths, marker, times) as seen:
         if isinstance(seen, TimedOut):
             return seen
         if NOT_PERMITTED in seen.log + seen.output:
-            raise EnvironmentLack(HOW_TO_PERMIT)
+            raise MissingDependency(HOW_TO_PERMIT)
         found = durations(seen.log, marker, times)
         if found is None:
             said = (seen.log + seen.output).strip()[-300:]
-            raise EnvironmentLack(f"Nsight Compute did not record all calls: {said}")
+            raise MissingDependency(f"Nsight Compute did not record all calls: {said}")
         for run, count in zip(seen.runs, times, strict=True):
             run = replace(run, report={"verified_sets": count})
             if odd := run.oddity(runner.task.args):
@@ -158,8 +158,8 @@ def _profiled(
 
 @contextmanager
 def _under_ncu(
-    runner: Runner, build: Build, truths: Sequence[Truth], marker: str, times: Sequence[int]
-) -> Iterator[Watched | TimedOut]:
+    runner: Runner, build: Build, truths: Sequence[OracleCase], marker: str, times: Sequence[int]
+) -> Iterator[NvidiaToolRun | TimedOut]:
     with watched(
         runner, build, truths, ncu_command([TIME]), step="time", timeout_s=TIMEOUT_S, alone=True,
         child=CHILD, more={"marker": marker, "times": list(times)},
@@ -167,7 +167,7 @@ def _under_ncu(
         yield seen
 
 
-def _calls(runner: Runner, truth: Truth) -> int:
+def _calls(runner: Runner, truth: OracleCase) -> int:
     """As many as chance needs and the handing back allows."""
     one = sum(arg.bytes_of(truth.case) for arg in runner.task.args)
     return max(1, min(MOST_CALLS, HANDED_BACK_BYTES // one))

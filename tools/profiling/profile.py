@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.run.nvidia_tools import run_watched
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_tool
@@ -30,10 +30,10 @@ HOW_TO_PERMIT = (
 SHOWN_NAMES = 3
 
 
-def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedOut:
+def profile_cuda(runner: Runner, build: Build, truth: OracleCase) -> Profile | TimedOut:
     """One call under Nsight Compute, L2 cold, clocks as they are.
 
-    Raises EnvironmentLack without ncu or its permission.
+    Raises MissingDependency without ncu or its permission.
     """
     seen = run_watched(
         runner, build, [truth], ncu_command(m.ASKED), step="profile", timeout_s=NCU_TIMEOUT_S,
@@ -42,19 +42,19 @@ def profile_cuda(runner: Runner, build: Build, truth: Truth) -> Profile | TimedO
     if isinstance(seen, TimedOut):
         return seen
     if NOT_PERMITTED in seen.log + seen.output:
-        raise EnvironmentLack(HOW_TO_PERMIT)
+        raise MissingDependency(HOW_TO_PERMIT)
     metrics, kernels = parse_ncu(seen.log)
     if not kernels:
         said = (seen.log + seen.output).strip()[-400:]
-        raise EnvironmentLack(f"Nsight Compute recorded no kernel: {said or 'it said nothing'}")
+        raise MissingDependency(f"Nsight Compute recorded no kernel: {said or 'it said nothing'}")
     if missing := [name for name in m.NEEDED if name not in metrics]:
-        raise EnvironmentLack(f"Nsight Compute did not read {', '.join(missing)}")
+        raise MissingDependency(f"Nsight Compute did not read {', '.join(missing)}")
     return _read_ncu(runner, truth, metrics, kernels)
 
 
 def ncu_command(metrics: Sequence[str]) -> list[str]:
     """Nsight Compute on what stands between the profiler's start and stop: L2 cold, clocks as they
-    are, one page of CSV. Raises EnvironmentLack."""
+    are, one page of CSV. Raises MissingDependency."""
     return [
         str(find_tool("ncu")), "--clock-control", "none", "--cache-control", "all",
         "--profile-from-start", "off", "--csv", "--page", "raw", "--print-units", "base",
@@ -114,7 +114,7 @@ def figure(cell: object) -> float | None:
 
 
 def _read_ncu(
-    runner: Runner, truth: Truth, metrics: Mapping[str, Metric], kernels: list[str]
+    runner: Runner, truth: OracleCase, metrics: Mapping[str, Metric], kernels: list[str]
 ) -> Profile:
     reading = m.read(metrics, spec(runner.device.spec))
     floor = case_limit_us(runner, truth)
@@ -159,7 +159,7 @@ def counted(time: AnyTime, report: Mapping[str, Any], lack: str) -> Profile:
     )  # fmt: skip
 
 
-def counted_report(runner: Runner, candidate: Build, truth: Truth) -> dict[str, Any] | None:
+def counted_report(runner: Runner, candidate: Build, truth: OracleCase) -> dict[str, Any] | None:
     """What the virtual GPU counts of a candidate of `runner` on one case; None where it cannot."""
     source = (candidate.folder / "kernel.cu").read_text()
     other = Runner(runner.task, virtual_device(runner.device.spec), runner.stop, runner.engine)
@@ -170,7 +170,7 @@ def counted_report(runner: Runner, candidate: Build, truth: Truth) -> dict[str, 
     return run.report if isinstance(run, CaseRun) else None
 
 
-def profile_virtual(runner: Runner, truth: Truth, report: Mapping[str, Any]) -> Profile:
+def profile_virtual(runner: Runner, truth: OracleCase, report: Mapping[str, Any]) -> Profile:
     """The profile of a case that the virtual GPU ran with counters."""
     found = report["estimate"]
     floor = case_limit_us(runner, truth)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, run_limited
 from astra_chat.tools.types import TimedOut
@@ -27,7 +27,7 @@ CHILD = "astra_chat.tools.children.cuda_once"
 
 
 @dataclass(frozen=True)
-class Watched:
+class NvidiaToolRun:
     """What was left behind by the tool."""
 
     log: str
@@ -41,13 +41,13 @@ class Watched:
 def run_watched(
     runner: Runner,
     build: Build,
-    truths: Sequence[Truth],
+    truths: Sequence[OracleCase],
     command: Sequence[str],
     *,
     step: Literal["sanitize", "profile"],
     timeout_s: float,
     alone: bool = False,
-) -> Watched | TimedOut:
+) -> NvidiaToolRun | TimedOut:
     """Call the launcher on these cases, twice on each, under a tool: its full path and options.
 
     `alone`: nobody else measures on the GPU meanwhile. Raises Cancelled.
@@ -62,7 +62,7 @@ def run_watched(
 def watched(
     runner: Runner,
     build: Build,
-    truths: Sequence[Truth],
+    truths: Sequence[OracleCase],
     command: Sequence[str],
     *,
     step: Literal["sanitize", "profile", "time"],
@@ -70,7 +70,7 @@ def watched(
     alone: bool = False,
     child: str = CHILD,
     more: Mapping[str, Any] | None = None,
-) -> Iterator[Watched | TimedOut]:
+) -> Iterator[NvidiaToolRun | TimedOut]:
     """The same with any `child`, whose request also says `more`; its results last as long as this.
 
     Raises Cancelled.
@@ -104,4 +104,4 @@ def watched(
             CaseRun(truth, left, {}, call["pattern"])
             for truth, left, call in zip(truths, folders, request["calls"], strict=True)
         )
-        yield Watched(text, end.output, tuple(runs))
+        yield NvidiaToolRun(text, end.output, tuple(runs))

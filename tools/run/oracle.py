@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from astra_chat.tools.errors import AstraError, BadInput
-from astra_chat.tools.sandbox.walls import Walls
+from astra_chat.tools.sandbox.walls import SandboxPolicy
 from astra_chat.tools.system.subprocesses import (
     Cancelled,
     StepMemory,
@@ -35,7 +35,7 @@ HALF = "half of this machine's memory"
 
 
 @dataclass(frozen=True)
-class Truth:
+class OracleCase:
     """One case's inputs and expected outputs, as files."""
 
     case: Case
@@ -88,9 +88,9 @@ class Oracle:
                 request = {"task": str(self._task.folder.resolve()), "asked": str(self._asked)}
                 self._worker.ask(request, ORACLE_TIMEOUT_S, Stop())
 
-    def _walls(self) -> Walls:
+    def _walls(self) -> SandboxPolicy:
         """reference.py may be anybody's, as in a transcript that is judged again."""
-        return Walls(read=(self._task.folder.resolve(),), write=(Path(self._root.name),))
+        return SandboxPolicy(read=(self._task.folder.resolve(),), write=(Path(self._root.name),))
 
     def ahead(self, cases: Sequence[Case]) -> None:
         """Make these in the background, case by case; what is asked for meanwhile comes first.
@@ -106,11 +106,13 @@ class Oracle:
             for case in cases:
                 while self._asking:
                     time.sleep(YIELD_S)
-                self._complete([Truth(case, *self._folders(case))], self._quiet, lambda _: None)
+                self._complete(
+                    [OracleCase(case, *self._folders(case))], self._quiet, lambda _: None
+                )
         except (Cancelled, AstraError):
             return
 
-    def forget(self, truth: Truth) -> None:
+    def forget(self, truth: OracleCase) -> None:
         """Delete a case's inputs and results."""
         for folder in (truth.folder, truth.inputs):
             shutil.rmtree(folder, ignore_errors=True)
@@ -120,9 +122,9 @@ class Oracle:
         cases: Sequence[Case],
         stop: Stop,
         on_case: Callable[[int], None] = lambda _: None,
-    ) -> list[Truth]:
+    ) -> list[OracleCase]:
         """Inputs and results of these cases. Raises BadInput where reference.py fails."""
-        found = [Truth(case, *self._folders(case)) for case in cases]
+        found = [OracleCase(case, *self._folders(case)) for case in cases]
         self._asking += 1
         try:
             self._complete(found, stop, on_case)
@@ -131,7 +133,7 @@ class Oracle:
         return found
 
     def _complete(
-        self, truths: Sequence[Truth], stop: Stop, on_case: Callable[[int], None]
+        self, truths: Sequence[OracleCase], stop: Stop, on_case: Callable[[int], None]
     ) -> None:
         """Make what is not there."""
         distinct = {truth.folder: truth for truth in truths}
@@ -147,7 +149,7 @@ class Oracle:
         name = sha256_of(case.model_dump_json())[:16]
         return Path(self._root.name) / name, self.inputs / name
 
-    def _make(self, missing: list[Truth], stop: Stop, on_case: Callable[[int], None]) -> None:
+    def _make(self, missing: list[OracleCase], stop: Stop, on_case: Callable[[int], None]) -> None:
         scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
         for truth in missing:
             truth.inputs.mkdir(exist_ok=True)

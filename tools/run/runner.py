@@ -17,10 +17,10 @@ import numpy as np
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.virtual_gpu_kernels import compile_walled
 from astra_chat.tools.run.buffer_layout import Bytes, Mask, gathered
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import odd_file, taken
 from astra_chat.tools.run.poison import left_there
-from astra_chat.tools.sandbox.walls import Walls
+from astra_chat.tools.sandbox.walls import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.devices import gpu_uuid
 from astra_chat.tools.system.gpu_lock import lease
@@ -43,7 +43,7 @@ Failure = Crashed | TimedOut | Unsafe | Unsupported
 class CaseRun:
     """What a call left behind: files with the bytes of every argument, and the runner's report."""
 
-    truth: Truth
+    truth: OracleCase
     folder: Path
     report: dict[str, Any]
     pattern: int
@@ -166,7 +166,7 @@ class Runner:
     def run(
         self,
         build: Build,
-        truths: Sequence[Truth],
+        truths: Sequence[OracleCase],
         mode: Mode,
         baseline: Build | None = None,
         hows: Sequence[How] | None = None,
@@ -224,7 +224,7 @@ class Runner:
 
     @contextmanager
     def _process(
-        self, build: Build, truths: Sequence[Truth], mode: Mode, baseline: Build | None
+        self, build: Build, truths: Sequence[OracleCase], mode: Mode, baseline: Build | None
     ) -> Iterator[_Process]:
         """The runner process of a run: one that was prepared, or a new one."""
         if self._early[mode]:
@@ -238,12 +238,12 @@ class Runner:
         finally:
             process.close()
 
-    def _worker(self, walls: Walls) -> Worker:
+    def _worker(self, walls: SandboxPolicy) -> Worker:
         return Worker(f"astra_chat.tools.children.{self.device.kind}", walls=walls)
 
     @contextmanager
     def request(
-        self, build: Build, truths: Sequence[Truth], mode: Mode
+        self, build: Build, truths: Sequence[OracleCase], mode: Mode
     ) -> Iterator[tuple[dict[str, Any], list[Path]]]:
         """The request of a run, and a scratch folder for each case's results."""
         with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
@@ -252,7 +252,7 @@ class Runner:
     def _asked(
         self,
         build: Build,
-        truths: Sequence[Truth],
+        truths: Sequence[OracleCase],
         mode: Mode,
         baseline: Build | None,
         hows: Sequence[How] | None,
@@ -298,7 +298,7 @@ class Runner:
             }
         return request, folders
 
-    def _compiled(self, build: Build, truths: Sequence[Truth]) -> dict[str, str]:
+    def _compiled(self, build: Build, truths: Sequence[OracleCase]) -> dict[str, str]:
         """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
         sizes = (arg.bytes_of(t.case) for t in truths for arg in self.task.args)
         wanted = self.engine == "c" or (self.engine == "auto" and max(sizes) >= C_ENGINE_BYTES)
@@ -311,18 +311,18 @@ class Runner:
     def walls(
         self,
         build: Build,
-        truths: Sequence[Truth],
+        truths: Sequence[OracleCase],
         folders: Sequence[Path],
         baseline: Build | None = None,
-    ) -> Walls:
+    ) -> SandboxPolicy:
         """What a runner may reach: inputs but no expected outputs, builds, a scratch folder."""
         inputs = tuple(t.input_path(arg) for t in truths for arg in self.task.args if arg.read)
         builds = (build.folder, *((baseline.folder,) if baseline else ()))
         return self._walls((*builds, *inputs), folders[0].parent)
 
-    def _walls(self, read: Sequence[Path], scratch: Path) -> Walls:
+    def _walls(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
         libraries = (cache_folder("virtual-gpu"),) if self.device.kind == "virtual" else ()
-        return Walls(
+        return SandboxPolicy(
             read=(self.task.folder.resolve(), *libraries, *read),
             write=(scratch,),
             gpu=self.device.kind == "cuda",
@@ -330,7 +330,7 @@ class Runner:
         )
 
 
-def _failure(report: dict[str, Any], truth: Truth) -> Failure | None:
+def _failure(report: dict[str, Any], truth: OracleCase) -> Failure | None:
     if "unsupported" in report:
         return Unsupported(**report["unsupported"])
     if "unsafe" in report:

@@ -7,7 +7,7 @@ import subprocess
 from functools import cache
 from typing import Literal
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox import landlock, seccomp
 
 Isolation = Literal["bubblewrap", "landlock", "seccomp", "none"]
@@ -52,8 +52,8 @@ def bubblewrap() -> str | None:
 
 
 def require_isolation() -> None:
-    """Raises EnvironmentLack where a stranger's code would find the user's files."""
+    """Raises MissingDependency where a stranger's code would find the user's files."""
     if isolation() not in ENOUGH:
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"kernels cannot be isolated here ({WORDS[isolation()]}): {NOT_ENOUGH}"
         )

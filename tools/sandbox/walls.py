@@ -28,7 +28,7 @@ FILE_BYTES = 64 * 2**30
 
 
 @dataclass(frozen=True)
-class Walls:
+class SandboxPolicy:
     """Folders and files that a child may reach beside the system's, and its limits."""
 
     read: tuple[Path, ...] = ()

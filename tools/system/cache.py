@@ -10,18 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 
 
 def cache_folder(kind: str) -> Path:
-    """$ASTRA_CACHE, else the user's cache folder; made if missing. Raises EnvironmentLack."""
+    """$ASTRA_CACHE, else the user's cache folder; made if missing. Raises MissingDependency."""
     base = os.environ.get("ASTRA_CACHE") or os.environ.get("XDG_CACHE_HOME")
     root = Path(base) if base else Path.home() / ".cache"
     folder = root / "astra-chat" / kind
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"cannot write the cache folder {folder} ({error.strerror}); set ASTRA_CACHE"
         ) from None
     return folder
@@ -29,13 +29,15 @@ def cache_folder(kind: str) -> Path:
 
 @contextmanager
 def room_in(folder: Path) -> Iterator[None]:
-    """Raises EnvironmentLack where the disk of a folder of the cache is full."""
+    """Raises MissingDependency where the disk of a folder of the cache is full."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise EnvironmentLack(f"no space left in {folder}: free some or set ASTRA_CACHE") from None
+        raise MissingDependency(
+            f"no space left in {folder}: free some or set ASTRA_CACHE"
+        ) from None
 
 
 @contextmanager

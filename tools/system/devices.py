@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.gpu_specs import spec, spec_for_device_name
 from astra_chat.tools.types import Device
 
@@ -15,7 +15,7 @@ def pick_device(name: str, gpu: str | None = None) -> Device:
     """Device for "auto", "cuda", "cuda:1" or "virtual".
 
     `gpu` names the real GPU whose time the virtual one estimates (default h200).
-    Raises BadInput for another word and EnvironmentLack where there is no such GPU.
+    Raises BadInput for another word and MissingDependency where there is no such GPU.
     """
     kind, _, index = name.partition(":")
     if kind == "virtual" and not index:
@@ -38,19 +38,19 @@ def virtual_device(gpu: str) -> Device:
 
 
 def cuda_device(index: int) -> Device:
-    """A real GPU as NVML describes it. Raises EnvironmentLack."""
+    """A real GPU as NVML describes it. Raises MissingDependency."""
     found = _gpus()
     if index >= len(found):
         named = os.environ.get("CUDA_VISIBLE_DEVICES")
         left = "" if named is None else f" with CUDA_VISIBLE_DEVICES={named!r}"
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"no CUDA device {index}: the driver shows {len(found)} GPU(s){left}; "
             "use --device virtual, or see astra-chat doctor"
         )
     name, arch = found[index]
     known = spec_for_device_name(name)
     if known is None:
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"{name} is not in tools/gpu_specs.py: add its bandwidth and peak there, "
             "so that limits can be judged, or use --device virtual"
         )
@@ -58,13 +58,13 @@ def cuda_device(index: int) -> Device:
 
 
 def gpu_uuid(index: int) -> str:
-    """The driver's own name of a GPU, the same in every process. Raises EnvironmentLack."""
+    """The driver's own name of a GPU, the same in every process. Raises MissingDependency."""
     import pynvml
 
     try:
         return str(pynvml.nvmlDeviceGetUUID(gpu_handles()[index]))
     except (pynvml.NVMLError, IndexError) as error:
-        raise EnvironmentLack(f"the driver does not name CUDA device {index}: {error}") from None
+        raise MissingDependency(f"the driver does not name CUDA device {index}: {error}") from None
 
 
 def gpu_handles() -> list[Any]:

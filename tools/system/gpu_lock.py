@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.subprocesses import Stop
 
 FOLDER = Path("/tmp")
@@ -39,7 +39,7 @@ def lease(
 ) -> Iterator[None]:
     """Hold the GPU for `work`, in words; `on_wait` is told who holds it, about once a second.
 
-    Raises Cancelled when `stop` is set meanwhile, EnvironmentLack where the files cannot be used.
+    Raises Cancelled when `stop` is set meanwhile, MissingDependency where the files cannot be used.
     """
     wanted = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
     with ExitStack() as held:
@@ -68,11 +68,11 @@ def _open(uuid: str, kind: str, stack: ExitStack) -> int:
             descriptor = _create(path, flags)
         stack.callback(os.close, descriptor)
     except OSError as error:
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"cannot lease the GPU: {path}: {error.strerror}; remove that file or its protection"
         ) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise EnvironmentLack(f"cannot lease the GPU: {path} is no ordinary file; remove it")
+        raise MissingDependency(f"cannot lease the GPU: {path} is no ordinary file; remove it")
     return descriptor
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 
 VENV = Path(".venv")
@@ -30,7 +30,7 @@ def make_environment() -> None:
         return
     say(f"creating {VENV} with Python {version}")
     if _run([sys.executable, "-m", "venv", "--clear", str(VENV)]):
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"python -m venv failed: install Python's venv (Debian, Ubuntu: apt-get install"
             f" python{version}-venv)"
         )
@@ -55,13 +55,13 @@ def install_cpu_torch() -> None:
         return
     say("no GPU here: installing PyTorch's CPU build")
     if _pip([CPU_TORCH]) and _pip([CPU_TORCH, "--index-url", CPU_TORCH_INDEX]):
-        raise EnvironmentLack(f"pip cannot install {CPU_TORCH}: see its words above")
+        raise MissingDependency(f"pip cannot install {CPU_TORCH}: see its words above")
 
 
 def install_astra(extras: list[str]) -> None:
     say("installing Astra and what it needs")
     if _pip(["--editable", ".[dev]", *extras]):
-        raise EnvironmentLack("pip cannot install Astra's dependencies: see its words above")
+        raise MissingDependency("pip cannot install Astra's dependencies: see its words above")
 
 
 def say(words: str) -> None:
@@ -86,15 +86,15 @@ def main() -> int:
     """Do it all; on a lack, say it in one line and exit 3."""
     try:
         if shutil.which(os.environ.get("CXX") or "g++") is None:
-            raise EnvironmentLack("no g++ on PATH: apt-get install g++")
+            raise MissingDependency("no g++ on PATH: apt-get install g++")
         make_environment()
         extras = cuda_packages()
         if not has_gpu():
             install_cpu_torch()
         install_astra(extras)
-    except EnvironmentLack as error:
+    except MissingDependency as error:
         print(f"set-up: {error}", file=sys.stderr)
-        return EnvironmentLack.exit_code
+        return MissingDependency.exit_code
     say("done")
     return 0
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.errors import AstraError
-from astra_chat.tools.sandbox.walls import Walls
+from astra_chat.tools.sandbox.walls import SandboxPolicy
 
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",
@@ -80,7 +80,7 @@ def run_limited(
     cwd: Path,
     stop: Stop,
     memory_bytes: int | None = None,
-    walls: Walls | None = None,
+    walls: SandboxPolicy | None = None,
 ) -> Finished:
     """Run to the end; behind `walls`, which then also say the memory, argv[0] is a full path.
 
@@ -103,7 +103,7 @@ class Worker:
     runs a candidate stands behind `walls`; None is for our own and the user's code.
     """
 
-    def __init__(self, module: str, *, walls: Walls | None = None) -> None:
+    def __init__(self, module: str, *, walls: SandboxPolicy | None = None) -> None:
         """Start it; it loads what it needs and waits until `ask` tells it what to do."""
         self._module, self._stop, self._deadline = module, Stop(), time.monotonic()
         self._nonce = secrets.token_hex(16)
@@ -299,7 +299,9 @@ def _resident_pages(pid: int) -> int:
         return 0
 
 
-def _start(argv: Sequence[str], walls: Walls | None, **options: Any) -> subprocess.Popen[bytes]:
+def _start(
+    argv: Sequence[str], walls: SandboxPolicy | None, **options: Any
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         walls.command(argv) if walls else argv,
         stdout=subprocess.PIPE,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 
 OLDEST_NVCC = (12, 0)
 """The first release that builds for sm_90 with C++17 throughout."""
@@ -60,7 +60,7 @@ class Toolkit:
 def find_toolkit() -> Toolkit:
     """The first usable nvcc of PATH, CUDA_HOME, CUDA_PATH and this environment's PyPI packages.
 
-    Raises EnvironmentLack saying what was tried and what to install.
+    Raises MissingDependency saying what was tried and what to install.
     """
     cxx = find_compiler()
     refused: list[str] = []
@@ -70,7 +70,7 @@ def find_toolkit() -> Toolkit:
         except _UnusableError as error:
             refused.append(f"{nvcc}: {error}")
     tried = f" ({'; '.join(refused)})" if refused else ""
-    raise EnvironmentLack(
+    raise MissingDependency(
         f"no usable nvcc on PATH, in CUDA_HOME, or among this environment's packages{tried}:"
         f" {_HOW_TO_GET['nvcc']}"
     )
@@ -78,12 +78,12 @@ def find_toolkit() -> Toolkit:
 
 @cache
 def find_compiler() -> Path:
-    """$CXX or g++. Raises EnvironmentLack."""
+    """$CXX or g++. Raises MissingDependency."""
     found = shutil.which(os.environ.get("CXX") or "g++")
     if found is None:
         asked = os.environ.get("CXX")
         named = f"$CXX names {asked}, which is not there" if asked else "no g++ on PATH"
-        raise EnvironmentLack(f"{named}: {_HOW_TO_GET['g++']}")
+        raise MissingDependency(f"{named}: {_HOW_TO_GET['g++']}")
     return Path(found)
 
 
@@ -91,22 +91,22 @@ def find_compiler() -> Path:
 def find_tool(name: str) -> Path:
     """A tool of NVIDIA's by name: cuobjdump, nvdisasm, ncu, compute-sanitizer.
 
-    Raises EnvironmentLack saying how to get it.
+    Raises MissingDependency saying how to get it.
     """
     for path in _tool_places(name):
         if path.is_file() and os.access(path, os.X_OK):
             return path
-    raise EnvironmentLack(f"no {name} on this machine: {_HOW_TO_GET.get(name, 'put it on PATH')}")
+    raise MissingDependency(f"no {name} on this machine: {_HOW_TO_GET.get(name, 'put it on PATH')}")
 
 
 @cache
 def host_tool_versions() -> dict[str, str]:
-    """Versions for the head of a transcript: nvcc and the host compiler. Raises EnvironmentLack."""
+    """Versions of nvcc and the host compiler, for transcripts. Raises MissingDependency."""
     toolkit = find_toolkit()
     try:
         answer = _answer([str(toolkit.cxx), "-dumpfullversion", "-dumpversion"])
     except _UnusableError as error:
-        raise EnvironmentLack(f"{toolkit.cxx}: {error}: {_HOW_TO_GET['g++']}") from None
+        raise MissingDependency(f"{toolkit.cxx}: {error}: {_HOW_TO_GET['g++']}") from None
     return {"nvcc": toolkit.version, toolkit.cxx.name: answer.strip()}
 
 
@@ -138,7 +138,7 @@ def _tool_places(name: str) -> Iterator[Path]:
         yield Path(found)
     try:
         roots = [find_toolkit().root]
-    except EnvironmentLack:
+    except MissingDependency:
         roots = []
     for root in (*_cuda_homes(), *roots, *_pypi_roots()):
         yield root / "bin" / name
@@ -203,9 +203,9 @@ def main() -> int:
     """Print the toolkit in one line; exit 3, saying why, where there is none."""
     try:
         toolkit = find_toolkit()
-    except EnvironmentLack as error:
+    except MissingDependency as error:
         print(error, file=sys.stderr)
-        return EnvironmentLack.exit_code
+        return MissingDependency.exit_code
     print(f"nvcc {toolkit.version} at {toolkit.nvcc}, host compiler {toolkit.cxx}")
     return 0
 

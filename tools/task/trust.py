@@ -11,7 +11,7 @@ ENDINGS = (".cu", ".py", ".toml")
 
 
 def require_trust(trust: bool, *texts: str) -> None:
-    """Raises EnvironmentLack where one of these files did not come with Astra, word for word, and
+    """Raises MissingDependency where one of these files did not come with Astra, word for word, and
     this machine cannot isolate what it does; not if the user trusts them."""
     if not trust and not _shipped().issuperset(texts):
         require_isolation()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from astra_chat.tools.gpu_specs import limit_us, spec
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.types import Implausible, MeasuredTime
 
@@ -116,7 +116,7 @@ def _implausible(candidate_us: float, floor_us: float, report: Mapping[str, Any]
     return ""
 
 
-def case_limit_us(runner: Runner, truth: Truth) -> float:
+def case_limit_us(runner: Runner, truth: OracleCase) -> float:
     """The time below which no kernel of this contract can be, on the device's GPU."""
     task, case = runner.task, truth.case
     tensor = case.dtype != "float32" or task.tensor_float32

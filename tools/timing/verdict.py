@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.error_norms import Piece, Yardstick, pieces
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.check.error_norms import BaselineErrors, Piece, pieces
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun, Failure, Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us, measured_time
@@ -42,10 +42,10 @@ def time_cases(
     runner: Runner,
     candidate: Build,
     baseline: Build,
-    weighted: Sequence[tuple[Truth, float]],
+    weighted: Sequence[tuple[OracleCase, float]],
     on_case: Callable[[int], None] = lambda _: None,
-    yardstick: Yardstick | None = None,
-    learn: Callable[[Sequence[Truth]], object] = lambda _: None,
+    yardstick: BaselineErrors | None = None,
+    learn: Callable[[Sequence[OracleCase]], object] = lambda _: None,
 ) -> list[TimedCase] | Wrong | Implausible | Failure:
     """Time every case; what the timed launches wrote is compared with the oracle too, and held
     against the baseline's own errors: `yardstick` knows them, or learns them by `learn`."""
@@ -78,7 +78,7 @@ def time_cases(
     return doubts.borne_out() or [timed[index] for index in range(len(truths))]
 
 
-def _largest_first(runner: Runner, truths: Sequence[Truth]) -> list[int]:
+def _largest_first(runner: Runner, truths: Sequence[OracleCase]) -> list[int]:
     """On a GPU what a case wrote is compared while the next is timed: the largest takes longest."""
     order = list(range(len(truths)))
     if runner.device.kind == "cuda":
@@ -86,7 +86,9 @@ def _largest_first(runner: Runner, truths: Sequence[Truth]) -> list[int]:
     return order
 
 
-def _baseline_us(runner: Runner, baseline: Build, truths: Sequence[Truth]) -> list[float] | Failure:
+def _baseline_us(
+    runner: Runner, baseline: Build, truths: Sequence[OracleCase]
+) -> list[float] | Failure:
     """Estimates of the baseline's calls. One call each is enough in a runner's life."""
     known, keys = runner.estimates_us, [(baseline.folder, t.case.model_dump_json()) for t in truths]
     news = [(key, t) for key, t in zip(keys, truths, strict=True) if key not in known]
@@ -117,9 +119,9 @@ class _Doubts:
     """
 
     task: Task
-    yardstick: Yardstick | None
-    learn: Callable[[Sequence[Truth]], object]
-    found: list[tuple[Truth, list[Piece]]] = field(default_factory=list)
+    yardstick: BaselineErrors | None
+    learn: Callable[[Sequence[OracleCase]], object]
+    found: list[tuple[OracleCase, list[Piece]]] = field(default_factory=list)
 
     def look(self, run: CaseRun) -> None:
         if self.yardstick and self.yardstick.judge_pieces(some := pieces(self.task, run)):

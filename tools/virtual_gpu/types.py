@@ -196,7 +196,7 @@ class Print:
 
 
 @dataclass(frozen=True)
-class Unset:
+class UninitializedReads:
     """The first such read of an instruction: by block, then by thread."""
 
     line: int
@@ -233,7 +233,7 @@ class LaunchReport:
     prints: tuple[Print, ...] = field(default=(), compare=False)
     ran: Sequence[int] | None = field(default=None, compare=False)
     """The blocks that ran of a sample, linear; None: all, or as the caller chose."""
-    unset: tuple[Unset, ...] = ()
+    unset: tuple[UninitializedReads, ...] = ()
     """Reads of memory that nobody had written."""
     visits: Visits | None = None
     """None without counters."""

@@ -13,7 +13,7 @@ from astra_chat.research.baselines.streaming import VARIANTS, streamed_bytes, st
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
@@ -96,7 +96,7 @@ class Beside:
                 log = built.log if isinstance(built, BuildFailed) else "it took too long"
                 return f"{side.kernel.name} does not build: {log}"[:FAILURE_CHARACTERS]
             builds.append(built)
-        truths: list[Truth] = self._oracle.truths([case for case, _ in rows], Stop())
+        truths: list[OracleCase] = self._oracle.truths([case for case, _ in rows], Stop())
         weights = [weight for _, weight in rows]
         pairs = list(zip(truths, weights, strict=True))
         timed = time_cases(self._runner, builds[1], builds[0], pairs)

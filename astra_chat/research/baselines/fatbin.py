@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.policy.elf import CUDA_ENTRY, Elf, ElfError
 
 MAGIC = struct.pack("<I", 0xBA55ED50)
@@ -87,7 +87,7 @@ def _zstandard() -> Any:
     try:
         import zstandard
     except ImportError:
-        raise EnvironmentLack(
+        raise MissingDependency(
             "this library's kernels are packed with Zstandard: pip install zstandard"
         ) from None
     return zstandard.ZstdDecompressor()

@@ -11,7 +11,7 @@ from astra_chat.agents.reply_errors import UnusableReply
 from astra_chat.agents.run_state import Position
 from astra_chat.agents.turns import Kernel
 from astra_chat.models import open_models
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task
 from tests.astra_chat.fake_openai import in_order, said, serving
 from tests.chat_samples import KERNELS
@@ -37,7 +37,7 @@ def test_a_missing_key_is_said_before_anything_is_spent(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    with pytest.raises(EnvironmentLack, match="set OPENAI_API_KEY"):
+    with pytest.raises(MissingDependency, match="set OPENAI_API_KEY"):
         open_models("openai:o4-mini", task)
 
 

@@ -15,7 +15,7 @@ from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
 from astra_chat.session.resume import resumed
 from astra_chat.session.session import RunResult, Session
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, Record, Repaired
 from astra_chat.transcript.reader import read
@@ -138,7 +138,9 @@ def test_repairs_in_a_row_have_a_limit(task: Task, tmp_path: Path, kind: str) ->
     out = tmp_path / "planner"
     with (
         serving(badly({"planner": [reply] * 9}, answers)) as server,
-        pytest.raises(EnvironmentLack, match="the planner's model gave no usable reply in 9 tries"),
+        pytest.raises(
+            MissingDependency, match="the planner's model gave no usable reply in 9 tries"
+        ),
     ):
         run(task, "openai:m", out, server.url)
     assert sum(asked.role == "planner" for asked in server.asked) == 9
@@ -173,7 +175,7 @@ def test_a_server_that_fails_for_good_ends_the_run_in_words(
 ) -> None:
     gone = {role: [failed(429, f"No quota for {KEY}", "insufficient_quota")]}
     with serving(badly(gone, by_script(load_script(task)))) as server:
-        with pytest.raises(EnvironmentLack, match="no quota left") as caught:
+        with pytest.raises(MissingDependency, match="no quota left") as caught:
             run(task, "openai:m", tmp_path / "out", server.url)
     assert KEY not in str(caught.value) and caught.value.__cause__ is None
     ended = read(tmp_path / "out").ended
@@ -185,7 +187,7 @@ def test_what_a_lost_server_broke_off_goes_on(task: Task, tmp_path: Path) -> Non
     scripted = run(task, "scripted", tmp_path / "scripted")
     script = by_script(load_script(task))
     with serving(badly({"fixer": [failed(503)] * 2}, script)) as server:
-        with pytest.raises(EnvironmentLack, match="answers HTTP 503, in 2 tries"):
+        with pytest.raises(MissingDependency, match="answers HTTP 503, in 2 tries"):
             run(task, "openai:m,tries=2,backoff_s=0.01", tmp_path / "out", server.url)
         models = open_models("openai:m", task, server.url)
         request = Request(task, DEVICE, models, folder=tmp_path / "out")

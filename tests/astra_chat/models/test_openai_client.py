@@ -16,7 +16,7 @@ from astra_chat.agents.turns import PlannerReply
 from astra_chat.models.answer import Answer
 from astra_chat.models.openai_client import OpenAIClient
 from astra_chat.models.openai_options import OpenAIOptions
-from astra_chat.tools.errors import AstraError, BadInput, EnvironmentLack
+from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
 from tests.astra_chat.fake_openai import Asked, FakeOpenAI, Reply, failed, in_order, said, serving
 
 KEY = "key-of-this-test-1234567890"
@@ -195,7 +195,7 @@ def test_what_passes_is_tried_again(reply: Reply) -> None:
 @pytest.mark.parametrize("reply", PASSING, ids=range(len(PASSING)))
 def test_what_does_not_pass_ends_in_words(reply: Reply) -> None:
     error, times = failure(in_order(reply), tries=2, timeout_s=0.3)
-    assert isinstance(error, EnvironmentLack) and times == 2
+    assert isinstance(error, MissingDependency) and times == 2
     assert "in 2 tries" in str(error) and "127.0.0.1" in str(error)
 
 
@@ -209,9 +209,9 @@ def test_the_server_may_ask_for_a_pause() -> None:
 @pytest.mark.parametrize(
     ("reply", "kind", "words"),
     [
-        (failed(429, "You exceeded your quota", "insufficient_quota"), EnvironmentLack, "quota"),
-        (failed(401, f"Incorrect API key provided: {KEY[:8]}***"), EnvironmentLack, "HTTP 401"),
-        (failed(403, f"{KEY} may not"), EnvironmentLack, "OPENAI_API_KEY"),
+        (failed(429, "You exceeded your quota", "insufficient_quota"), MissingDependency, "quota"),
+        (failed(401, f"Incorrect API key provided: {KEY[:8]}***"), MissingDependency, "HTTP 401"),
+        (failed(403, f"{KEY} may not"), MissingDependency, "OPENAI_API_KEY"),
         (failed(404, "The model o9 does not exist"), BadInput, "The model o9 does not exist"),
         (failed(400, f"Unsupported value, {KEY}"), BadInput, "Unsupported value, [key]"),
         (failed(422, "sk-proj-abc***xyz"), BadInput, "[key]"),
@@ -239,7 +239,7 @@ def test_a_server_without_schemas_gets_a_hint() -> None:
 def test_nobody_there() -> None:
     with serving(in_order(said(GOOD))) as server:
         pass
-    with pytest.raises(EnvironmentLack, match="cannot reach http") as caught:
+    with pytest.raises(MissingDependency, match="cannot reach http") as caught:
         ask(server, tries=2)
     assert "in 2 tries" in str(caught.value)
 

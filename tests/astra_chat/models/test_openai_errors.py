@@ -20,7 +20,7 @@ from astra_chat.models.openai_errors import (
     without_key,
 )
 from astra_chat.models.openai_options import NO_KEY, OpenAIOptions
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 
 # Whichever HTTP library this version of the SDK stands on.
 httpx: Any = vars(openai._exceptions).get("httpx2") or vars(openai._exceptions)["httpx"]
@@ -76,9 +76,13 @@ def test_filters_are_told_from_mistakes() -> None:
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (TimeoutError(), EnvironmentLack, "did not answer within 300 s, in 8 tries: raise timeout"),
-        (openai.APIConnectionError(request=REQUEST), EnvironmentLack, "cannot reach http://host"),
-        (NoAnswer("a page"), EnvironmentLack, "no chat completion, in 8 tries: a page"),
+        (
+            TimeoutError(),
+            MissingDependency,
+            "did not answer within 300 s, in 8 tries: raise timeout",
+        ),
+        (openai.APIConnectionError(request=REQUEST), MissingDependency, "cannot reach http://host"),
+        (NoAnswer("a page"), MissingDependency, "no chat completion, in 8 tries: a page"),
         (status(400), BadInput, "refuses the request (HTTP 400)"),
     ],
 )

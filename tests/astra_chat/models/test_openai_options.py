@@ -6,7 +6,7 @@ import pytest
 
 from astra_chat.models.openai_options import OPENAI_URL, OpenAIOptions, key_of, options_of
 from astra_chat.models.spec import ModelSpec
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def test_what_is_off_is_named(given: dict[str, str], words: str) -> None:
 
 
 def test_openai_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(EnvironmentLack, match="set OPENAI_API_KEY"):
+    with pytest.raises(MissingDependency, match="set OPENAI_API_KEY"):
         key_of(options())
     monkeypatch.setenv("OPENAI_API_KEY", "  k1 \n")
     assert key_of(options()).get_secret_value() == "k1"
@@ -70,7 +70,7 @@ def test_another_server_may_need_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_named_key_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     named = options(base_url="http://127.0.0.1:1/v1", key_env="OTHER_KEY")
-    with pytest.raises(EnvironmentLack, match="set OTHER_KEY"):
+    with pytest.raises(MissingDependency, match="set OTHER_KEY"):
         key_of(named)
     monkeypatch.setenv("OTHER_KEY", "k2")
     assert key_of(named).get_secret_value() == "k2" and "k2" not in repr(key_of(named))

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from astra_chat.agents.prompt import Setting, brief
+from astra_chat.agents.prompt import ChatContext, brief
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.agents.turns import Kernel
 from astra_chat.models.random_models import CONSTANT, draw, parent_in
@@ -32,7 +32,7 @@ def test_nothing_to_draw_is_said() -> None:
 
 
 def test_the_parent_is_what_the_prompt_shows(task: Task) -> None:
-    setting = Setting(task, task.baseline, "sglang", "virtual", Limits())
+    setting = ChatContext(task, task.baseline, "sglang", "virtual", Limits())
     first = [*baseline_turns(), Turn("planner", plan())]
     assert parent_in(brief("coder", setting, first)).rstrip() == task.baseline.rstrip()
     fenced = VECTOR + "// ```\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.models.recording import Head, Json, Mode, Tape, key_of
+from astra_chat.models.recording import Head, Json, Mode, Recording, key_of
 from astra_chat.tools.errors import BadInput
 from tests.chat_samples import DEVICE
 
@@ -18,13 +18,13 @@ ONE: Json = {"messages": [{"type": "UserMessage", "content": "first\nline"}]}
 TWO: Json = {"messages": [{"type": "UserMessage", "content": "second\nline"}]}
 
 
-def opened(path: Path, mode: Mode) -> Tape:
-    tape = Tape(path, mode)
+def opened(path: Path, mode: Mode) -> Recording:
+    tape = Recording(path, mode)
     tape.begin(HEAD)
     return tape
 
 
-def put(tape: Tape, who: str, request: Json, answer: Json) -> None:
+def put(tape: Recording, who: str, request: Json, answer: Json) -> None:
     place = tape.place(who, request)
     assert tape.recorded(place) is None
     tape.keep(place, answer)
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def get(tape: Tape, who: str, request: Json) -> Json | None:
+def get(tape: Recording, who: str, request: Json) -> Json | None:
     return tape.recorded(tape.place(who, request))
 
 
@@ -67,7 +67,7 @@ def test_keys_do_not_depend_on_the_order_of_fields() -> None:
     assert key_of({"a": 1}) != key_of({"a": 2})
 
 
-def miss(tape: Tape, who: str, request: Json) -> str:
+def miss(tape: Recording, who: str, request: Json) -> str:
     with pytest.raises(BadInput) as caught:
         get(tape, who, request)
     assert "\n" not in str(caught.value)
@@ -94,7 +94,7 @@ def test_somebody_who_never_asked(path: Path) -> None:
 def test_a_new_recording_overwrites_nothing(path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(BadInput, match="not overwritten"):
-        Tape(path, "record")
+        Recording(path, "record")
     assert path.read_bytes() == before
 
 
@@ -114,7 +114,7 @@ def test_auto_begins_a_tape(tmp_path: Path) -> None:
 
 
 def test_auto_asks_again_what_failed(path: Path) -> None:
-    put(opened(path, "auto"), "coder", TWO, {"failure": "EnvironmentLack", "words": "gone"})
+    put(opened(path, "auto"), "coder", TWO, {"failure": "MissingDependency", "words": "gone"})
     put(opened(path, "auto"), "coder", TWO, {"said": "d"})
     assert get(opened(path, "replay"), "coder", TWO) == {"said": "d"}
 
@@ -144,12 +144,12 @@ def test_a_torn_last_line_is_left_out_and_cut_off(path: Path, cut: int) -> None:
 def test_what_is_no_tape(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "tape").write_text(text)
     with pytest.raises(BadInput, match=words):
-        Tape(tmp_path / "tape", "replay")
+        Recording(tmp_path / "tape", "replay")
 
 
 def test_a_tape_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot read"):
-        Tape(tmp_path / "none", "replay")
+        Recording(tmp_path / "none", "replay")
 
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:

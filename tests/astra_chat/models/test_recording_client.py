@@ -21,9 +21,9 @@ from astra_chat.agents.turns import NextSpeaker, PlannerReply
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import Layer
 from astra_chat.models.offline import MODEL_INFO, OfflineClient
-from astra_chat.models.recording import Head, Mode, Tape
-from astra_chat.models.recording_client import CassetteClient
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.models.recording import Head, Mode, Recording
+from astra_chat.models.recording_client import RecordingClient
+from astra_chat.tools.errors import BadInput, MissingDependency
 from tests.chat_samples import DEVICE
 
 ASKED: list[LLMMessage] = [
@@ -49,10 +49,10 @@ class Says(OfflineClient):
         return found
 
 
-def taped(path: Path, mode: Mode, inner: OfflineClient, model: str = "m") -> CassetteClient:
-    tape = Tape(path, mode)
+def taped(path: Path, mode: Mode, inner: OfflineClient, model: str = "m") -> RecordingClient:
+    tape = Recording(path, mode)
     tape.begin(Head(models="x", roles={}, task="t", device=DEVICE, versions={}))
-    return CassetteClient(inner, "coder", model, tape)
+    return RecordingClient(inner, "coder", model, tape)
 
 
 def ask(client: Layer, messages: list[LLMMessage] | None = None) -> CreateResult:
@@ -69,14 +69,14 @@ def test_what_was_recorded_is_played_to_the_last_field(tmp_path: Path) -> None:
 
 def test_clients_of_others_too(tmp_path: Path) -> None:
     other = ReplayChatCompletionClient(["hello there"], model_info=MODEL_INFO)
-    tape = Tape(tmp_path / "t", "record")
+    tape = Recording(tmp_path / "t", "record")
     tape.begin(Head(models="x", roles={}, task="t", device=DEVICE, versions={}))
-    said = ask(CassetteClient(other, "coder", "m", tape))
+    said = ask(RecordingClient(other, "coder", "m", tape))
     assert said.content == "hello there"
     assert ask(taped(tmp_path / "t", "replay", OfflineClient())) == said
 
 
-@pytest.mark.parametrize("failure", [EnvironmentLack("no quota"), BadInput("no such model")])
+@pytest.mark.parametrize("failure", [MissingDependency("no quota"), BadInput("no such model")])
 def test_failures_are_played_too(tmp_path: Path, failure: Exception) -> None:
     with pytest.raises(type(failure)):
         ask(taped(tmp_path / "t", "record", Says(failure)))

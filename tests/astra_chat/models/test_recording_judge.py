@@ -15,7 +15,7 @@ from astra_chat.session.request import Request
 from astra_chat.session.resume import resumed
 from astra_chat.session.session import RunResult, Session
 from astra_chat.spending.budget import Budget
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import BuildReport, Case, Evaluation, Timed, candidate_id
 from astra_chat.transcript.events import Deviation, Doubted, Judged, Repaired
@@ -144,9 +144,9 @@ def test_a_run_that_failed_fails_again(task: Task, tmp_path: Path, tape: Path) -
     script = by_script(load_script(task))
     with serving(answer) as server:
         models = open_models(f"record:{tape}:openai:m", task, server.url)
-        with pytest.raises(EnvironmentLack, match="pay first"):
+        with pytest.raises(MissingDependency, match="pay first"):
             run(task, models, tmp_path / "live", tied())
-    with pytest.raises(EnvironmentLack, match="pay first"):
+    with pytest.raises(MissingDependency, match="pay first"):
         run(task, open_models(f"replay:{tape}", task), tmp_path / "again", NoJudge())
     live, again = (tmp_path / name / "transcript.jsonl" for name in ("live", "again"))
     assert lines(again) == lines(live)

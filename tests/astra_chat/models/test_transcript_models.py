@@ -21,7 +21,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.models import open_models
 from astra_chat.models.spec import Role
-from astra_chat.models.transcript_models import SpokenModels
+from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.session.request import Request
 from astra_chat.session.session import Session
 from astra_chat.tools.errors import BadInput
@@ -37,17 +37,17 @@ def path(task: Task, tmp_path: Path) -> Path:
     return Session(request, judge=judge).run().transcript
 
 
-def ask(models: SpokenModels, role: Role, number: int, attempt: int = 1) -> str:
+def ask(models: TranscriptModels, role: Role, number: int, attempt: int = 1) -> str:
     prompt = UserMessage(content=stamp(Position(round=number, attempt=attempt)), source="user")
     return str(asyncio.run(models.client(role).create([prompt])).content)
 
 
-def reply(models: SpokenModels, role: RoleName, number: int, attempt: int = 1) -> object:
+def reply(models: TranscriptModels, role: RoleName, number: int, attempt: int = 1) -> object:
     return REPLY_TYPES[role].model_validate_json(ask(models, role, number, attempt)).reply
 
 
 def test_each_role_says_what_it_said_there(path: Path) -> None:
-    models = SpokenModels(path)
+    models = TranscriptModels(path)
     second = reply(models, "planner", 2)
     assert isinstance(second, Plan) and second.title == "Vectors of four"
     repaired = reply(models, "fixer", 1, 2)
@@ -56,7 +56,7 @@ def test_each_role_says_what_it_said_there(path: Path) -> None:
 
 
 def test_elsewhere_it_passes(path: Path) -> None:
-    models = SpokenModels(path)
+    models = TranscriptModels(path)
     assert isinstance(reply(models, "coder", 9), Pass)
     assert "no such turn" in ask(models, "selector", 7)
     with pytest.raises(ValueError, match="names no place"):
@@ -64,7 +64,7 @@ def test_elsewhere_it_passes(path: Path) -> None:
 
 
 def test_it_foretells_what_was_found(path: Path) -> None:
-    models, place = SpokenModels(path), Position(round=1, attempt=1)
+    models, place = TranscriptModels(path), Position(round=1, attempt=1)
     assert models.expected(Kernel(words="", source=VECTOR), place) == "tie"
     assert models.expected(Kernel(words="", source=KERNELS["broken.cu"]), place) == "build_failed"
     assert models.expected(Kernel(words="", source="other"), place) is None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
-from astra_chat.agents.prompt import MOST_CHARACTERS, Setting, brief
+from astra_chat.agents.prompt import MOST_CHARACTERS, ChatContext, brief
 from astra_chat.agents.run_state import Limits, Turn
 from astra_chat.agents.turns import MODEL_ROLES, Kernel, RoleName
 from astra_chat.cli.main import main
@@ -130,7 +130,7 @@ def long_chat(rounds: int) -> list[Turn]:
 
 @pytest.mark.parametrize("role", MODEL_ROLES)
 def test_prompts_stay_bounded_and_share_their_beginning(task: Task, role: RoleName) -> None:
-    setting = Setting(task, task.baseline, "sglang", "virtual", Limits(rounds=100))
+    setting = ChatContext(task, task.baseline, "sglang", "virtual", Limits(rounds=100))
     chat = long_chat(20)
     made = [brief(role, setting, chat[: 3 + 5 * number]) for number in range(1, 21)]
     assert max(map(len, made)) <= MOST_CHARACTERS

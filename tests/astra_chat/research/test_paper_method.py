@@ -17,7 +17,7 @@ from astra_chat.research.paper_method import (
     read,
 )
 from astra_chat.tools.build.nvcc import Build, build_all
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.devices import cuda_device, virtual_device
 from astra_chat.tools.task.folder import find_task
 
@@ -59,7 +59,7 @@ def test_files_that_hold_something_else_are_refused(tmp_path: Path) -> None:
 def test_a_small_kernel_takes_microseconds() -> None:
     try:
         device = cuda_device(0)
-    except EnvironmentLack:
+    except MissingDependency:
         pytest.skip("no GPU")
     task = find_task("silu_and_mul")
     for one in measure(task, device, [("sglang", task.baseline)]):

@@ -15,7 +15,7 @@ from astra_chat.agents.turns import Approval, Kernel
 from astra_chat.models import open_models
 from astra_chat.session.approvers import Nobody, Recorded, Scripted, Terminal, approver_for, edited
 from astra_chat.session.pending_approval import record, waiting
-from astra_chat.session.request import Request, Wishes
+from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import RunResult, Session
 from astra_chat.tools.errors import BadInput
@@ -62,7 +62,7 @@ def run(task: Task, out: Path, approver: str | None, judge: FixedJudge | None = 
 
 def go_on(task: Task, path: Path, approver: str | None = None) -> RunResult:
     past = resumed(path)
-    request = request_on(past, task, Wishes(approver=approver))
+    request = request_on(past, task, RunOptions(approver=approver))
     return Session(request, judge=judge_of_edits(), past=past).run()
 
 
@@ -344,10 +344,10 @@ def test_an_edit_whose_file_is_not_there_is_said_before_the_run(tmp_path: Path) 
 def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> None:
     path = run(task, tmp_path / "out", None).transcript
     with pytest.raises(BadInput, match="begun without"):
-        request_on(resumed(path), task, Wishes(approver="ask"))
+        request_on(resumed(path), task, RunOptions(approver="ask"))
     path = run(task, tmp_path / "other", decisions(tmp_path, "stop")).transcript
     with pytest.raises(BadInput, match="name it by --approver"):
-        request_on(resumed(path), task, Wishes())
+        request_on(resumed(path), task, RunOptions())
 
 
 def test_the_evidence_of_a_winner_is_shown() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.session.export import export_best, leave_source
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.level import ENOUGH, isolation
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.folder import Task, find_task
@@ -72,7 +72,7 @@ def test_it_needs_no_cuda_library_and_no_path_of_this_machine(best: Path) -> Non
 def test_it_holds_machine_code_and_ptx(best: Path) -> None:
     try:
         cuobjdump = find_tool("cuobjdump")
-    except EnvironmentLack as lack:
+    except MissingDependency as lack:
         pytest.skip(str(lack))
     command = [str(cuobjdump), "--list-elf", "--list-ptx", str(best / "silu_and_mul.so")]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -92,7 +92,7 @@ def test_the_words_name_candidate_arguments_and_module(best: Path) -> None:
 
 def test_a_source_that_does_not_compile_is_said_in_words(tmp_path: Path) -> None:
     task = find_task("silu_and_mul")
-    with pytest.raises(EnvironmentLack, match="cannot build the tvm-ffi module"):
+    with pytest.raises(MissingDependency, match="cannot build the tvm-ffi module"):
         export_best(task, "not C++", tmp_path / "best")
 
 
@@ -110,7 +110,7 @@ def test_the_compiler_reads_nothing_of_the_users(task: Task, tmp_path: Path) -> 
     if isolation() not in ENOUGH:
         pytest.skip("this machine isolates nothing")
     (tmp_path / "secret.h").write_text("#error the secret\n")
-    with pytest.raises(EnvironmentLack) as caught:
+    with pytest.raises(MissingDependency) as caught:
         export_best(task, f'#include "{tmp_path}/secret.h"\n', tmp_path / "best")
     assert "the secret" not in str(caught.value)
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from astra_chat.models import open_models
 from astra_chat.session.recorded_options import accepted, command_line, resume_command
-from astra_chat.session.request import Request, Wishes
+from astra_chat.session.request import Request, RunOptions
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Options
@@ -27,7 +27,7 @@ def options(**recorded: Any) -> Options:
     return Options.model_validate({**plain, "cases": None, "flags": (), **recorded})
 
 
-def refused(wishes: Wishes, **recorded: Any) -> list[str]:
+def refused(wishes: RunOptions, **recorded: Any) -> list[str]:
     with pytest.raises(BadInput) as caught:
         accepted(wishes, options(**recorded), FILE, WORDS)
     notes = caught.value.__notes__
@@ -36,7 +36,7 @@ def refused(wishes: Wishes, **recorded: Any) -> list[str]:
 
 
 def test_each_option_of_a_live_model_has_a_line_and_the_command_takes_it() -> None:
-    notes = refused(Wishes(), models=LIVE, budget="usd=900", rounds=80)
+    notes = refused(RunOptions(), models=LIVE, budget="usd=900", rounds=80)
     assert notes == [
         "recorded models: openai:o4-mini",
         "recorded address: http://10.0.0.1/v1",
@@ -59,21 +59,21 @@ def test_each_option_of_a_live_model_has_a_line_and_the_command_takes_it() -> No
     ],
 )
 def test_local_defaults_ask_nothing(recorded: dict[str, Any]) -> None:
-    found = accepted(Wishes(), options(**recorded), FILE, WORDS)
+    found = accepted(RunOptions(), options(**recorded), FILE, WORDS)
     assert found.models == recorded.get("models", "scripted")
     assert not found.trust
 
 
 def test_what_is_typed_again_asks_nothing() -> None:
-    typed = Wishes(models=LIVE, budget="usd=9", rounds=80, mutants=40)
+    typed = RunOptions(models=LIVE, budget="usd=9", rounds=80, mutants=40)
     recorded = options(models=LIVE, budget="usd=9", rounds=80, mutants=40)
     assert accepted(typed, recorded, FILE, WORDS) == typed
-    other = Wishes(models="scripted", budget="", rounds=2, mutants=0)
+    other = RunOptions(models="scripted", budget="", rounds=2, mutants=0)
     assert accepted(other, recorded, FILE, WORDS) == other, "the user's word stands"
 
 
 def test_accepted_options_are_taken_but_never_paths_or_trust() -> None:
-    yes = Wishes(accept_recorded_options=True)
+    yes = RunOptions(accept_recorded_options=True)
     found = accepted(yes, options(models=LIVE, budget="usd=9", trust=True), FILE, WORDS)
     assert found == replace(
         yes, models=LIVE, budget="usd=9", rounds=5, mutants=12, accept_recorded_options=True
@@ -89,7 +89,7 @@ def test_recorded_words_are_one_line(field: str) -> None:
     for words in ("a\nb", "a\x1b[2Jb", "a" * 10_001):
         with pytest.raises(ValidationError):
             options(**{field: words})
-    notes = refused(Wishes(), models="openai:a,base_url=http://a/\u202eb")
+    notes = refused(RunOptions(), models="openai:a,base_url=http://a/\u202eb")
     assert notes[1] == r"recorded address: http://a/\x202eb"
 
 
@@ -106,7 +106,7 @@ def test_the_command_of_an_own_run_names_what_has_to_be_typed(task: Task, tmp_pa
 
 
 def test_a_command_line_says_every_option() -> None:
-    wishes = Wishes("silu_and_mul", models="scripted", stop_at=90.0, trust=True)
+    wishes = RunOptions("silu_and_mul", models="scripted", stop_at=90.0, trust=True)
     assert command_line(wishes, ["--branch", "a b", "--from", "2"]) == (
         "astra-chat run silu_and_mul --branch 'a b' --from 2 --models scripted --trust"
         " --stop-at 90.0"

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from astra_chat.session.request import Request, Wishes, place, request_for
+from astra_chat.session.request import Request, RunOptions, place, request_for
 from astra_chat.tools.errors import BadInput
 
 
 def request(folder: Path, **changes: Any) -> Request:
     words = {"task": str(folder), "device": "virtual", "rounds": 3, **changes}
-    return request_for(Wishes(**words))
+    return request_for(RunOptions(**words))
 
 
 def test_what_is_not_said_has_defaults(task_folder: Path) -> None:
-    found = request_for(Wishes(task=task_folder))
+    found = request_for(RunOptions(task=task_folder))
     assert found.limits.rounds == 5 and found.models.name == "scripted" and found.tier == "sglang"
     with pytest.raises(BadInput, match="name a TASK"):
-        request_for(Wishes())
+        request_for(RunOptions())
 
 
 def test_words_become_values(task_folder: Path) -> None:

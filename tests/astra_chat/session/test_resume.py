@@ -11,7 +11,7 @@ from astra_chat.agents.run_state import rounds_begun
 from astra_chat.models import open_models
 from astra_chat.session.api import run
 from astra_chat.session.recorded_task import task_of
-from astra_chat.session.request import Request, Wishes
+from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import branched, past_of, request_on, resumed
 from astra_chat.session.session import RunResult, Session
 from astra_chat.tools.errors import BadInput
@@ -44,7 +44,7 @@ def cut(path: Path, turns: int) -> Path:
 
 def branch(task: Task, path: Path, after: int | None, out: Path, **wishes: Any) -> RunResult:
     past = branched(path, after)
-    request = request_on(past, task, Wishes(out=out, **wishes))
+    request = request_on(past, task, RunOptions(out=out, **wishes))
     return Session(request, judge=FixedJudge(NO_WINNER), past=past).run()
 
 
@@ -92,7 +92,7 @@ def test_a_round_that_is_not_finished(path: Path) -> None:
 def test_a_finished_run_is_not_gone_on_with(task: Task, path: Path) -> None:
     before = path.read_bytes()
     with pytest.raises(BadInput, match="is finished: the planner has no further plan; --branch"):
-        request_on(resumed(path), task, Wishes())
+        request_on(resumed(path), task, RunOptions())
     assert path.read_bytes() == before
 
 
@@ -101,8 +101,8 @@ def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
     assert rounds_begun(thread(read(short).records)) == 1
     past = resumed(short)
     with pytest.raises(BadInput, match="all rounds are done; --rounds 2 goes on"):
-        request_on(past, task, Wishes())
-    request = request_on(past, task, Wishes(rounds=5))
+        request_on(past, task, RunOptions())
+    request = request_on(past, task, RunOptions(rounds=5))
     Session(request, judge=FixedJudge(NO_WINNER), past=past).run()
     assert story(short) == story(path)
     assert read(short).options.rounds == 5 and read(short).header.options.rounds == 1
@@ -121,12 +121,12 @@ def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
 )
 def test_what_may_not_change(task: Task, path: Path, wishes: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as caught:
-        request_on(resumed(cut(path, 8)), task, Wishes(**wishes))
+        request_on(resumed(cut(path, 8)), task, RunOptions(**wishes))
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_what_was_recorded_is_taken(task: Task, path: Path) -> None:
-    request = request_on(resumed(cut(path, 8)), task, Wishes())
+    request = request_on(resumed(cut(path, 8)), task, RunOptions())
     assert request.device == DEVICE and request.models.name == "scripted"
     assert request.limits.rounds == 5 and request.folder == path.parent.parent / "killed"
 
@@ -190,7 +190,7 @@ def test_two_at_once_do_not_write_one_transcript(task: Task, path: Path) -> None
             refused.append(str(caught.value))
 
     judge.before = another
-    Session(request_on(past, task, Wishes()), judge=judge, past=past).run()
+    Session(request_on(past, task, RunOptions()), judge=judge, past=past).run()
     assert len(refused) == 1 and "being written by another run" in refused[0]
     assert story(killed) == story(path)
 
@@ -198,7 +198,7 @@ def test_two_at_once_do_not_write_one_transcript(task: Task, path: Path) -> None
 def test_a_transcript_that_has_grown_since_is_not_cut(task: Task, path: Path) -> None:
     killed = cut(path, 8)
     stale = resumed(killed)
-    request = request_on(stale, task, Wishes())
+    request = request_on(stale, task, RunOptions())
     grown = "".join(path.read_text().splitlines(keepends=True)[: len(stale.transcript.records) + 1])
     killed.write_text(grown)
     with pytest.raises(BadInput, match="has grown"):

@@ -15,10 +15,10 @@ from astra_chat.agents.run_state import Limits
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turns import Pass
 from astra_chat.models import open_models
-from astra_chat.session.request import Request, Wishes
+from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import RunResult, Session
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Device, Outcome
 from astra_chat.transcript.events import (
@@ -62,13 +62,13 @@ def test_a_run_on_a_gpu_that_could_confirm_no_winner_does_not_begin(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(name: str) -> Path:
-        raise EnvironmentLack(f"no {name} on this machine")
+        raise MissingDependency(f"no {name} on this machine")
 
     monkeypatch.setattr("astra_chat.session.session.find_tool", missing)
     gpu = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
     models = open_models("scripted", task)
     request = Request(task=task, device=gpu, models=models, folder=tmp_path / "out")
-    with pytest.raises(EnvironmentLack, match="no compute-sanitizer"):
+    with pytest.raises(MissingDependency, match="no compute-sanitizer"):
         Session(request).run()
     assert not (tmp_path / "out").exists()
 
@@ -211,15 +211,15 @@ def test_the_machines_fault_is_recorded_then_raised(
     task: Task, tmp_path: Path, fixed_judge: FixedJudge
 ) -> None:
     def lack() -> None:
-        raise EnvironmentLack("the compiler went away")
+        raise MissingDependency("the compiler went away")
 
     fixed_judge.before = lack
-    with pytest.raises(EnvironmentLack, match="the compiler went away") as caught:
+    with pytest.raises(MissingDependency, match="the compiler went away") as caught:
         run(task, tmp_path / "out", fixed_judge)
     assert any("transcript.jsonl" in note for note in caught.value.__notes__)
     ended = read(tmp_path / "out").ended
     assert ended is not None and ended.reason == "error"
-    assert ended.error == "EnvironmentLack: the compiler went away"
+    assert ended.error == "MissingDependency: the compiler went away"
 
 
 @pytest.mark.parametrize("turn", range(1, 9))
@@ -250,10 +250,10 @@ def test_a_run_that_breaks_off_leaves_the_best_so_far(
 ) -> None:
     def lack() -> None:
         if len(fixed_judge.evaluated) == 4:
-            raise EnvironmentLack("the compiler went away")
+            raise MissingDependency("the compiler went away")
 
     fixed_judge.before = lack
-    with pytest.raises(EnvironmentLack):
+    with pytest.raises(MissingDependency):
         run(task, tmp_path / "out", fixed_judge)
     ended = read(tmp_path / "out").ended
     assert ended is not None and ended.best is not None
@@ -302,7 +302,7 @@ def test_an_interrupted_run_says_so_and_goes_on_to_the_identical_end(
 
 def go_on(task: Task, path: Path, judge: FixedJudge) -> RunResult:
     past = resumed(path)
-    return Session(request_on(past, task, Wishes()), judge=judge, past=past).run()
+    return Session(request_on(past, task, RunOptions()), judge=judge, past=past).run()
 
 
 def test_an_existing_transcript_is_not_touched(

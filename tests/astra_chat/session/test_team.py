@@ -11,7 +11,7 @@ from autogen_agentchat.messages import SelectSpeakerEvent
 from autogen_agentchat.teams import SelectorGroupChat
 
 from astra_chat.agents.messages import message
-from astra_chat.agents.prompt import Setting
+from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import Limits
 from astra_chat.agents.turn_order import STOP_WORDS
 from astra_chat.models import open_models
@@ -21,7 +21,7 @@ from tests.chat_samples import WRONG_OUTCOME, FixedJudge, baseline_turns, commis
 
 
 def test_the_team_is_autogens(task: Task, fixed_judge: FixedJudge) -> None:
-    setting = Setting(
+    setting = ChatContext(
         task=task, baseline=task.baseline, tier="sglang", device="virtual", limits=Limits()
     )
     team, moderator = build_team(

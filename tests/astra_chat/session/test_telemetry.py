@@ -15,7 +15,7 @@ from astra_chat.models import open_models
 from astra_chat.session.request import Request
 from astra_chat.session.session import Session
 from astra_chat.session.telemetry import ENDPOINT, Spans, heard
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
@@ -100,5 +100,5 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
         return there(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(EnvironmentLack, match=r"pip install 'astra-chat\[otel\]'"):
+    with pytest.raises(MissingDependency, match=r"pip install 'astra-chat\[otel\]'"):
         heard(lambda _: None)

@@ -13,7 +13,7 @@ from astra_chat.session.request import Request
 from astra_chat.session.resume import Past, resumed
 from astra_chat.session.session import RunResult, Session
 from astra_chat.spending.budget import Budget, parse_budget
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, Repaired
 from astra_chat.transcript.reader import read
@@ -181,7 +181,7 @@ def test_a_scripted_run_asks_no_model_and_counts_none(task: Task, tmp_path: Path
 def test_a_filtered_answer_costs_too(task: Task, tmp_path: Path) -> None:
     with (
         serving(in_order(said(None, finish="content_filter"))) as server,
-        pytest.raises(EnvironmentLack, match="no usable reply"),
+        pytest.raises(MissingDependency, match="no usable reply"),
     ):
         run(task, tmp_path / "out", "", server)
     spent = summarize(read(tmp_path / "out").records).spent

@@ -13,7 +13,7 @@ import pytest
 
 from astra_chat.agents.run_state import Turn
 from astra_chat.agents.turns import Kernel
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
 from astra_chat.transcript.writer import Writer
@@ -90,7 +90,7 @@ def test_a_full_disk_leaves_whole_lines_and_what_follows_stands_behind_them(tmp_
     turn = Turn("coder", Kernel(words="x" * 5000, source=VECTOR))
     with (
         files_of_at_most(transcript.size + 3000),
-        pytest.raises(EnvironmentLack, match="cannot write"),
+        pytest.raises(MissingDependency, match="cannot write"),
     ):
         writer.append(*events_of(turn, set()))
     assert path.stat().st_size == transcript.size

@@ -17,7 +17,7 @@ from astra_chat.tools.build.nvcc import (
     parse_ptxas,
     readable_log,
 )
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task, load_task
@@ -71,7 +71,7 @@ def test_the_virtual_gpu_gets_the_text_of_the_machine_code(monkeypatch: pytest.M
     assert f".text.{built.resources[0].kernel}:" in text.read_text()
 
     def lacking(name: str) -> Path:
-        raise EnvironmentLack(name)
+        raise MissingDependency(name)
 
     monkeypatch.setattr(module, "find_tool", lacking)
     without = build(TASK, source, VIRTUAL)
@@ -166,5 +166,5 @@ def test_a_tasks_headers_are_included_and_part_of_the_key(tmp_path: Path) -> Non
 def test_a_build_on_a_full_disk_is_not_the_kernel_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     real = shutil.disk_usage("/")
     monkeypatch.setattr(shutil, "disk_usage", lambda _: real._replace(free=0))
-    with pytest.raises(EnvironmentLack, match="no space left"):
+    with pytest.raises(MissingDependency, match="no space left"):
         build(TASK, BROKEN, H200)

@@ -9,7 +9,7 @@ import pytest
 from astra_chat.tools.build import virtual_gpu_kernels
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.build.virtual_gpu_kernels import compile_walled
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import find_task
@@ -46,7 +46,7 @@ def test_what_takes_too_long_to_translate_is_left_out(
 ) -> None:
     monkeypatch.setattr(virtual_gpu_kernels, "TRANSLATE_TIMEOUT_S", 2.0)
     assert compile_walled(bomb, "auto", Stop()) == {}
-    with pytest.raises(EnvironmentLack, match="--engine numpy"):
+    with pytest.raises(MissingDependency, match="--engine numpy"):
         compile_walled(bomb, "c", Stop())
 
 
@@ -68,7 +68,7 @@ def test_a_compiler_past_its_limit_is_stopped(
     if engine == "auto":
         assert compile_walled(changed, engine, Stop()) == {}
         return
-    with pytest.raises(EnvironmentLack, match="did not end within"):
+    with pytest.raises(MissingDependency, match="did not end within"):
         compile_walled(changed, engine, Stop())
 
 

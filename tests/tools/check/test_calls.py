@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.calls import Call, Seen, _in_context
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.check.calls import Call, CheckProgress, _in_context
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Crashed, ErrorNorm, Wrong
@@ -18,11 +18,11 @@ CASE = Case(dims={"tokens": 2, "d": 8}, dtype="float16")
 
 
 @pytest.fixture
-def truth(tmp_path: Path) -> Truth:
-    return Truth(CASE, tmp_path / "expected", tmp_path / "inputs")
+def truth(tmp_path: Path) -> OracleCase:
+    return OracleCase(CASE, tmp_path / "expected", tmp_path / "inputs")
 
 
-def run(truth: Truth, folder: Path, value: float) -> CaseRun:
+def run(truth: OracleCase, folder: Path, value: float) -> CaseRun:
     np.full(16, value, dtype=np.float16).tofile(folder / "out.after")
     np.zeros(32, dtype=np.float16).tofile(folder / "input.after")
     return CaseRun(truth, folder, {}, 0x7FA5)
@@ -30,9 +30,9 @@ def run(truth: Truth, folder: Path, value: float) -> CaseRun:
 
 @pytest.mark.parametrize(("second", "same"), [(1.0, True), (1.5, False)])
 def test_repeats_are_compared_bit_by_bit(
-    truth: Truth, tmp_path: Path, second: float, same: bool
+    truth: OracleCase, tmp_path: Path, second: float, same: bool
 ) -> None:
-    seen = Seen()
+    seen = CheckProgress()
     seen.add(TASK, Call(truth), run(truth, tmp_path, 1.0))
     assert seen.correct().deterministic is None, "nothing was repeated yet"
     seen.add(TASK, Call(truth, "graph", hidden=True), run(truth, tmp_path, second))
@@ -42,22 +42,22 @@ def test_repeats_are_compared_bit_by_bit(
     assert (record.elements, record.read_bytes, record.guard_bytes) == (32, 128, 0)
 
 
-def test_the_error_nearest_to_its_limit_is_kept(truth: Truth) -> None:
+def test_the_error_nearest_to_its_limit_is_kept(truth: OracleCase) -> None:
     def norm(candidate: float, limit: float) -> ErrorNorm:
         return ErrorNorm(
             case=CASE, argument="out", candidate_ulps=candidate, baseline_ulps=0.5,
             limit_ulps=limit,
         )  # fmt: skip
 
-    seen = Seen()
+    seen = CheckProgress()
     for error in (norm(0.4, 1.0), None, norm(0.6, 1.0), norm(0.9, 2.0)):
         seen.nearest(error)
     assert seen.worst_error == norm(0.6, 1.0)
     assert seen.correct().error_ratio == pytest.approx(1.2)
 
 
-def test_a_failure_says_what_was_right_before(truth: Truth, tmp_path: Path) -> None:
-    seen = Seen()
+def test_a_failure_says_what_was_right_before(truth: OracleCase, tmp_path: Path) -> None:
+    seen = CheckProgress()
     seen.add(TASK, Call(truth), run(truth, tmp_path, 1.0))
     late = Call(truth, "same_buffers")
     wrong = Wrong(
@@ -69,5 +69,5 @@ def test_a_failure_says_what_was_right_before(truth: Truth, tmp_path: Path) -> N
         "an earlier call on the same inputs was right;"
         " called in buffers that held other inputs before"
     )
-    crashed = _in_context(Crashed(case=CASE, message="gone"), Call(truth), Seen())
+    crashed = _in_context(Crashed(case=CASE, message="gone"), Call(truth), CheckProgress())
     assert isinstance(crashed, Crashed) and crashed.message == "gone"

@@ -15,7 +15,7 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import CaseRun, Failure, Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Tolerance, find_task, load_task
@@ -269,7 +269,9 @@ def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device
     ran: list[Case] = []
     whole = runner.run
 
-    def noted(built: Build, truths: Sequence[Truth], *rest: Any) -> Iterator[CaseRun | Failure]:
+    def noted(
+        built: Build, truths: Sequence[OracleCase], *rest: Any
+    ) -> Iterator[CaseRun | Failure]:
         ran.extend(truth.case for truth in truths)
         return whole(built, truths, *rest)
 

@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.floats import as_float
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.poison import nan_pattern
 from astra_chat.tools.run.runner import CaseRun
 from astra_chat.tools.task.folder import find_task
@@ -44,7 +44,7 @@ class Scene:
         for name, content in (("out", self.out), ("input", self.input_after)):
             guarded = np.concatenate([self.guard, content.view(np.uint8), self.guard])
             guarded.tofile(self.folder / f"{name}.after")
-        truth = Truth(self.case, self.folder, self.folder)
+        truth = OracleCase(self.case, self.folder, self.folder)
         report = {"guard_bytes": GUARD, "sampled_share": self.sampled_share}
         return compare(TASK, CaseRun(truth, self.folder, report, PATTERN))
 
@@ -199,7 +199,7 @@ def test_copies_are_compared_unless_they_are_the_first_again(scene: Scene, tmp_p
     for sets, right in ((["out", "out", "out"], True), (["out", "out", "bad"], False)):
         (tmp_path / "out.after").write_bytes(b"".join({**good, "bad": guarded}[s] for s in sets))
         (tmp_path / "input.after").write_bytes(good["input"] * 3)
-        truth = Truth(scene.case, tmp_path, tmp_path)
+        truth = OracleCase(scene.case, tmp_path, tmp_path)
         report = {"guard_bytes": GUARD, "verified_sets": 3}
         verdict = compare(TASK, CaseRun(truth, tmp_path, report, PATTERN))
         assert isinstance(verdict, float) is right

@@ -12,7 +12,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check import compute_sanitizer as module
 from astra_chat.tools.check.compute_sanitizer import first_finding, sanitize_cuda
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device, virtual_device
@@ -140,7 +140,7 @@ def test_who_ends_where_it_is_watched_crashed_if_the_baseline_does_not(
     oracle.close()
     found = watched_by(tmp_path, monkeypatch, "", f"ANSWER = {answer!r}\n{right}")
     assert isinstance(found, Crashed) and "where the baseline ran" in found.message
-    with pytest.raises(EnvironmentLack, match="did not work"):
+    with pytest.raises(MissingDependency, match="did not work"):
         watched_by(tmp_path, monkeypatch, "", "")
 
 

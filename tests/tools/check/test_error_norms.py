@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from astra_chat.tools.check.error_norms import FEW, Norm, Yardstick
+from astra_chat.tools.check.error_norms import FEW, BaselineErrors, Norm
 from astra_chat.tools.check.floats import Array, rounded
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, DTypeName, ErrorNorm, ValueFamily, Wrong
@@ -31,12 +31,12 @@ class Bench:
         self.case = Case(dims={"tokens": rows, "d": WIDTH}, dtype=dtype, values=values)
         self.folder, self.dtype = folder, dtype
         self.expected = RNG.standard_normal(rows * WIDTH)
-        self.yardstick = Yardstick(TASK)
+        self.yardstick = BaselineErrors(TASK)
 
     def run(self, out: Array) -> CaseRun:
         self.expected.tofile(self.folder / "out.expected")
         out.astype(STORAGE[self.dtype]).tofile(self.folder / "out.after")
-        return CaseRun(Truth(self.case, self.folder, self.folder), self.folder, {}, 0x7FA5)
+        return CaseRun(OracleCase(self.case, self.folder, self.folder), self.folder, {}, 0x7FA5)
 
     def judge(self, baseline: Array, candidate: Array) -> ErrorNorm | Wrong | None:
         self.yardstick.learn(self.run(baseline))

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from astra_chat.tools.check.error_norms import Yardstick
+from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, Tolerance, find_task, task_names
 from astra_chat.tools.types import Case
@@ -20,26 +20,26 @@ def task(request: pytest.FixtureRequest) -> Task:
 
 
 @pytest.fixture
-def truths(task: Task) -> Iterator[list[Truth]]:
+def truths(task: Task) -> Iterator[list[OracleCase]]:
     oracle = Oracle(task)
     small = [c for c in task.check if task.least_bytes(c) < 2**17]
     yield oracle.truths(small, Stop())
     oracle.close()
 
 
-def found(task: Task, truths: list[Truth]) -> list[Trial]:
+def found(task: Task, truths: list[OracleCase]) -> list[Trial]:
     """Without a baseline: by the tolerance alone."""
-    return trials(task, truths, Yardstick(task))
+    return trials(task, truths, BaselineErrors(task))
 
 
-def test_usual_values_tell_work_from_no_work(task: Task, truths: list[Truth]) -> None:
+def test_usual_values_tell_work_from_no_work(task: Task, truths: list[OracleCase]) -> None:
     usual = [t for t in found(task, truths) if t.case.values in ("normal", "large")]
     assert {t.output for t in usual} >= {"all zeros", "a constant, the mean", "the truth and 5 %"}
     assert {t.argument for t in usual} == {a.name for a in task.args if a.written}
     assert undetected(usual) == []
 
 
-def test_a_loose_tolerance_is_found(task: Task, truths: list[Truth]) -> None:
+def test_a_loose_tolerance_is_found(task: Task, truths: list[OracleCase]) -> None:
     loose = {name: Tolerance(rtol=0.1, atol=100.0) for name in task.tolerance}
     weak = undetected(found(task.model_copy(update={"tolerance": loose}), truths))
     assert any("all zeros" in words for words in weak)

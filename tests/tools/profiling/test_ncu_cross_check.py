@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.profiling import ncu_cross_check as module
 from astra_chat.tools.profiling.ncu_cross_check import Profiled, cross_check, durations, ends
 from astra_chat.tools.profiling.profile import NOT_PERMITTED
-from astra_chat.tools.run.nvidia_tools import Watched
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.nvidia_tools import NvidiaToolRun
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -70,7 +70,7 @@ def test_a_tool_that_fails_once_is_asked_again(monkeypatch: pytest.MonkeyPatch) 
         def profiled(*_: object) -> list[Profiled]:
             asked.append(1)
             if len(asked) <= times:
-                raise EnvironmentLack("it did not record all calls")
+                raise MissingDependency("it did not record all calls")
             return [Profiled(1.0, 1)]
 
         monkeypatch.setattr(module, "_profiled", profiled)
@@ -90,7 +90,7 @@ def test_the_smallest_and_the_largest_are_looked_at() -> None:
 
 
 @pytest.fixture(scope="module")
-def truths() -> Iterator[list[Truth]]:
+def truths() -> Iterator[list[OracleCase]]:
     oracle = Oracle(TASK)
     yield oracle.truths(CASES, Stop())
     oracle.close()
@@ -103,7 +103,7 @@ def built(source: str) -> Build:
 
 
 @pytest.fixture(scope="module")
-def timed(truths: list[Truth]) -> list[TimedCase]:
+def timed(truths: list[OracleCase]) -> list[TimedCase]:
     """The baseline against itself."""
     base = built(TASK.baseline)
     found = time_cases(Runner(TASK, pick_device("cuda")), base, base, [(t, 1.0) for t in truths])
@@ -112,7 +112,9 @@ def timed(truths: list[Truth]) -> list[TimedCase]:
 
 
 @pytest.mark.gpu
-def test_an_honest_kernel_agrees_on_two_cases(truths: list[Truth], timed: list[TimedCase]) -> None:
+def test_an_honest_kernel_agrees_on_two_cases(
+    truths: list[OracleCase], timed: list[TimedCase]
+) -> None:
     base = built(TASK.baseline)
     found, words = cross_check(Runner(TASK, pick_device("cuda")), base, base, truths, timed)
     assert isinstance(found, list), found
@@ -123,7 +125,7 @@ def test_an_honest_kernel_agrees_on_two_cases(truths: list[Truth], timed: list[T
 
 @pytest.mark.gpu
 def test_a_judged_time_that_is_not_true_is_not_believed(
-    truths: list[Truth], timed: list[TimedCase]
+    truths: list[OracleCase], timed: list[TimedCase]
 ) -> None:
     """As if events had been made to tell a third of the time."""
     false = [
@@ -137,7 +139,7 @@ def test_a_judged_time_that_is_not_true_is_not_believed(
 
 @pytest.mark.gpu
 def test_less_work_under_the_profiler_leaves_results_missing(
-    truths: list[Truth], timed: list[TimedCase]
+    truths: list[OracleCase], timed: list[TimedCase]
 ) -> None:
     """It works in a process's first call only, as one that recognises a profiler could."""
     start = TASK.baseline.index('extern "C"')
@@ -154,11 +156,11 @@ def test_less_work_under_the_profiler_leaves_results_missing(
 
 @pytest.mark.gpu
 def test_without_permission_it_says_so(
-    monkeypatch: pytest.MonkeyPatch, truths: list[Truth], timed: list[TimedCase]
+    monkeypatch: pytest.MonkeyPatch, truths: list[OracleCase], timed: list[TimedCase]
 ) -> None:
     class Refused:
-        def __enter__(self) -> Watched | TimedOut:
-            return Watched(f"==ERROR== {NOT_PERMITTED}", "")
+        def __enter__(self) -> NvidiaToolRun | TimedOut:
+            return NvidiaToolRun(f"==ERROR== {NOT_PERMITTED}", "")
 
         def __exit__(self, *_: object) -> None:
             pass

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.profiling import profile as module
@@ -18,7 +18,7 @@ from astra_chat.tools.profiling.profile import (
     profile_cuda,
     unprofiled,
 )
-from astra_chat.tools.run.nvidia_tools import Watched
+from astra_chat.tools.run.nvidia_tools import NvidiaToolRun
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, MeasuredTime, Profile, TimedOut
@@ -96,9 +96,9 @@ def test_what_ncu_says_within_its_page_is_no_launch() -> None:
 def test_too_little_is_said_and_no_bottleneck_guessed(
     log: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "run_watched", lambda *_, **__: Watched(log, ""))
+    monkeypatch.setattr(module, "run_watched", lambda *_, **__: NvidiaToolRun(log, ""))
     monkeypatch.setattr(module, "ncu_command", lambda _: [])
-    with pytest.raises(EnvironmentLack, match=re.escape(words)):
+    with pytest.raises(MissingDependency, match=re.escape(words)):
         profile_cuda(None, None, None)  # type: ignore[arg-type]
 
 
@@ -153,8 +153,8 @@ def test_a_real_profile_has_all_metrics_and_a_place_under_the_roof() -> None:
 def test_without_permission_the_counters_of_the_virtual_gpu_stand_in(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refused(*_: object, **__: object) -> Watched | TimedOut:
-        return Watched("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", "")
+    def refused(*_: object, **__: object) -> NvidiaToolRun | TimedOut:
+        return NvidiaToolRun("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission", "")
 
     monkeypatch.setattr(module, "run_watched", refused)
     small = TASK.model_copy(update={"check": TASK.check[:3], "bench": TASK.bench[:1]})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.run import nvidia_tools as module
-from astra_chat.tools.run.nvidia_tools import Watched, run_watched
+from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, run_watched
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
@@ -25,7 +25,7 @@ print("said by", sys.argv[-1])
 """
 
 
-def watched(tmp_path: Path, body: str, timeout_s: float = 30.0) -> Watched | TimedOut:
+def watched(tmp_path: Path, body: str, timeout_s: float = 30.0) -> NvidiaToolRun | TimedOut:
     """A tool of Python, started as the real ones are, in place of one that needs a GPU."""
     device = virtual_device("h200")
     built = build(TASK, TASK.baseline, device)
@@ -41,7 +41,7 @@ def watched(tmp_path: Path, body: str, timeout_s: float = 30.0) -> Watched | Tim
 
 def test_it_gets_the_request_and_writes_a_log(tmp_path: Path) -> None:
     seen = watched(tmp_path, "open(log, 'w').write(request)")
-    assert isinstance(seen, Watched)
+    assert isinstance(seen, NvidiaToolRun)
     assert seen.output == f"said by {module.CHILD}\n"
     asked = json.loads(seen.log)
     assert asked["fd"] == -1, "there is no private pipe through a tool"
@@ -50,7 +50,9 @@ def test_it_gets_the_request_and_writes_a_log(tmp_path: Path) -> None:
 
 def test_without_a_log_what_it_printed_is_the_log(tmp_path: Path) -> None:
     seen = watched(tmp_path, "print('no permission')")
-    assert isinstance(seen, Watched) and seen.log == seen.output and "no permission" in seen.log
+    assert (
+        isinstance(seen, NvidiaToolRun) and seen.log == seen.output and "no permission" in seen.log
+    )
 
 
 def test_a_tool_that_hangs_is_stopped(tmp_path: Path) -> None:
@@ -62,5 +64,5 @@ def test_it_stands_behind_walls(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("key")
     seen = watched(tmp_path, f"open(log, 'w').write(open({str(secret)!r}).read())")
-    assert isinstance(seen, Watched)
+    assert isinstance(seen, NvidiaToolRun)
     assert "PermissionError" in seen.output or "FileNotFoundError" in seen.output

@@ -14,7 +14,7 @@ import pytest
 from astra_chat.tools.check.floats import as_float
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run import oracle as module
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.sandbox.level import ENOUGH, isolation
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import BUILTIN, find_task, load_task
@@ -60,7 +60,7 @@ def case(values: ValueFamily = "normal", seed: int = 0) -> Case:
     return Case(dims={"tokens": 5, "d": 24}, dtype="float16", values=values, seed=seed)
 
 
-def input_of(truth: Truth) -> np.ndarray:  # type: ignore[type-arg]
+def input_of(truth: OracleCase) -> np.ndarray:  # type: ignore[type-arg]
     content = np.fromfile(truth.input_path(INPUT), dtype=np.uint8)
     return as_float(content, "float16").reshape(5, 48)
 

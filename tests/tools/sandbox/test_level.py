@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox import landlock, level, seccomp
 
 
@@ -24,7 +24,7 @@ def test_a_weak_level_asks_for_trust(
     monkeypatch: pytest.MonkeyPatch, weak: level.Isolation
 ) -> None:
     monkeypatch.setattr(level, "isolation", lambda: weak)
-    with pytest.raises(EnvironmentLack, match="--trust"):
+    with pytest.raises(MissingDependency, match="--trust"):
         level.require_isolation()
 
 

@@ -16,7 +16,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import Call, check
 from astra_chat.tools.run import runner as runner_module
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import CaseRun, Failure, Runner
 from astra_chat.tools.sandbox import landlock, seccomp, walls
 from astra_chat.tools.sandbox.level import Isolation, bubblewrap
@@ -63,7 +63,7 @@ def oracle() -> Iterator[Oracle]:
     made.close()
 
 
-def truth(oracle: Oracle, tokens: int) -> Truth:
+def truth(oracle: Oracle, tokens: int) -> OracleCase:
     case = Case(dims={"tokens": tokens, "d": 8}, dtype="float32")
     return oracle.truths([case], Stop())[0]
 

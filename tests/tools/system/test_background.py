@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.subprocesses import Cancelled
 
@@ -30,7 +30,7 @@ def test_it_is_done_once_and_waited_for() -> None:
     assert done == [1] and not background.running
 
 
-@pytest.mark.parametrize("error", [BadInput, EnvironmentLack, Cancelled, OSError])
+@pytest.mark.parametrize("error", [BadInput, MissingDependency, Cancelled, OSError])
 def test_what_fails_is_left_to_whoever_needs_it(
     error: type[Exception], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.cache import cache_folder, new_entry, room_in
 
 
@@ -39,12 +39,12 @@ def test_a_cache_that_cannot_be_made_says_what_to_do(
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("ASTRA_CACHE", str(tmp_path / "file"))
-    with pytest.raises(EnvironmentLack, match="set ASTRA_CACHE"):
+    with pytest.raises(MissingDependency, match="set ASTRA_CACHE"):
         cache_folder("builds")
 
 
 def test_a_full_disk_is_what_the_environment_lacks(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentLack, match="no space left"), room_in(tmp_path):
+    with pytest.raises(MissingDependency, match="no space left"), room_in(tmp_path):
         raise OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(PermissionError), room_in(tmp_path):
         raise PermissionError(errno.EPERM, "Not permitted")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.devices import cuda_device, gpu_uuid, pick_device, visible
 from astra_chat.tools.system.subprocesses import child_environment
 
@@ -27,7 +27,7 @@ def test_an_unknown_gpu_is_refused_with_the_known_ones() -> None:
 
 
 def test_a_gpu_that_is_not_there() -> None:
-    with pytest.raises(EnvironmentLack, match="--device virtual"):
+    with pytest.raises(MissingDependency, match="--device virtual"):
         cuda_device(99)
 
 
@@ -57,7 +57,7 @@ def test_a_gpu_that_is_hidden_from_cuda_is_not_there(monkeypatch: pytest.MonkeyP
     assert gpu_uuid(0) == uuid and pick_device("auto").kind == "cuda"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert pick_device("auto").kind == "virtual"
-    with pytest.raises(EnvironmentLack, match=r"shows 0 GPU.* with CUDA_VISIBLE_DEVICES=''"):
+    with pytest.raises(MissingDependency, match=r"shows 0 GPU.* with CUDA_VISIBLE_DEVICES=''"):
         cuda_device(0)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system import gpu_lock as module
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
@@ -123,11 +123,11 @@ def test_a_link_or_a_folder_in_its_place_is_not_followed(folder: Path, tmp_path:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     (folder / "astra-gpu-GPU-1.lock").symlink_to(victim)
-    with pytest.raises(EnvironmentLack, match=r"astra-gpu-GPU-1\.lock"):
+    with pytest.raises(MissingDependency, match=r"astra-gpu-GPU-1\.lock"):
         held_within(1.0, alone=True)
     assert victim.read_text() == "mine"
     (folder / "astra-gpu-GPU-3.lock").mkdir()
-    with pytest.raises(EnvironmentLack, match="remove"):
+    with pytest.raises(MissingDependency, match="remove"):
         held_within(1.0, alone=True, uuid="GPU-3")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system import toolkit
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -95,7 +95,7 @@ def test_no_nvcc_says_what_was_tried_and_what_to_do(
     monkeypatch.delenv("CUDA_HOME", raising=False)
     monkeypatch.delenv("CUDA_PATH", raising=False)
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    with pytest.raises(EnvironmentLack, match=r"11\.5\.119 is older.*pip install") as error:
+    with pytest.raises(MissingDependency, match=r"11\.5\.119 is older.*pip install") as error:
         toolkit.find_toolkit()
     assert error.value.exit_code == 3
 
@@ -105,13 +105,13 @@ def test_no_compiler_is_said_before_anything_else(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    with pytest.raises(EnvironmentLack, match=r"no g\+\+ on PATH.*apt-get install g\+\+"):
+    with pytest.raises(MissingDependency, match=r"no g\+\+ on PATH.*apt-get install g\+\+"):
         toolkit.find_toolkit()
 
 
 def test_cxx_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(EnvironmentLack, match="no-such-compiler"):
+    with pytest.raises(MissingDependency, match="no-such-compiler"):
         toolkit.find_compiler()
 
 
@@ -127,7 +127,7 @@ def test_tools_are_found_in_pypi_folders(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_missing_tool_says_how_to_get_it() -> None:
-    with pytest.raises(EnvironmentLack, match="no astra-tool on this machine"):
+    with pytest.raises(MissingDependency, match="no astra-tool on this machine"):
         toolkit.find_tool("astra-tool")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.sandbox import level
 from astra_chat.tools.system.devices import virtual_device
@@ -29,7 +29,7 @@ def test_a_strange_text_needs_isolation_or_trust(monkeypatch: pytest.MonkeyPatch
     own, strange = TASK.baseline, TASK.baseline + " "
     require_trust(False, own, *acting_files(TASK))
     require_trust(True, own, strange)
-    with pytest.raises(EnvironmentLack, match="--trust"):
+    with pytest.raises(MissingDependency, match="--trust"):
         require_trust(False, own, strange)
     monkeypatch.setattr(level, "isolation", lambda: "landlock")
     require_trust(False, own, strange)
@@ -45,8 +45,8 @@ def test_each_file_of_a_task_that_acts_counts(tmp_path: Path, name: str) -> None
     with (tmp_path / "task" / name).open("a") as file:
         file.write("\n")
     strange = load_task(tmp_path / "task")
-    with pytest.raises(EnvironmentLack, match="--trust"):
+    with pytest.raises(MissingDependency, match="--trust"):
         Judge(strange, DEVICE)
-    with pytest.raises(EnvironmentLack, match="--trust"):
+    with pytest.raises(MissingDependency, match="--trust"):
         check_task(strange, DEVICE)
     Judge(strange, DEVICE, trust=True).close()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.gpu_samples import (
@@ -35,7 +35,7 @@ def judged(blocks: list[dict[str, Any]], **fields: Any) -> MeasuredTime | Implau
         "baseline_event_us": [7.0], "candidate_event_us": [6.0], "spaced": False,
         "event_us": 900.0, "host_us": 1000.0,
     }  # fmt: skip
-    run = CaseRun(Truth(CASE, Path(), Path()), Path(), {**report, **fields}, 0x7FA5)
+    run = CaseRun(OracleCase(CASE, Path(), Path()), Path(), {**report, **fields}, 0x7FA5)
     return measured_time(Runner(find_task("silu_and_mul"), H200), run, 2.0)
 
 
@@ -116,7 +116,7 @@ def test_the_floor_of_arithmetic_is_that_of_the_tensor_cores_where_they_may_be_u
     task = find_task("silu_and_mul").model_copy(
         update={"flops": "100000000000", "tensor_float32": granted}
     )
-    truth = Truth(CASE.model_copy(update={"dtype": dtype}), Path(), Path())
+    truth = OracleCase(CASE.model_copy(update={"dtype": dtype}), Path(), Path())
     assert case_limit_us(Runner(task, H200), truth) == pytest.approx(us, rel=0.01)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.run.oracle import Truth
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun, Failure, Mode, Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
@@ -107,7 +107,12 @@ def test_what_is_timed_is_as_precise_as_what_is_checked(monkeypatch: pytest.Monk
     run = Runner.run
 
     def watched(
-        runner: Runner, build: Build, truths: Sequence[Truth], mode: Mode, *more: Any, **named: Any
+        runner: Runner,
+        build: Build,
+        truths: Sequence[OracleCase],
+        mode: Mode,
+        *more: Any,
+        **named: Any,
     ) -> Iterator[CaseRun | Failure]:
         timed.extend([(build.folder, len(truths))] if mode == "time" else [])
         return run(runner, build, truths, mode, *more, **named)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.cache import cache_folder, new_entry
 from astra_chat.tools.system.toolkit import find_compiler
 
@@ -32,7 +32,7 @@ RUNTIME_FLAGS = ("-O3",)
 LIBRARY = "kernel.so"
 StartCompiler = Callable[[Sequence[str], Path], tuple[int, str]]
 """Runs a command in a folder to its end; its exit status and what it said. May raise
-EnvironmentLack. The text that is compiled comes from a stranger's PTX: a judge starts it walled."""
+MissingDependency. The text that is compiled comes from untrusted PTX: a judge sandboxes it."""
 _RUNTIME = (
     "barriers.c", "block_races.c", "blocks.c", "bulk.c", "copies.c", "doubles.c", "grid.c",
     "heap.c", "mbarriers.c", "memory.c", "order.c", "prints.c", "races.c", "counters.c", "tensor.c",
@@ -42,7 +42,7 @@ _HEADERS = ("lanes.h", "machine.h", "mbarriers.h", "order.h", "simt.h")
 
 
 def start_plainly(command: Sequence[str], folder: Path) -> tuple[int, str]:
-    """As an ordinary child process. Raises EnvironmentLack past COMPILE_TIMEOUT_S."""
+    """As an ordinary child process. Raises MissingDependency past COMPILE_TIMEOUT_S."""
     with tempfile.TemporaryFile("w+") as log:
         try:
             done = subprocess.run(
@@ -50,9 +50,9 @@ def start_plainly(command: Sequence[str], folder: Path) -> tuple[int, str]:
                 timeout=COMPILE_TIMEOUT_S, check=False,
             )  # fmt: skip
         except FileNotFoundError:
-            raise EnvironmentLack(f"no compiler {command[0]}") from None
+            raise MissingDependency(f"no compiler {command[0]}") from None
         except subprocess.TimeoutExpired:
-            raise EnvironmentLack(
+            raise MissingDependency(
                 f"{command[0]} did not end within {COMPILE_TIMEOUT_S:.0f} s: use --engine numpy"
             ) from None
         log.seek(0)
@@ -62,7 +62,7 @@ def start_plainly(command: Sequence[str], folder: Path) -> tuple[int, str]:
 def ensure_library(source: str, start: StartCompiler = start_plainly) -> Path:
     """The library of a generated file; compiled if the cache has none of it for this machine.
 
-    Two processes may do this at once. Raises EnvironmentLack without a compiler, or where the
+    Two processes may do this at once. Raises MissingDependency without a compiler, or where the
     compiler fails: that is never the kernel's fault.
     """
     runtime = ensure_runtime()
@@ -131,4 +131,4 @@ def _compile(arguments: list[str], folder: Path, start: StartCompiler = start_pl
     status, said = start([compiler, *arguments], folder)
     if status:
         words = "\n".join(said.splitlines()[:8])
-        raise EnvironmentLack(f"{compiler} cannot build the virtual GPU's C engine:\n{words}")
+        raise MissingDependency(f"{compiler} cannot build the virtual GPU's C engine:\n{words}")

@@ -6,7 +6,7 @@ from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
 from astra_chat.tools.virtual_gpu.isa.bulk_copies import BAD_SIZE, FLYING, STILL_READ
 from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, in_vain
-from astra_chat.tools.virtual_gpu.memory.block_races import Crossings
+from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import unset_read
@@ -16,7 +16,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import UNSEEN, word
 from astra_chat.tools.virtual_gpu.numpy_engine.pauses import IN_VAIN as GRID_IN_VAIN
 from astra_chat.tools.virtual_gpu.numpy_engine.races import UNKNOWN_SITE, Verb, race_words
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
-from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch, Unset
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch, UninitializedReads
 
 _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
@@ -60,7 +60,7 @@ def fault_of(
     memory: Memory,
     found: layout.Fault,
     budget: int,
-    crossings: Crossings | None = None,
+    crossings: BlockRaces | None = None,
 ) -> Fault:
     instruction = program.instructions[found.instruction]
     thread = found.warp * WARP_LANES + found.lane
@@ -87,7 +87,9 @@ def fault_of(
     )
 
 
-def unset_of(program: Program, launch: Launch, memory: Memory, found: layout.Unset) -> Unset:
+def unset_of(
+    program: Program, launch: Launch, memory: Memory, found: layout.UninitializedReads
+) -> UninitializedReads:
     in_shared = _SPACES[found.space] == "shared"
     return unset_read(
         program.instructions[found.instruction],

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.faults import fault_of, unset_of
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
-from astra_chat.tools.virtual_gpu.memory.block_races import Crossings, crossings_of
+from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces, crossings_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
@@ -51,7 +51,7 @@ def run(
     prints: bool = False,
     races: bool = True,
     workers: int | None = None,
-    crossings: Crossings | None = None,
+    crossings: BlockRaces | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
@@ -61,7 +61,7 @@ def run(
     crossings: of the launch, where other parts of it run elsewhere.
     workers: threads of the host; None means one for each core that this process may use.
     Raises Fault where a GPU or its sanitizer would stop, KeyError for a variable of the module
-    without an address, EnvironmentLack where the kernel can not be compiled.
+    without an address, MissingDependency where the kernel can not be compiled.
     """
     library = _load(program)
     if program.reference.has_heap:
@@ -77,7 +77,9 @@ def run(
     visits = np.zeros(len(program.reference.blocks), np.uint64)
     longest, longest_warp = np.zeros_like(visits), layout.Longest(block=np.iinfo(np.int64).max)
     tally, fault = layout.Counters(), layout.Fault()
-    unset: Any = (layout.Unset * program.sites)(*[layout.Unset(block=-1)] * program.sites)
+    unset: Any = (layout.UninitializedReads * program.sites)(
+        *[layout.UninitializedReads(block=-1)] * program.sites
+    )
     printed, printed_bytes = ctypes.c_void_p(), ctypes.c_uint64()
     request = layout.Launch(
         blocks=chosen.ctypes.data, block_count=chosen.size,
@@ -126,7 +128,7 @@ def _watching(
     library: ctypes.CDLL,
     program: Program,
     request: layout.Launch,
-    crossings: Crossings | None,
+    crossings: BlockRaces | None,
     table: _Buffers,
 ) -> bool:
     """Runs the launch; by one worker again where blocks seem to have met. Whether it failed."""
@@ -195,7 +197,7 @@ class _Buffers:
                 row.loaded = self.loaded[-1].ctypes.data
                 row.stored = self.stored[-1].ctypes.data
 
-    def watch(self, crossings: Crossings, *, precise: bool) -> None:
+    def watch(self, crossings: BlockRaces, *, precise: bool) -> None:
         """Gives buffers the cells of the check for races between blocks."""
         cells = crossings.fine() if precise else crossings.coarse()
         for row in self.rows:

@@ -33,7 +33,7 @@ class Print(ctypes.Structure):
     arguments: ctypes.Array[c_uint8]
 
 
-class Unset(ctypes.Structure):
+class UninitializedReads(ctypes.Structure):
     _fields_ = [
         ("block", c_int64), ("address", c_uint64),
         *((name, c_uint32) for name in ("thread", "instruction", "size", "space")),

@@ -42,7 +42,7 @@ class Program:
         self._library = library
 
     def library(self) -> Path:
-        """The shared library; compiled on first use. Raises EnvironmentLack."""
+        """The shared library; compiled on first use. Raises MissingDependency."""
         if self._library is None:
             self._library = ensure_library(self.source)
         return self._library

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
 from astra_chat.tools.virtual_gpu.c_engine.build import ensure_runtime
@@ -99,5 +99,5 @@ def _ptx(folder: Path) -> Module:
         [*command, "-o", str(ptx), str(source)], capture_output=True, text=True, check=False
     )
     if done.returncode:
-        raise EnvironmentLack(f"nvcc cannot build the benchmark: {done.stderr[:400]}")
+        raise MissingDependency(f"nvcc cannot build the benchmark: {done.stderr[:400]}")
     return parse(ptx.read_text())

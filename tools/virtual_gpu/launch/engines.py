@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
 from astra_chat.tools.virtual_gpu.c_engine.build import (
     StartCompiler,
@@ -183,7 +183,7 @@ class Engines:
                 program.use(self._compiled[launch.kernel])
                 return program
             self.notes[launch.kernel] = "it was not compiled for the C engine"
-        except (PtxUnsupported, EnvironmentLack, OSError) as lack:
+        except (PtxUnsupported, MissingDependency, OSError) as lack:
             self.notes[launch.kernel] = str(lack)
         return None
 
@@ -192,7 +192,7 @@ def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:
     """Libraries of a file's kernels for the C engine, those left out that run on NumPy only.
 
     For a process that may not start a compiler; the cache keeps them. With `auto` also those that
-    take long to compile, or can not be compiled, are left out; else that raises EnvironmentLack.
+    take long to compile, or can not be compiled, are left out; else that raises MissingDependency.
     """
     return compile_sources(c_sources(ptx, engine), engine)
 
@@ -222,7 +222,7 @@ def compile_sources(
     for kernel, source in sources.items():
         try:
             libraries[kernel] = ensure_library(source, start)
-        except EnvironmentLack:
+        except MissingDependency:
             if engine == "c":
                 raise
     return libraries

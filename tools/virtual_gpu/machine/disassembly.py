@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import find_tool
 
 SUFFIX = ".sass"
@@ -94,7 +94,7 @@ def disassemble(cubin: Path, text: Path) -> bool:
         if not done.returncode:
             text.write_bytes(done.stdout)
             return True
-    except (EnvironmentLack, subprocess.TimeoutExpired):
+    except (MissingDependency, subprocess.TimeoutExpired):
         pass
     except OSError:  # a full disk, for one
         with contextlib.suppress(OSError):

@@ -61,7 +61,7 @@ class Cells:
                 theirs[((taken + first) >> step) - (address >> coarse.bits)] = mine[taken]
 
 
-class Crossings:
+class BlockRaces:
     """The cells of one launch: of all its parts, whichever engine runs them."""
 
     def __init__(
@@ -176,7 +176,7 @@ class Crossings:
 
 def crossings_of(
     reach: Reach, launch: Launch, memory: Memory, symbols: Mapping[str, int]
-) -> Crossings | None:
+) -> BlockRaces | None:
     """None where there is nothing to watch, or nobody wants to."""
     if not reach.granule or launch.grid.count < 2 or os.environ.get(SWITCH) == "off":
         return None
@@ -184,7 +184,7 @@ def crossings_of(
         return None
     stored = _buffers(reach.stored, launch, memory, symbols)
     loaded = _buffers(reach.loaded, launch, memory, symbols)
-    return Crossings(reach, launch, memory, stored, loaded) if stored else None
+    return BlockRaces(reach, launch, memory, stored, loaded) if stored else None
 
 
 def _buffers(
@@ -203,7 +203,7 @@ def _buffers(
 
 
 @contextmanager
-def watched(crossings: Crossings | None) -> Iterator[None]:
+def watched(crossings: BlockRaces | None) -> Iterator[None]:
     """While the cells are at the buffers."""
     if crossings is None:
         yield

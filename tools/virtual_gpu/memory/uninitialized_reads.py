@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
-from astra_chat.tools.virtual_gpu.types import LaunchReport, Unset
+from astra_chat.tools.virtual_gpu.types import LaunchReport, UninitializedReads
 
 
-def first_of_each(found: Iterable[Unset]) -> tuple[Unset, ...]:
+def first_of_each(found: Iterable[UninitializedReads]) -> tuple[UninitializedReads, ...]:
     """The first of each instruction, in the order of the PTX."""
-    kept: dict[int, Unset] = {}
+    kept: dict[int, UninitializedReads] = {}
     for one in found:
         known = kept.get(one.line)
         if known is None or one.order < known.order:
@@ -39,6 +39,8 @@ def unset_read(
     names: tuple[str, str],
     size: int,
     place: str,
-) -> Unset:
+) -> UninitializedReads:
     """names: block and thread, as CUDA numbers them."""
-    return Unset(instruction.line, instruction.source, instruction.text, *names, order, size, place)
+    return UninitializedReads(
+        instruction.line, instruction.source, instruction.text, *names, order, size, place
+    )

@@ -13,7 +13,7 @@ from astra_chat.tools.virtual_gpu.memory.block_races import (
     FLAGGED,
     MANY,
     PUBLISHED,
-    Crossings,
+    BlockRaces,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site, lane_number, select
@@ -55,7 +55,7 @@ class Touch:
     """One plain access of some lanes to one buffer that is watched."""
 
     def __init__(
-        self, f: Frame, crossings: Crossings, site: Site, region: Region, addresses: Array,
+        self, f: Frame, crossings: BlockRaces, site: Site, region: Region, addresses: Array,
         active: Active,
     ) -> None:  # fmt: skip
         self._f, self._crossings, self._site, self._active = f, crossings, site, active

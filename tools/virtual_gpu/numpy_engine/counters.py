@@ -63,7 +63,7 @@ class Mix:
 
 
 @dataclass
-class LaunchTally:
+class LaunchCounters:
     """Counts of all batches of a launch."""
 
     counters: Counters = field(default_factory=Counters)
@@ -86,12 +86,12 @@ def _marked(bitmaps: dict[int, NDArray[np.bool_]]) -> int:
     return sum(int(np.count_nonzero(bitmap)) for bitmap in bitmaps.values())
 
 
-class Tally:
+class BlockCounters:
     """Counts of one batch; `finish` adds them to the launch's."""
 
     def __init__(
         self,
-        launch: LaunchTally,
+        launch: LaunchCounters,
         shape: tuple[int, int],
         mixes: list[Mix],
         local_bytes: int,

@@ -17,14 +17,21 @@ from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import unset_read
 from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
-from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3, Fault, Launch, Print, Unset
+from astra_chat.tools.virtual_gpu.types import (
+    WARP_LANES,
+    Dim3,
+    Fault,
+    Launch,
+    Print,
+    UninitializedReads,
+)
 
 if TYPE_CHECKING:
-    from astra_chat.tools.virtual_gpu.memory.block_races import Crossings
+    from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces
     from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena
     from astra_chat.tools.virtual_gpu.numpy_engine.bulk import BulkGroups
     from astra_chat.tools.virtual_gpu.numpy_engine.copies import CopyQueue
-    from astra_chat.tools.virtual_gpu.numpy_engine.counters import Tally
+    from astra_chat.tools.virtual_gpu.numpy_engine.counters import BlockCounters
     from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import Mbarriers
     from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
 
@@ -64,7 +71,7 @@ class Frame:
     local: Arena
     params: Arena
     races: RaceCheck | None
-    tally: Tally | None
+    tally: BlockCounters | None
     live: Mask
     live_count: int = 0
     active: Active = field(init=False)
@@ -76,9 +83,9 @@ class Frame:
     """Instructions issued so far: what the budget counts."""
     prints: list[Print] | None = None
     """What the kernel printed; None: nobody wants to know."""
-    crossings: Crossings | None = None
+    crossings: BlockRaces | None = None
     """The check for races between blocks."""
-    unset: dict[int, Unset] = field(default_factory=dict)
+    unset: dict[int, UninitializedReads] = field(default_factory=dict)
     """Reads of memory that nobody wrote, by PTX line."""
     copies: CopyQueue | None = None
     """cp.async on their way; made by the first."""

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.lowering.control_flow import Jump, Leave, Pause
-from astra_chat.tools.virtual_gpu.memory.block_races import Crossings, crossings_of, watched
+from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces, crossings_of, watched
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena, lane_number, make_arena
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, WaitingRoom
-from astra_chat.tools.virtual_gpu.numpy_engine.counters import LaunchTally, Tally
+from astra_chat.tools.virtual_gpu.numpy_engine.counters import BlockCounters, LaunchCounters
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import (
     Active,
     Frame,
@@ -37,7 +37,7 @@ from astra_chat.tools.virtual_gpu.types import (
     Launch,
     LaunchReport,
     Print,
-    Unset,
+    UninitializedReads,
 )
 
 BATCH_LANES = 32768
@@ -62,7 +62,7 @@ def run(
     module_globals: Mapping[str, int] | None = None,
     counters: bool = True,
     prints: bool = False,
-    crossings: Crossings | None = None,
+    crossings: BlockRaces | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
@@ -75,14 +75,14 @@ def run(
     chosen = blocks_of(launch, blocks)
     threads = padded_threads(launch.block)
     step = chosen.size if program.together else _step(program, threads)
-    tally = LaunchTally() if counters else None
+    tally = LaunchCounters() if counters else None
     room = shared_limit(program, launch)
     if program.has_heap:
         _ = memory.heap
     if crossings is None:
         crossings = crossings_of(program.reach, launch, memory, module_globals or {})
     printed: list[Print] = []
-    unset: list[Unset] = []
+    unset: list[UninitializedReads] = []
     for start in range(0, chosen.size, step):
         frame = _frame(
             program, launch, memory, module_globals or {}, chosen[start : start + step], tally, room
@@ -142,7 +142,7 @@ def _frame(
     memory: Memory,
     symbols: Mapping[str, int],
     ids: NDArray[np.int64],
-    tally: LaunchTally | None,
+    tally: LaunchCounters | None,
     shared_limit: int,
 ) -> Frame:
     shape = (ids.size, padded_threads(launch.block))
@@ -170,7 +170,9 @@ def _frame(
         local=local,
         params=_params(program, launch),
         races=races,
-        tally=Tally(tally, shape, program.mixes, program.local_bytes, ids) if tally else None,
+        tally=BlockCounters(tally, shape, program.mixes, program.local_bytes, ids)
+        if tally
+        else None,
         live=exists,
     )
 

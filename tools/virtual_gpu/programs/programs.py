@@ -68,7 +68,7 @@ def run_program(
     """Builds `source` and runs its main() in a process of its own, on this one's standard streams.
 
     All blocks of all launches run. Raises BadInput and CompileFailed for a file that can not be
-    built, EnvironmentLack where the toolkit is missing.
+    built, MissingDependency where the toolkit is missing.
     """
     chosen = spec(gpu)
     with tempfile.TemporaryDirectory(prefix="astra-program-") as name:

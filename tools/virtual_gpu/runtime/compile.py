@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.toolkit import find_toolkit
@@ -42,7 +42,7 @@ def compile_file(
 ) -> Compiled:
     """Builds `source` into `folder` for that GPU, as a library: a `main` in it is kept.
 
-    Raises BadInput for a file that is not there, CompileFailed with nvcc's words, EnvironmentLack
+    Raises BadInput for a file that is not there, CompileFailed with nvcc's words, MissingDependency
     without nvcc.
     """
     if not source.is_file():
@@ -66,7 +66,7 @@ def compile_file(
     except subprocess.TimeoutExpired:
         raise CompileFailed(f"nvcc did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
     except OSError as error:
-        raise EnvironmentLack(f"cannot start {toolkit.nvcc}: {error}") from None
+        raise MissingDependency(f"cannot start {toolkit.nvcc}: {error}") from None
     log = done.stdout + done.stderr
     if done.returncode:
         raise CompileFailed(f"nvcc cannot build {source.name}:\n{_complaints(log)}")

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.runtime.host import Host
 from astra_chat.tools.virtual_gpu.types import Dim3
@@ -28,7 +28,7 @@ def ensure_runtime(cxx: str | Path, include_dir: Path, cache: Path) -> Path:
 
     `include_dir` holds cuda_runtime_api.h: the layouts of CUDA's structures come from there. A
     library linked with it names it by its full path, so it is found again without a search path.
-    Two processes may do this at once. Raises EnvironmentLack where it cannot be built.
+    Two processes may do this at once. Raises MissingDependency where it cannot be built.
     """
     sources = {p.name: p.read_bytes() for p in map(Path, _source_files())}
     folder = cache.absolute() / f"cudart-{_key(str(cxx), include_dir, sources)}"
@@ -42,7 +42,7 @@ def ensure_runtime(cxx: str | Path, include_dir: Path, cache: Path) -> Path:
             _compile(str(cxx), include_dir, sources, scratch, folder / LIBRARY)
             _publish(scratch, folder)
     except OSError as error:
-        raise EnvironmentLack(f"the virtual GPU cannot write to its cache: {error}") from None
+        raise MissingDependency(f"the virtual GPU cannot write to its cache: {error}") from None
     return folder
 
 
@@ -58,7 +58,7 @@ def _key(cxx: str, include_dir: Path, sources: dict[str, bytes]) -> str:
         try:
             found = (include_dir / header).stat()
         except OSError:
-            raise EnvironmentLack(
+            raise MissingDependency(
                 f"no {header} in {include_dir}: the CUDA toolkit's headers are needed"
             ) from None
         digest.update(f"{header} {found.st_size} {found.st_mtime_ns}".encode())
@@ -85,14 +85,14 @@ def _compile(
             check=False,
         )  # fmt: skip
     except FileNotFoundError:
-        raise EnvironmentLack(
+        raise MissingDependency(
             f"no compiler {cxx}: install one, for example: apt-get install g++"
         ) from None
     except subprocess.TimeoutExpired:
-        raise EnvironmentLack(f"{cxx} did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
+        raise MissingDependency(f"{cxx} did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
     if done.returncode:
         log = "\n".join(done.stderr.splitlines()[:8])
-        raise EnvironmentLack(f"{cxx} cannot build the virtual GPU's CUDA runtime:\n{log}")
+        raise MissingDependency(f"{cxx} cannot build the virtual GPU's CUDA runtime:\n{log}")
 
 
 def _publish(scratch: Path, folder: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from tasks import RUNS, recorded
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.run.oracle import Oracle, Truth
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -24,7 +24,7 @@ from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import ITEM_BYTES, Device
 
 
-def outputs(task: Task, device: Device, source: str, truths: list[Truth]) -> list[dict]:
+def outputs(task: Task, device: Device, source: str, truths: list[OracleCase]) -> list[dict]:
     """By case: of each written argument its bytes, and which were written: on the virtual GPU a
     launch over its budget runs a sample of its blocks."""
     built = build(task, source, device)

@@ -63,7 +63,7 @@ def test_c_takes_over_when_it_is_ready(
 
     monkeypatch.setattr(engines.Engines, "_program", slowly)
 
-    class Watched(background_compile.Compiling):
+    class NvidiaToolRun(background_compile.Compiling):
         """Lets NumPy run two parts, then waits for the compiler."""
 
         _looks = 0
@@ -80,7 +80,7 @@ def test_c_takes_over_when_it_is_ready(
         def program(self, value: Any) -> None:
             self._ready = value
 
-    monkeypatch.setattr(engines, "Compiling", Watched)
+    monkeypatch.setattr(engines, "Compiling", NvidiaToolRun)
     scaled(calls)
     assert ran == ["numpy_engine"] * 3 + ["c_engine"]
 

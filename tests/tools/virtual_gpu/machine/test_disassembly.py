@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.virtual_gpu.machine import disassembly as module
 from astra_chat.tools.virtual_gpu.machine.disassembly import (
     Disassembly,
@@ -74,7 +74,7 @@ def test_no_text_without_a_tool_or_a_cubin(tmp_path: Path, monkeypatch: pytest.M
     assert not disassemble(tmp_path / "none.cubin", text)
 
     def lacking(name: str) -> Path:
-        raise EnvironmentLack(name)
+        raise MissingDependency(name)
 
     monkeypatch.setattr(module, "find_tool", lacking)
     assert not disassemble(cubin, text) and not text.exists()

@@ -14,7 +14,13 @@ from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each, told
 from astra_chat.tools.virtual_gpu.runtime.calls import device_array
 from astra_chat.tools.virtual_gpu.runtime.compile import compile_file
-from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport, Unset
+from astra_chat.tools.virtual_gpu.types import (
+    Counters,
+    Dim3,
+    Launch,
+    LaunchReport,
+    UninitializedReads,
+)
 
 SOURCE = """
 #include <cuda_runtime.h>
@@ -76,8 +82,10 @@ def test_what_was_not_freed_is_told_of_this_call_alone(built: Any) -> None:
     assert words[1] == "leak: a buffer was allocated and not freed, 160 bytes"
 
 
-def read(line: int, order: tuple[int, int], place: str = "offset 0 of x") -> Unset:
-    return Unset(line, f"k.cu:{line // 10}", "ld", str(order[0]), str(order[1]), order, 4, place)
+def read(line: int, order: tuple[int, int], place: str = "offset 0 of x") -> UninitializedReads:
+    return UninitializedReads(
+        line, f"k.cu:{line // 10}", "ld", str(order[0]), str(order[1]), order, 4, place
+    )
 
 
 def test_the_first_thread_of_an_instruction_counts() -> None:

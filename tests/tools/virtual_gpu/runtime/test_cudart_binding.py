@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.virtual_gpu.runtime.cudart_binding import (
@@ -271,12 +271,12 @@ def test_two_processes_may_build_at_once(toolkit: Toolkit, tmp_path: Path) -> No
 
 
 def test_what_is_lacking_is_named(toolkit: Toolkit, tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentLack, match="no compiler no-such-compiler"):
+    with pytest.raises(MissingDependency, match="no compiler no-such-compiler"):
         ensure_runtime("no-such-compiler", toolkit.include_dir, tmp_path)
-    with pytest.raises(EnvironmentLack, match=r"no cuda_runtime_api\.h"):
+    with pytest.raises(MissingDependency, match=r"no cuda_runtime_api\.h"):
         ensure_runtime(toolkit.cxx, tmp_path, tmp_path)
     (tmp_path / "file").touch()
-    with pytest.raises(EnvironmentLack, match="cannot write"):
+    with pytest.raises(MissingDependency, match="cannot write"):
         ensure_runtime(toolkit.cxx, toolkit.include_dir, tmp_path / "file" / "cache")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu.devtools.numerics.inputs import Bits, count, inputs, sample
 from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import WIDTHS, Instruction
@@ -77,7 +77,7 @@ def answers(
     """What a device answers, by the instruction's name: raw bits, [inputs] or, of a matrix product,
     [registers, inputs]. Device cuda is the GPU of this machine. `sampled`: to few inputs.
 
-    Raises EnvironmentLack where the toolkit or the GPU is missing, or the program fails.
+    Raises MissingDependency where the toolkit or the GPU is missing, or the program fails.
     """
     parts = [chosen[at : at + _ROWS] for at in range(0, len(chosen), _ROWS)]
     found: dict[str, Bits] = {}
@@ -103,7 +103,7 @@ def _answers(
             run = run_program(source, words, engine=engine, timeout_s=RUN_TIMEOUT_S)
             if run.exit_code:
                 why = run.refused or "; ".join(run.faults) or run.ended
-                raise EnvironmentLack(f"the program ended with {run.exit_code}: {why}")
+                raise MissingDependency(f"the program ended with {run.exit_code}: {why}")
         return _cut(chosen, found.read_bytes(), sampled)
 
 
@@ -113,7 +113,7 @@ def _run_natively(source: Path, tool: Path, words: Sequence[str]) -> None:
     for command in ([*build, "-o", str(tool), str(source)], [str(tool), *words]):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise EnvironmentLack(f"{Path(command[0]).name} failed: {done.stderr.strip()[:400]}")
+            raise MissingDependency(f"{Path(command[0]).name} failed: {done.stderr.strip()[:400]}")
 
 
 def _count(instruction: Instruction, sampled: bool) -> int:

@@ -83,7 +83,7 @@ def numerics(
     H200; with `every_input` its answers to all of them, of what is bit-equal, with checksums. On
     `cuda` all inputs are tried on the GPU of this machine and on the engine; with `out`, a folder,
     the table, the kept answers and details are written there. Raises BadInput for an unknown
-    instruction, EnvironmentLack without toolkit or GPU.
+    instruction, MissingDependency without toolkit or GPU.
     """
     chosen = [i for i in instructions() if i.name.startswith(tuple(only.split(",")))]
     if not chosen:

@@ -14,7 +14,7 @@ from typing import IO
 
 import numpy as np
 
-from astra_chat.tools.errors import BadInput, EnvironmentLack
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu.devtools.validation.points import HERE, Point
 from astra_chat.tools.virtual_gpu.devtools.validation.references import wrong
@@ -45,8 +45,8 @@ def measure(points: Sequence[Point], out: Path, arch: str = "native") -> tuple[s
     name and what went wrong: kernels that failed and, at the first shape of each variant, that
     computed something else than their reference. Of such variants no time is kept.
 
-    arch: as nvcc's -arch has it. Raises EnvironmentLack without a GPU or nvcc, BadInput for kernels
-    that do not build.
+    arch: as nvcc's -arch has it. Raises MissingDependency without a GPU or nvcc, BadInput for
+    kernels that do not build.
     """
     with tempfile.TemporaryDirectory(prefix="astra-measure-") as name:
         folder = Path(name)
@@ -118,10 +118,10 @@ def _ask(tool: Path, lines: Sequence[str], kept: IO[str] | None) -> tuple[str, i
             check=False, timeout=MEASURE_TIMEOUT_S,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise EnvironmentLack(f"measure did not end within {MEASURE_TIMEOUT_S:.0f} s") from None
+        raise MissingDependency(f"measure did not end within {MEASURE_TIMEOUT_S:.0f} s") from None
     name, _, said = done.stderr.strip().partition("\n")
     if not name.startswith(GPU):
-        raise EnvironmentLack(f"measure failed: {name[:400]}")
+        raise MissingDependency(f"measure failed: {name[:400]}")
     return name.removeprefix(GPU), done.returncode, said[:400]
 
 

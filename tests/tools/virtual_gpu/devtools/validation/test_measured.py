@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import EnvironmentLack
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.virtual_gpu.devtools.validation.measured import measure, read_times, run_all
 from astra_chat.tools.virtual_gpu.devtools.validation.points import HERE, read_points
 
@@ -25,7 +25,7 @@ def test_every_point_of_a_set_was_measured(name: str) -> None:
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a GPU here")
 def test_without_a_gpu_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentLack, match=r"(measure|nvcc) failed"):
+    with pytest.raises(MissingDependency, match=r"(measure|nvcc) failed"):
         measure(read_points()[:1], tmp_path / "out.jsonl")
 
 
