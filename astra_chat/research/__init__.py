@@ -2,7 +2,7 @@
 
 measure_astra       start-up, turns, judge, noise
 measure_long_runs   a chat's own time by its length
-results             docs/results.md from recorded runs
+results             docs/research/results.md from recorded runs
 result_tables       its tables
 paper_method        the paper's way of timing
 estimates           the estimate of every scripted kernel

@@ -1,5 +1,8 @@
-"""Tables of docs/results.md that set a winner beside other kernels: three baselines, streaming, the
-paper's method, and the order that the virtual GPU estimated."""
+"""Tables of docs/research/results.md that set a winner beside other kernels.
+
+Three baselines, a streaming kernel, the paper's method, and the order that the virtual GPU
+estimated.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,10 @@ def three_baselines(
 ) -> Iterator[str]:
     """sglang, paper and today beside the winner: cold, warm, launch-inclusive, of the limits."""
     papers = {case.case.label: case for case in paper.cases} if paper else {}
-    yield "Three baselines beside the winner; over today as measured beside it, not by this column:"
+    yield (
+        "The three baselines beside the winner. `over today` was measured directly: it is not the"
+        " quotient of two columns."
+    )
     yield ""
     yield (
         "| case | cold: sglang | paper | today | winner | over sglang | over paper | over today"
@@ -139,9 +145,9 @@ def paper_method(task: str, method: PaperMethod, published: Published | None) ->
     if not labels:
         return
     yield (
-        "By the paper's method (20 launches, then the mean of 100 event pairs; here from a C loop,"
-        " so without torch's dispatch), and cold in a process without torch. The paper's published"
-        " files as measured earlier, torch's dispatch of about 10 us included:"
+        "By the paper's method: 20 warm-up launches, then the mean of 100 event pairs. Ours are"
+        " launched from a C loop, without torch's dispatch; `cold` is from a process without torch."
+        " The paper's published files were measured with torch's dispatch, about 10 us a call:"
     )
     yield ""
     yield (
@@ -196,8 +202,8 @@ def orders(task: str, found: Estimates, measured: Mapping[str, Timed]) -> Iterat
     if len(rows) < 2:
         return
     yield (
-        f"The order of the candidates as the virtual GPU estimates it ({found.device.name}) and as"
-        f" it was measured, over the {rows[0][3]} cases that both lists hold:"
+        f"Order of the candidates as estimated ({found.device.name}) and as measured, over the"
+        f" {rows[0][3]} cases that were both estimated and measured:"
     )
     yield ""
     yield "| candidate | estimated | measured |"
@@ -212,8 +218,8 @@ def orders(task: str, found: Estimates, measured: Mapping[str, Timed]) -> Iterat
     correlation = spearman([row[1] for row in rows], [row[2] for row in rows])
     words = f": {', '.join(inverted)}" if inverted else ""
     yield (
-        f"Rank correlation (Spearman) {correlation:.2f}; {len(inverted)} of {pairs} pairs the other"
-        f" way round{words}. The estimate resolves 10 % at best."
+        f"Rank correlation (Spearman) {correlation:.2f}; {len(inverted)} of {pairs} pairs in the"
+        f" wrong order{words}. Estimates closer than 10 % are a tie."
     )
     yield ""
 

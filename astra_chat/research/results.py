@@ -1,4 +1,4 @@
-"""docs/results.md from recorded runs: `python -m astra_chat.research.results FILE...`.
+"""docs/research/results.md from recorded runs: `python -m astra_chat.research.results FILE...`.
 
 A FILE is a transcript, what `astra-chat time TASK KERNEL --json` printed (the paper's start), what
 baselines/, paper_method.py or estimates.py beside it wrote, or the figures that the paper
@@ -69,14 +69,22 @@ def document(found: Found) -> str:
     lines = [
         "# Results",
         "",
-        "Made by `python -m astra_chat.research.results`; every figure comes from a file named"
-        " beside it.",
-        'Times are us per call. "cold": CUDA-graph replay, no data in the L2; "warm": replay over',
-        'one set of buffers; "event": an event pair round each launch, launch overhead included',
-        '(the paper\'s method, but launched from Python); "% of limit": the physical limit (least',
-        "bytes at the datasheet's bandwidth, or the least time of a launch) over the time; \"% of",
-        'streaming": the bytes per second of the fastest kernel that only moves the same mix of',
-        'reads and writes, measured beside it; "large": more than the L2 holds.',
+        "Written by `python -m astra_chat.research.results` from recorded runs: each section names"
+        " its file. Times are microseconds per call.",
+        "",
+        "- cold: CUDA-graph replay, none of the data in the L2",
+        "- warm: CUDA-graph replay over one set of buffers",
+        "- event, launch-inclusive: an event pair around each launch (the paper's method, but"
+        " launched from Python)",
+        "- % of limit: the physical limit over the time; the limit is the least bytes at the"
+        " datasheet's bandwidth, or the least time of a launch",
+        "- % of streaming: bytes per second, as a share of the fastest kernel that only moves the"
+        " same mix of reads and writes, measured beside it; large: cases larger than the L2",
+        "",
+        "Baselines: `today` is what SGLang 0.5.23 runs (its run-time compiled kernel; its compiled"
+        " library where that kernel does not take the case), `sglang` the algorithm of its 2025"
+        " library built with the same flags as the candidates (baselines.md), `paper` the start of"
+        " arXiv 2509.07506.",
         "",
         *_summary(found),
     ]
@@ -88,10 +96,10 @@ def document(found: Found) -> str:
 def _summary(found: Found) -> Iterator[str]:
     """One line a task."""
     yield (
-        "| task | over `sglang` | slowest case | over `paper`, cold | over today"
+        "| task | over `today` | slowest case | over `sglang` | slowest case | over `paper`, cold"
         " | large: % of streaming |"
     )
-    yield "|---|---|---|---|---|---|"
+    yield "|---|---|---|---|---|---|---|"
     for run in found.runs:
         low, high = mean_interval(run.timed.cases)
         comparisons = of_task(found.baselines, run.task)
@@ -100,10 +108,10 @@ def _summary(found: Found) -> Iterator[str]:
         large = tables.large_cases(run.task, run.timed.cases, run.transcript.header.device.spec)
         shares = [streaming[c.case.label] for c in large if c.case.label in streaming]
         cells = [
-            run.task, f"**{run.timed.ratio:.3f}** ({low:.3f} to {high:.3f})",
+            run.task, *_over_today(list(today.values())),
+            f"**{run.timed.ratio:.3f}** ({low:.3f} to {high:.3f})",
             f"{min(c.ratio_low for c in run.timed.cases):.3f}",
             f"{_over(run.timed, paper):.2f}" if paper else "",
-            _today_words(list(today.values())),
             f"{min(shares):.1f} or more" if shares else "",
         ]  # fmt: skip
         yield f"| {' | '.join(cells)} |"
@@ -111,17 +119,19 @@ def _summary(found: Found) -> Iterator[str]:
     if found.method:
         event, cold = tables.means_over_paper(found.method)
         yield (
-            f"On the paper's twelve cases the winners are {event:.2f}x `paper` by the paper's own"
-            f" method and {cold:.2f}x in cold device time (geometric means; the paper says 1.32x)."
+            f"On the paper's twelve cases the winners are {event:.2f}x as fast as `paper` by the"
+            f" paper's own method and {cold:.2f}x in cold device time (geometric means; the paper"
+            " reports 1.32x)."
         )
         yield ""
 
 
-def _today_words(today: Sequence[MeasuredTime]) -> str:
+def _over_today(today: Sequence[MeasuredTime]) -> tuple[str, str]:
+    """Two cells: the weighted geometric mean, and the slowest case."""
     if not today:
-        return ""
+        return "", ""
     mean = tables.geomean([c.ratio for c in today], [c.weight for c in today])
-    return f"{mean:.3f}, least {min(c.ratio for c in today):.3f}"
+    return f"**{mean:.3f}**", f"{min(c.ratio for c in today):.3f}"
 
 
 def _over(timed: Timed, other: Timed) -> float:
@@ -157,7 +167,7 @@ def _run(run: Run, found: Found) -> Iterator[str]:
 
 
 def _other_kernels(run: Run, comparisons: Sequence[Comparison]) -> Iterator[str]:
-    """A word of warning where the winner has changed since it was measured beside others."""
+    """A warning where the winner has changed since it was measured beside others."""
     contents = {c.second.content for c in comparisons if c.second.name == "best"}
     if contents - {run.evaluation.candidate}:
         yield (

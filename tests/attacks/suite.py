@@ -1,7 +1,7 @@
 """Runs attacks and honest kernels through the judge's gates, each gate by itself.
 
-`python tests/attacks/suite.py` writes docs/attacks.md from attacks.toml, found.md, limits.md and
-what was recorded; `--record virtual` (or cuda) runs everything first, or what `--only` names.
+`python tests/attacks/suite.py` writes docs/research/attacks.md from attacks.toml, found.md,
+limits.md and what was recorded; `--record virtual` (or cuda) runs everything first, or what `--only` names.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from astra_chat.tools.types import (
 )
 
 HERE = Path(__file__).parent
-DOCUMENT = HERE.parents[1] / "docs" / "attacks.md"
+DOCUMENT = HERE.parents[1] / "docs" / "research" / "attacks.md"
 FOUND, LIMITS, RECORD = (HERE / name for name in ("found.md", "limits.md", "recorded.json"))
 WRITING, CLEAN = threading.Lock(), Correct(cases=1, worst=0.0)
 NOBODY: Callable[[object], None] = [].append
@@ -308,17 +308,17 @@ def honest_words(bench: Bench, source: str) -> str:
 
 
 def document() -> str:
-    """docs/attacks.md."""
+    """docs/research/attacks.md."""
     known = json.loads(RECORD.read_text())
     kinds = [kind for kind in ("virtual", "cuda") if kind in known]
     lines = [
         "# Attacks",
         "",
-        "What kernels do to look fast without being it, and which gate of the judge catches it."
-        " T, S and H are the catalogue's entries (timing, semantics, harness), X our own. Written"
-        " by `python tests/attacks/suite.py` from `tests/attacks/attacks.toml` and what was"
-        " recorded by `--record`; the same table is a test. Where several gates are named, each was"
-        " tried with those before it left out.",
+        "Ways to look fast without being fast, and the step of the judge that catches each. T, S"
+        " and H come from published catalogues (timing, semantics, harness); X are our own."
+        " `python tests/attacks/suite.py` writes this page from `tests/attacks/attacks.toml` and"
+        " from what `--record` recorded; a test runs the same table. Where several steps are named,"
+        " each was also tried with the earlier ones left out.",
         "",
         *(_summary(kind, known[kind]) for kind in kinds),
         "",

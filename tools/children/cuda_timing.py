@@ -10,9 +10,10 @@ other, so there is no other recording and no later call for which it could keep 
 That goes for cold replays, for warm ones and for launches with an event pair round each.
 
 Once several streams of a process have run kernels, each kernel of its CUDA graphs begins 0.18 us
-later than before, 0.35 us where the L2 was evicted, whatever the kernel (docs/measurements.md). A
-server with several streams is in that state, and in between one graph may be in it and another not:
-so the process is brought there before anything is timed, and all graphs pay the same.
+later than before, 0.35 us where the L2 was evicted, whatever the kernel
+(docs/research/measurements.md). A server with several streams is in that state, and in between one
+graph may be in it and another not: so the process is brought there before anything is timed, and
+all graphs pay the same.
 
 A kernel that is launched with attributes (programmatic dependent launch) may begin while the launch
 before it still runs. Replayed back to back it would overlap with itself, which no serving engine

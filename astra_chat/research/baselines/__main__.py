@@ -2,7 +2,7 @@
 
     extract LIBRARY -o FOLDER      cubins of the three tasks out of sgl_kernel's common_ops.abi3.so
     measure -o FILE ...            all comparisons for which the user has the kernels
-    show FILE... > docs/baselines.md
+    show FILE... > docs/research/baselines.md
 
 Wheels to take them from: flashinfer-python 0.3.1 (headers), sgl-kernel 0.3.12 (the compiled library
 of September 2025), sglang-kernel 0.4.10 (today's), sglang 0.5.23 (compiled at run time). Nothing

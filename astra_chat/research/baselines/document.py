@@ -1,4 +1,4 @@
-"""docs/baselines.md from measured comparisons."""
+"""docs/research/baselines.md from measured comparisons."""
 
 from __future__ import annotations
 
@@ -12,36 +12,39 @@ WITHIN = 0.05
 HEAD = """\
 # Baselines
 
-Made by `python -m astra_chat.research.baselines show`; every figure comes from {files}, measured on
-{devices}. Times are us per launch, L2 cold, by the judge's own way of timing (CUDA-graph
-replay over rotated buffers, ABBA blocks); what the second kernel wrote was compared with the
-float64 oracle. Ratios: time of the first over time of the second, with the 95 % interval.
+How close our baselines are to the kernels they stand for, and how our best kernels compare with
+those. Written by `python -m astra_chat.research.baselines show` from {files}, measured on
+{devices}. Times are microseconds per launch, L2 cold, by the judge's own method (CUDA-graph
+replay over rotated buffers, ABBA blocks). The outputs of the second kernel were compared with the
+float64 oracle. A ratio is the time of the first kernel over the time of the second, with its 95 %
+interval.
 
-The kernels of others come from packages that the user has, and stay there:
+The other projects' kernels are taken from packages that the user installs; none is in this
+repository:
 
 - *headers*: FlashInfer's kernel templates, built here with the task's flags (flashinfer-python
   0.3.1, September 2025).
-- *library, sglang*: machine code out of SGLang's compiled library of September 2025, which
-  upstream built without fast maths (sgl-kernel 0.3.12).
-- *library, today*: the same sources out of today's library, which upstream builds with fast maths
-  for this architecture: the flags that our tasks give baseline and candidates (sglang-kernel
+- *library, sglang*: machine code from SGLang's compiled library of September 2025, which
+  upstream built without fast math (sgl-kernel 0.3.12).
+- *library, today*: the same sources from today's library, which upstream builds with fast math for
+  this architecture: the flags that our tasks use for baseline and candidates (sglang-kernel
   0.4.10).
 - *jit*, *jit-pdl*: what SGLang compiles at run time today, with its flags (sglang 0.5.23). pdl:
-  launched programmatically, as SGLang launches it; another kernel then stands between all launches
-  and its time is taken off.
+  with programmatic dependent launch, as SGLang launches it; another kernel then runs between all
+  launches and its time is subtracted.
 
 Not measured: what SGLang 0.5.23 calls first for fused_add_rmsnorm, FlashInfer's CuTe-DSL kernel,
-which needs NVIDIA's cutlass-dsl package and torch's dispatcher round it; and rows of more than 8192
-elements by the run-time kernel, which refuses them. merge_state_v2 has no header and no run-time
-kernel: upstream's machine code is the only original.
+which needs NVIDIA's cutlass-dsl package and torch's dispatcher around it; and rows of more than
+8192 elements with the run-time kernel, which refuses them. merge_state_v2 has no header and no
+run-time kernel: upstream's machine code is the only original.
 
-To repeat it, with the wheels unpacked somewhere:
+To repeat it, with the wheels unpacked:
 
     python -m astra_chat.research.baselines extract sgl_kernel/common_ops.abi3.so -o cubins
     python -m astra_chat.research.baselines measure -o baselines.json \\
         --flashinfer flashinfer-0.3.1/include --sglang sglang/kernels/jit \\
         --library cubins --library-today cubins-today
-    python -m astra_chat.research.baselines show baselines.json > docs/baselines.md
+    python -m astra_chat.research.baselines show baselines.json > docs/research/baselines.md
 """
 
 
@@ -59,7 +62,7 @@ def document(files: Sequence[tuple[str, Evidence]]) -> str:
 
 def _task(found: Sequence[Comparison]) -> Iterator[str]:
     ours = [c for c in found if c.first.name == "sglang"]
-    yield "Our `sglang` baseline and what it stands for; above 1 where theirs is faster:"
+    yield "Our `sglang` baseline over the kernel it stands for; above 1: theirs is faster:"
     yield ""
     yield from _table(ours, lambda c: _title(c, second=True))
     for comparison in ours:
@@ -96,7 +99,7 @@ def _table(found: Sequence[Comparison], title: Callable[[Comparison], str]) -> I
                 f"{case.baseline_us:.2f} : {case.median_us:.2f} = {case.ratio:.3f}"
                 f" ({case.ratio_low:.3f} to {case.ratio_high:.3f})"
                 if case
-                else "not taken"
+                else "not supported"
             )
         yield f"| {label} | {' | '.join(cells)} |"
     yield ""

@@ -51,7 +51,7 @@ def test_overlapping_launches_gain_nothing_here() -> None:
 
 
 def test_equal_calls_take_equal_times_in_one_process() -> None:
-    """No graph is in a faster state than another (docs/measurements.md tells of two)."""
+    """No graph is in a faster state than another (docs/research/measurements.md tells of two)."""
     case = Case(dims={"tokens": 16, "d": 4096}, dtype="float16")
     small = TASK.model_copy(update={"check": TASK.check[:3], "bench": ((case, 1.0),) * 4})
     with Judge(small, pick_device("cuda")) as judge:

@@ -1,8 +1,8 @@
 """Which unit of an SM executes a machine instruction, and how long its result takes.
 
 Latencies are those measured one by one on an H200 (calibration/mechanisms/kernels: chains.cu and
-latencies.cu, see docs/estimate.md); instructions with a fixed one need none here: their stall
-cycles tell.
+latencies.cu, see docs/research/estimate.md); instructions with a fixed one need none here:
+their stall cycles tell.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ round, which nothing hides, are added.
 
 The constants are fitted to kernels of one mechanism each and to others; see
 tests/tools/virtual_gpu/calibration. How good that is was measured over kernels of further kinds,
-listed before (validation/, docs/estimate.md). Checked on an H200 only.
+listed before (validation/, docs/research/estimate.md). Checked on an H200 only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""docs/baselines.md: made from the recorded evidence, and what it must say of it."""
+"""docs/research/baselines.md: made from the recorded evidence, and what it must say of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RECORDED = ROOT / "transcripts/examples/h200/baselines.json"
 
 def test_the_document_in_the_repository_is_made_from_its_evidence() -> None:
     text = document([(RECORDED.name, read(RECORDED))])
-    assert (ROOT / "docs/baselines.md").read_text().strip() == text.strip()
+    assert (ROOT / "docs/research/baselines.md").read_text().strip() == text.strip()
 
 
 def test_our_baselines_are_within_5_percent_of_the_real_kernels_with_the_same_flags() -> None:

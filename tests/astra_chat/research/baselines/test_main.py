@@ -25,7 +25,8 @@ def test_it_shows_what_was_recorded(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(monkeypatch, "show", str(ROOT / "transcripts/examples/h200/baselines.json")) == 0
-    assert capsys.readouterr().out.strip() == (ROOT / "docs/baselines.md").read_text().strip()
+    document = (ROOT / "docs/research/baselines.md").read_text()
+    assert capsys.readouterr().out.strip() == document.strip()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // What a kernel of a CUDA graph takes before and after another stream of the process has run some:
-//   nvcc -O3 -arch=native docs/launch_state.cu -o launch_state && ./launch_state
-// docs/measurements.md says what came of it on an H200.
+//   nvcc -O3 -arch=native docs/research/launch_state.cu -o launch_state && ./launch_state
+// docs/research/measurements.md says what came of it on an H200.
 
 #include <algorithm>
 #include <cstdio>
