@@ -1,7 +1,8 @@
 """Runs attacks and honest kernels through the judge's gates, each gate by itself.
 
 `python tests/attacks/suite.py` writes docs/research/attacks.md from attacks.toml, found.md,
-limits.md and what was recorded; `--record virtual` (or cuda) runs everything first, or what `--only` names.
+limits.md and what was recorded; `--record virtual` (or cuda) runs everything first, or what
+`--only` names.
 """
 
 from __future__ import annotations
