@@ -74,6 +74,11 @@ class GpuSpec:
     """What an SM takes from L2 a clock."""
 
     @property
+    def arch(self) -> str:
+        """Real architecture that nvcc builds for: "sm_90"."""
+        return f"sm_{self.compute[0]}{self.compute[1]}"
+
+    @property
     def clocks_per_us(self) -> float:
         return self.sm_clock_hz * 1e-6
 
@@ -170,6 +175,8 @@ _L40S = replace(
 )
 
 SPECS = {s.key: s for s in (_H200, _H100, _A100, _L40S, _RTX4090)}
+DEFAULT_GPU = _H200.key
+"""The GPU that is estimated for, and built for, where none is named."""
 
 _DEVICE_WORDS = {"H200": "h200", "H100": "h100", "A100": "a100", "L40S": "l40s", "4090": "rtx4090"}
 _OTHER_CHIPS = frozenset({"NVL", "PCIE", "40GB", "D", "LAPTOP"})

@@ -16,11 +16,13 @@ from typing import Annotated, Literal
 import typer
 
 from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.gpu_specs import DEFAULT_GPU, spec
 from astra_chat.tools.sandbox.level import ENOUGH, NOT_ENOUGH, isolation
 from astra_chat.tools.sandbox.level import WORDS as ISOLATION_WORDS
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.toolkit import (
     find_compiler,
+    find_ninja,
     find_tool,
     find_toolkit,
     host_tool_versions,
@@ -98,7 +100,8 @@ def diagnose() -> Diagnosis:
             _asked("host compiler", "virtual", _compiler),
             _asked("nvcc", "virtual", _nvcc),
             _asked("a trial build", "virtual", _trial_build),
-            *(_package(name, "virtual") for name in ("ninja", "apache-tvm-ffi", "pyautogen")),
+            _asked("ninja", "virtual", lambda: str(find_ninja())),
+            *(_package(name, "virtual") for name in ("apache-tvm-ffi", "pyautogen")),
             _asked("cache folder", "virtual", _cache),
             _isolation(),
             _torch(),
@@ -160,7 +163,8 @@ def _trial_build() -> str:
     with tempfile.TemporaryDirectory(prefix="astra-doctor-") as folder:
         Path(folder, "trial.cu").write_text(TRIAL)
         command = [
-            str(toolkit.nvcc), "-arch=sm_90", "-shared", "-Xcompiler=-fPIC", "-cudart=static",
+            str(toolkit.nvcc), f"-arch={spec(DEFAULT_GPU).arch}", "-shared", "-Xcompiler=-fPIC",
+            "-cudart=static",
             f"-ccbin={toolkit.cxx}", f"-I{toolkit.include_dir}", f"-L{toolkit.lib_dir}",
             "trial.cu", "-o", "trial.so",
         ]  # fmt: skip
@@ -216,8 +220,8 @@ def _torch() -> Point:
 
 def torch_cuda_version() -> str | None:
     """CUDA release of the installed torch, None for a CPU build; read without importing it."""
-    spec = find_spec("torch")
-    file = Path(spec.origin).with_name("version.py") if spec and spec.origin else None
+    package = find_spec("torch")
+    file = Path(package.origin).with_name("version.py") if package and package.origin else None
     text = file.read_text() if file and file.is_file() else ""
     named = re.search(r"^cuda\b[^=]*=\s*'([\d.]+)'", text, re.MULTILINE)
     return named[1] if named else None

@@ -17,8 +17,6 @@ from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, candidate_id, sha256_of
 
-ARCH = "sm_90"
-
 
 def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:
     """Write best.cu, whole or not at all; without a best candidate, take away what an earlier
@@ -38,7 +36,7 @@ def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None
         scratch.unlink(missing_ok=True)
 
 
-def export_best(task: Task, source: str, folder: Path, *, arch: str = ARCH) -> None:
+def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
     """Write <entry>.so, README.md and load_example.py of a candidate into `folder`.
 
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked

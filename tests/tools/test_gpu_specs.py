@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,6 +11,8 @@ import pytest
 from astra_chat.tools import gpu_specs
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import SPECS, GpuSpec, spec, spec_for_device_name
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_an_unknown_gpu_is_bad_input_and_the_known_ones_are_named() -> None:
@@ -58,3 +61,27 @@ def test_a_gpu_is_found_by_the_name_its_driver_gives(gpu: GpuSpec) -> None:
 )  # fmt: skip
 def test_other_chips_of_a_like_name_have_no_constants(name: str) -> None:
     assert spec_for_device_name(name) is None
+
+
+def test_no_other_file_names_an_architecture() -> None:
+    """Else a new GPU would have to be named in many places. PTX written by hand names the oldest
+    that it runs on."""
+    named = re.compile(r"(?<!\.target )\b(?:sm|compute)_\d")
+    offenders = []
+    for path in sorted(
+        [
+            *ROOT.glob("tools/**/*.py"),
+            *ROOT.glob("agents/**/*.py"),
+            *ROOT.glob("astra_chat/[!aths]*/**/*.py"),
+            *ROOT.glob("astra_chat/s[!g]*/*.py"),
+        ]
+    ):
+        tree = ast.parse(path.read_text())
+        prose = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}  # docstrings
+        texts = [n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in prose]
+        offenders += [
+            f"{path.relative_to(ROOT)}:{node.lineno}"
+            for node in texts
+            if named.search(str(node.value))
+        ]
+    assert offenders == []

@@ -24,7 +24,7 @@ from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.walls import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, new_entry, room_in
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, run_limited
-from astra_chat.tools.system.toolkit import Toolkit, find_tool, find_toolkit
+from astra_chat.tools.system.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
 
@@ -193,7 +193,7 @@ def _build_missing(
     timed_out = False
     try:
         done = run_limited(
-            [_ninja(), "-k", "0", "--quiet"],
+            [str(find_ninja()), "-k", "0", "--quiet"],
             timeout_s=BUILD_TIMEOUT_S, walls=walls, cwd=scratch, stop=stop,
         )  # fmt: skip
     except (StepTimeout, StepMemory):
@@ -217,7 +217,7 @@ def _build_missing(
 def compiler_walls(scratch: Path, headers: Sequence[Path]) -> SandboxPolicy:
     """A compiler reads the toolkit and the system's headers, and writes where it works."""
     toolkit = find_toolkit()
-    places = [toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, Path(_ninja())]
+    places = [toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, find_ninja()]
     with contextlib.suppress(MissingDependency):
         places.append(find_tool("nvdisasm"))
     return SandboxPolicy(
@@ -297,11 +297,3 @@ def parse_ptxas(log: str) -> tuple[Resources, ...]:
             )
         )
     return tuple(found)
-
-
-def _ninja() -> str:
-    try:
-        from ninja import BIN_DIR
-    except ImportError:
-        raise MissingDependency("ninja is missing: pip install ninja") from None
-    return str(Path(BIN_DIR) / "ninja")

@@ -12,7 +12,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
-from astra_chat.tools.errors import AstraError, MissingDependency
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.walls import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, Worker, run_limited
@@ -77,6 +77,4 @@ def _start_walled(stop: Stop, command: Sequence[str], folder: Path) -> tuple[int
             f"{compiler} did not end within {COMPILE_TIMEOUT_S:.0f} s and"
             f" {COMPILE_MEMORY_BYTES / 2**30:.0f} GiB: use --engine numpy"
         ) from None
-    except OSError as error:
-        raise AstraError(f"cannot start {compiler}: {error}") from None
     return done.returncode, done.output

@@ -66,9 +66,11 @@ further:
   ret;
 }
 \0"""
-DELIVERS = b"""
-.version 7.8
-.target sm_90
+HOPPER = 9
+"""Compute capability from which programmatic launches are."""
+DELIVERS = (
+    b".version 7.8\n.target sm_%d0\n" % HOPPER
+    + b"""
 .address_size 64
 .visible .entry deliver(.param .u64 list, .param .u32 count)
 {
@@ -109,10 +111,9 @@ done:
   ret;
 }
 \0"""
+)
 """Lets what follows begin at once, if that was launched programmatically, and copies 50 us later: a
 list of target, source, bytes and nothing, each of 64 bits."""
-HOPPER = 9
-"""Compute capability from which programmatic launches are."""
 DELIVERING_THREADS = 256
 
 

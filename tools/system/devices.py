@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from astra_chat.tools.errors import BadInput, MissingDependency
-from astra_chat.tools.gpu_specs import spec, spec_for_device_name
+from astra_chat.tools.gpu_specs import DEFAULT_GPU, spec, spec_for_device_name
 from astra_chat.tools.types import Device
 
 
@@ -19,10 +19,10 @@ def pick_device(name: str, gpu: str | None = None) -> Device:
     """
     kind, _, index = name.partition(":")
     if kind == "virtual" and not index:
-        return virtual_device(gpu or "h200")
+        return virtual_device(gpu or DEFAULT_GPU)
     if name == "auto":
         found = _gpus()
-        return cuda_device(0) if found and not gpu else virtual_device(gpu or "h200")
+        return cuda_device(0) if found and not gpu else virtual_device(gpu or DEFAULT_GPU)
     if kind == "cuda" and (not index or index.isdecimal()):
         if gpu:
             raise BadInput("--gpu names whose time is estimated: it goes with --device virtual")
@@ -32,9 +32,8 @@ def pick_device(name: str, gpu: str | None = None) -> Device:
 
 def virtual_device(gpu: str) -> Device:
     chosen = spec(gpu)
-    return Device(
-        kind="virtual", name=f"virtual GPU, estimates for {chosen.name}", arch="sm_90", spec=gpu
-    )
+    name = f"virtual GPU, estimates for {chosen.name}"
+    return Device(kind="virtual", name=name, arch=chosen.arch, spec=chosen.key)
 
 
 def cuda_device(index: int) -> Device:

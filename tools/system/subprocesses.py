@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from astra_chat.tools.errors import AstraError
+from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.sandbox.walls import SandboxPolicy
 
 PASSED_ON = (
@@ -84,8 +85,11 @@ def run_limited(
 ) -> Finished:
     """Run to the end; behind `walls`, which then also say the memory, argv[0] is a full path.
 
-    Raises StepTimeout, StepMemory or Cancelled after killing the process group.
+    Raises StepTimeout, StepMemory or Cancelled after killing the process group, and
+    MissingDependency where the program is not there.
     """
+    if shutil.which(argv[0]) is None:  # else it is the sandbox, or a shell, that does not find it
+        raise MissingDependency(f"no program {argv[0]}: install it, or see astra-chat doctor")
     if memory_bytes:
         shell = 'ulimit -v "$1"; shift; exec "$@"'
         argv = ["/bin/sh", "-c", shell, "sh", str(memory_bytes // 1024), *argv]

@@ -6,12 +6,14 @@ anything is installed.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +22,7 @@ from pathlib import Path
 from astra_chat.tools.errors import MissingDependency
 
 OLDEST_NVCC = (12, 0)
-"""The first release that builds for sm_90 with C++17 throughout."""
+"""The first release that builds for Hopper (sm_90) with C++17 throughout."""
 
 PYPI_TOOLKIT = "cuda-toolkit[nvcc,cudart,crt,nvvm,cccl]==13.0.*"
 PYPI_INSPECTORS = ("nvidia-cuda-cuobjdump>=13,<14", "nvidia-cuda-nvdisasm>=13,<14")
@@ -29,6 +31,7 @@ _HOW_TO_GET = {
     "g++": "install a C++17 compiler, for example: apt-get install g++",
     "nvcc": f"pip install '{PYPI_TOOLKIT}', or install CUDA {OLDEST_NVCC[0]} or newer"
     " and set CUDA_HOME to its folder",
+    "ninja": "pip install ninja",
     "cuobjdump": f"pip install '{PYPI_INSPECTORS[0]}'",
     "nvdisasm": f"pip install '{PYPI_INSPECTORS[1]}'",
     "ncu": "install NVIDIA Nsight Compute (part of the CUDA toolkit) and put its folder on PATH",
@@ -100,6 +103,26 @@ def find_tool(name: str) -> Path:
 
 
 @cache
+def find_ninja() -> Path:
+    """The first ninja that runs: of the PyPI package, beside this Python, or on PATH.
+
+    Raises MissingDependency. Looks for the program: the package may be there without it.
+    """
+    refused: list[str] = []
+    for path in _ninja_places():
+        try:
+            _answer([str(path), "--version"])
+        except _UnusableError as error:
+            refused.append(f"{path}: {error}")
+        else:
+            return path
+    tried = f" ({'; '.join(refused)})" if refused else ""
+    raise MissingDependency(
+        f"no usable ninja beside this Python or on PATH{tried}: {_HOW_TO_GET['ninja']}"
+    )
+
+
+@cache
 def host_tool_versions() -> dict[str, str]:
     """Versions of nvcc and the host compiler, for transcripts. Raises MissingDependency."""
     toolkit = find_toolkit()
@@ -146,6 +169,20 @@ def _tool_places(name: str) -> Iterator[Path]:
     vendor = Path("/opt/nvidia")
     yield from sorted(vendor.glob(f"nsight-compute/*/{name}"), reverse=True)
     yield from sorted(Path("/usr/local").glob(f"cuda*/bin/{name}"), reverse=True)
+
+
+def _ninja_places() -> Iterator[Path]:
+    folders = [Path(sysconfig.get_path("scripts")), Path(sys.executable).parent]
+    with contextlib.suppress(ImportError):
+        from ninja import BIN_DIR
+
+        folders.insert(0, Path(BIN_DIR))
+    for folder in dict.fromkeys(folders):
+        path = folder / "ninja"
+        if path.is_file() and os.access(path, os.X_OK):
+            yield path.absolute()
+    if found := shutil.which("ninja"):
+        yield Path(found).absolute()
 
 
 def _inspect(nvcc: Path, cxx: Path) -> Toolkit:

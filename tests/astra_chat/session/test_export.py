@@ -31,7 +31,7 @@ except ValueError as error:
 def best(tmp_path_factory: pytest.TempPathFactory) -> Path:
     task = find_task("silu_and_mul")
     folder = tmp_path_factory.mktemp("run") / "best"
-    export_best(task, task.baseline, folder)
+    export_best(task, task.baseline, folder, arch="sm_90")
     return folder
 
 
@@ -93,7 +93,7 @@ def test_the_words_name_candidate_arguments_and_module(best: Path) -> None:
 def test_a_source_that_does_not_compile_is_said_in_words(tmp_path: Path) -> None:
     task = find_task("silu_and_mul")
     with pytest.raises(MissingDependency, match="cannot build the tvm-ffi module"):
-        export_best(task, "not C++", tmp_path / "best")
+        export_best(task, "not C++", tmp_path / "best", arch="sm_90")
 
 
 @pytest.mark.gpu
@@ -111,7 +111,8 @@ def test_the_compiler_reads_nothing_of_the_users(task: Task, tmp_path: Path) -> 
         pytest.skip("this machine isolates nothing")
     (tmp_path / "secret.h").write_text("#error the secret\n")
     with pytest.raises(MissingDependency) as caught:
-        export_best(task, f'#include "{tmp_path}/secret.h"\n', tmp_path / "best")
+        source = f'#include "{tmp_path}/secret.h"\n'
+        export_best(task, source, tmp_path / "best", arch="sm_90")
     assert "the secret" not in str(caught.value)
 
 

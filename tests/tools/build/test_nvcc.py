@@ -168,3 +168,10 @@ def test_a_build_on_a_full_disk_is_not_the_kernel_s_fault(monkeypatch: pytest.Mo
     monkeypatch.setattr(shutil, "disk_usage", lambda _: real._replace(free=0))
     with pytest.raises(MissingDependency, match="no space left"):
         build(TASK, BROKEN, H200)
+
+
+@pytest.mark.parametrize("arch", ["sm_100", "sm_120"])
+def test_newer_architectures_build(arch: str) -> None:
+    built = build(TASK, KERNEL, Device(kind="cuda", name="a Blackwell GPU", arch=arch, spec="h200"))
+    assert isinstance(built, Build), built
+    assert f".target {arch}" in built.ptx.read_text() and built.resources[0].registers > 0

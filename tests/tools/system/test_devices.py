@@ -65,3 +65,8 @@ def test_a_gpu_that_is_hidden_from_cuda_is_not_there(monkeypatch: pytest.MonkeyP
 def test_auto_takes_the_real_gpu() -> None:
     device = pick_device("auto")
     assert device.kind == "cuda" and device.arch.startswith("sm_")
+
+
+@pytest.mark.parametrize(("gpu", "arch"), [("h200", "sm_90"), ("a100", "sm_80"), ("l40s", "sm_89")])
+def test_the_virtual_gpu_builds_for_the_gpu_that_it_estimates(gpu: str, arch: str) -> None:
+    assert pick_device("virtual", gpu).arch == arch

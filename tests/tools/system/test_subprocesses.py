@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.sandbox.walls import SandboxPolicy
 from astra_chat.tools.system.subprocesses import (
     TAIL_BYTES,
     Cancelled,
@@ -96,3 +98,10 @@ def test_a_hanging_child_does_not_outlive_a_killed_judge(tmp_path: Path) -> None
 def test_signal_names() -> None:
     assert signal_name(-11) == "killed by SIGSEGV"
     assert signal_name(3) == "exit status 3"
+
+
+@pytest.mark.parametrize("walls", [None, SandboxPolicy()])
+def test_a_missing_program_is_named(walls: SandboxPolicy | None, tmp_path: Path) -> None:
+    command = [str(tmp_path / "nvcc"), "--version"]
+    with pytest.raises(MissingDependency, match=f"no program {command[0]}.*doctor"):
+        run_limited(command, timeout_s=5, cwd=tmp_path, stop=Stop(), walls=walls)

@@ -23,6 +23,7 @@ def forgetful() -> Iterator[None]:
     cached = (
         toolkit.find_toolkit,
         toolkit.find_compiler,
+        toolkit.find_ninja,
         toolkit.find_tool,
         toolkit.host_tool_versions,
     )
@@ -148,3 +149,31 @@ def test_it_runs_as_a_module_with_the_standard_library_only() -> None:
     )
     assert done.returncode in (0, 3)
     assert ("nvcc" in done.stdout) == (done.returncode == 0)
+
+
+@pytest.mark.parametrize("place", ["package", "scripts", "path"])
+def test_ninja_is_found_wherever_it_lies(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = executable(tmp_path / "here" / "ninja", "echo 1.13.0")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    folders = {"package": empty, "scripts": empty, "path": empty, place: program.parent}
+    monkeypatch.setattr("ninja.BIN_DIR", str(folders["package"]))
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(folders["scripts"]))
+    monkeypatch.setattr(sys, "executable", str(empty / "python"))
+    monkeypatch.setenv("PATH", f"{folders['path']}:/bin:/usr/bin")
+    assert toolkit.find_ninja() == program
+
+
+def test_a_ninja_package_without_its_program_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package can be installed and its script be missing, or not run."""
+    broken = executable(tmp_path / "ninja", "exit 1")
+    monkeypatch.setattr("ninja.BIN_DIR", str(tmp_path))
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingDependency, match=f"{broken}: it does not run.*pip install ninja"):
+        toolkit.find_ninja()

@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.gpu_specs import DEFAULT_GPU, spec
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
 from astra_chat.tools.virtual_gpu.c_engine.build import ensure_runtime
@@ -94,7 +95,8 @@ def _timed(
 def _ptx(folder: Path) -> Module:
     source = Path(str(files("astra_chat.tools.virtual_gpu.devtools") / "bench.cu"))
     ptx = folder / "bench.ptx"
-    command = [str(find_toolkit().nvcc), "-arch=compute_90", "-std=c++17", "-O3", "-ptx"]
+    arch = spec(DEFAULT_GPU).arch.replace("sm_", "compute_")
+    command = [str(find_toolkit().nvcc), f"-arch={arch}", "-std=c++17", "-O3", "-ptx"]
     done = subprocess.run(
         [*command, "-o", str(ptx), str(source)], capture_output=True, text=True, check=False
     )

@@ -49,11 +49,11 @@ def compile_file(
         raise BadInput(f"no file {source}")
     toolkit = find_toolkit()
     runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
-    number = "".join(map(str, spec.compute))
+    virtual = spec.arch.replace("sm_", "compute_")
     library = folder / f"{source.stem}.so"
     command = [
         str(toolkit.nvcc), *flags,
-        f"-gencode=arch=compute_{number},code=[sm_{number},compute_{number}]", "-lineinfo",
+        f"-gencode=arch={virtual},code=[{spec.arch},{virtual}]", "-lineinfo",
         "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
         f"-I{toolkit.include_dir}", "-cudart=none", f"-L{runtime}", "-keep", "-keep-dir",
         str(folder), "-o", str(library), str(source), "-lvcudart",
@@ -71,7 +71,7 @@ def compile_file(
     if done.returncode:
         raise CompileFailed(f"nvcc cannot build {source.name}:\n{_complaints(log)}")
     ptx = folder / f"{source.stem}.ptx"
-    disassemble(folder / f"{source.stem}.sm_{number}.cubin", ptx.with_suffix(SUFFIX))
+    disassemble(folder / f"{source.stem}.{spec.arch}.cubin", ptx.with_suffix(SUFFIX))
     return Compiled(library, ptx, read_resources(log))
 
 
