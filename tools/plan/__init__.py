@@ -3,5 +3,6 @@
 The candidate's launcher runs in a small walled C program without Python and without a GPU driver.
 What it launches there is written down and believed in nothing.
 
-model     a launch plan: kernels, memsets, copies, parameter bytes and relocations
+model           a launch plan: kernels, memsets, copies, parameter bytes and relocations
+virtual_replay  runs plans on the virtual GPU
 """

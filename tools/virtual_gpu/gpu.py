@@ -86,20 +86,30 @@ class VirtualGpu:
         self._runtime: Runtime | None = None
         self._host: CallsOnGpu = CallsOnGpu(self)
 
+    def load_kernels(self, ptx: Path, resources: Mapping[str, tuple[int, int]]) -> Loaded:
+        """Load a kernel file without host code: its kernels, and its variables' initial values.
+
+        `resources` gives each kernel's registers and static shared bytes. Where
+        runtime/compile.py left the text of the machine code beside the PTX, counters come from
+        there. Raises BadInput and PtxSyntaxError, PtxUnsupported never: a kernel is translated when
+        it is launched.
+        """
+        module = parse(ptx.read_text())
+        if missing := module.kernels.keys() - resources.keys():
+            raise BadInput(f"no registers and shared memory given for {', '.join(sorted(missing))}")
+        variables = self._place_variables(module)
+        machine = MachineCode(ptx.with_suffix(SUFFIX))
+        return Loaded(module, resources, variables, machine=machine)
+
     def load(
         self, library: Path, ptx: Path, resources: Mapping[str, tuple[int, int]]
     ) -> ctypes.CDLL:
         """Load a kernel file's host code and bind its kernels to the PTX of the same nvcc call.
 
-        `resources` gives each kernel's registers and static shared bytes. Where
-        runtime/compile.py left the text of the machine code beside the PTX, counters come from
-        there. Raises BadInput for a library that is not linked with the fake runtime,
-        CallUnsupported if it calls what that lacks, PtxUnsupported never: a kernel is
-        translated when it is launched.
+        `resources` as for load_kernels. Raises BadInput also for a library that is not linked with
+        the fake runtime, and CallUnsupported if it calls what that lacks.
         """
-        module = parse(ptx.read_text())
-        if missing := module.kernels.keys() - resources.keys():
-            raise BadInput(f"no registers and shared memory given for {', '.join(sorted(missing))}")
+        kernels = self.load_kernels(ptx, resources)
         try:
             loaded = ctypes.CDLL(str(library), mode=ctypes.RTLD_LOCAL)
         except OSError as error:
@@ -107,9 +117,7 @@ class VirtualGpu:
                 raise CallUnsupported(f"the CUDA call {call}", call) from None
             raise BadInput(f"{library} does not load: {error}") from None
         number = _module_numbers.setdefault(loaded._handle, next(_next_number))
-        variables = self._place_variables(module)
-        machine = MachineCode(ptx.with_suffix(SUFFIX))
-        self._loaded[number] = Loaded(module, resources, variables, machine=machine)
+        self._loaded[number] = kernels
         try:
             self._runtime = self._runtime or Runtime(loaded, self._host)
         except AttributeError:

@@ -87,6 +87,24 @@ class CallsOnGpu:
         loaded, entry = self._find(module, kernel)
         if loaded is None or entry is None:
             return UNKNOWN_FUNCTION
+        packed = pack_params(entry, args)
+        return self.launch_packed(loaded, kernel, grid, block, dynamic, packed, cooperative)
+
+    def launch_packed(
+        self,
+        loaded: Loaded,
+        kernel: str,
+        grid: Dim3,
+        block: Dim3,
+        dynamic: int,
+        params: bytes,
+        cooperative: bool,
+    ) -> int:
+        """A launch whose `params` lie as the PTX entry declares them; its cudaError_t.
+
+        Raises Fault and PtxUnsupported.
+        """
+        entry = loaded.module.kernels[kernel]
         function = self._attributes(loaded, entry)
         error = launch_error(
             self.spec, grid, block, registers=function.registers,
@@ -95,12 +113,11 @@ class CallsOnGpu:
             max_threads=entry.max_threads or MAX_THREADS,
         )  # fmt: skip
         if not error and cooperative:
-            _, at_once = self.occupancy(module, kernel, block.count, dynamic)
+            at_once = self._occupancy(function, block.count, dynamic)
             error = TOO_LARGE if grid.count > at_once * self.spec.sms else 0
         if not error:
-            packed = pack_params(entry, args)
             place = self._gpu.meeting_place() if cooperative else 0
-            self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, packed, place))
+            self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, params, place))
         return error
 
     def allocate(self, nbytes: int) -> tuple[int, int]:
@@ -169,11 +186,14 @@ class CallsOnGpu:
             return UNKNOWN_FUNCTION, 0
         if threads < 1:
             return INVALID_VALUE, 0
-        function = self._attributes(loaded, entry)
+        return 0, self._occupancy(self._attributes(loaded, entry), threads, dynamic)
+
+    def _occupancy(self, function: FunctionAttributes, threads: int, dynamic: int) -> int:
+        """Blocks of a multiprocessor at once."""
         if dynamic > function.max_dynamic_shared_bytes:
-            return 0, 0
+            return 0
         shared = function.static_shared_bytes + dynamic
-        return 0, blocks_per_sm(
+        return blocks_per_sm(
             self.spec, registers=function.registers, shared_bytes=shared, threads=threads
         )
 
