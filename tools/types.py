@@ -190,7 +190,7 @@ class Refused(Value):
     """The source, or the built object, breaks the policy."""
 
     kind: Literal["refused"] = "refused"
-    gate: Literal["guard", "audit"]
+    gate: Literal["guard", "audit", "plan"]
     findings: tuple[Finding, ...]
 
 
@@ -263,7 +263,7 @@ class TimedOut(Value):
     """A step ran past its limit; the message of a hang, not a score."""
 
     kind: Literal["timed_out"] = "timed_out"
-    step: Literal["build", "check", "sanitize", "time", "profile"]
+    step: Literal["build", "plan", "check", "sanitize", "time", "profile"]
     limit_s: float
 
 

@@ -18,8 +18,7 @@ MOST_NODES = 256
 """Of one plan: launches, memsets and copies together."""
 MOST_PARAMETER_BYTES = 32_764
 """Of one kernel: CUDA's own limit."""
-TENSOR_MAP_BYTES, TENSOR_MAP_ALIGNMENT = 128, 64
-POINTER_BYTES = 8
+POINTER_BYTES, TENSOR_MAP_BYTES = 8, 128
 
 Bytes = Annotated[int, Field(ge=0, lt=2**48)]
 Name = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -119,7 +118,8 @@ class TensorMapRelocation(PlanValue):
 
     kind: Literal["tensor_map"] = "tensor_map"
     at: Bytes
-    """Offset in the kernel's parameter bytes, a multiple of 64."""
+    """Offset in the kernel's parameter bytes, a multiple of 8: the cubin aligns a map in constant
+    memory, where the parameters need not begin at a multiple of 64."""
     map: TensorMap
 
 
@@ -140,14 +140,13 @@ class KernelNode(PlanValue):
     """A replayer allows as many by CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES. That the
     launcher did so was checked when the plan was recorded; what it allowed beyond is not kept."""
     shared_carveout: int = Field(default=-1, ge=-1, le=100)
-    """cudaFuncAttributePreferredSharedMemoryCarveout in force, in percent; -1: the default."""
-    cache_config: int = Field(default=0, ge=0, le=3)
-    """cudaFuncSetCacheConfig in force, as enum cudaFuncCache; 0: no preference."""
+    """Preferred carve-out for shared memory in force, of the launch or of the function, in percent
+    of the largest; -1: the default."""
     cluster: Extent3 | None = None
     """cudaLaunchAttributeClusterDimension; None: not given. More than 8 blocks need
     CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED."""
     cluster_scheduling: int = Field(default=0, ge=0, le=2)
-    """cudaLaunchAttributeClusterSchedulingPolicyPreference; 0: the default."""
+    """Cluster scheduling policy in force, of the launch or of the function; 0: the default."""
     programmatic: bool = False
     """cudaLaunchAttributeProgrammaticStreamSerialization (PDL)."""
     cooperative: bool = False
@@ -205,14 +204,14 @@ class LaunchPlan(PlanValue):
     """What the launcher launches for one case, in stream order: each node follows the one before.
 
     A plan comes from a process that ran a candidate's code. Only a plan that went through
-    `recorder.record` has been checked against the cubin and the contract.
+    `record.record` has been checked against the cubin and the contract.
     """
 
     schema_version: Literal[1] = 1
     case: Case
     nodes: Annotated[tuple[Node, ...], Field(max_length=MOST_NODES)]
     facts: Annotated[tuple[DeviceFact, ...], Field(max_length=1024)] = ()
-    """In the order in which they were first asked for."""
+    """In the order of their names. What the launcher asked in any call, for it may keep answers."""
 
     @property
     def kernels(self) -> tuple[KernelNode, ...]:
@@ -220,8 +219,8 @@ class LaunchPlan(PlanValue):
 
     @property
     def sha256(self) -> str:
-        """Of the plan's JSON: two plans with equal hashes launch the same."""
-        return sha256_of(self.model_dump_json())
+        """Of case and nodes: two plans with equal hashes launch the same."""
+        return sha256_of(self.model_dump_json(exclude={"facts"}))
 
     @property
     def summary(self) -> str:

@@ -67,6 +67,7 @@ class Elf:
         try:
             header = _HEADER.unpack_from(content)
             start, entry, count, names = header[5], header[10], header[11], header[12]
+            self.abi_version, self.flags = content[8], int(header[6])
             raw = [_SECTION.unpack_from(content, start + i * entry) for i in range(count)]
             texts = content[raw[names][4] : raw[names][4] + raw[names][5]] if raw else b""
             self.sections = [_section(content, row, texts) for row in raw]

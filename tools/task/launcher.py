@@ -9,14 +9,23 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import DTYPE_CODES, Case
 
 
+def parameters(task: Task) -> list[tuple[str, str]]:
+    """C type and name of each parameter of the launcher: tensors, dims, row strides, scalars,
+    dtype code, stream."""
+    return [
+        *(("void*" if arg.written else "const void*", arg.name) for arg in task.args),
+        *(("int64_t", name) for name in task.dims),
+        *(("int64_t", f"{arg.name}_stride") for arg in task.args if arg.strided),
+        *((scalar.type, scalar.name) for scalar in task.scalars),
+        ("int", "dtype"),
+        ("cudaStream_t", "stream"),
+    ]
+
+
 def prototype(task: Task) -> str:
-    """The exported launcher, as C: tensors, dims, row strides, scalars, dtype code, stream."""
-    parameters = [f"{'' if arg.written else 'const '}void* {arg.name}" for arg in task.args]
-    parameters += [f"int64_t {name}" for name in task.dims]
-    parameters += [f"int64_t {arg.name}_stride" for arg in task.args if arg.strided]
-    parameters += [f"{scalar.type} {scalar.name}" for scalar in task.scalars]
-    parameters += ["int dtype", "cudaStream_t stream"]
-    return f'extern "C" cudaError_t {task.entry}({", ".join(parameters)})'
+    """The exported launcher, as C."""
+    declared = ", ".join(f"{kind} {name}" for kind, name in parameters(task))
+    return f'extern "C" cudaError_t {task.entry}({declared})'
 
 
 def call_values(

@@ -39,7 +39,7 @@ static int sticks(int error) {
     }
 }
 
-cudaError_t vcudart_result(int error) {
+EXPORT cudaError_t vcudart_result(int error) {
     if (sticks(error))
         stuck_error = (cudaError_t)error;
     if (error)

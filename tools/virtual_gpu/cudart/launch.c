@@ -232,6 +232,9 @@ EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const v
     RETURN_IF_BLOCKED;
     const struct kernel_entry *kernel = find_kernel(stub);
     int cooperative = 0;
+    const int error = vcudart_host.attributes ? vcudart_host.attributes(config->attrs, config->numAttrs) : 0;
+    if (error)
+        return vcudart_result(error);
     for (unsigned i = 0; i < config->numAttrs; ++i) {
         cudaLaunchAttributeID id = config->attrs[i].id;
         if (id == cudaLaunchAttributeCooperative) {
@@ -244,7 +247,7 @@ EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const v
                 vcudart_hurry(kernel->name);
             continue;
         }
-        if (id != cudaLaunchAttributeIgnore)
+        if (id != cudaLaunchAttributeIgnore && !vcudart_host.attributes)
             return vcudart_result(vcudart_host.refuse(attribute_name(id)));
     }
     vcudart_asked(config->stream);

@@ -59,6 +59,9 @@ struct vcudart_host {
     int (*limit_heap)(uint64_t bytes);
     /* Note that the host code asked for something the virtual GPU lacks. */
     int (*refuse)(const char *what);
+    /* The attributes of the launch that follows. NULL where only those that change nothing for the
+     * virtual GPU are taken; a recorder of launch plans takes more. */
+    int (*attributes)(const cudaLaunchAttribute *attributes, unsigned count);
 };
 
 #define EXPORT __attribute__((visibility("default")))

@@ -161,7 +161,7 @@ _CALLBACKS: dict[str, Any] = {
 class _Table(ctypes.Structure):
     """struct vcudart_host."""
 
-    _fields_ = list(_CALLBACKS.items())
+    _fields_ = [*_CALLBACKS.items(), ("attributes", ctypes.c_void_p)]  # NULL: see vcudart.h
 
 
 _attached: Runtime | None = None
@@ -201,6 +201,11 @@ class Runtime:
         if _attached is self:
             self._library.vcudart_detach()
             _attached = None
+
+
+def device_bytes(spec: GpuSpec) -> bytes:
+    """What the fake runtime says of a GPU: struct vcudart_device, for a host that is no Python."""
+    return bytes(_device(spec))
 
 
 def _device(spec: GpuSpec) -> _Device:

@@ -1,0 +1,132 @@
+"""One recorder process: what lies in it, what it leaves behind, and a plan forged in full."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.errors import AstraError
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.plan import process
+from astra_chat.tools.plan.audit import audit
+from astra_chat.tools.plan.cubin import read_cubin
+from astra_chat.tools.plan.model import KernelNode
+from astra_chat.tools.plan.process import Died, Recorder, Recording
+from astra_chat.tools.plan.report import Report
+from astra_chat.tools.plan.stand_ins import Buffers
+from astra_chat.tools.system.subprocesses import Cancelled, Stop
+from astra_chat.tools.task.folder import find_task
+
+OUT, INPUT = 0x2000_0000_0000, 0x3000_0000_0000
+CALL = Recording(
+    index=0, words=(OUT, INPUT, 3, 24, 1, 0x5550),
+    reserved=(("out", OUT, 144), ("input", INPUT, 288)), stream=0x5550, pattern=0x1AA,
+)  # fmt: skip
+
+
+def recorder(built: Build, entry: str) -> Recorder:
+    task = find_task("silu_and_mul").model_copy(update={"entry": entry})
+    cubin = read_cubin((built.folder / "kernel.cubin").read_bytes())
+    return Recorder(task, built.library, cubin, spec("h200"))
+
+
+def run(built: Build, entry: str, *calls: Recording) -> Report | Died:
+    found = recorder(built, entry)
+    variables = {name: 0x1000_0000_0000 + (i << 20) for i, name in enumerate(found.cubin.variables)}
+    return found.run(variables, calls, Stop())
+
+
+def test_there_is_neither_python_nor_a_driver_in_the_process(built: Build) -> None:
+    """While a launcher hangs: maps, arguments and environment of the process that runs it."""
+    stop, seen = Stop(), {}
+
+    def look() -> None:
+        deadline = time.monotonic() + 8
+        while time.monotonic() < deadline and "maps" not in seen:
+            for folder in Path("/proc").glob("[0-9]*"):
+                try:
+                    words = (folder / "cmdline").read_bytes().split(b"\0")
+                    maps = (folder / "maps").read_text()
+                    if Path(os.fsdecode(words[0])).name == "recorder" and "kernel.so" in maps:
+                        seen.update(maps=maps, words=words[1:-1])
+                        seen["environment"] = (folder / "environ").read_bytes()
+                except OSError:
+                    continue
+            time.sleep(0.01)
+        stop.set()
+
+    watcher = threading.Thread(target=look)
+    watcher.start()
+    with pytest.raises(Cancelled):
+        recorder(built, "hangs").run(
+            {name: 0x1000_0000_0000 + (i << 20) for i, name in enumerate(["table"])}, [CALL], stop
+        )
+    watcher.join()
+    maps = str(seen["maps"])
+    assert "libvcudart.so" in maps and "kernel.so" in maps
+    assert not re.search(r"python|libcuda\.so|libcudart\.so|libtorch", maps)
+    assert seen["words"] == [b"request", b"report", b"printed"]
+    assert seen["environment"] == b""
+
+
+def test_a_report_of_one_call(built: Build) -> None:
+    report = run(built, "simple", CALL)
+    assert isinstance(report, Report)
+    (node,) = report.calls[0].nodes
+    assert node.kind == "kernel" and node.grid == (3, 1, 1)
+    assert node.parameters == b"".join(n.to_bytes(8, "little") for n in (OUT, INPUT))[:16] + bytes(
+        [24, 0, 0, 0]
+    )
+
+
+def test_a_crash_names_the_call_that_ran(built: Build) -> None:
+    again = Recording(7, CALL.words, CALL.reserved, CALL.stream, CALL.pattern)
+    died = run(built, "aborts", again, CALL)
+    assert isinstance(died, Died) and died.index == 7 and not died.refused
+
+
+@pytest.mark.parametrize(
+    ("entry", "what"),
+    [
+        ("forged_kernel", "the cubin has no kernel _Z5ghostPf"),
+        ("forged_block", "no GPU of this kind takes it"),
+        ("forged_shared", "no GPU of this kind takes it"),
+        ("forged_parameters", "1 parameter bytes"),
+    ],
+)
+def test_a_plan_forged_in_full_is_caught_by_the_audit(built: Build, entry: str, what: str) -> None:
+    """As many calls as the launcher writes lines for: the report itself is in order."""
+    calls = [
+        Recording(i, CALL.words, CALL.reserved, CALL.stream, CALL.pattern) for i in range(64)
+    ]  # fmt: skip
+    report = run(built, entry, *calls)
+    assert isinstance(report, Report)
+    (node,) = report.calls[0].nodes
+    forged = KernelNode.model_validate(node.model_dump(exclude={"maps"}))
+    cubin = read_cubin((built.folder / "kernel.cubin").read_bytes())
+    assert what in audit((forged,), cubin, Buffers((), ()), spec("h200"))
+
+
+def test_nothing_is_left_behind(
+    built: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    run(built, "simple", CALL)
+    run(built, "aborts", CALL)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_recorder_that_fails_by_itself_is_our_mistake(built: Build) -> None:
+    with pytest.raises(AstraError, match=r"the plan recorder failed.*a stand-in address is taken"):
+        recorder(built, "simple").run({"table": 2**63}, [CALL], Stop())
+
+
+def test_names_of_system_calls() -> None:
+    assert process._call_name(57) == "fork" and process._call_name(257) == "openat"
+    assert process._call_name(9999) == "number 9999"

@@ -1,0 +1,168 @@
+"""Recordings with other addresses, and what is made of them; addresses here are small numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.plan import report
+from astra_chat.tools.plan.cubin import Cubin, CubinKernel, CubinVariable, Parameter
+from astra_chat.tools.plan.model import (
+    ArgumentAddress,
+    KernelNode,
+    MemsetNode,
+    PointerRelocation,
+    VariableAddress,
+)
+from astra_chat.tools.plan.relocate import Seen, Unrepeatable, relocate
+from astra_chat.tools.plan.stand_ins import Addresses, Argument, Buffer, Buffers
+
+OUT = (0x10_0000, 0x10_0000, 0x70_0400, 0x35_0800)
+INPUT = (0x20_0000, 0x20_0000, 0x11_0000, 0x97_0C00)
+TABLE = (0x5_0000, 0x5_0000, 0x5_0000, 0x6_2000)
+"""Of four recordings: the first two have the same addresses."""
+PATTERNS = (0x1AA, 0x2BB, 0x3CC, 0x4DD)
+BUFFERS = Buffers(
+    buffers=(Buffer(64), Buffer(256)), arguments=(Argument("out", 64, 0), Argument("input", 256, 1))
+)
+KERNEL = CubinKernel(
+    name="k", registers=8, static_shared_bytes=0, barriers=0, max_threads=0, required_block=None,
+    cluster=None, max_cluster=0, parameter_bytes=24,
+    parameters=(Parameter(0, 8), Parameter(8, 16)),
+)  # fmt: skip
+CUBIN = Cubin((9, 0), {"k": KERNEL}, {"table": CubinVariable("table", 32, 0)})
+
+
+def launched(parameters: bytes, **changes: object) -> report.Kernel:
+    fields: dict[str, object] = {
+        "kind": "kernel", "kernel": "k", "grid": (1, 1, 1), "block": (32, 1, 1),
+        "dynamic_shared_bytes": 0, "shared_carveout": -1, "cluster_scheduling": 0,
+        "programmatic": False, "cooperative": False, "parameters": parameters, "maps": (),
+    }  # fmt: skip
+    return report.Kernel.model_validate({**fields, **changes})
+
+
+def seen(*nodes: report.AnyNode | list[report.AnyNode]) -> list[Seen]:
+    """A recording for each of them."""
+    return [
+        Seen(
+            report.Called(
+                kind="call", index=i, nodes=tuple(node if isinstance(node, list) else [node]),
+                status=0, left=0, strayed=0, refused="", error="",
+            ),
+            Addresses({"out": OUT[i], "input": INPUT[i]}, (OUT[i], INPUT[i])),
+            {"table": TABLE[i]},
+            PATTERNS[i],
+        )
+        for i, node in enumerate(nodes)
+    ]  # fmt: skip
+
+
+def packed(first: int, second: int, last: int) -> bytes:
+    return b"".join(value.to_bytes(8, "little") for value in (first, second, last))
+
+
+def test_words_that_follow_an_argument_or_a_variable_are_addresses() -> None:
+    parameters = [
+        packed(out + 16, table + 4, 7) for out, table in zip(OUT, TABLE, strict=True)
+    ]  # fmt: skip
+    (node,) = relocate(seen(*map(launched, parameters)), BUFFERS, CUBIN, {})
+    assert isinstance(node, KernelNode)
+    assert node.relocations == (
+        PointerRelocation(at=0, to=ArgumentAddress(name="out", offset=16)),
+        PointerRelocation(at=8, to=VariableAddress(name="table", offset=4)),
+    )
+    assert node.parameters == packed(0, 0, 7) and node.undefined == ()
+
+
+def test_the_end_of_an_argument_is_inside_and_the_byte_after_is_not() -> None:
+    ends = [launched(packed(address + 256, 0, 0)) for address in INPUT]
+    (node,) = relocate(seen(*ends), BUFFERS, CUBIN, {})
+    assert isinstance(node, KernelNode)
+    assert node.relocations == (
+        PointerRelocation(at=0, to=ArgumentAddress(name="input", offset=256)),
+    )
+    for offset in (257, -1):
+        outside = [launched(packed(address + offset, 0, 0)) for address in INPUT]
+        with pytest.raises(Unrepeatable, match="parameter 1 of kernel k depends on the addresses"):
+            relocate(seen(*outside), BUFFERS, CUBIN, {})
+
+
+def test_bytes_that_follow_the_stack_are_undefined() -> None:
+    held = [bytes([pattern & 0xFF] * 4) for pattern in PATTERNS]
+    nodes = [launched(packed(3, 0, 0)[:12] + padding + bytes(8)) for padding in held]
+    (node,) = relocate(seen(*nodes), BUFFERS, CUBIN, {})
+    assert isinstance(node, KernelNode)
+    assert node.undefined == ((12, 4),) and node.parameters == packed(3, 0, 0)
+
+
+def test_bytes_that_no_kernel_reads_are_undefined_whatever_they_hold() -> None:
+    nodes = [launched(packed(1, i << 32, 0)) for i in range(4)]
+    with pytest.raises(Unrepeatable, match="parameter 2"):
+        relocate(seen(*nodes), BUFFERS, CUBIN, {})
+    (node,) = relocate(seen(*nodes), BUFFERS, CUBIN, {"k": ((12, 4),)})
+    assert isinstance(node, KernelNode) and node.undefined == ((12, 4),)
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ([out - i for out, i in zip(OUT, INPUT, strict=True)], "a difference"),
+        ([i >> 4 for i in INPUT], "a shifted address"),
+        ([i << 8 for i in INPUT], "an address at another byte"),
+        ([i & 0xFFFF for i in INPUT], "half an address"),
+        ([i ^ out for out, i in zip(OUT, INPUT, strict=True)], "a hash"),
+    ],
+)
+def test_what_is_made_from_addresses_is_refused(values: list[int], what: str) -> None:
+    nodes = [launched(packed(0, 0, value % 2**64)) for value in values]
+    with pytest.raises(Unrepeatable, match="parameter 2 of kernel k depends on the addresses"):
+        relocate(seen(*nodes), BUFFERS, CUBIN, {})
+
+
+def test_what_differs_with_equal_addresses_depends_on_earlier_calls() -> None:
+    nodes = [launched(packed(0, 0, 1 + (i == 1))) for i in range(4)]
+    with pytest.raises(Unrepeatable, match="parameter 2 of kernel k differs between two calls"):
+        relocate(seen(*nodes), BUFFERS, CUBIN, {})
+    grids = [launched(bytes(24), grid=(1 + (i == 1), 1, 1)) for i in range(4)]
+    with pytest.raises(Unrepeatable, match="its grid differs between two calls"):
+        relocate(seen(*grids), BUFFERS, CUBIN, {})
+
+
+def test_a_grid_or_a_number_of_launches_from_an_address_is_refused() -> None:
+    grids = [launched(bytes(24), grid=(1 + i // 2, 1, 1)) for i in range(4)]
+    with pytest.raises(Unrepeatable, match="its grid depends on the addresses"):
+        relocate(seen(*grids), BUFFERS, CUBIN, {})
+    counts: list[list[report.AnyNode]] = [[launched(bytes(24))] * (1 + i // 2) for i in range(4)]
+    with pytest.raises(Unrepeatable, match="the number of launches depends on the addresses"):
+        relocate(seen(*counts), BUFFERS, CUBIN, {})
+
+
+def test_memsets_go_to_arguments_and_variables_only() -> None:
+    def fill(target: int) -> report.Memset:
+        return report.Memset(
+            kind="memset", target=target, value=1, width_bytes=8, height=1, pitch_bytes=0
+        )
+
+    (node,) = relocate(seen(*[fill(out + 8) for out in OUT]), BUFFERS, CUBIN, {})
+    assert node == MemsetNode(target=ArgumentAddress(name="out", offset=8), value=1, width_bytes=8)
+    with pytest.raises(Unrepeatable, match="the target of a memset"):
+        relocate(seen(*[fill(4096)] * 4), BUFFERS, CUBIN, {})
+
+
+def test_of_two_views_the_one_that_holds_the_address_counts() -> None:
+    views = Buffers(
+        buffers=(Buffer(64), Buffer(256)),
+        arguments=(
+            Argument("out", 16, 0),
+            Argument("tail", 16, 0, offset=16),
+            Argument("input", 8, 1),
+        ),
+    )
+    recordings = seen(*[launched(packed(out + 16, out + 32, 0)) for out in OUT])
+    for recording in recordings:
+        recording.addresses.arguments["tail"] = recording.addresses.arguments["out"] + 16  # type: ignore[index]
+    (node,) = relocate(recordings, views, CUBIN, {})
+    assert isinstance(node, KernelNode)
+    assert [r.to for r in node.relocations if isinstance(r, PointerRelocation)] == [
+        ArgumentAddress(name="tail", offset=0), ArgumentAddress(name="tail", offset=16),
+    ]  # fmt: skip

@@ -1,0 +1,200 @@
+"""One recorder process: its request, its walls, and what its end means."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.tools.errors import AstraError
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.plan.cubin import Cubin, CubinKernel
+from astra_chat.tools.plan.programs import ensure_recorder, ensure_stub
+from astra_chat.tools.plan.report import (
+    Denied,
+    ForgedReport,
+    Report,
+    Touched,
+    Unloadable,
+    parse_report,
+)
+from astra_chat.tools.sandbox import seccomp
+from astra_chat.tools.sandbox.walls import SandboxPolicy
+from astra_chat.tools.system.cache import cache_folder
+from astra_chat.tools.system.subprocesses import (
+    Finished,
+    StepMemory,
+    Stop,
+    run_limited,
+    signal_name,
+)
+from astra_chat.tools.system.toolkit import find_toolkit
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.virtual_gpu.runtime.cudart_binding import (
+    LIBRARY,
+    device_bytes,
+    ensure_runtime,
+)
+
+RECORD_TIMEOUT_S = 10.0
+"""Of one process; a call of a launcher takes microseconds."""
+FILE_BYTES = 32 * 2**20
+"""Of the report, and of what a launcher prints."""
+PRINTED_BYTES = 400
+"""Of what it printed, in a message."""
+ENV = "/usr/bin/env"
+SYSTEM_CALLS = {
+    "open": 2, "read": 0, "openat": 257, "clone": 56, "clone3": 435, "clock_gettime": 228,
+    "nanosleep": 35, "clock_nanosleep": 230, "getrandom": 318, "unlink": 87, "mkdir": 83,
+    "rt_sigaction": 13, "ioctl": 16, "getcwd": 79, "sysinfo": 99, "sched_getaffinity": 204,
+    "readlink": 89, "alarm": 37, "setitimer": 38, "creat": 85, "access": 21, "pipe": 22,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Recording:
+    """One call of the launcher in a recorder process."""
+
+    index: int
+    words: tuple[int, ...]
+    """The launcher's arguments, as the stub takes them."""
+    reserved: tuple[tuple[str, int, int], ...]
+    """Name, address and bytes of each buffer."""
+    stream: int
+    pattern: int
+    """Low byte: what the stack holds before; the rest shifts the stack."""
+
+
+@dataclass(frozen=True)
+class Died:
+    """The process did not end well, and it is the candidate's doing."""
+
+    index: int | None
+    """The call that ran; None: before the first."""
+    message: str
+    refused: bool = False
+    """Whether it did what no launcher may do, rather than crash."""
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """All that the processes for one build have in common."""
+
+    task: Task
+    library: Path
+    """The candidate's, linked with the fake CUDA runtime."""
+    cubin: Cubin
+    spec: GpuSpec
+
+    def run(
+        self, variables: Mapping[str, int], calls: Sequence[Recording], stop: Stop
+    ) -> Report | Died:
+        """Make these calls in one process. Raises StepTimeout, Cancelled, MissingDependency, and
+        AstraError where the recorder itself fails."""
+        with tempfile.TemporaryDirectory(prefix="astra-plan-") as name:
+            folder = Path(name).resolve()
+            (folder / "request").write_text("\n".join([*self._lines(variables, calls), ""]))
+            program = ensure_recorder(find_toolkit())
+            try:
+                done = run_limited(
+                    [ENV, "-i", str(program), "request", "report", "printed"],
+                    timeout_s=RECORD_TIMEOUT_S, cwd=folder, stop=stop, walls=self._walls(folder),
+                )  # fmt: skip
+            except StepMemory:
+                return Died(None, "the launcher held too much memory")
+            return _read(folder, done, [call.index for call in calls])
+
+    def _walls(self, folder: Path) -> SandboxPolicy:
+        places = (self.library.parent, cache_folder("plans"), cache_folder("virtual-gpu"))
+        return SandboxPolicy(read=places, write=(folder,), file_bytes=FILE_BYTES)
+
+    def _lines(self, variables: Mapping[str, int], calls: Sequence[Recording]) -> Iterator[str]:
+        """The request, as recorder/request.c reads it: numbers are hexadecimal."""
+        toolkit = find_toolkit()
+        runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
+        yield f"runtime {runtime / LIBRARY}"
+        yield f"library {self.library}"
+        yield f"stub {ensure_stub(self.task, toolkit)}"
+        yield f"entry {self.task.entry}"
+        yield f"lock {int(seccomp.available())}"
+        yield f"device {device_bytes(self.spec).hex()}"
+        for kernel in self.cubin.kernels.values():
+            yield _words("kernel", kernel.name, *_numbers(kernel))
+        for name, address in variables.items():
+            yield _words("variable", name, address, self.cubin.variables[name].bytes)
+        for call in calls:
+            reserved = [word for buffer in call.reserved for word in buffer]
+            yield _words(
+                "call", call.index, call.pattern, call.stream, len(call.reserved), *reserved,
+                len(call.words), *call.words,
+            )  # fmt: skip
+
+
+def _numbers(kernel: CubinKernel) -> list[int]:
+    places = [number for p in kernel.parameters for number in (p.offset, p.bytes)]
+    return [
+        kernel.registers, kernel.static_shared_bytes, kernel.max_threads, kernel.barriers,
+        *(kernel.cluster or (0, 0, 0)), kernel.max_cluster, kernel.parameter_bytes,
+        len(kernel.parameters), *places,
+    ]  # fmt: skip
+
+
+def _words(*parts: str | int) -> str:
+    return " ".join(part if isinstance(part, str) else f"{part:x}" for part in parts)
+
+
+def _read(folder: Path, done: Finished, expected: Sequence[int]) -> Report | Died:
+    path = folder / "report"
+    content = path.read_bytes()[:FILE_BYTES] if path.is_file() else b""
+    try:
+        report = parse_report(content, expected, whole=done.returncode == 0)
+    except ForgedReport as error:
+        return Died(None, f"the report of its launches is not the recorder's own: {error}")
+    if not report.ready:
+        why = _printed(folder) or done.output.strip()[-PRINTED_BYTES:]
+        raise AstraError(
+            f"the plan recorder failed ({signal_name(done.returncode)}): {why or 'no message'}"
+        )
+    if done.returncode == 0 and len(report.calls) == len(expected):
+        return report
+    return _died(report, done.returncode, _printed(folder))
+
+
+def _died(report: Report, returncode: int, printed: str) -> Died:
+    match report.end:
+        case Denied(number=number):
+            what = f"the launcher makes the system call {_call_name(number)}"
+            return Died(report.started, f"{what}: it may only compute and launch", refused=True)
+        case Touched(name=name, offset=offset, writes=writes):
+            did = "writes to" if writes else "reads"
+            message = f"host code {did} device memory: {name}, offset {offset}"
+            return Died(report.started, f"{message}; on a GPU this is a segmentation fault")
+        case Unloadable(why=why):
+            return Died(None, f"its library does not load: {why[:PRINTED_BYTES]}", refused=True)
+    if returncode == -signal.SIGXFSZ:
+        return Died(report.started, f"the launcher printed more than {FILE_BYTES >> 20} MiB")
+    tail = f": {printed}" if printed else ""
+    return Died(report.started, f"the launcher ended the process, {signal_name(returncode)}{tail}")
+
+
+def _call_name(number: int) -> str:
+    tables = (
+        seccomp.OTHERS, seccomp.MACHINE, seccomp.NETWORK, seccomp.PROGRAMS, seccomp.LASTING,
+        seccomp.PRIORITY, seccomp.ON_ITSELF, seccomp.ON_ITSELF_OR_0, seccomp.ON_A_FILE,
+        SYSTEM_CALLS,
+    )  # fmt: skip
+    found = next((name for table in tables for name, n in table.items() if n == number), None)
+    return found or f"number {number}"
+
+
+def _printed(folder: Path) -> str:
+    """The end of what was printed, as one line of plain characters."""
+    try:
+        with (folder / "printed").open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - PRINTED_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    return "".join(c if c.isprintable() else " " for c in text).strip()

@@ -1,0 +1,285 @@
+"""Records what a candidate's launcher launches: a launch plan for each case, or what is wrong.
+
+Processes: one that makes all cases three times in drawn orders, twice with the same addresses; one
+that makes all cases with other addresses of arguments and variables; and a few that make one drawn
+case alone. A plan is what all of them agree on.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.errors import AstraError
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.plan.audit import audit
+from astra_chat.tools.plan.cubin import Cubin, read_cubin
+from astra_chat.tools.plan.model import MOST_PARAMETER_BYTES, DeviceFact, LaunchPlan
+from astra_chat.tools.plan.process import RECORD_TIMEOUT_S, Died, Recorder, Recording
+from astra_chat.tools.plan.relocate import Seen, Unrepeatable, relocate
+from astra_chat.tools.plan.report import Called, Report
+from astra_chat.tools.plan.stand_ins import (
+    Addresses,
+    Buffers,
+    draw_addresses,
+    draw_variables,
+    usual_buffers,
+)
+from astra_chat.tools.policy.binary_audit import plain
+from astra_chat.tools.policy.elf import ElfError
+from astra_chat.tools.system.subprocesses import StepTimeout, Stop
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.launcher import call_values
+from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
+from astra_chat.tools.virtual_gpu.runtime.cudart_binding import LIBRARY
+
+ALONE = 2
+"""Cases that are also recorded in a process of their own."""
+Outcome = Refused | Crashed | TimedOut
+
+
+def record(
+    build: Build,
+    task: Task,
+    cases: Sequence[Case],
+    gpu: GpuSpec,
+    rng: random.Random,
+    *,
+    buffers: Sequence[Buffers] | None = None,
+    stop: Stop | None = None,
+) -> tuple[LaunchPlan, ...] | Outcome:
+    """A plan for each case, in their order; or the first thing that is wrong with the launcher.
+
+    `build.library` is linked with the fake CUDA runtime (tools/virtual_gpu/cudart). `buffers` says
+    how the arguments of each case will lie when the plan is replayed; by default each in a buffer
+    of its own, shifted as its case says. Everything random is drawn from `rng`.
+
+    Raises AstraError where the recorder itself fails, MissingDependency without a compiler, and
+    Cancelled.
+    """
+    laid_out = buffers or [usual_buffers(task, case) for case in cases]
+    source = _Source(build, task)
+    try:
+        cubin = read_cubin((build.folder / "kernel.cubin").read_bytes())
+    except (ElfError, FileNotFoundError) as error:
+        return source.refused(f"its cubin cannot be read: {error}")
+    if found := _unfit(cubin, gpu):
+        return source.refused(found)
+    if LIBRARY.encode() not in build.library.read_bytes():
+        raise AstraError(f"{build.library} is not linked with the fake CUDA runtime")
+    recorder = Recorder(task, build.library, cubin, gpu)
+    session = _Session(recorder, cases, laid_out, rng, stop or Stop(), source)
+    try:
+        return session.plans()
+    except StepTimeout:
+        return TimedOut(step="plan", limit_s=RECORD_TIMEOUT_S)
+    except _Stopped as stopped:
+        return stopped.outcome
+
+
+def _unfit(cubin: Cubin, gpu: GpuSpec) -> str:
+    """Why this GPU cannot run the cubin; "" where it can."""
+    if not cubin.runs_on(gpu.compute):
+        made, wanted = (f"sm_{major}{minor}" for major, minor in (cubin.compute, gpu.compute))
+        return f"the cubin is for {made}, and the GPU is {wanted}"
+    for kernel in cubin.kernels.values():
+        if kernel.parameter_bytes > MOST_PARAMETER_BYTES:
+            size = f"{kernel.parameter_bytes:,} parameter bytes"
+            return f"kernel {kernel.name} takes {size}: more than {MOST_PARAMETER_BYTES:,}"
+    return ""
+
+
+class _Stopped(Exception):
+    """Recording ends with this outcome."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__()
+        self.outcome = outcome
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where in the source a finding belongs."""
+
+    build: Build
+    task: Task
+
+    def refused(self, what: str) -> Refused:
+        """At the first line that names the kernel in question, else the launcher."""
+        text = (self.build.folder / "kernel.cu").read_text(errors="replace")
+        names = [plain(n) for n in re.findall(r"[A-Za-z_$][\w$]*", what) if n.startswith("_Z")]
+        line = next(
+            (
+                number
+                for name in [*names, self.task.entry]
+                for number, row in enumerate(text.splitlines(), start=1)
+                if re.search(rf"\b{re.escape(name)}\s*\(", row)
+            ),
+            1,
+        )
+        return Refused(gate="plan", findings=(Finding(line=line, what=what),))
+
+
+@dataclass(frozen=True)
+class _Process:
+    """What one recorder process is asked."""
+
+    variables: Mapping[str, int]
+    plan: Sequence[tuple[int, Addresses]]
+    """Number and addresses of each case, in order."""
+    recordings: Sequence[Recording]
+
+
+@dataclass
+class _Session:
+    """All recordings of one build."""
+
+    recorder: Recorder
+    cases: Sequence[Case]
+    buffers: Sequence[Buffers]
+    rng: random.Random
+    stop: Stop
+    source: _Source
+    seen: dict[int, list[Seen]] = field(default_factory=dict)
+    """By the case's number, in the order in which they were made."""
+    facts: dict[str, int] = field(default_factory=dict)
+    patterns: dict[int, list[int]] = field(default_factory=dict)
+    """By the case's number, those not used yet."""
+
+    def plans(self) -> tuple[LaunchPlan, ...]:
+        """Raises _Stopped."""
+        made = [self._process(*drawn) for drawn in self._drawn()]
+        with ThreadPoolExecutor(len(made)) as pool:
+            waiting = [
+                pool.submit(self.recorder.run, p.variables, p.recordings, self.stop) for p in made
+            ]
+            for process, answer in zip(made, waiting, strict=True):
+                self._take(process, answer.result())
+        return tuple(self._plan(index) for index in self._numbers())
+
+    def _drawn(self) -> Iterator[tuple[dict[str, int], list[tuple[int, Addresses]], int]]:
+        """For each process the addresses of variables, the cases with theirs, and the stream."""
+        here, there = (draw_variables(self.recorder.cubin.variables, self.rng) for _ in range(2))
+        stream = self.rng.randrange(2**12, 2**43) * 16
+        taken = [
+            range(start, start + self.recorder.cubin.variables[name].bytes)
+            for name, start in [*here.items(), *there.items()]
+        ]
+        first, second, third = (
+            [draw_addresses(buffers, taken, self.rng) for buffers in self.buffers] for _ in range(3)
+        )
+        passes = (first, first, second)
+        yield here, [(i, drawn[i]) for drawn in passes for i in self._order()], stream
+        yield there, [(i, third[i]) for i in self._order()], 0
+        for index in self.rng.sample(self._numbers(), min(ALONE, len(self.cases))):
+            yield here, [(index, first[index])], stream
+
+    def _numbers(self) -> range:
+        return range(len(self.cases))
+
+    def _order(self) -> list[int]:
+        return self.rng.sample(self._numbers(), len(self.cases))
+
+    def _process(
+        self, variables: Mapping[str, int], plan: Sequence[tuple[int, Addresses]], stream: int
+    ) -> _Process:
+        recordings = [
+            self._recording(number, *item, stream, self._pattern(item[0]))
+            for number, item in enumerate(plan)
+        ]
+        return _Process(variables, plan, recordings)
+
+    def _pattern(self, index: int) -> int:
+        """What the stack holds before a recording of this case: a byte of its own for each, and a
+        drawn distance by which the stack is shifted."""
+        left = self.patterns.setdefault(index, self.rng.sample(range(256), 256))
+        return self.rng.randrange(256) << 8 | left.pop()
+
+    def _recording(
+        self, number: int, index: int, addresses: Addresses, stream: int, pattern: int
+    ) -> Recording:
+        task, laid_out = self.recorder.task, self.buffers[index]
+        pointers = [addresses.arguments[arg.name] for arg in task.args]
+        values = call_values(task, self.cases[index], pointers, stream)
+        names = [
+            "+".join(a.name for a in laid_out.arguments if a.buffer == number)
+            for number in range(len(laid_out.buffers))
+        ]
+        return Recording(
+            index=number,
+            words=tuple(int.from_bytes(bytes(value), "little") for value in values),
+            reserved=tuple(
+                (name or "unused", start, buffer.bytes)
+                for name, start, buffer in zip(
+                    names, addresses.buffers, laid_out.buffers, strict=True
+                )
+            ),
+            stream=stream,
+            pattern=pattern,
+        )
+
+    def _take(self, process: _Process, report: Report | Died) -> None:
+        """Raises _Stopped where a launcher asked for what no plan can hold."""
+        if isinstance(report, Died):
+            raise _Stopped(self._died(report, [index for index, _ in process.plan]))
+        self.facts |= report.facts
+        for recording, (index, addresses) in zip(process.recordings, process.plan, strict=True):
+            called = report.calls[recording.index]
+            self._require_clean(called, self.cases[index])
+            seen = Seen(called, addresses, process.variables, recording.pattern)
+            self.seen.setdefault(index, []).append(seen)
+
+    def _require_clean(self, called: Called, case: Case) -> None:
+        """The launcher asked for nothing that a plan cannot hold, and no call of it failed."""
+        if called.refused:
+            what = f"{called.refused}: a launch plan holds kernels, memsets and device copies"
+            raise _Stopped(self._refused(case, f"{what} on the caller's stream, nothing else"))
+        if called.strayed:
+            what = "work on another stream than the caller's"
+            raise _Stopped(self._refused(case, what))
+        if called.status:
+            message = f"the launcher returned CUDA error {called.status} ({called.error})"
+            raise _Stopped(Crashed(case=case, message=message))
+        if called.left:
+            what = f"a CUDA call failed with error {called.left} ({called.error})"
+            raise _Stopped(
+                self._refused(case, f"{what}, which the launcher neither returns nor clears")
+            )
+
+    def _refused(self, case: Case, what: str) -> Refused:
+        return self.source.refused(f"{case.label}: {what}")
+
+    def _died(self, died: Died, order: Sequence[int]) -> Outcome:
+        known = died.index is not None and 0 <= died.index < len(order)
+        case = self.cases[order[died.index if known and died.index else 0]]
+        if died.refused:
+            return self._refused(case, died.message)
+        return Crashed(case=case, message=died.message)
+
+    def _plan(self, index: int) -> LaunchPlan:
+        case, cubin, laid_out = self.cases[index], self.recorder.cubin, self.buffers[index]
+        self._require_layout(index)
+        try:
+            nodes = relocate(self.seen[index], laid_out, cubin, {})
+        except Unrepeatable as error:
+            raise _Stopped(self._refused(case, str(error))) from None
+        if found := audit(nodes, cubin, laid_out, self.recorder.spec):
+            raise _Stopped(Crashed(case=case, message=f"no launch plan: {found}"))
+        facts = tuple(DeviceFact(name=n, value=v) for n, v in sorted(self.facts.items()))
+        return LaunchPlan(case=case, nodes=nodes, facts=facts)
+
+    def _require_layout(self, index: int) -> None:
+        """Kernel and parameter bytes of every recording, before they are compared."""
+        for seen in self.seen[index]:
+            for node in seen.called.nodes:
+                if node.kind != "kernel":
+                    continue
+                kernel = self.recorder.cubin.kernels.get(node.kernel)
+                if kernel is None or len(node.parameters) != kernel.parameter_bytes:
+                    what = f"the cubin has no kernel {node.kernel} with such parameters"
+                    message = f"no launch plan: {what}"
+                    raise _Stopped(Crashed(case=self.cases[index], message=message))

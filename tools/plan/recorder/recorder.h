@@ -1,0 +1,89 @@
+/* Shared by the files of the recorder process. `__init__.py` says what each holds. */
+#ifndef RECORDER_H
+#define RECORDER_H
+
+#include "vcudart.h"
+#include <stdio.h>
+
+enum { MAX_NODES = 256, MAX_RESERVED = 256, MAP_BYTES = 128, MAX_RANK = 5 };
+
+struct parameter {
+    uint32_t offset, bytes;
+};
+/* A kernel of the cubin, and the function attributes in force. */
+struct kernel {
+    char *name;
+    int registers, static_shared_bytes, max_threads, barriers;
+    int cluster[3], max_cluster; /* compiled in; 0 where it says nothing */
+    uint32_t parameter_bytes, count;
+    struct parameter *parameters;
+    int max_dynamic, carveout, non_portable, scheduling;
+};
+struct variable {
+    char *name;
+    uint64_t address, bytes;
+};
+/* One recording: a call of the launcher with stand-in addresses. */
+struct call {
+    uint64_t index, stream, pattern; /* what stack and parameter gaps hold before */
+    size_t reserved_count, word_count;
+    struct variable *reserved; /* by the argument's name */
+    uint64_t *words;           /* the launcher's arguments, each in the low bytes of one */
+};
+struct request {
+    char *runtime, *library, *stub, *entry;
+    size_t kernel_count, variable_count, call_count;
+    struct kernel *kernels;
+    struct variable *variables;
+    struct call *calls;
+    int lock; /* whether this kernel has seccomp */
+};
+extern struct request request;
+extern const struct call *current; /* NULL outside a launcher's call */
+
+/* request.c: ends the process with a message where the file is not as expected. */
+void read_request(const char *path, struct vcudart_device *device);
+struct kernel *find_kernel(const char *name);
+void broken(const char *what);
+
+/* lock.c: 0: allow what loading a library needs; 1: not that either. */
+void lock(int loaded);
+
+/* faults.c */
+void watch_faults(void);
+
+/* host.c */
+extern const struct vcudart_host recorder_host;
+int known_memory(uint64_t address, uint64_t bytes);
+extern int strayed; /* calls of this launcher for another stream than the caller's */
+
+/* refused.c: notes the first of a call, and gives cudaErrorNotSupported. */
+cudaError_t refuse(const char *what);
+extern char refused[256];
+
+/* main.c: the fake runtime's own version of a call that is defined here; and an error as the runtime
+ * remembers it for cudaGetLastError. */
+void *next_symbol(const char *name);
+cudaError_t settle(int error);
+
+/* facts.c: each name once; told at the end, for a launcher may ask once and keep the answer. */
+void note_fact(const char *name, long long value);
+void report_facts(void);
+
+/* tensor_maps.c: writes those that lie in a kernel's parameters. */
+void report_maps(const unsigned char *parameters, uint32_t bytes);
+
+/* report.c */
+extern FILE *report;
+extern int report_file;
+void open_report(const char *path);
+void begin_call(const struct call *call);
+void end_call(int status, int left);
+void report_unloadable(const char *why);
+/* Begins a node; 0 where there are too many. */
+int begin_node(const char *kind);
+void put_text(const char *text);
+void put_hex(const unsigned char *bytes, size_t count);
+void put_numbers(const char *name, const uint64_t *values, size_t count);
+
+#endif

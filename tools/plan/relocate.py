@@ -1,0 +1,266 @@
+"""Several recordings of one case made into one plan: which parameter bytes are addresses.
+
+The recordings differ in the stand-in addresses and in what the stack held before. An 8-byte word
+that always lies as far past the same argument or variable is its address; a byte that always holds
+what the stack held is undefined; what else differs depends on something that it must not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from astra_chat.tools.plan import report
+from astra_chat.tools.plan.cubin import Cubin
+from astra_chat.tools.plan.model import (
+    POINTER_BYTES,
+    TENSOR_MAP_BYTES,
+    Address,
+    ArgumentAddress,
+    CopyNode,
+    Im2colTensorMap,
+    KernelNode,
+    MemsetNode,
+    Node,
+    PointerRelocation,
+    Relocation,
+    TensorMapRelocation,
+    TiledTensorMap,
+    VariableAddress,
+)
+from astra_chat.tools.plan.stand_ins import Addresses, Buffers
+
+EARLIER = (
+    "differs between two calls with the same arguments: it depends on earlier calls, on the"
+    " process, or on the launcher's own stack"
+)
+ADDRESSES = (
+    "depends on the addresses of the arguments beyond their alignment: only a pointer into an"
+    " argument or a variable, in 8 bytes of its own, can be replayed"
+)
+Ranges = tuple[tuple[int, int], ...]
+M = TypeVar("M", report.Kernel, report.Memset, report.Copy)
+
+
+class Unrepeatable(Exception):
+    """The recordings are not those of one plan; says in which way."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One recording of a case."""
+
+    called: report.Called
+    addresses: Addresses
+    variables: Mapping[str, int]
+    pattern: int
+    """What undefined bytes hold."""
+
+
+def relocate(
+    seen: Sequence[Seen], buffers: Buffers, cubin: Cubin, unread: Mapping[str, Ranges]
+) -> tuple[Node, ...]:
+    """The nodes of the plan. At least two of the recordings have addresses of their own.
+
+    `unread` names start and length of the parameter bytes that a kernel never reads. Raises
+    Unrepeatable.
+    """
+    others = [seen[0]]
+    for other in seen[1:]:
+        if _same_addresses(other, seen[0]):
+            _require_same(seen[0], other, cubin, unread)
+        else:
+            _require_shape(seen[0].called.nodes, other.called.nodes, ADDRESSES)
+            others.append(other)
+    return tuple(
+        _node([s.called.nodes[i] for s in others], others, buffers, cubin, unread)
+        for i in range(len(seen[0].called.nodes))
+    )
+
+
+def _same_addresses(one: Seen, other: Seen) -> bool:
+    return (one.addresses, one.variables) == (other.addresses, other.variables)
+
+
+def _require_shape(
+    one: Sequence[report.AnyNode], other: Sequence[report.AnyNode], why: str
+) -> None:
+    """The same nodes, parameters and addresses aside."""
+    if len(one) != len(other):
+        raise Unrepeatable(f"the number of launches {why}")
+    hidden = {"parameters", "maps", "target", "source"}
+    for index, (mine, its) in enumerate(zip(one, other, strict=True), start=1):
+        first, second = mine.model_dump(exclude=hidden), its.model_dump(exclude=hidden)
+        if first != second:
+            fields = first.keys() | second.keys()
+            name = min(n for n in fields if first.get(n) != second.get(n))
+            raise Unrepeatable(f"launch {index}{_of(mine)}: its {name} {why}")
+
+
+def _of(node: report.AnyNode) -> str:
+    return f" ({node.kernel})" if isinstance(node, report.Kernel) else f" ({node.kind})"
+
+
+def _require_same(one: Seen, other: Seen, cubin: Cubin, unread: Mapping[str, Ranges]) -> None:
+    """With equal addresses nothing differs but undefined bytes."""
+    _require_shape(one.called.nodes, other.called.nodes, EARLIER)
+    for mine, its in zip(one.called.nodes, other.called.nodes, strict=True):
+        if isinstance(mine, report.Kernel) and isinstance(its, report.Kernel):
+            pair = (mine.parameters, its.parameters)
+            free = _undefined(pair, (one.pattern, other.pattern), unread.get(mine.kernel, ()))
+            differing = (i for i in _differing(pair) if i not in free)
+            if (at := next(differing, None)) is not None:
+                raise Unrepeatable(f"{parameter_name(cubin, mine.kernel, at)} {EARLIER}")
+            if mine.maps != its.maps:
+                raise Unrepeatable(f"a tensor map of {mine.kernel} {EARLIER}")
+        elif mine != its:
+            raise Unrepeatable(f"a {mine.kind} {EARLIER}")
+
+
+def _differing(parameters: Sequence[bytes]) -> Iterable[int]:
+    return (i for i, values in enumerate(zip(*parameters, strict=True)) if len(set(values)) > 1)
+
+
+def _undefined(parameters: Sequence[bytes], patterns: Sequence[int], unread: Ranges) -> set[int]:
+    """Bytes that hold what the stack held in each recording, and those that nobody reads."""
+    expected = tuple(pattern & 0xFF for pattern in patterns)
+    found = {i for i, values in enumerate(zip(*parameters, strict=True)) if values == expected}
+    return found | {i for start, length in unread for i in range(start, start + length)}
+
+
+def parameter_name(cubin: Cubin, kernel: str, at: int) -> str:
+    """ "parameter 2 of kernel K", by an offset in the parameter bytes."""
+    places = cubin.kernels[kernel].parameters
+    found = next((i for i, p in enumerate(places) if p.offset <= at < p.offset + p.bytes), None)
+    name = f"parameter {found + 1}" if found is not None else f"parameter byte {at}"
+    return f"{name} of kernel {kernel}"
+
+
+def _node(
+    nodes: Sequence[report.AnyNode],
+    seen: Sequence[Seen],
+    buffers: Buffers,
+    cubin: Cubin,
+    unread: Mapping[str, Ranges],
+) -> Node:
+    places = _Places(seen, buffers, cubin)
+    match nodes[0]:
+        case report.Kernel():
+            kernels = _all(report.Kernel, nodes)
+            return _kernel(kernels, places, cubin, unread.get(nodes[0].kernel, ()))
+        case report.Memset() as fill:
+            targets = [node.target for node in _all(report.Memset, nodes)]
+            return MemsetNode(
+                target=places.required(targets, "the target of a memset"), value=fill.value,
+                width_bytes=fill.width_bytes, height=fill.height, pitch_bytes=fill.pitch_bytes,
+            )  # fmt: skip
+        case report.Copy() as copy:
+            copies = _all(report.Copy, nodes)
+            return CopyNode(
+                target=places.required([c.target for c in copies], "the target of a copy"),
+                source=places.required([c.source for c in copies], "the source of a copy"),
+                width_bytes=copy.width_bytes, height=copy.height,
+                target_pitch_bytes=copy.target_pitch_bytes,
+                source_pitch_bytes=copy.source_pitch_bytes,
+            )  # fmt: skip
+
+
+def _all(kind: type[M], nodes: Sequence[report.AnyNode]) -> list[M]:
+    return [node for node in nodes if isinstance(node, kind)]
+
+
+def _kernel(
+    nodes: Sequence[report.Kernel], places: _Places, cubin: Cubin, unread: Ranges
+) -> KernelNode:
+    first = nodes[0]
+    size = len(first.parameters)
+    relocations: list[Relocation] = _maps(nodes, places)
+    covered = {i for r in relocations for i in range(r.at, r.at + TENSOR_MAP_BYTES)}
+    free = _undefined([n.parameters for n in nodes], places.patterns, unread) - covered
+    for at in range(0, size - POINTER_BYTES + 1, POINTER_BYTES):
+        word = range(at, at + POINTER_BYTES)
+        if at in covered or all(i in free for i in word) or not _in_one(cubin, first.kernel, word):
+            continue
+        values = [int.from_bytes(n.parameters[at : at + POINTER_BYTES], "little") for n in nodes]
+        if len(set(values)) > 1 and (to := places.find(values)):
+            relocations.append(PointerRelocation(at=at, to=to))
+            covered.update(word)
+    free -= covered
+    known = free | covered
+    bad = [i for i in _differing([n.parameters for n in nodes]) if i not in known]
+    if bad:
+        raise Unrepeatable(f"{parameter_name(cubin, first.kernel, bad[0])} {ADDRESSES}")
+    return KernelNode(
+        **first.model_dump(exclude={"kind", "parameters", "maps"}),
+        parameters=bytes(0 if i in known else b for i, b in enumerate(first.parameters)),
+        relocations=tuple(sorted(relocations, key=lambda r: r.at)),
+        undefined=_runs(sorted(free)),
+    )
+
+
+def _in_one(cubin: Cubin, kernel: str, word: range) -> bool:
+    """Whether these bytes belong to a single parameter."""
+    return any(
+        p.offset <= word.start and word.stop <= p.offset + p.bytes
+        for p in cubin.kernels[kernel].parameters
+    )
+
+
+def _maps(nodes: Sequence[report.Kernel], places: _Places) -> list[Relocation]:
+    first = nodes[0]
+    found: list[Relocation] = []
+    for index, held in enumerate(first.maps):
+        maps = [node.maps[index] for node in nodes if len(node.maps) == len(first.maps)]
+        same = {(m.at, m.map.model_copy(update={"address": 0})) for m in maps}
+        if len(maps) != len(nodes) or len(same) != 1:
+            raise Unrepeatable(f"a tensor map of {first.kernel} {ADDRESSES}")
+        address = places.required([m.map.address for m in maps], "the address of a tensor map")
+        fields = held.map.model_dump(exclude={"address"}) | {"address": address}
+        kind = TiledTensorMap if isinstance(held.map, report.TiledMap) else Im2colTensorMap
+        found.append(TensorMapRelocation(at=held.at, map=kind.model_validate(fields)))
+    return found
+
+
+def _runs(indices: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Start and length of each run of successive numbers."""
+    runs: list[tuple[int, int]] = []
+    for index in indices:
+        if runs and sum(runs[-1]) == index:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((index, 1))
+    return tuple(runs)
+
+
+class _Places:
+    """What an address of each recording may lie in."""
+
+    def __init__(self, seen: Sequence[Seen], buffers: Buffers, cubin: Cubin) -> None:
+        self.patterns = [s.pattern for s in seen]
+        self._bases: list[tuple[type[ArgumentAddress | VariableAddress], str, int, list[int]]] = [
+            (ArgumentAddress, a.name, a.bytes, [s.addresses.arguments[a.name] for s in seen])
+            for a in buffers.arguments
+            if a.buffer is not None
+        ]
+        self._bases += [
+            (VariableAddress, v.name, v.bytes, [s.variables[v.name] for s in seen])
+            for v in cubin.variables.values()
+        ]
+
+    def find(self, values: Sequence[int]) -> Address | None:
+        """The one place that all of these addresses are as far into; one past its end counts, if
+        there is no other."""
+        found: list[tuple[bool, int, Address]] = []
+        for kind, name, size, bases in self._bases:
+            offsets = {value - base for value, base in zip(values, bases, strict=True)}
+            if len(offsets) == 1 and 0 <= (offset := offsets.pop()) <= size:
+                found.append((offset == size, offset, kind(name=name, offset=offset)))
+        return min(found, key=lambda item: item[:2])[2] if found else None
+
+    def required(self, values: Sequence[int], what: str) -> Address:
+        """Raises Unrepeatable."""
+        found = self.find(values)
+        if found is None:
+            raise Unrepeatable(f"{what} {ADDRESSES}")
+        return found

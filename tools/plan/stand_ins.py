@@ -1,0 +1,112 @@
+"""Stand-in addresses: where the buffers of a case pretend to lie while a plan is recorded.
+
+Nothing is ever stored there: the recorder reserves the pages without access rights. Every recording
+of a case draws other addresses, equal modulo 1,024 bytes to those of the replay.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from astra_chat.tools.plan.cubin import CubinVariable
+from astra_chat.tools.run.buffer_layout import buffer_bytes
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case
+
+ALIGNMENT = 1024
+"""What a launcher may know of an address: its remainder by this."""
+_LOWEST, _HIGHEST = 0x1000_0000_0000, 0x5000_0000_0000
+"""Between where Linux puts programs and where it puts libraries and stacks."""
+_GAP_BYTES = 2**21
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One stretch of device memory in which arguments of a case lie."""
+
+    bytes: int
+    remainder: int = 0
+    """Of its address by 1,024."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """Where a tensor argument of the launcher lies."""
+
+    name: str
+    bytes: int
+    """From its first element to the end of its last, padding between rows included."""
+    buffer: int | None
+    """Index of its buffer; None: a null pointer."""
+    offset: int = 0
+    """Of its first element in the buffer."""
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """The device memory of one call. Arguments of the same buffer are views: they keep their
+    distance."""
+
+    buffers: tuple[Buffer, ...]
+    arguments: tuple[Argument, ...]
+    """In the order of the contract."""
+
+
+def usual_buffers(task: Task, case: Case) -> Buffers:
+    """A buffer of its own for every argument, shifted as the case says."""
+    sizes = [max(1, buffer_bytes(arg, case)) for arg in task.args]
+    shifts = [arg.shift_of(case) for arg in task.args]
+    return Buffers(
+        buffers=tuple(
+            Buffer(size, shift % ALIGNMENT) for size, shift in zip(sizes, shifts, strict=True)
+        ),
+        arguments=tuple(
+            Argument(arg.name, size, index)
+            for index, (arg, size) in enumerate(zip(task.args, sizes, strict=True))
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Drawn addresses of one recording, by name."""
+
+    arguments: Mapping[str, int]
+    """0: a null pointer."""
+    buffers: tuple[int, ...]
+
+
+def draw_addresses(buffers: Buffers, taken: Sequence[range], rng: random.Random) -> Addresses:
+    """Addresses for the buffers of a call, in drawn order, clear of `taken` and of each other."""
+    starts = draw_starts([(b.bytes, b.remainder) for b in buffers.buffers], taken, rng)
+    return Addresses(
+        arguments={
+            a.name: 0 if a.buffer is None else starts[a.buffer] + a.offset
+            for a in buffers.arguments
+        },
+        buffers=tuple(starts),
+    )
+
+
+def draw_variables(variables: Mapping[str, CubinVariable], rng: random.Random) -> dict[str, int]:
+    """Addresses for the variables of a cubin; they hold for a process."""
+    starts = draw_starts([(v.bytes, v.misalignment) for v in variables.values()], [], rng)
+    return dict(zip(variables, starts, strict=True))
+
+
+def draw_starts(
+    sizes: Sequence[tuple[int, int]], taken: Sequence[range], rng: random.Random
+) -> list[int]:
+    """For each size and remainder an address; all distances between them are drawn and distinct."""
+    held = list(taken)
+    starts: list[int] = []
+    while len(starts) < len(sizes):
+        size, remainder = sizes[len(starts)]
+        start = rng.randrange(_LOWEST // ALIGNMENT, _HIGHEST // ALIGNMENT) * ALIGNMENT + remainder
+        span = range(start - _GAP_BYTES, start + size + _GAP_BYTES)
+        if all(span.stop <= other.start or other.stop <= span.start for other in held):
+            held.append(span)
+            starts.append(start)
+    return starts
