@@ -1,10 +1,11 @@
-"""Failures that are not the kernel's: bad input (exit 2) and a machine that lacks something (3)."""
+"""Failures that are not the kernel's: bad input (exit code 2), and an environment that lacks
+something or an error of our own (3). 1 is left to the kernel's."""
 
 
 class AstraError(Exception):
     """Base of the failures that the command line shows as one line, without a traceback."""
 
-    exit_code = 1
+    exit_code = 3
 
 
 class BadInput(AstraError):

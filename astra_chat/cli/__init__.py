@@ -8,4 +8,7 @@ new      draft a task from a kernel
 replay   a recorded run shown, judged or run again
 tasks    list and check tasks
 doctor   what this machine can do
+
+exit_codes  what an exit code says; a failure as one line
+streams     stdout and stderr whose reader may go away
 """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.cli.tasks import TrustOption
 from astra_chat.cli.tasks import app as tasks_app
 
@@ -224,7 +225,7 @@ def _show_evaluation(
             _print_rich(_explanation(evaluation, explained))
         _print_rich(evaluation_text(evaluation))
     if not isinstance(evaluation.outcome, Correct | Timed):
-        raise typer.Exit(1)
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _print_line(evaluation: Evaluation) -> None:

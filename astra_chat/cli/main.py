@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import sys
 import threading
@@ -15,23 +14,19 @@ from typing import Annotated
 
 import typer
 
+from astra_chat.cli import streams
+from astra_chat.cli.exit_codes import CHECK_FAILED, EPILOG, INTERRUPTED, WAITING, exit_code_of
 from astra_chat.display.notes import note
-from astra_chat.tools.errors import AstraError
 from astra_chat.version import __version__
-
-INTERRUPTED = 130
-KERNEL_FAILED = 1
-WAITING = 4
 
 app = typer.Typer(
     name="astra-chat",
     help="A group chat of agents that makes CUDA kernels faster, with a judge that checks it.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    epilog="Exit codes: 0 done (also when nothing got faster), 1 the kernel failed, 2 bad input,"
-    " 3 the machine lacks something, 4 waiting for a decision, 130 interrupted.",
+    epilog=EPILOG,
 )
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
@@ -56,7 +51,10 @@ def log(
         LogLevel, typer.Option(help="The least that is worth a line on stderr.")
     ] = LogLevel.WARNING,
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", "-V", is_eager=True, callback=_version, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     """A group chat of agents that makes CUDA kernels faster, with a judge that checks it."""
@@ -224,7 +222,7 @@ def run(
         note(f"decide with: astra-chat approve {result.transcript}")
         raise typer.Exit(WAITING)
     if ended is not None and ended.reason == "baseline_failed":
-        raise typer.Exit(KERNEL_FAILED)
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _register_others() -> None:
@@ -245,44 +243,8 @@ _register_others()
 
 
 def main() -> None:
-    """Entry point: every failure becomes one line on stderr and an exit code.
-
-    0 done, 1 the kernel failed or Astra did, 2 bad input, 3 the machine lacks something,
-    4 waiting for a decision, 130 interrupted; SIGTERM ends it as Ctrl-C does, children and all.
-    ASTRA_DEBUG=1 shows tracebacks.
-    """
+    """Entry point of the program. SIGTERM ends it as Ctrl-C does, children and all."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        app()
-    except AstraError as error:
-        _fail(error, str(error), error.exit_code)
-    except SystemExit as end:
-        if end.code == INTERRUPTED and _by_ctrl_c(end):
-            note("interrupted")
-        raise
-    except KeyboardInterrupt as error:
-        _fail(error, "interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # The reader of our output went away: nothing more to say, and nothing to flush at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(KERNEL_FAILED)
-    except Exception as error:
-        words = (
-            f"{type(error).__name__}: {error} (not the kernel's fault; ASTRA_DEBUG=1 shows more)"
-        )
-        _fail(error, words, KERNEL_FAILED)
-
-
-def _by_ctrl_c(end: BaseException) -> bool:
-    """Whether typer, which takes Ctrl-C as an order to leave silently, made this exit of one."""
-    before = end.__cause__ or end.__context__
-    return before is not None and (isinstance(before, KeyboardInterrupt) or _by_ctrl_c(before))
-
-
-def _fail(error: BaseException, words: str, code: int) -> None:
-    if os.environ.get("ASTRA_DEBUG") == "1":
-        raise error
-    for line in (words, *getattr(error, "__notes__", ())):
-        note(line)
-    sys.exit(code)
+    streams.prepare()
+    sys.exit(exit_code_of(app))

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.cli.exit_codes import CHECK_FAILED
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
     from astra_chat.transcript.reader import Transcript
-
-DIFFERS = 1
 
 
 def register(app: typer.Typer) -> None:
@@ -111,7 +110,7 @@ def _rejudge(transcript: Transcript, device: str, trust: bool, as_json: bool, qu
     else:
         console().print(rejudged_text(found))
     if not all(one.agrees for one in found):
-        raise typer.Exit(DIFFERS)
+        raise typer.Exit(CHECK_FAILED)
 
 
 def _rerun(
@@ -142,4 +141,4 @@ def _rerun(
         if missing:
             print(f"not come to in this run: {', '.join(missing)}")
     if missing or not all(one.agrees for one in both):
-        raise typer.Exit(DIFFERS)
+        raise typer.Exit(CHECK_FAILED)

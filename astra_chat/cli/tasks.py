@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from astra_chat.cli.exit_codes import CHECK_FAILED
+
 app = typer.Typer()
 
 DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")]
@@ -48,4 +50,4 @@ def check(
     report = check_task(found, picked, mutants=mutants, trust=trust)
     print("\n".join([*report.lines(), *advice(found, picked, report)]))
     if not report.fit:
-        raise typer.Exit(1)
+        raise typer.Exit(CHECK_FAILED)

@@ -14,14 +14,14 @@ from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
 from astra_chat.models import Models, RunModels
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.spec import ROLES, Role, at_address, parse
-from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
 
 QUESTION = (
     "This is a trial of the connection. Answer with the JSON object {reply} and nothing else."
 )
 TRIES = "2"
 """Of each question, unless --models says otherwise: somebody waits for the answer."""
-UNUSABLE = 1
+UNUSABLE = MissingDependency.exit_code
 """Exit code where a model answered and its answer cannot be used."""
 
 

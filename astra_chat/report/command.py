@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,19 +34,29 @@ def report(
 ) -> None:
     """Write recorded runs as one HTML file: results, rounds, every word, sources, provenance."""
     from astra_chat.report.html import report as page
-    from astra_chat.tools.errors import BadInput
     from astra_chat.transcript.reader import read
 
     transcripts = [read(file) for file in files]
     _require_no_other(out)
-    try:
-        out.write_text(page(transcripts), encoding="utf-8")
-    except OSError as error:
-        raise BadInput(f"cannot write {out}: {error.strerror}") from None
+    _write(out, page(transcripts))
     if as_json:
         _print_json(out, transcripts)
     elif not quiet:
         print(out)
+
+
+def _write(out: Path, html: str) -> None:
+    """Whole or not at all: an earlier report stays where the new one cannot be written."""
+    from astra_chat.tools.errors import BadInput
+
+    scratch = out.with_name(f".{out.name}.part")
+    try:
+        scratch.write_text(html, encoding="utf-8")
+        scratch.replace(out)
+    except OSError as error:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+        raise BadInput(f"cannot write {out}: {error.strerror}") from None
 
 
 def _print_json(out: Path, transcripts: list[Transcript]) -> None:

@@ -232,7 +232,8 @@ def _answer(command: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _UnusableError(f"it does not run: {error}") from None
     if done.returncode:
-        raise _UnusableError(f"it does not run: {(done.stderr or done.stdout).strip()[:200]}")
+        words = " ".join((done.stderr or done.stdout).split())
+        raise _UnusableError(f"it does not run: {words[:200]}")
     return done.stdout + done.stderr
 
 

@@ -1,0 +1,81 @@
+"""What the exit code of a command says, and how a failure becomes one line and a code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from astra_chat.cli import streams
+from astra_chat.display.notes import note
+from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
+
+CHECK_FAILED = 1
+"""The kernel failed, or another check that was asked for: never a failure of Astra's own."""
+BAD_INPUT = BadInput.exit_code
+ENVIRONMENT = MissingDependency.exit_code
+WAITING = 4
+INTERRUPTED = 130
+
+EPILOG = (
+    "Exit codes: 0 done (also when nothing got faster); 1 the kernel failed, or another check that"
+    " you asked for; 2 bad input; 3 missing dependency, unsupported environment or internal error;"
+    " 4 waiting for a decision; 130 interrupted."
+)
+
+
+def exit_code_of(command: Callable[[], None]) -> int:
+    """Run a command to its end; each failure is one line on stderr and a code.
+
+    ASTRA_DEBUG=1 raises the failure instead, for its traceback.
+    """
+    code = _protected(command)
+    flushed = _protected(streams.flush)
+    return code or flushed
+
+
+def _protected(command: Callable[[], None]) -> int:
+    try:
+        command()
+    except AstraError as error:
+        return _fail(error, str(error), error.exit_code)
+    except SystemExit as end:
+        if end.code == INTERRUPTED and _by_ctrl_c(end):
+            note("interrupted")
+        return _code(end)
+    except KeyboardInterrupt as error:
+        return _fail(error, "interrupted", INTERRUPTED)
+    except OSError as error:
+        return _fail(error, _of_the_system(error), ENVIRONMENT)
+    except Exception as error:
+        words = f"internal error: {type(error).__name__}: {error} (ASTRA_DEBUG=1 shows more)"
+        return _fail(error, words, ENVIRONMENT)
+    return 0
+
+
+def _code(end: SystemExit) -> int:
+    """As the interpreter reads it: nothing is 0, text is a failure."""
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    note(str(end.code))
+    return BAD_INPUT
+
+
+def _of_the_system(error: OSError) -> str:
+    """A full disk, a folder that cannot be written: the file and what is wrong with it."""
+    what = error.strerror or str(error) or type(error).__name__
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{what} (ASTRA_DEBUG=1 shows more)"
+
+
+def _by_ctrl_c(end: BaseException) -> bool:
+    """Whether typer, which takes Ctrl-C as an order to leave silently, made this exit of one."""
+    before = end.__cause__ or end.__context__
+    return before is not None and (isinstance(before, KeyboardInterrupt) or _by_ctrl_c(before))
+
+
+def _fail(error: BaseException, words: str, code: int) -> int:
+    if os.environ.get("ASTRA_DEBUG") == "1":
+        raise error
+    for line in (words, *getattr(error, "__notes__", ())):
+        note(line)
+    return code
