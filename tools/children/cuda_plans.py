@@ -1,0 +1,309 @@
+"""Launch plans on a real GPU: the driver loads a cubin, and its kernels are launched by plan.
+
+No host code of a candidate is in this process: what is launched, with which parameters, stands in
+the plan (tools/plan/model.py). A plan may be launched on any stream, also while the stream is being
+captured into a CUDA graph.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from cuda.bindings import driver
+
+from astra_chat.tools.plan.model import (
+    TENSOR_MAP_BYTES,
+    Address,
+    CopyNode,
+    KernelNode,
+    LaunchPlan,
+    MemsetNode,
+    Relocation,
+    TensorMap,
+    TiledTensorMap,
+)
+
+INVALID_VALUE = 1
+"""CUDA_ERROR_INVALID_VALUE: also what the driver says of a parameter that a kernel lacks."""
+PORTABLE_CLUSTER_BLOCKS = 8
+STATIC_SHARED_BYTES = 48 * 1024
+"""Dynamic shared memory beyond this has to be allowed for each function."""
+
+Enqueue = Callable[[int], None]
+"""Puts work on the stream of that address."""
+
+
+class DriverError(RuntimeError):
+    """A call of the CUDA driver failed. `error_code` is its CUresult, equal to cudaError_t where
+    both have the error."""
+
+    def __init__(self, call: str, code: Any) -> None:
+        super().__init__(f"{call}: {code.name}")
+        self.error_code = int(code)
+
+
+def call(name: str, *arguments: Any) -> Any:
+    """Call the driver; what it returns beside the status. Raises DriverError."""
+    status, *values = getattr(driver, name)(*arguments)
+    if status != driver.CUresult.CUDA_SUCCESS:
+        raise DriverError(name, status)
+    return values[0] if len(values) == 1 else values
+
+
+def use_device(index: int) -> None:
+    """Make the device's primary context current in this thread, as torch and the runtime do."""
+    call("cuInit", 0)
+    call("cuCtxSetCurrent", call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", index)))
+
+
+class Cubin:
+    """A cubin that the driver has loaded into the current context."""
+
+    def __init__(self, image: bytes) -> None:
+        """Raises DriverError for a cubin of another architecture or a damaged one."""
+        self._module = call("cuModuleLoadData", image)
+        self._functions: dict[str, Any] = {}
+
+    def function(self, name: str) -> Any:
+        """A kernel by its mangled name. Raises DriverError where the cubin lacks it."""
+        if name not in self._functions:
+            self._functions[name] = call("cuModuleGetFunction", self._module, name.encode())
+        return self._functions[name]
+
+    def parameter_offsets(self, name: str) -> list[int]:
+        """Bytes from the start of a kernel's parameters, of each. Raises DriverError."""
+        function, offsets = self.function(name), list[int]()
+        while True:
+            try:
+                offsets.append(int(call("cuFuncGetParamInfo", function, len(offsets))[0]))
+            except DriverError as error:
+                if error.error_code != INVALID_VALUE:
+                    raise
+                return offsets
+
+    def variable(self, name: str) -> tuple[int, int]:
+        """Address and bytes of a module variable. Raises DriverError where the cubin lacks it."""
+        address, size = call("cuModuleGetGlobal", self._module, name.encode())
+        return int(address), int(size)
+
+    def unload(self) -> None:
+        call("cuModuleUnload", self._module)
+
+
+class ModuleVariables:
+    """The contents of module variables when this was made; a kernel may have no other state."""
+
+    def __init__(self, cubin: Cubin, names: Sequence[str]) -> None:
+        self._places = {name: cubin.variable(name) for name in names}
+        self._contents = {name: _fetched(*place) for name, place in self._places.items()}
+
+    def changed(self) -> list[str]:
+        """Names of those that hold something else now. Waits for the device."""
+        return [n for n, place in self._places.items() if _fetched(*place) != self._contents[n]]
+
+    def restore(self) -> None:
+        """Write the contents back. Waits for the device."""
+        for name, content in self._contents.items():
+            if content:
+                call("cuMemcpyHtoD", self._places[name][0], content, len(content))
+
+
+def bind(
+    cubin: Cubin, plan: LaunchPlan, addresses: Mapping[str, int], draw: random.Random
+) -> Enqueue:
+    """The plan's nodes over these buffers, ready to be put on a stream in their order.
+
+    `addresses`: of each argument's first element, by the argument's name. Undefined parameter bytes
+    take values of `draw`. Raises DriverError for a node that the driver refuses, when it is
+    launched or before.
+    """
+    place = _places(cubin, addresses)
+    steps = [_step(cubin, node, place, draw) for node in plan.nodes]
+
+    def enqueue(stream: int) -> None:
+        for step in steps:
+            step(stream)
+
+    return enqueue
+
+
+def _places(cubin: Cubin, addresses: Mapping[str, int]) -> Callable[[Address], int]:
+    def place(address: Address) -> int:
+        known = addresses[address.name] if address.kind == "argument" else None
+        return (cubin.variable(address.name)[0] if known is None else known) + address.offset
+
+    return place
+
+
+def _step(
+    cubin: Cubin,
+    node: KernelNode | MemsetNode | CopyNode,
+    place: Callable[[Address], int],
+    draw: random.Random,
+) -> Enqueue:
+    match node:
+        case KernelNode():
+            return _launch(cubin, node, place, draw)
+        case MemsetNode():
+            return _memset(node, place(node.target))
+        case CopyNode():
+            return _copy(node, place(node.target), place(node.source))
+
+
+def _launch(
+    cubin: Cubin, node: KernelNode, place: Callable[[Address], int], draw: random.Random
+) -> Enqueue:
+    function = cubin.function(node.kernel)
+    _allow(function, node)
+    config = driver.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = node.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = node.block
+    config.sharedMemBytes = node.dynamic_shared_bytes
+    attributes = _attributes(node)
+    config.attrs, config.numAttrs = attributes, len(attributes)
+    content = parameter_bytes(node, place, draw)
+    buffer = ctypes.create_string_buffer(content, max(1, len(content)))
+    offsets = cubin.parameter_offsets(node.kernel)
+    # One pointer a parameter, into the buffer: handed over as a whole (CU_LAUNCH_PARAM_BUFFER_*),
+    # a captured cooperative launch is refused (seen with driver 580).
+    pointers = (ctypes.c_void_p * max(1, len(offsets)))(
+        *(ctypes.addressof(buffer) + offset for offset in offsets)
+    )
+
+    def enqueue(stream: int, kept: Any = buffer) -> None:
+        config.hStream = driver.CUstream(stream)
+        call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
+
+    return enqueue
+
+
+def parameter_bytes(
+    node: KernelNode, place: Callable[[Address], int], draw: random.Random
+) -> bytes:
+    """The kernel's parameters: addresses and tensor maps filled in, undefined bytes drawn."""
+    content = bytearray(node.parameters)
+    for start, length in node.undefined:
+        content[start : start + length] = draw.randbytes(length)
+    for relocation in node.relocations:
+        value = _relocated(relocation, place)
+        content[relocation.at : relocation.at + len(value)] = value
+    return bytes(content)
+
+
+def _relocated(relocation: Relocation, place: Callable[[Address], int]) -> bytes:
+    if relocation.kind == "pointer":
+        return place(relocation.to).to_bytes(8, "little")
+    encoded = _tensor_map(relocation.map, place(relocation.map.address))
+    return ctypes.string_at(encoded.getPtr(), TENSOR_MAP_BYTES)
+
+
+def _tensor_map(of: TensorMap, address: int) -> Any:
+    words, longs = _wrapped(driver.cuuint32_t), _wrapped(driver.cuuint64_t)
+    kind = driver.CUtensorMapDataType(of.data_type)
+    rank, dims, strides = len(of.global_dim), longs(of.global_dim), longs(of.global_strides)
+    modes = (
+        driver.CUtensorMapInterleave(of.interleave), driver.CUtensorMapSwizzle(of.swizzle),
+        driver.CUtensorMapL2promotion(of.l2_promotion),
+        driver.CUtensorMapFloatOOBfill(of.oob_fill),
+    )  # fmt: skip
+    if isinstance(of, TiledTensorMap):
+        return call(
+            "cuTensorMapEncodeTiled", kind, rank, address, dims, strides, words(of.box_dim),
+            words(of.element_strides), *modes,
+        )  # fmt: skip
+    return call(
+        "cuTensorMapEncodeIm2col", kind, rank, address, dims, strides, list(of.lower_corner),
+        list(of.upper_corner), of.channels_per_pixel, of.pixels_per_column,
+        words(of.element_strides), *modes,
+    )  # fmt: skip
+
+
+def _wrapped(kind: Any) -> Callable[[Sequence[int]], list[Any]]:
+    return lambda values: [kind(value) for value in values]
+
+
+def _allow(function: Any, node: KernelNode) -> None:
+    """What a function must be allowed before it is launched like this."""
+    allowed = driver.CUfunction_attribute
+    if node.dynamic_shared_bytes > STATIC_SHARED_BYTES:
+        of = allowed.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        now = call("cuFuncGetAttribute", of, function)
+        call("cuFuncSetAttribute", function, of, max(now, node.dynamic_shared_bytes))
+    x, y, z = node.cluster or (1, 1, 1)
+    if x * y * z > PORTABLE_CLUSTER_BLOCKS:
+        of = allowed.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        call("cuFuncSetAttribute", function, of, 1)
+
+
+def _attributes(node: KernelNode) -> list[Any]:
+    ids = driver.CUlaunchAttributeID
+    chosen = []
+    if node.programmatic:
+        attribute = _attribute(ids.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        chosen.append(attribute)
+    if node.cooperative:
+        attribute = _attribute(ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
+        attribute.value.cooperative = 1
+        chosen.append(attribute)
+    if node.cluster:
+        attribute = _attribute(ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+        dim = attribute.value.clusterDim
+        dim.x, dim.y, dim.z = node.cluster
+        chosen.append(attribute)
+    if node.cluster_scheduling:
+        attribute = _attribute(ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE)
+        policy = driver.CUclusterSchedulingPolicy(node.cluster_scheduling)
+        attribute.value.clusterSchedulingPolicyPreference = policy
+        chosen.append(attribute)
+    if node.shared_carveout >= 0:
+        attribute = _attribute(ids.CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT)
+        attribute.value.sharedMemCarveout = node.shared_carveout
+        chosen.append(attribute)
+    return chosen
+
+
+def _attribute(of: Any) -> Any:
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = of
+    return attribute
+
+
+def _memset(node: MemsetNode, target: int) -> Enqueue:
+    def enqueue(stream: int) -> None:
+        if node.height == 1:
+            call("cuMemsetD8Async", target, node.value, node.width_bytes, stream)
+        else:
+            call(
+                "cuMemsetD2D8Async", target, node.pitch_bytes, node.value, node.width_bytes,
+                node.height, stream,
+            )  # fmt: skip
+
+    return enqueue
+
+
+def _copy(node: CopyNode, target: int, source: int) -> Enqueue:
+    rows = driver.CUDA_MEMCPY2D()
+    device = driver.CUmemorytype.CU_MEMORYTYPE_DEVICE
+    rows.srcMemoryType = rows.dstMemoryType = device
+    rows.srcDevice, rows.dstDevice = source, target
+    rows.srcPitch, rows.dstPitch = node.source_pitch_bytes, node.target_pitch_bytes
+    rows.WidthInBytes, rows.Height = node.width_bytes, node.height
+
+    def enqueue(stream: int) -> None:
+        if node.height == 1:
+            call("cuMemcpyDtoDAsync", target, source, node.width_bytes, stream)
+        else:
+            call("cuMemcpy2DAsync", rows, stream)
+
+    return enqueue
+
+
+def _fetched(address: int, size: int) -> bytes:
+    content = ctypes.create_string_buffer(max(1, size))
+    if size:
+        call("cuMemcpyDtoH", ctypes.addressof(content), address, size)
+    return content.raw[:size]
