@@ -1,7 +1,7 @@
 /* What the calls of the fake CUDA runtime mean while a launch plan is recorded.
  *
- * Occupancy is NVIDIA's own calculator (cuda_occupancy.h of the toolkit). The errors of launches
- * are those of tools/virtual_gpu/model/occupancy.py. */
+ * Occupancy is NVIDIA's own calculator (cuda_occupancy.h of the toolkit); tests hold it and the
+ * errors of launches to what a driver answers. */
 #include "recorder.h"
 #include <cuda_occupancy.h>
 #include <string.h>
@@ -45,13 +45,19 @@ static int max_threads(const struct kernel *kernel) {
     return kernel->max_threads ? kernel->max_threads : fitting < MAX_BLOCK ? fitting : MAX_BLOCK;
 }
 
-static int max_dynamic(const struct kernel *kernel) {
+static int usual_dynamic(const struct kernel *kernel) {
     const int usual = vcudart_device.shared_per_block - kernel->static_shared_bytes;
-    return kernel->max_dynamic ? kernel->max_dynamic - 1 : usual > 0 ? usual : 0;
+    return usual > 0 ? usual : 0;
+}
+
+static int max_dynamic(const struct kernel *kernel) {
+    return kernel->max_dynamic ? kernel->max_dynamic - 1 : usual_dynamic(kernel);
 }
 
 static int blocks_per_sm(const struct kernel *kernel, int threads, uint64_t dynamic) {
     const struct vcudart_device *d = &vcudart_device;
+    const int usual = usual_dynamic(kernel), set = max_dynamic(kernel);
+    const uint64_t most = (uint64_t)(set > usual ? set : usual); /* here the driver forgives a lower limit */
     const cudaOccDeviceProp device = {
         .computeMajor = d->major, .computeMinor = d->minor, .maxThreadsPerBlock = MAX_BLOCK,
         .maxThreadsPerMultiprocessor = d->threads_per_sm, .regsPerBlock = d->registers_per_sm,
@@ -63,13 +69,13 @@ static int blocks_per_sm(const struct kernel *kernel, int threads, uint64_t dyna
     const cudaOccFuncAttributes function = {
         .maxThreadsPerBlock = max_threads(kernel), .numRegs = kernel->registers,
         .sharedSizeBytes = (size_t)kernel->static_shared_bytes, .partitionedGCConfig = PARTITIONED_GC_OFF,
-        .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN, .maxDynamicSharedSizeBytes = (size_t)max_dynamic(kernel),
+        .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN, .maxDynamicSharedSizeBytes = most,
         .numBlockBarriers = kernel->barriers,
     };
     const cudaOccDeviceState state = {.cacheConfig = CACHE_PREFER_NONE, .carveoutConfig = kernel->carveout};
     cudaOccResult result;
     memset(&result, 0, sizeof result);
-    if (dynamic > (uint64_t)max_dynamic(kernel))
+    if (dynamic > most)
         return 0;
     if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &device, &function, &state, threads, dynamic))
         return 0;
@@ -95,6 +101,9 @@ static int cluster_error(const struct kernel *kernel, const uint32_t *grid) {
                                                                                        : cudaSuccess;
 }
 
+/* In the order in which the driver looks: seen on an H100, driver 580, CUDA 13.0. Of a cooperative
+ * launch of clusters the bound is too high: how many clusters run at once depends on how a GPU's
+ * multiprocessors are grouped. */
 static int launch_error(const struct kernel *kernel, const uint32_t *grid, const uint32_t *block, uint64_t dynamic,
                         int cooperative) {
     const struct vcudart_device *d = &vcudart_device;
@@ -104,14 +113,17 @@ static int launch_error(const struct kernel *kernel, const uint32_t *grid, const
     const uint64_t blocks = (uint64_t)grid[0] * grid[1] * grid[2];
     if (threads > MAX_BLOCK || threads > (uint64_t)(kernel->max_threads ? kernel->max_threads : MAX_BLOCK))
         return cudaErrorInvalidValue;
+    const int error = cluster_error(kernel, grid);
+    if (error)
+        return error;
+    if (cooperative && blocks > (uint64_t)blocks_per_sm(kernel, (int)threads, dynamic) * (uint64_t)d->sms)
+        return cudaErrorCooperativeLaunchTooLarge;
     if (dynamic > (uint64_t)max_dynamic(kernel) ||
         (uint64_t)kernel->static_shared_bytes + dynamic > (uint64_t)d->shared_per_block_optin)
         return cudaErrorInvalidValue;
     if ((uint64_t)warps_by_registers(kernel) * WARP < threads)
         return cudaErrorLaunchOutOfResources;
-    if (cooperative && blocks > (uint64_t)blocks_per_sm(kernel, (int)threads, dynamic) * (uint64_t)d->sms)
-        return cudaErrorCooperativeLaunchTooLarge;
-    return cluster_error(kernel, grid);
+    return cudaSuccess;
 }
 
 /* The arguments in the cubin's layout; what lies between them holds the pattern. */

@@ -1,0 +1,116 @@
+"""Occupancies and launch errors of the recorder beside a real driver's, on drawn questions.
+
+`launch_rules_h100.json` holds what an H100 answered; with `-m gpu` the GPU at hand is asked too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.gpu_specs import GpuSpec, spec
+from astra_chat.tools.plan.model import KernelNode, LaunchPlan
+from astra_chat.tools.plan.record import record
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.types import Case, Device, sha256_of
+
+HERE = Path(__file__).parent
+SOURCE = (HERE / "launch_rules.cu").read_text()
+VIRTUAL = Device(kind="virtual", name="virtual GPU", arch="sm_90", spec="h100")
+TASK = find_task("silu_and_mul")
+SEEDS, OCCUPANCY, ERRORS = range(1, 33), 8, 16
+ANSWERS, FIELDS = 64, 8
+"""Of one call: questions, and the numbers that describe each."""
+COOPERATIVE, PAIRED = -1, 7
+Answers = tuple[tuple[int, ...], tuple[int, ...]]
+"""The answers, and what was asked."""
+
+
+def built(device: Device) -> Build:
+    found = build(TASK, SOURCE, device)
+    assert isinstance(found, Build), found
+    return found
+
+
+def recorded(gpu: GpuSpec, arch: str) -> dict[str, Answers]:
+    """What the recorder answers, by "seed,kind"."""
+    cases = [
+        Case(dims={"tokens": seed, "d": kind}, dtype="float16")
+        for seed in SEEDS
+        for kind in (OCCUPANCY, ERRORS)
+    ]
+    library = built(VIRTUAL.model_copy(update={"arch": arch}))
+    plans = record(library, TASK, cases, gpu, random.Random(1))
+    assert isinstance(plans, tuple), plans
+    return {f"{p.case.dims['tokens']},{p.case.dims['d']}": told(p) for p in plans}
+
+
+def told(plan: LaunchPlan) -> Answers:
+    """The answers travel as the parameters of the last kernel."""
+    node = plan.nodes[-1]
+    assert isinstance(node, KernelNode) and node.kernel.startswith("_Z4tell")
+    return split(node.parameters)
+
+
+def split(content: bytes) -> Answers:
+    numbers = struct.unpack_from(f"<{ANSWERS * (1 + FIELDS)}i", content)
+    return numbers[:ANSWERS], numbers[ANSWERS:]
+
+
+def digest(questions: tuple[int, ...]) -> str:
+    return sha256_of(json.dumps(list(questions)))[:16]
+
+
+def compare(ours: dict[str, Answers], theirs: dict[str, tuple[list[int], str]]) -> dict[str, int]:
+    """How many answers of each kind were compared; all of them are equal.
+
+    Left out are cooperative launches of clusters: how many of them run at once depends on how a
+    GPU's multiprocessors are grouped, which the recorder cannot know."""
+    counted = {"8": 0, "16": 0}
+    for name, (answers, questions) in ours.items():
+        expected, asked = theirs[name]
+        assert digest(questions) == asked, "the same questions"
+        for i, (answer, wanted) in enumerate(zip(answers, expected, strict=True)):
+            question = questions[i * FIELDS : (i + 1) * FIELDS]
+            kind = name.split(",")[1]
+            if kind == "16" and question[0] == PAIRED and question[5] == COOPERATIVE:
+                continue
+            counted[kind] += 1
+            assert answer == wanted, (name, i, question)
+    return counted
+
+
+def test_answers_equal_those_of_an_h100() -> None:
+    seen: dict[str, Any] = json.loads((HERE / "launch_rules_h100.json").read_text())
+    registers = {r.kernel: r.registers for r in built(VIRTUAL).resources}
+    if registers != seen["registers"]:
+        pytest.skip("another compiler gives the kernels other registers")
+    theirs = seen["answers"]
+    counted = compare(recorded(spec("h100"), "sm_90"), theirs)
+    assert counted["8"] == 2048 and counted["16"] > 1900
+    values = [value for answers, _ in theirs.values() for value in answers]
+    assert {0, 1, 2, 32, -1, -720, -912} <= set(values), "the questions reach every rule"
+
+
+@pytest.mark.gpu
+def test_answers_equal_those_of_the_gpu_here() -> None:
+    device = pick_device("cuda")
+    library = ctypes.CDLL(str(built(device).library))
+    library.answers_of_driver.argtypes = [ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p]
+    theirs = {}
+    for seed in SEEDS:
+        for kind in (OCCUPANCY, ERRORS):
+            room = (ctypes.c_int32 * (ANSWERS * (1 + FIELDS)))()
+            assert library.answers_of_driver(seed, kind, room) == 0
+            answers, questions = split(bytes(room))
+            theirs[f"{seed},{kind}"] = (list(answers), digest(questions))
+    counted = compare(recorded(spec(device.spec), device.arch), theirs)
+    assert counted["8"] >= 1000 and counted["16"] >= 1000
