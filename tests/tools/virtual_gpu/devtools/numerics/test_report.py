@@ -19,7 +19,7 @@ STATED_ULPS = {
     "sqrt": 1, "tanh.approx.f32": 129, "tanh.approx.f16": 1,
     "tanh.approx.bf16": 1, "div": 2, "rcp.approx.ftz.f64": 2**32, "rsqrt.approx.ftz.f64": 2**32,
 }  # fmt: skip
-"""docs/virtual-gpu.md; doubles of which only the high word counts: one of its units."""
+"""docs/research/virtual-gpu.md; doubles of which only the high word counts: one of its units."""
 STATED_DIFFERENCE = {"sin": 3.5e-7, "cos": 3.5e-7, "lg2": 1.6e-5}
 
 
