@@ -1,0 +1,110 @@
+"""What the documents name exists: links, paths, commands, modules, tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from astra_chat.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENTS = {
+    path.relative_to(ROOT).as_posix(): path.read_text()
+    for path in [
+        *ROOT.glob("*.md"),
+        ROOT / "transcripts/README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+    ]
+}
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "tests", "docs", "transcripts")
+PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
+MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2")
+COMMAND = re.compile(r"^(?: {4}|\$ )?(astra-chat .*)$", re.MULTILINE)
+INLINE_COMMAND = re.compile(r"`(astra-chat [^`]*)`")
+MODULE = re.compile(r"python -m (astra_chat[\w.]*)(?: (\w+))?")
+TARGET = re.compile(r"(?:`|^    )make (\w+)", re.MULTILINE)
+TEST = re.compile(r"`(test_\w+)`")
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LEFT_OUT = ("astra-chat: ",)
+"""What the program prints, not what a user types."""
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_link_leads_to_a_file(name: str) -> None:
+    folder = (ROOT / name).parent
+    targets = [t for t in LINK.findall(DOCUMENTS[name]) if "://" not in t]
+    assert [t for t in targets if not (folder / t).exists()] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_path_exists(name: str) -> None:
+    paths = {path.rstrip(".") for path in PATH.findall(DOCUMENTS[name])}
+    globs = [p.rstrip("/").replace("TASK", "*") for p in paths if not p.startswith(MADE_BY_A_RUN)]
+    assert sorted(glob for glob in globs if not any(ROOT.glob(glob))) == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_command_is_one_that_the_program_takes(name: str) -> None:
+    text = DOCUMENTS[name].replace("\\\n", " ")
+    lines = COMMAND.findall(text) + [" ".join(c.split()) for c in INLINE_COMMAND.findall(text)]
+    refusals = [refusal(line) for line in lines if not line.startswith(LEFT_OUT)]
+    assert [text for text in refusals if text] == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_module_target_and_test_is_there(name: str) -> None:
+    text = DOCUMENTS[name]
+    modules = {module for module, _ in MODULE.findall(text)}
+    assert [module for module in sorted(modules) if find_spec(module) is None] == []
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(TARGET.findall(text)) <= set(targets)
+    wanted = set(TEST.findall(text))
+    assert wanted <= names_of_tests()
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/research"])
+def test_an_index_links_every_page_of_its_folder(folder: str) -> None:
+    pages = {path.name for path in (ROOT / folder).glob("*.md")} - {"index.md"}
+    assert pages <= set(LINK.findall(DOCUMENTS[f"{folder}/index.md"]))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_python_blocks_name_what_there_is(name: str) -> None:
+    for block in PYTHON.findall(DOCUMENTS[name]):
+        for node in ast.walk(ast.parse(block)):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = __import__(node.module, fromlist=[a.name for a in node.names])
+                assert all(hasattr(module, a.name) for a in node.names), block
+
+
+def test_agents_md_answers_with_one_file_and_the_readme_is_short() -> None:
+    table = re.search(r"## Where is \.\.\.\?\n(.*?)\n## ", DOCUMENTS["AGENTS.md"], re.DOTALL)
+    assert table
+    rows = [line.split("|")[1:3] for line in table[1].splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 20
+    for question, answer in rows:
+        file = answer.split()[0].rstrip(";")
+        assert (ROOT / file).is_file(), question
+    assert len(DOCUMENTS["README.md"].splitlines()) < 120
+
+
+def names_of_tests() -> set[str]:
+    """Names of all test functions."""
+    texts = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    return {name for text in texts for name in re.findall(r"def (test_\w+)\(", text)}
+
+
+def refusal(line: str) -> str:
+    """What the program says against the command, its options and their number; nothing is run."""
+    words = shlex.split(line.split(" > ")[0].split(" || ")[0], comments=True)[1:]
+    arguments = [word.split("|")[0].rstrip(".") for word in words]
+    arguments = ["run" if word == "COMMAND" else word for word in arguments if word]
+    result = CliRunner().invoke(app, [*arguments, "--help"])
+    return "" if result.exit_code == 0 else f"{line}: {result.output}"
