@@ -94,7 +94,7 @@ def test_inverted_pairs_are_named() -> None:
         ),
     )
     text = "\n".join(orders(TASK.name, guesses, measured))
-    assert "1 of 3 pairs the other way round: b.cu and c.cu" in text
+    assert "1 of 3 pairs in the wrong order: b.cu and c.cu" in text
     assert "| a.cu | 1.100 | 1.100 |" in text and "unmeasured" not in text
     assert "(Spearman) 0.50" in text
 
