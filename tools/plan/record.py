@@ -19,8 +19,9 @@ from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.cubin import Cubin, read_cubin
 from astra_chat.tools.plan.model import MOST_PARAMETER_BYTES, DeviceFact, LaunchPlan
+from astra_chat.tools.plan.parameter_reads import unread_parameters
 from astra_chat.tools.plan.process import RECORD_TIMEOUT_S, Died, Recorder, Recording
-from astra_chat.tools.plan.relocate import Seen, Unrepeatable, relocate
+from astra_chat.tools.plan.relocate import Ranges, Seen, Unrepeatable, relocate
 from astra_chat.tools.plan.report import Called, Report
 from astra_chat.tools.plan.stand_ins import (
     Addresses,
@@ -72,7 +73,8 @@ def record(
     if LIBRARY.encode() not in build.library.read_bytes():
         raise AstraError(f"{build.library} is not linked with the fake CUDA runtime")
     recorder = Recorder(task, build.library, cubin, gpu)
-    session = _Session(recorder, cases, laid_out, rng, stop or Stop(), source)
+    unread = unread_parameters(build.ptx.read_text(errors="replace"), cubin)
+    session = _Session(recorder, cases, laid_out, rng, stop or Stop(), source, unread)
     try:
         return session.plans()
     except StepTimeout:
@@ -144,6 +146,8 @@ class _Session:
     rng: random.Random
     stop: Stop
     source: _Source
+    unread: Mapping[str, Ranges]
+    """Of each kernel, the parameter bytes that it never reads."""
     seen: dict[int, list[Seen]] = field(default_factory=dict)
     """By the case's number, in the order in which they were made."""
     facts: dict[str, int] = field(default_factory=dict)
@@ -264,7 +268,7 @@ class _Session:
         case, cubin, laid_out = self.cases[index], self.recorder.cubin, self.buffers[index]
         self._require_layout(index)
         try:
-            nodes = relocate(self.seen[index], laid_out, cubin, {})
+            nodes = relocate(self.seen[index], laid_out, cubin, self.unread)
         except Unrepeatable as error:
             raise _Stopped(self._refused(case, str(error))) from None
         if found := audit(nodes, cubin, laid_out, self.recorder.spec):

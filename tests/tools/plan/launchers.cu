@@ -165,6 +165,22 @@ LAUNCHER(tensor_map) {
   return cudaGetLastError();
 }
 
+// A struct with padding, made where other functions' frames lay before.
+__attribute__((noinline)) static cudaError_t launch_mixed(float* out, const float* input, int d, cudaStream_t stream) {
+  Mixed call;
+  call.out = out, call.count = d, call.input = input, call.last = 'y';
+  mixed<<<1, 32, 0, stream>>>(call);
+  return cudaGetLastError();
+}
+LAUNCHER(padded_in_old_frames) {
+  ARGUMENTS
+  cudaFuncAttributes attributes;
+  int blocks = 0;
+  cudaFuncGetAttributes(&attributes, mixed);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, mixed, 128, 0);
+  return launch_mixed(out, input, static_cast<int>(d), stream);
+}
+
 // Refused, or a crash.
 
 LAUNCHER(null_dereference) { ARGUMENTS return static_cast<cudaError_t>(*(volatile int*)(tokens - tokens)); }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ from astra_chat.tools.plan.process import Died, Recorder, Recording
 from astra_chat.tools.plan.report import Report
 from astra_chat.tools.plan.stand_ins import Buffers
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
+from astra_chat.tools.system.toolkit import find_compiler
 from astra_chat.tools.task.folder import find_task
 
 OUT, INPUT = 0x2000_0000_0000, 0x3000_0000_0000
@@ -111,6 +114,33 @@ def test_a_plan_forged_in_full_is_caught_by_the_audit(built: Build, entry: str, 
     forged = KernelNode.model_validate(node.model_dump(exclude={"maps"}))
     cubin = read_cubin((built.folder / "kernel.cubin").read_bytes())
     assert what in audit((forged,), cubin, Buffers((), ()), spec("h200"))
+
+
+CONSTRUCTORS = {
+    "crashes": ("abort();", "killed by SIGABRT"),
+    "writes": ('fopen("left", "w");', "system call openat"),
+    "asks": (
+        "void* p; extern int cudaMalloc(void**, unsigned long); cudaMalloc(&p, 8);",
+        "cudaMalloc",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONSTRUCTORS)
+def test_what_runs_while_the_library_loads_is_watched_too(
+    built: Build, tmp_path: Path, name: str
+) -> None:
+    body, what = CONSTRUCTORS[name]
+    (tmp_path / "unit.c").write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\n"
+        f"__attribute__((constructor)) static void early(void) {{ {body} }}\n"
+        "int simple(void) { return 0; }\n"
+    )
+    command = [str(find_compiler()), "-x", "c", "-shared", "-fPIC", "unit.c", "-o", "unit.so"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    loaded = replace(recorder(built, "simple"), library=tmp_path / "unit.so")
+    died = loaded.run({"table": 0x1000_0000_0000}, [CALL], Stop())
+    assert isinstance(died, Died) and died.index is None and what in died.message
 
 
 def test_nothing_is_left_behind(

@@ -117,6 +117,12 @@ def test_padding_is_undefined(recorded: Record) -> None:
     assert node.parameters == bytes(8) + (2304).to_bytes(4, "little") + bytes(12) + b"x" + bytes(7)
 
 
+def test_padding_that_holds_rests_of_other_frames_is_undefined(recorded: Record) -> None:
+    node = kernel_of(recorded("padded_in_old_frames"))
+    assert pointers(node) == {0: ("out", 0), 16: ("input", 0)}
+    assert (12, 4) in node.undefined and node.parameters[24:25] == b"y"
+
+
 def test_large_parameters_and_the_end_of_an_argument(recorded: Record) -> None:
     node = kernel_of(recorded("large_parameters"))
     assert len(node.parameters) == 5008 and node.parameters[4999] == 7

@@ -129,6 +129,10 @@ int main(int argc, char **argv) {
     void *library = offered(dlopen(request.library, RTLD_NOW));
     adopt(0);
     void *launcher = offered(dlsym(library, request.entry));
+    if (refused[0]) {
+        report_unloadable(refused);
+        _exit(4);
+    }
     if (request.lock)
         lock(1);
     for (size_t i = 0; i < request.call_count; ++i)

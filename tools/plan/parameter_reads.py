@@ -1,0 +1,70 @@
+"""Which bytes of its parameters a kernel reads, by its PTX: the others may hold anything.
+
+Padding of a struct holds what the launcher's stack held, often rests of other functions' frames;
+a kernel does not read it. PTX names a parameter in `ld.param` with a constant offset; any other use
+of the name (its address is taken) counts as reading all of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from astra_chat.tools.plan.cubin import Cubin, CubinKernel
+
+_NAME = re.compile(r"([\w$]+)_param_(\d+)\b")
+_LOAD = re.compile(
+    r"(?:@!?%[\w$]+\s+)?ld\.param(?:::entry)?((?:\.\w+)+)\s+[^\[\]]+,"
+    r"\s*\[([\w$]+)_param_(\d+)(?:\+(\d+))?\]"
+)
+_BITS = re.compile(r"\.[a-z]+(\d+)(x2)?$")
+Reads = dict[int, set[int]]
+"""Bytes that are read of each parameter, by its number."""
+
+
+def unread_parameters(ptx: str, cubin: Cubin) -> dict[str, tuple[tuple[int, int], ...]]:
+    """For each kernel, start and length of the runs of parameter bytes that it never reads.
+
+    Offsets are those of the cubin's parameter bytes. A kernel that the PTX does not define is not
+    among them.
+    """
+    reads = {name: Reads() for name in cubin.kernels if f".entry {name}(" in ptx}
+    for line in ptx.splitlines():
+        if "_param_" in line and not line.lstrip().startswith(".param"):
+            for statement in line.split(";"):
+                _note(statement, reads, cubin)
+    return {name: tuple(_unread(cubin.kernels[name], found)) for name, found in reads.items()}
+
+
+def _note(statement: str, reads: dict[str, Reads], cubin: Cubin) -> None:
+    load = _LOAD.fullmatch(statement.strip())
+    for name, number in _NAME.findall(statement):
+        kernel, index = cubin.kernels.get(name), int(number)
+        if name not in reads or kernel is None or index >= len(kernel.parameters):
+            continue
+        size = kernel.parameters[index].bytes
+        read = range(size)
+        if load and (width := _width(load[1])):
+            start = int(load[4] or 0)
+            read = range(start, min(start + width, size))
+        reads[name].setdefault(index, set()).update(read)
+
+
+def _width(suffixes: str) -> int:
+    """Bytes of ".v4.b32"; 0 where the type is not understood."""
+    bits = _BITS.search(suffixes)
+    if bits is None:
+        return 0
+    count = next((n for n in (2, 4, 8) if f".v{n}." in suffixes), 1)
+    return count * int(bits[1]) * (2 if bits[2] else 1) // 8
+
+
+def _unread(kernel: CubinKernel, reads: Reads) -> Iterator[tuple[int, int]]:
+    for index, place in enumerate(kernel.parameters):
+        read = reads.get(index, set())
+        start = 0
+        for at in range(place.bytes + 1):
+            if at == place.bytes or at in read:
+                if at > start:
+                    yield place.offset + start, at - start
+                start = at + 1
