@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Sequence
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found, sanitize_cuda
+from astra_chat.tools.check.hidden_cases import Weighted, reseeded
 from astra_chat.tools.check.virtual_gpu_sanitizer import second_opinion
+from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.scoring import Scorer
@@ -23,8 +24,9 @@ from astra_chat.tools.profiling.profile import (
     unprofiled,
 )
 from astra_chat.tools.progress import Progress
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.runner import Failure, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.steps import Steps
 from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.subprocesses import Stop
@@ -54,8 +56,6 @@ from astra_chat.tools.virtual_gpu.types import Engine
 TIER_FILES = {"sglang": "baseline.cu", "paper": "paper.cu"}
 """Tiers of baseline, always named: SGLang's own algorithm, the paper's weaker start."""
 CASE_LISTS = ("demo", "bench")
-Weighted = tuple[tuple[Case, float], ...]
-"""Cases to time, each with its weight."""
 
 
 class Judge:
@@ -75,15 +75,18 @@ class Judge:
         cases: str | None = None,
         trust: bool = False,
         engine: Engine = "auto",
+        entropy: Entropy | None = None,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
         """`tier` names the baseline (TIER_FILES); `cases` the list to time (CASE_LISTS).
 
         None means bench on a real GPU and demo on the virtual one. `trust` lets strangers' code
-        run where the machine cannot isolate it (task/trust.py). `engine` is the virtual GPU's.
+        run where the machine cannot isolate it (task/trust.py). `engine` is the virtual GPU's. All
+        that is drawn comes from `entropy`, a fresh one where there is none.
         Raises BadInput, and MissingDependency where a strange task is not trusted.
         """
         self._trust = trust
+        self.entropy = entropy or Entropy()
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
         self.baseline = baseline_source(task, tier)
         require_trust(trust, self.baseline, *acting_files(task))
@@ -93,10 +96,10 @@ class Judge:
         self._stop = Stop()
         self._oracle = Oracle(task)
         self._runner = Runner(
-            task, device, self._stop, engine,
+            task, device, self._stop, engine, seed=self.entropy.cases,
             on_wait=lambda step, words: self._tell(step, 0, 1, words),
         )  # fmt: skip
-        self._checker = Checker(self._runner, self._oracle)
+        self._checker = Checker(self._runner, self._oracle, self.entropy)
         self._scorer: Scorer | None = None
         self._baseline: Build | None = None
         self._ready = Background(self._make_ready)
@@ -156,13 +159,8 @@ class Judge:
         return found.model_copy(update={"confirms": fresh_seeds})
 
     def _evaluated(self, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Evaluation:
-        steps = Steps()
-        weighted = self.weighted
-        if fresh_seeds:
-            weighted = tuple(
-                (case.model_copy(update={"seed": secrets.randbits(31)}), weight)
-                for case, weight in weighted
-            )
+        steps = Steps(self.entropy.evaluation(candidate_id(source)))
+        weighted = reseeded(self.weighted, steps.seed) if fresh_seeds else self.weighted
         built = self._built(source, steps, timed=[case for case, _ in weighted])
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
@@ -186,7 +184,7 @@ class Judge:
 
     def check(self, source: str, extra_cases: Sequence[Case] = ()) -> Evaluation:
         """Guard, build and check only."""
-        steps = Steps()
+        steps = Steps(self.entropy.evaluation(candidate_id(source)))
         built = self._built(source, steps, timed=())
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
@@ -197,14 +195,14 @@ class Judge:
         if self._scorer is None or self._scorer.count != mutants:
             self._scorer = Scorer(
                 self.task, self._oracle, self.baseline, self._stop, mutants,
-                lambda *progress: self._tell("check", *progress),
+                lambda *progress: self._tell("check", *progress), self.entropy,
             )  # fmt: skip
         return self._scorer.score(cases)
 
     def profile(self, source: str, case: Case | None = None) -> Profile | Evaluation:
         """Guard, build and profile only, on `case` or on that of greatest weight; an Evaluation
         where the kernel did not get that far."""
-        steps = Steps()
+        steps = Steps(self.entropy.evaluation(candidate_id(source)))
         built = self._built(source, steps)
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
@@ -227,6 +225,7 @@ class Judge:
         return Evaluation(
             candidate=candidate_id(source), device=self.device, outcome=outcome,
             resources=built.resources if built else (), steps=steps.done(), check=steps.record,
+            seed=steps.seed.text,
         )  # fmt: skip
 
     def _built(
@@ -282,7 +281,7 @@ class Judge:
     ) -> Correct | Wrong | Failure:
         with steps.step("check"):
             outcome, steps.record = self._checker.check(
-                built, extra_cases, lambda *progress: self._tell("check", *progress)
+                built, extra_cases, lambda *progress: self._tell("check", *progress), steps.seed
             )
         return outcome
 
@@ -307,13 +306,14 @@ class Judge:
             return None
         smallest = {c.dtype: c for c in sorted(self.task.check, key=self.task.least_bytes)[::-1]}
         with steps.step("sanitize"):
+            runner = self._runner.seeded(steps.seed.of("sanitize"))
             found = sanitize_cuda(
-                self._runner, built, self._truths("sanitize", list(smallest.values())),
+                runner, built, self._truths("sanitize", list(smallest.values())),
                 self._truths("sanitize", [case for case, _ in weighted]),
                 lambda done: self._tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
                 self._baseline_build(),
             )  # fmt: skip
-            return found or second_opinion(self._runner, built, self._oracle, self._checker.own)
+            return found or second_opinion(runner, built, self._oracle, self._checker.own)
 
     def _timed(
         self, built: Build, weighted: Weighted, steps: Steps, *, cross_checked: bool = False
@@ -324,14 +324,15 @@ class Judge:
             weights = [weight for _, weight in weighted]
             baseline = self._baseline_build()
             how = "estimated" if self.device.kind == "virtual" else "measured"
+            runner = self._runner.seeded(steps.seed.of("time"))
             timed = time_cases(
-                self._runner, built, baseline, list(zip(truths, weights, strict=True)),
+                runner, built, baseline, list(zip(truths, weights, strict=True)),
                 lambda done: self._tell("time", done, len(truths), how),
                 self._checker.yardstick, self._checker.learn,
             )  # fmt: skip
             if cross_checked and self.device.kind == "cuda" and isinstance(timed, list):
                 self._tell("time", len(truths), len(truths), "Nsight Compute's durations")
-                timed, words = cross_check(self._runner, built, baseline, truths, timed)
+                timed, words = cross_check(runner, built, baseline, truths, timed)
         steps.note(words)
         return timed
 
@@ -345,10 +346,11 @@ class Judge:
         with steps.step("profile"):
             truth = self._truths("profile", [weighted[heaviest][0]])[0]
             self._tell("profile", 0, 1, truth.case.label)
+            runner = self._runner.seeded(steps.seed.of("profile"))
             if self.device.kind == "virtual":
-                return profile_virtual(self._runner, truth, timed[heaviest].report)
+                return profile_virtual(runner, truth, timed[heaviest].report)
             try:
-                return profile_cuda(self._runner, built, truth)
+                return profile_cuda(runner, built, truth)
             except MissingDependency as lack:
                 reason = str(lack)
         if timed:
@@ -356,7 +358,7 @@ class Judge:
         found = self._timed(built, (weighted[heaviest],), steps)
         if not isinstance(found, list):
             return found
-        report = counted_report(self._runner, built, truth)
+        report = counted_report(runner, built, truth)
         return (
             counted(found[0].time, report, reason) if report else unprofiled(found[0].time, reason)
         )

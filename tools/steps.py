@@ -6,13 +6,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.types import CheckRecord, Step, StepName
 
 
 class Steps:
-    """What was done and how long it took."""
+    """What was done, from which seed, and how long it took."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: Seed = NO_SEED) -> None:
+        self.seed = seed
         self._steps: list[Step] = []
         self.record: CheckRecord | None = None
 

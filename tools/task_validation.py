@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import random
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.hidden_cases import draw
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
+from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.scores import SuiteScore
 from astra_chat.tools.mutation.scoring import Scorer
 from astra_chat.tools.run.oracle import Oracle
@@ -35,6 +34,8 @@ class TaskReport:
     trials: tuple[Trial, ...]
     undetected: tuple[str, ...]
     """Where a trivial output passes a whole family of values."""
+    seed: str
+    """Draws the same cases again."""
     bugs: SuiteScore | None = None
     """Seeded bugs of the baseline that the check cases notice; None: not tried."""
 
@@ -65,6 +66,7 @@ def check_task(
     tell: Callable[[int, int, str], None] = lambda *_: None,
     mutants: int = 0,
     trust: bool = False,
+    entropy: Entropy | None = None,
 ) -> TaskReport:
     """Run the baseline on the task's cases and on drawn ones; try trivial outputs, and so many
     seeded bugs, on the former.
@@ -72,21 +74,22 @@ def check_task(
     `trust` lets a strange task run where this machine cannot isolate it. Raises MissingDependency.
     """
     require_trust(trust, task.baseline, *acting_files(task))
-    oracle, stop = Oracle(task), Stop()
-    checker = Checker(Runner(task, device, stop), oracle)
+    oracle, stop, entropy = Oracle(task), Stop(), entropy or Entropy()
+    seed = entropy.evaluation("the task")
+    checker = Checker(Runner(task, device, stop), oracle, entropy)
     try:
-        drawn = draw(task, device.kind, random.Random(secrets.randbits(64)))
+        drawn = draw(task, device.kind, seed.of("hidden cases").random())
         truths = oracle.truths([*task.check, *drawn], stop)
         own, hidden = truths[: len(task.check)], truths[len(task.check) :]
         failed, hidden_failed = checker.learn(own, tell), checker.learn(hidden, tell)
         found = trials(task, own, checker.yardstick)
         bugs = None
         if mutants and not failed:
-            bugs = Scorer(task, oracle, task.baseline, stop, mutants, tell).suite()
+            bugs = Scorer(task, oracle, task.baseline, stop, mutants, tell, entropy).suite()
     finally:
         oracle.close()
     return TaskReport(
         cases=len(own), failed=tuple(failed), hidden=len(hidden),
-        hidden_failed=tuple(hidden_failed), trials=tuple(found),
+        hidden_failed=tuple(hidden_failed), trials=tuple(found), seed=seed.text,
         undetected=tuple(undetected(found)), bugs=bugs,
     )  # fmt: skip

@@ -361,10 +361,8 @@ class CheckRecord(Value):
     """Of arguments that may only be read, compared with what they were."""
     repeats: int
     """Calls whose bits were compared with those of an earlier call on the same inputs."""
-    worst_error: ErrorNorm | None = None
-    """Where the candidate came closest to the limit of its error norm."""
-    warnings: tuple[str, ...] = ()
-    """Of the virtual GPU, each place once: reads of memory that nobody wrote, buffers not freed."""
+    worst_error: ErrorNorm | None = None  # the one closest to its limit
+    warnings: tuple[str, ...] = ()  # of the virtual GPU, each place once
 
 
 class Evaluation(Value):
@@ -378,3 +376,5 @@ class Evaluation(Value):
     check: CheckRecord | None = None
     confirms: bool = False
     """Made once more to confirm a winner: the timed cases on fresh seeds, after the sanitizers."""
+    seed: str = ""
+    """All that was drawn derives from it (tools/entropy.py); empty in old transcripts."""

@@ -15,6 +15,7 @@ from astra_chat.agents.turns import Extent, Kernel, TestCase, TesterReply, TestS
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.children import virtual
+from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import CaseRun, Runner
@@ -50,7 +51,7 @@ def test_a_candidate_is_cuda_and_nothing_else() -> None:
 def test_seeds_are_drawn_by_the_judge_and_never_sent_to_the_runner() -> None:
     oracle = Oracle(ROW_SUM)
     runner = Runner(ROW_SUM, DEVICE)
-    first, second = (Checker(runner, oracle)._own for _ in range(2))
+    first, second = (Checker(runner, oracle, Entropy(root))._own for root in ("1", "2"))
     assert [c.seed for c in first] != [c.seed for c in second]
     assert {c.seed for c in (*first, *second)}.isdisjoint({c.seed for c in ROW_SUM.check})
     oracle.close()

@@ -11,8 +11,9 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
     ITEM_BYTES,
@@ -42,6 +43,8 @@ class Call:
     truth: OracleCase
     how: How = "fresh"
     hidden: bool = False
+    turn: int | None = None
+    """What is drawn for this call depends on it; None: on its place."""
 
 
 @dataclass
@@ -132,7 +135,10 @@ def check(
     `yardstick` knows the baseline's own errors; `seen` is filled as the check goes.
     """
     seen = seen or CheckProgress()
-    runs = runner.run(build, [c.truth for c in calls], "check", hows=[c.how for c in calls])
+    turns = [place if call.turn is None else call.turn for place, call in enumerate(calls)]
+    runs = runner.run(
+        build, [c.truth for c in calls], "check", hows=[c.how for c in calls], turns=turns
+    )
     for call, run in zip(calls, runs, strict=False):  # a failure ends the runs early
         if not isinstance(run, CaseRun):
             return _in_context(run, call, seen)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import random
-import secrets
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.calls import Call, CheckProgress, check
@@ -13,9 +13,11 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, seeded, twin
 from astra_chat.tools.check.trivial_outputs import trials, undetected
+from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.types import (
     Case,
     CheckRecord,
@@ -43,10 +45,11 @@ class Checker:
     all candidates; hidden cases are drawn for each candidate after it was built.
     """
 
-    def __init__(self, runner: Runner, oracle: Oracle) -> None:
-        self._runner, self._oracle = runner, oracle
-        self._task, self._device = runner.task, runner.device
-        seed = 1 + secrets.randbits(SEED_BITS)
+    def __init__(self, runner: Runner, oracle: Oracle, entropy: Entropy | None = None) -> None:
+        self._entropy = entropy or Entropy()
+        self._runner = runner.seeded(self._entropy.cases.of("baseline"))
+        self._oracle, self._task, self._device = oracle, runner.task, runner.device
+        seed = 1 + self._entropy.cases.of("own cases").bits(SEED_BITS)
         self._own = sorted(
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
         )
@@ -54,13 +57,19 @@ class Checker:
         self._telling = False
 
     def check(
-        self, built: Build, extra: Sequence[Case], tell: Tell = lambda *_: None
+        self,
+        built: Build,
+        extra: Sequence[Case],
+        tell: Tell = lambda *_: None,
+        seed: Seed | None = None,
     ) -> tuple[Correct | Wrong | Failure, CheckRecord]:
         """Check one candidate on the task's cases, the extra ones and hidden ones.
 
+        The same `seed`, an evaluation's, draws the same again, whatever the extra cases are.
         Raises BadInput where the task's cases cannot tell work from no work.
         """
-        rng = random.Random(secrets.randbits(128))
+        seed = seed or self._entropy.evaluation(built.folder.name)
+        rng = seed.of("hidden cases").random()
         drawn = _unique(draw(self._task, self._device.kind, rng))
         pairs = [(first, twin(first, rng)) for first in _first_of_each_dtype(drawn)]
         drawn += [second for _, second in pairs]
@@ -74,12 +83,15 @@ class Checker:
             more = [t for t in further if t not in own]
             unknown = {t.case.label for t in [*more, *hidden] if not self._knows(t)}
             left_out = [words for words in failed if words.split(": ")[0] in unknown]
-            calls = [Call(t) for t in own]
-            calls += [Call(t) for t in more if self._knows(t)]
-            calls += self._hidden_calls(hidden, pairs)
+            calls = [Call(t, turn=place) for place, t in enumerate(own)]
+            calls += [Call(t, turn=crc32(_key(t.case).encode())) for t in more if self._knows(t)]
+            calls += [
+                replace(call, turn=place)
+                for place, call in enumerate(self._hidden_calls(hidden, pairs), len(own))
+            ]
             seen = CheckProgress()
             outcome = check(
-                self._runner, built, calls, self.yardstick, seen,
+                self._runner.seeded(seed.of("check")), built, calls, self.yardstick, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
             return outcome, seen.record(left_out)

@@ -18,7 +18,6 @@ over runs on several seeds, and the scale of their results is the case's.
 from __future__ import annotations
 
 import math
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -279,7 +278,7 @@ class BaselineErrors:
 
 def pieces(task: Task, run: CaseRun) -> list[Piece]:
     """A piece of every written argument, drawn by chance like the copy that it is of."""
-    case, copy = run.truth.case, secrets.randbelow(run.copies)
+    case, copy = run.truth.case, run.seed.of("copy").random().randrange(run.copies)
     return [(arg, case, *elements(arg, run, copy, PART)) for arg in task.args if arg.written]
 
 
@@ -292,7 +291,7 @@ def elements(
     item, content = ITEM_BYTES[dtype], run.after(arg, copy)[0]
     total = len(content) // item
     count = min(total, most or total)
-    start = secrets.randbelow(total - count + 1)
+    start = run.seed.of("piece", arg.name).random().randrange(total - count + 1)
     part = slice(start, start + count)
     got = as_float(content[start * item : (start + count) * item], dtype)
     expected, ran = np.asarray(run.truth.expected(arg)[part]), np.arange(start, start + count)

@@ -12,6 +12,7 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
+from astra_chat.tools.entropy import Seed
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, DeviceKind, DTypeName, ValueFamily
 
@@ -24,6 +25,8 @@ GRID_LIMIT = 65_535
 BEYOND_GRID = 70_000
 CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "denormal", "ramp", "one_hot", "special")
 SEED_BITS = 48
+Weighted = tuple[tuple[Case, float], ...]
+"""Cases to time, each with its weight."""
 
 
 def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]:
@@ -59,6 +62,15 @@ def twin(case: Case, rng: random.Random) -> Case:
 def seeded(case: Case, seed: int) -> Case:
     """A case of the task's list, whose seed is the judge's to draw unless the list states one."""
     return case if case.seed else case.model_copy(update={"seed": seed})
+
+
+def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
+    """Cases to time on numbers that no candidate has met."""
+    drawn = [1 + seed.of("timed case", place).bits(SEED_BITS) for place in range(len(weighted))]
+    return tuple(
+        (case.model_copy(update={"seed": one}), weight)
+        for (case, weight), one in zip(weighted, drawn, strict=True)
+    )
 
 
 def _case(

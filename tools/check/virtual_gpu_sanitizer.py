@@ -26,7 +26,7 @@ def second_opinion(
     """The first fault that it finds on the small ones of these cases. Raises Cancelled."""
     small = [case for case in cases if runner.task.least_bytes(case) <= MOST_BYTES]
     device = virtual_device(runner.device.spec)
-    other = Runner(runner.task, device, runner.stop, runner.engine)
+    other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
     source = (candidate.folder / "kernel.cu").read_text()
     built = build(runner.task, source, device, runner.stop)
     if not isinstance(built, Build):

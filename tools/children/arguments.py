@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.run.buffer_layout import Bytes, poisoned, spread
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.task.launcher import call_values
@@ -28,6 +29,8 @@ class Call:
     how: How = "fresh"
     pattern: int = 0
     """The 16 bits that outputs, guards and paddings hold before the call, over and over."""
+    seed: Seed = NO_SEED
+    """What is drawn for this call follows from it."""
     entry: str | None = None
     """The launcher, where it is not the task's: one of several in a library."""
 
@@ -39,6 +42,7 @@ class Call:
             after=Path(item["after"]),
             how=item["how"],
             pattern=item["pattern"],
+            seed=Seed(item["seed"]),
             entry=item.get("entry"),
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import secrets
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,15 @@ from astra_chat.tools.children.arguments import (
 from astra_chat.tools.children.cuda_poison import Poison, copies
 from astra_chat.tools.children.cuda_read_only import ReadOnly
 from astra_chat.tools.children.cuda_timing import TimedCall
+from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.buffer_layout import poisoned
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.folder import Task
 
-GUARD_BYTES = 4096 + 256 * secrets.randbelow(16)
-"""Poisoned bytes on both sides of every argument: a write outside shows. As many as chance wants in
-each process: where an argument lies tells a candidate nothing about who is watching."""
+GUARD_BYTES, GUARD_STEP_BYTES, GUARD_STEPS = 4096, 256, 16
+"""Poisoned bytes on both sides of every argument, at least: a write outside shows. Some steps more,
+drawn for each process: where an argument lies tells a candidate nothing about who is watching."""
 LATE_CYCLES = 400_000
 """About 0.2 ms: how much later than the launch the inputs arrive on the stream."""
 
@@ -52,7 +52,7 @@ def main() -> None:
             if baseline:
                 done = TimedCall(task, call, (baseline, library), request).run()
             else:
-                done = _check(task, call, library, held, dirt, request["index"])
+                done = _check(task, call, library, held, dirt, request)
         except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
             done = {"status": getattr(error, "error_code", LAUNCH_FAILURE)}
         reporter.send("case", index=index, **done)
@@ -61,15 +61,21 @@ def main() -> None:
 
 
 def _check(
-    task: Task, call: Call, library: ctypes.CDLL, held: list[torch.Tensor], dirt: Poison, index: int
+    task: Task,
+    call: Call,
+    library: ctypes.CDLL,
+    held: list[torch.Tensor],
+    dirt: Poison,
+    request: Any,
 ) -> dict[str, Any]:
     """Run once; write every argument's bytes with the guards on both sides."""
-    contents = [_guarded(task, call, i) for i in range(len(task.args))]
+    guard_bytes = _guard_bytes(request["seed"])
+    contents = [_guarded(task, call, i, guard_bytes) for i in range(len(task.args))]
     if call.how != "same_buffers":
         held[:] = [_poisoned(c, call.pattern) for c in contents]  # old ones go after new are made
-    closable = _closable(task, held, index) if call.how == "graph" else []
+    closable = _closable(task, held, request["index"]) if call.how == "graph" else []
     shifts = [arg.shift_of(call.case) for arg in task.args]
-    addresses = [t.data_ptr() + GUARD_BYTES + shift for t, shift in zip(held, shifts, strict=True)]
+    addresses = [t.data_ptr() + guard_bytes + shift for t, shift in zip(held, shifts, strict=True)]
     torch.cuda.synchronize()
     if call.how == "graph":
         status, after = _replayed(task, call, library, addresses, contents, held, dirt, closable)
@@ -79,7 +85,7 @@ def _check(
         return {"status": status}
     for arg, tensor, shift in zip(task.args, after, shifts, strict=True):
         tensor[shift:].cpu().numpy().tofile(call.after / f"{arg.name}.after")
-    return {"status": 0, "guard_bytes": GUARD_BYTES}
+    return {"status": 0, "guard_bytes": guard_bytes}
 
 
 def _streamed(
@@ -97,7 +103,8 @@ def _streamed(
     so does a kernel that is launched programmatically and does not wait (cuda_poison.py). Now and
     then it is stream 0, which a caller may use as well.
     """
-    stream = torch.cuda.default_stream() if secrets.randbelow(4) == 0 else torch.cuda.Stream()
+    own = call.seed.of("stream").random().randrange(4)
+    stream = torch.cuda.Stream() if own else torch.cuda.default_stream()
     after = [torch.empty_like(buffer) for buffer in buffers]
     listed = copies(buffers, contents)
     torch.cuda.synchronize()
@@ -161,10 +168,15 @@ def _closable(task: Task, held: list[torch.Tensor], index: int) -> list[ReadOnly
     return found
 
 
-def _guarded(task: Task, call: Call, index: int) -> torch.Tensor:
+def _guard_bytes(seed: str) -> int:
+    """Of all calls of this process."""
+    return GUARD_BYTES + GUARD_STEP_BYTES * Seed(seed).of("guards").random().randrange(GUARD_STEPS)
+
+
+def _guarded(task: Task, call: Call, index: int, guard_bytes: int) -> torch.Tensor:
     """An argument's content between guards, on the device; the left one longer by its shift."""
-    left = poisoned(GUARD_BYTES + task.args[index].shift_of(call.case), call.pattern)
-    right = poisoned(GUARD_BYTES, call.pattern)
+    left = poisoned(guard_bytes + task.args[index].shift_of(call.case), call.pattern)
+    right = poisoned(guard_bytes, call.pattern)
     content = poison(task, call, index, call.pattern)
     return torch.from_numpy(np.concatenate([left, content, right])).cuda()
 

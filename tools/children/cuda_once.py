@@ -7,7 +7,7 @@ little else: it starts in a tenth of the time, and no allocator's pool hides a w
 from __future__ import annotations
 
 import ctypes
-import secrets
+import random
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,12 +42,13 @@ def main() -> None:
     handed_back = request.get("handed_back", [False] * len(request["calls"]))
     for item, back in zip(request["calls"], handed_back, strict=True):
         call = Call.of(item)
-        _called(driver, task, call, library, How(stream=0, apart=False, back=back))
+        draws = call.seed.of("addresses").random()
+        _called(driver, task, call, library, How(draws, stream=0, apart=False, back=back))
         driver.do("cuProfilerStart")
-        _called(driver, task, call, library, How(stream=driver.stream, back=back))
+        _called(driver, task, call, library, How(draws, stream=driver.stream, back=back))
         driver.do("cuProfilerStop")
         if "handed_back" in request:
-            how = How(stream=driver.stream, recorded=True, back=back)
+            how = How(draws, stream=driver.stream, recorded=True, back=back)
             _called(driver, task, call, library, how)
 
 
@@ -55,6 +56,7 @@ def main() -> None:
 class How:
     """One call of a case."""
 
+    draws: random.Random
     stream: int
     apart: bool = True
     """Whether something lies before its arguments and between them."""
@@ -74,9 +76,9 @@ def _called(driver: Driver, task: Task, call: Call, library: ctypes.CDLL, how: H
     contents = [poison(task, call, index, call.pattern) for index in range(len(task.args))]
     addresses = []
     for arg, content in zip(task.args, contents, strict=True):
-        lead = PLACE_BYTES * secrets.randbelow(2 ** secrets.randbelow(MOST_LEAD + 1))
+        lead = PLACE_BYTES * how.draws.randrange(2 ** how.draws.randrange(MOST_LEAD + 1))
         if how.apart:
-            driver.spare(2 ** (LEAST_APART + secrets.randbelow(MOST_APART - LEAST_APART)))
+            driver.spare(2 ** (how.draws.randrange(LEAST_APART, MOST_APART)))
         addresses.append(driver.place(content, lead * how.apart + arg.shift_of(call.case)))
     driver.do("cuCtxSynchronize")
     if how.recorded:

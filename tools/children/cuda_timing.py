@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -61,7 +60,7 @@ class TimedCall:
     ) -> None:
         _settle()
         self._task, self._call, self._kernels = task, call, kernels
-        self._random = random.Random()
+        self._random = call.seed.of("timing").random()
         self._sets = BufferSets(task, call, request["pattern"], self._random)
         self._least_blocks = request["least_blocks"] or MIN_BLOCKS
         self._clock = Clock(request["index"])

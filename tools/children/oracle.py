@@ -59,6 +59,7 @@ def _write_case(
     size = sum(arg.bytes_of(case) for arg in task.args)
     torch.set_num_threads(1 if size < ALONE_BYTES else THREADS)
     generator = torch.Generator().manual_seed(case.seed)
+    torch.manual_seed(case.seed)  # for a reference.py that draws without the generator
     drawn = DrawnCase(case.dims, getattr(torch, case.dtype), case.values)
     inputs: dict[str, torch.Tensor] = reference.make_inputs(drawn, generator)
     for arg in task.args:

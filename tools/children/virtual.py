@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import secrets
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,6 +19,7 @@ from astra_chat.tools.children.arguments import (
     task_of,
 )
 from astra_chat.tools.children.virtual_memory import ClosedMemory
+from astra_chat.tools.entropy import Seed
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.policy.ptx_audit import waiting_kernels
 from astra_chat.tools.run.buffer_layout import Bytes, Mask
@@ -59,7 +59,8 @@ def main() -> None:
     memory.guard(library)
     waiting = waiting_kernels(Path(request["ptx"]).read_text())
     held: list[tuple[Bytes, int]] = []
-    seed = secrets.randbits(64)  # nobody knows beforehand which blocks of a sample are looked at
+    # Nobody knows beforehand which blocks of a sample are looked at.
+    seed = Seed(request["seed"]).of("blocks").bits(64)
     for index, item in enumerate(request["calls"]):
         reporter.send("start", index=index)
         call = Call.of(item)
@@ -112,7 +113,7 @@ def _run(
     gpu.reset()
     before = [array.copy() for array in arrays]
     try:
-        stream = _stream(library)
+        stream = _stream(library, call)
         library.vcudart_expect(ctypes.c_uint64(stream))
         with memory.closed():
             status = launch(library, task, call.case, addresses, stream)
@@ -170,10 +171,10 @@ def _counted(gpu: VirtualGpu, request: dict[str, Any], copies_us: float) -> dict
     return {"estimate": found, "launches": launches}
 
 
-def _stream(library: ctypes.CDLL) -> int:
+def _stream(library: ctypes.CDLL, call: Call) -> int:
     """A stream of our own, now and then stream 0: a caller may use either."""
     stream = ctypes.c_void_p()
-    if secrets.randbelow(4):
+    if call.seed.of("stream").random().randrange(4):
         library.cudaStreamCreate(ctypes.byref(stream))
     return int(stream.value or 0)
 

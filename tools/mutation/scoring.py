@@ -15,6 +15,7 @@ from typing import TypeVar
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, draw
+from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.mutants import (
     DEFAULT_COUNT,
     Built,
@@ -22,8 +23,9 @@ from astra_chat.tools.mutation.mutants import (
     mutants,
 )
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.system.cache import cache_folder, new_entry
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -63,13 +65,14 @@ class Scorer:
         stop: Stop,
         count: int = DEFAULT_COUNT,
         tell: Tell = lambda *_: None,
+        entropy: Entropy | None = None,
     ) -> None:
         """`count`: mutants at most."""
-        self._device = pick_device("virtual")
-        self._runner = Runner(task, self._device, stop)
+        self._device, entropy = pick_device("virtual"), entropy or Entropy()
+        self._runner = Runner(task, self._device, stop, seed=entropy.cases.of("mutants"))
         self._task, self._oracle, self._source = task, oracle, source
         self.count, self._tell = count, tell
-        self._checker = Checker(self._runner, oracle)
+        self._checker = Checker(self._runner, oracle, entropy)
         self._builds: list[Built] | None = None
         self._unsupported: set[str] = set()
 

@@ -9,13 +9,13 @@ oracle. If it ends itself there, it crashed, for the baseline went before it.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
+from astra_chat.tools.entropy import nonce
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.profiling.metrics import TIME
 from astra_chat.tools.profiling.ncu_agreement import doubt, in_short
@@ -134,7 +134,7 @@ def _profiled(
     runner: Runner, build: Build, truths: Sequence[OracleCase]
 ) -> list[Profiled] | Wrong | Crashed | TimedOut:
     """Raises MissingDependency where nothing, or not all, was recorded."""
-    marker = f"astra_{secrets.token_hex(8)}"
+    marker = f"astra_{nonce()}"
     times = [_calls(runner, truth) for truth in truths]
     with _under_ncu(runner, build, truths, marker, times) as seen:
         if isinstance(seen, TimedOut):

@@ -162,7 +162,8 @@ def counted(time: AnyTime, report: Mapping[str, Any], lack: str) -> Profile:
 def counted_report(runner: Runner, candidate: Build, truth: OracleCase) -> dict[str, Any] | None:
     """What the virtual GPU counts of a candidate of `runner` on one case; None where it cannot."""
     source = (candidate.folder / "kernel.cu").read_text()
-    other = Runner(runner.task, virtual_device(runner.device.spec), runner.stop, runner.engine)
+    device = virtual_device(runner.device.spec)
+    other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
     built = build(runner.task, source, other.device, runner.stop)
     if not isinstance(built, Build):
         return None

@@ -101,7 +101,7 @@ def watched(
             return
         text = log.read_text(errors="replace") if log.is_file() else end.output
         runs = (
-            CaseRun(truth, left, {}, call["pattern"])
+            CaseRun(truth, left, {}, call["pattern"], runner.seed.of("judge", step, call["turn"]))
             for truth, left, call in zip(truths, folders, request["calls"], strict=True)
         )
         yield NvidiaToolRun(text, end.output, tuple(runs))

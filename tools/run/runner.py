@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +15,9 @@ import numpy as np
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.virtual_gpu_kernels import compile_walled
+from astra_chat.tools.entropy import NO_SEED, Entropy, Seed
 from astra_chat.tools.run.buffer_layout import Bytes, Mask, gathered
+from astra_chat.tools.run.failures import Failure, failure_of, last_line
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import odd_file, taken
 from astra_chat.tools.run.poison import left_there
@@ -26,7 +27,7 @@ from astra_chat.tools.system.devices import gpu_uuid
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.types import Crashed, Device, How, StepName, TimedOut, Unsafe, Unsupported
+from astra_chat.tools.types import Crashed, Device, How, StepName, TimedOut
 from astra_chat.tools.virtual_gpu.types import Engine
 
 Mode = Literal["check", "time", "profile"]
@@ -36,7 +37,6 @@ CALL_TIMEOUT_S = 15.0
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
 C_ENGINE_BYTES = 16 * 2**20
 """A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""
-Failure = Crashed | TimedOut | Unsafe | Unsupported
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class CaseRun:
     report: dict[str, Any]
     pattern: int
     """The 16 bits that outputs held before the call, over and over."""
+    seed: Seed = NO_SEED
+    """For what the judge draws of it; the runner process does not know it."""
 
     @property
     def copies(self) -> int:
@@ -127,11 +129,17 @@ class Runner:
     """Of timing on a GPU, for measurements of the judge itself; None: as few as suffice."""
     on_wait: Callable[[StepName, str], None] = lambda *_: None
     """Called with a step and who holds the GPU, while that step waits for it."""
+    seed: Seed = field(default_factory=lambda: Entropy().cases)
+    """All that its runs draw, in the runner process too, derives from this."""
     estimates_us: dict[tuple[Path, str], float] = field(default_factory=dict)
     """Of the baseline's calls on the virtual GPU, by build and case: the same is the same again."""
     _early: dict[Mode, list[_Process]] = field(default_factory=lambda: defaultdict(list))
     _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
     """Of the C engine, by PTX file."""
+
+    def seeded(self, seed: Seed) -> Runner:
+        """The same runner, with the same processes and libraries, whose runs draw from `seed`."""
+        return replace(self, seed=seed)
 
     def prepare(self, mode: Mode, inputs: Path, count: int = 1) -> None:
         """Start processes of runs to come, until `count` wait: they load their libraries meanwhile.
@@ -171,8 +179,11 @@ class Runner:
         baseline: Build | None = None,
         hows: Sequence[How] | None = None,
         entries: Sequence[str] | None = None,
+        turns: Sequence[int] | None = None,
     ) -> Iterator[CaseRun | Failure]:
         """Yield each case's run, or the failure that ended the process; `hows` says how each.
+
+        What a call draws depends on its number in `turns`, which is its place where there are none.
 
         `entries`, on the virtual GPU: which of the library's launchers each case calls. They have
         nothing to do with each other, so a failure ends its call only, which has a limit of time of
@@ -183,7 +194,9 @@ class Runner:
             self.leased(mode, alone=mode != "check"),
         ):
             worker = process.worker
-            request, folders = self._asked(build, truths, mode, baseline, hows, process.scratch)
+            request, folders = self._asked(
+                build, truths, mode, baseline, hows, process.scratch, turns
+            )
             for name in {"library", "baseline"} & request.keys():
                 request[name] = process.put(request[name])
             limit_s = CALL_TIMEOUT_S if entries else RUN_TIMEOUT_S[mode]
@@ -198,9 +211,8 @@ class Runner:
                         continue
                     index = report["index"]
                     left = taken(folders[index])
-                    pattern = request["calls"][index]["pattern"]
-                    run = CaseRun(truths[index], left, report, pattern)
-                    failure = _failure(report, truths[index]) or run.oddity(self.task.args)
+                    run = self._case_run(mode, request["calls"][index], truths[index], left, report)
+                    failure = failure_of(report, truths[index].case) or run.oddity(self.task.args)
                     try:
                         yield failure or run
                     finally:
@@ -219,7 +231,7 @@ class Runner:
                 yield Crashed(case=truths[started].case, message=message)
                 return
             if finished < len(truths):
-                message = f"the runner was {signal_name(end.returncode)}; {_last_line(end.output)}"
+                message = f"the runner was {signal_name(end.returncode)}; {last_line(end.output)}"
                 yield Crashed(case=truths[started].case, message=message)
 
     @contextmanager
@@ -257,27 +269,41 @@ class Runner:
         baseline: Build | None,
         hows: Sequence[How] | None,
         scratch: Path,
+        turns: Sequence[int] | None = None,
     ) -> tuple[dict[str, Any], list[Path]]:
         folders = [scratch / str(i) for i in range(len(truths))]
         for folder in folders:
             folder.mkdir()
-        pattern, turn = left_there(secrets.randbelow(3)), secrets.randbelow(3)
+        seed = self.seed.of("runner process", mode)
+        draws = seed.of("pattern").random()
+        pattern, first = left_there(draws.randrange(3), draws), draws.randrange(3)
         request: dict[str, Any] = {
             "task": str(self.task.folder),
             "mode": mode,
             "library": str(build.library),
             "index": self.device.index,
             "pattern": pattern,
+            "seed": seed.text,
             "calls": [
                 {
                     "case": t.case.model_dump_json(),
                     "truth": str(t.inputs),
                     "after": str(folder),
                     "how": how,
-                    "pattern": left_there(turn + i) if mode == "check" else pattern,
+                    "turn": turn,
+                    "pattern": (
+                        left_there(first + turn, seed.of("pattern", turn).random())
+                        if mode == "check"
+                        else pattern
+                    ),
+                    "seed": seed.of("call", turn).text,
                 }
-                for i, (t, folder, how) in enumerate(
-                    zip(truths, folders, hows or ["fresh"] * len(truths), strict=True)
+                for t, folder, how, turn in zip(
+                    truths,
+                    folders,
+                    hows or ["fresh"] * len(truths),
+                    turns or range(len(truths)),
+                    strict=True,
                 )
             ],
         }
@@ -297,6 +323,17 @@ class Runner:
                 },
             }
         return request, folders
+
+    def _case_run(
+        self,
+        mode: Mode,
+        call: dict[str, Any],
+        truth: OracleCase,
+        left: Path,
+        report: dict[str, Any],
+    ) -> CaseRun:
+        seed = self.seed.of("judge", mode, call["turn"])
+        return CaseRun(truth, left, report, call["pattern"], seed)
 
     def _compiled(self, build: Build, truths: Sequence[OracleCase]) -> dict[str, str]:
         """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
@@ -328,39 +365,3 @@ class Runner:
             gpu=self.device.kind == "cuda",
             memory_bytes=VIRTUAL_MEMORY_BYTES if self.device.kind == "virtual" else None,
         )
-
-
-def _failure(report: dict[str, Any], truth: OracleCase) -> Failure | None:
-    if "unsupported" in report:
-        return Unsupported(**report["unsupported"])
-    if "unsafe" in report:
-        return Unsafe(case=truth.case, **report["unsafe"])
-    if report["status"]:
-        message = f"the launcher returned CUDA error {report['status']}"
-        if name := cuda_error_name(report["status"]):
-            message += f" ({name})"
-        return Crashed(case=truth.case, message=message)
-    return None
-
-
-def cuda_error_name(status: int) -> str:
-    """Names of the errors that kernels meet in practice; the numbers are CUDA's."""
-    return {
-        1: "invalid value",
-        2: "out of memory",
-        9: "invalid configuration",
-        98: "invalid device function",
-        209: "no kernel image for this device",
-        700: "illegal address",
-        701: "launch out of resources",
-        702: "launch timeout",
-        710: "assert",
-        716: "misaligned address",
-        719: "launch failure",
-        801: "not supported",
-    }.get(status, "")
-
-
-def _last_line(output: str) -> str:
-    lines = [line for line in output.strip().splitlines() if line.strip()]
-    return lines[-1][:300] if lines else "it printed nothing"

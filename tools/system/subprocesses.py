@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import select
 import shutil
 import signal
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from astra_chat.tools.entropy import nonce
 from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.sandbox.walls import SandboxPolicy
 
@@ -110,7 +110,7 @@ class Worker:
     def __init__(self, module: str, *, walls: SandboxPolicy | None = None) -> None:
         """Start it; it loads what it needs and waits until `ask` tells it what to do."""
         self._module, self._stop, self._deadline = module, Stop(), time.monotonic()
-        self._nonce = secrets.token_hex(16)
+        self._nonce = nonce()
         reader, self._writer = os.pipe()
         try:
             self._child = _start(

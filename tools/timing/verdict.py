@@ -10,8 +10,9 @@ from typing import Any, Literal
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors, Piece, pieces
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us, measured_time
 from astra_chat.tools.types import AnyTime, EstimatedTime, Implausible, Wrong

@@ -15,8 +15,9 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Tolerance, find_task, load_task
 from astra_chat.tools.types import Case, CheckRecord, Correct, Crashed, Device, Wrong
@@ -267,7 +268,7 @@ def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device
     several = single.model_copy(update={"dims": {"rows": FEW, "n": 65}})
     special = single.model_copy(update={"values": "special"})
     ran: list[Case] = []
-    whole = runner.run
+    whole = checker._runner.run
 
     def noted(
         built: Build, truths: Sequence[OracleCase], *rest: Any
@@ -275,7 +276,7 @@ def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device
         ran.extend(truth.case for truth in truths)
         return whole(built, truths, *rest)
 
-    runner.run = noted  # type: ignore[method-assign, assignment]
+    checker._runner.run = noted  # type: ignore[method-assign, assignment]
     truths = oracle.truths([single, several, special], Stop())
     assert not checker.learn(truths)
     assert [case.dims["rows"] for case in ran] == [1, FEW, 1] + [1] * (FEW - 1)

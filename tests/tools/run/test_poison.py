@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 
 from astra_chat.tools.check.floats import as_float
@@ -10,7 +12,9 @@ from astra_chat.tools.run.poison import left_there
 
 def test_outputs_hold_now_a_nan_and_now_an_ordinary_number() -> None:
     """Who takes a NaN for a sign that nobody wrote there would be wrong in a server."""
-    finite = [pattern for pattern in map(left_there, range(300)) if not is_nan(pattern)]
+    draws = random.Random(1)
+    patterns = [left_there(turn, draws) for turn in range(300)]
+    finite = [pattern for pattern in patterns if not is_nan(pattern)]
     assert len(finite) == 100
     for pattern in finite:
         words = np.full(2, pattern, dtype=np.uint16)

@@ -16,8 +16,9 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import Call, check
 from astra_chat.tools.run import runner as runner_module
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.runner import CaseRun, Failure, Runner
+from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.sandbox import landlock, seccomp, walls
 from astra_chat.tools.sandbox.level import Isolation, bubblewrap
 from astra_chat.tools.system.devices import virtual_device

@@ -1,0 +1,47 @@
+"""Failures of a run: what the runner process reports, as a value; names of CUDA errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from astra_chat.tools.types import Case, Crashed, TimedOut, Unsafe, Unsupported
+
+Failure = Crashed | TimedOut | Unsafe | Unsupported
+
+
+def failure_of(report: dict[str, Any], case: Case) -> Failure | None:
+    """What a runner process reported of one call, where that failed."""
+    if "unsupported" in report:
+        return Unsupported(**report["unsupported"])
+    if "unsafe" in report:
+        return Unsafe(case=case, **report["unsafe"])
+    if report["status"]:
+        message = f"the launcher returned CUDA error {report['status']}"
+        if name := cuda_error_name(report["status"]):
+            message += f" ({name})"
+        return Crashed(case=case, message=message)
+    return None
+
+
+def cuda_error_name(status: int) -> str:
+    """Names of the errors that kernels meet in practice; the numbers are CUDA's."""
+    return {
+        1: "invalid value",
+        2: "out of memory",
+        9: "invalid configuration",
+        98: "invalid device function",
+        209: "no kernel image for this device",
+        700: "illegal address",
+        701: "launch out of resources",
+        702: "launch timeout",
+        710: "assert",
+        716: "misaligned address",
+        719: "launch failure",
+        801: "not supported",
+    }.get(status, "")
+
+
+def last_line(output: str) -> str:
+    """The last line that a process printed, or that there is none."""
+    lines = [line for line in output.strip().splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it printed nothing"
