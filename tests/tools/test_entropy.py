@@ -15,9 +15,10 @@ def test_the_same_root_gives_the_same_seeds() -> None:
     first, second = Entropy("ab12"), Entropy(" AB12\n")
     assert first.root == second.root and first.cases == second.cases
     assert first.evaluation("x") == second.evaluation("x")
-    assert first.cases.of("poison", 3).random().random() == second.cases.of(
-        "poison", 3
-    ).random().random()
+    assert (
+        first.cases.of("poison", 3).random().random()
+        == second.cases.of("poison", 3).random().random()
+    )
 
 
 def test_another_root_candidate_number_or_purpose_gives_another_seed() -> None:
