@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -103,6 +104,51 @@ def test_children_are_started_never_imported(path: str) -> None:
     if not path.startswith(CHILD_PROCESSES):
         children = {i for i in imports(SOURCES[path]) if i.startswith("astra_chat.tools.children")}
         assert not children
+
+
+ENTROPY = "tools/entropy.py"
+UNSEEDED = {"Random", "default_rng", "RandomState"}
+"""Generators: drawn from the operating system where they are made of nothing."""
+
+
+def unseeded(tree: ast.AST) -> Iterator[str]:
+    """Names of what is drawn from the operating system or from a module's own state."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = {a.name for a in node.names} | {getattr(node, "module", None)}
+            yield from sorted(names & {"secrets", "uuid"})
+        if isinstance(node, ast.Attribute) and node.attr in ("urandom", "getrandom"):
+            yield node.attr
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            called = ast.unparse(node.func)
+            generator = node.func.attr in UNSEEDED
+            if called.startswith(("random.", "np.random.")) and (
+                (generator and not node.args)
+                or not (generator or node.func.attr in ("Generator", "PCG64"))
+            ):
+                yield called
+
+
+def test_the_judge_draws_from_one_place() -> None:
+    tools = {path: tree for path, tree in SOURCES.items() if path.startswith("tools/")}
+    offenders = [
+        f"{path}: {name}"
+        for path, tree in tools.items()
+        if path != ENTROPY
+        for name in unseeded(tree)
+    ]
+    assert not offenders, "draw from a Seed (tools/entropy.py)"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import secrets", "from uuid import uuid4", "os.urandom(8)", "random.Random()",
+        "random.random()", "np.random.default_rng()", "np.random.rand(3)",
+    ],
+)  # fmt: skip
+def test_what_draws_by_itself_is_noticed(line: str) -> None:
+    assert list(unseeded(ast.parse(line)))
 
 
 @pytest.mark.parametrize("path", SOURCES)

@@ -57,6 +57,8 @@ class TaskReport:
             told.append(f"{argument}: {output}: fails on {caught} of {len(own)} cases{note}")
         told += [f"  not told from work: {words}" for words in self.undetected]
         told += self.bugs.lines() if self.bugs else []
+        if self.failed or self.hidden_failed:
+            told.append(f"the same cases again: --seed {self.seed}")
         return [*told, "fit to judge by" if self.fit else "not fit to judge by"]
 
 

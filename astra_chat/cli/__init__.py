@@ -9,6 +9,7 @@ replay   a recorded run shown, judged or run again
 tasks    list and check tasks
 doctor   what this machine can do
 
+reproduce   the command that shows a failure again
 exit_codes  what an exit code says; a failure as one line
 streams     stdout and stderr whose reader may go away
 """

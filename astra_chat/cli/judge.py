@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from astra_chat.cli.exit_codes import CHECK_FAILED
+from astra_chat.cli.reproduce import reproduce_command
 from astra_chat.cli.tasks import TrustOption
 from astra_chat.cli.tasks import app as tasks_app
 
@@ -49,6 +50,14 @@ ExplainOption = Annotated[
 EngineOption = Annotated[
     str, typer.Option(help="Of the virtual GPU: numpy, c, or auto: c for large launches.")
 ]
+SeedOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HEX",
+        help="Draw the same cases and inputs again: an evaluation's seed as printed, or up to 32"
+        " hex digits. Fresh by default.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", help="The verdict only, in one line.")]
 
@@ -68,14 +77,18 @@ def check(
     explain: ExplainOption = False,
     trust: TrustOption = False,
     engine: EngineOption = "auto",
+    seed: SeedOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Is KERNEL right? Every written argument against the float64 oracle, on all check cases and
     on hidden ones that are drawn after the build."""
-    with open_judge(task, device, None, None, "sglang", trust, engine) as judge:
+    with open_judge(task, device, None, None, "sglang", trust, engine, seed) as judge:
         evaluation = judge.check(_source(kernel), [_case(judge.task, text) for text in case or []])
-    _show_evaluation(evaluation, as_json, quiet, judge.task if explain else None)
+    again = reproduce_command(
+        evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust)
+    )
+    _show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again)
 
 
 def time(
@@ -89,13 +102,18 @@ def time(
     trust: TrustOption = False,
     final: FinalOption = False,
     engine: EngineOption = "auto",
+    seed: SeedOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Is KERNEL faster than the baseline? Checked first, then timed case by case."""
-    with open_judge(task, device, gpu, cases, baseline, trust, engine) as judge:
+    with open_judge(task, device, gpu, cases, baseline, trust, engine, seed) as judge:
         evaluation = judge.evaluate(_source(kernel), fresh_seeds=final)
-    _show_evaluation(evaluation, as_json, quiet, judge.task if explain else None)
+    again = reproduce_command(
+        evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust),
+        _options(gpu=gpu, cases=cases, baseline=baseline, final=final),
+    )  # fmt: skip
+    _show_evaluation(evaluation, as_json, quiet, judge.task if explain else None, again)
 
 
 def profile(
@@ -106,13 +124,14 @@ def profile(
     case: ProfiledOption = None,
     trust: TrustOption = False,
     engine: EngineOption = "auto",
+    seed: SeedOption = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Why does KERNEL take that long? Metrics, bottleneck and physical limit of one case."""
     from astra_chat.tools.types import Evaluation
 
-    with open_judge(task, device, gpu, None, "sglang", trust, engine) as judge:
+    with open_judge(task, device, gpu, None, "sglang", trust, engine, seed) as judge:
         found = judge.profile(_source(kernel), _case(judge.task, case) if case else None)
     if isinstance(found, Evaluation):
         _show_evaluation(found, as_json, quiet)
@@ -124,6 +143,15 @@ def profile(
         _print_rich(profile_line(found) if quiet else profile_text(found))
 
 
+def _options(**options: str | bool | None) -> list[str]:
+    """Options as they are typed; none that are off."""
+    typed: list[str] = []
+    for name, value in options.items():
+        if value:
+            typed += [f"--{name}"] if value is True else [f"--{name}", value]
+    return typed
+
+
 def open_judge(
     task: str,
     device: str,
@@ -132,8 +160,10 @@ def open_judge(
     baseline: str,
     trust: bool = False,
     engine: str = "auto",
+    seed: str | None = None,
 ) -> Judge:
     """The judge for these options. Raises BadInput naming the option that is off."""
+    from astra_chat.tools.entropy import Entropy
     from astra_chat.tools.errors import BadInput
     from astra_chat.tools.judge import CASE_LISTS, TIER_FILES, Judge
     from astra_chat.tools.system.devices import pick_device
@@ -149,7 +179,7 @@ def open_judge(
         raise BadInput(f"no engine '{engine}': use {', '.join(ENGINES)}")
     return Judge(
         find_task(task), pick_device(device, gpu), tier=baseline, cases=cases, trust=trust,
-        engine=chosen,
+        engine=chosen, entropy=Entropy(seed),
     )  # fmt: skip
 
 
@@ -209,9 +239,14 @@ def _source(kernel: Path) -> str:
 
 
 def _show_evaluation(
-    evaluation: Evaluation, as_json: bool, quiet: bool, explained: Task | None = None
+    evaluation: Evaluation,
+    as_json: bool,
+    quiet: bool,
+    explained: Task | None = None,
+    reproduced_by: str = "",
 ) -> None:
-    """Print it, with its gates where a task is given; exit 1 where the kernel failed."""
+    """Print it, with its gates where a task is given, and the command that reproduces a failure;
+    exit 1 where the kernel failed."""
     from astra_chat.tools.types import Correct, Timed
 
     if as_json:
@@ -224,6 +259,8 @@ def _show_evaluation(
         if explained:
             _print_rich(_explanation(evaluation, explained))
         _print_rich(evaluation_text(evaluation))
+        if reproduced_by:
+            print(f"reproduce with: {reproduced_by}")
     if not isinstance(evaluation.outcome, Correct | Timed):
         raise typer.Exit(CHECK_FAILED)
 

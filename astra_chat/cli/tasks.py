@@ -39,15 +39,20 @@ def check(
     gpu: GpuOption = None,
     mutants: MutantsOption = 24,
     trust: TrustOption = False,
+    seed: Annotated[
+        str | None,
+        typer.Option(metavar="HEX", help="Draw the same cases again. Fresh by default."),
+    ] = None,
 ) -> None:
     """Is a task fit to judge by: its baseline right, trivial outputs and seeded bugs noticed?"""
     from astra_chat.cli.new import advice, complete_task
+    from astra_chat.tools.entropy import Entropy
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task_validation import check_task
 
     picked = pick_device(device, gpu)
     found = complete_task(task, picked, trust)
-    report = check_task(found, picked, mutants=mutants, trust=trust)
+    report = check_task(found, picked, mutants=mutants, trust=trust, entropy=Entropy(seed))
     print("\n".join([*report.lines(), *advice(found, picked, report)]))
     if not report.fit:
         raise typer.Exit(CHECK_FAILED)
