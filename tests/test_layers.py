@@ -120,13 +120,11 @@ def unseeded(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Attribute) and node.attr in ("urandom", "getrandom"):
             yield node.attr
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            called = ast.unparse(node.func)
-            generator = node.func.attr in UNSEEDED
-            if called.startswith(("random.", "np.random.")) and (
-                (generator and not node.args)
-                or not (generator or node.func.attr in ("Generator", "PCG64"))
-            ):
-                yield called
+            module, name = ast.unparse(node.func.value), node.func.attr
+            empty = name in UNSEEDED and not node.args
+            shared = name not in UNSEEDED | {"Generator", "PCG64"}
+            if module in ("random", "np.random") and (empty or shared):
+                yield f"{module}.{name}"
 
 
 def test_the_judge_draws_from_one_place() -> None:
