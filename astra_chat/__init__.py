@@ -1,4 +1,18 @@
-"""Astra: a group chat of agents that makes CUDA kernels faster and proves they stayed right."""
+"""Astra: a group chat of agents optimizes CUDA kernels, and a judge checks every claim.
+
+cli/             the command astra-chat
+session/         one run: options, chat, resume, approval, export
+models/          model backends, recordings, meter
+transcript/      the record of a run: format, reader, writer
+replay/          recorded runs shown, judged or run again
+report/          recorded runs as one HTML page
+display/         what is printed
+spending/        budget and ledger
+research/        measurements of Astra itself; for developers
+agents/          the chat (a link to the folder beside this one)
+tools/           the judge (a link)
+sglang_kernels/  the tasks (a link)
+"""
 
 from importlib import import_module
 from pathlib import Path

@@ -1,1 +1,4 @@
-"""Kernel tasks as data, one folder each; tools/task/folder.py reads them, nobody imports them."""
+"""Kernel tasks as data, one folder each: task.toml, baseline.cu, reference.py, script/.
+
+tools/task/folder.py reads them; nothing imports them.
+"""

@@ -1,1 +1,9 @@
-"""Runs as one HTML file."""
+"""Recorded runs as one HTML page.
+
+command     `astra-chat report`
+html        transcripts to the page
+course      the best ratio after each round
+plot        the plot of it, as SVG
+sources     what each candidate changed, as diffs
+page.html, plot.html, spent.html  templates
+"""

@@ -1,5 +1,10 @@
 """The record of one run, the only state there is: events as JSON lines. See transcripts/README.md.
 
-events: what is recorded; writer: onto the disk; reader: back; turns: events to the typed thread and
-back.
+events    what is recorded
+lines     a file's lines, bounded before anything is made of them
+reader    a file back to events
+writer    events to a file, one line at a time
+turns     events to the typed chat, and back
+spending  tokens, cost and the ledger as events
+summary   a run as one document, for --json and Python
 """
