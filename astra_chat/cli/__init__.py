@@ -8,6 +8,7 @@ new      draft a task from a kernel
 replay   a recorded run shown, judged or run again
 tasks    list and check tasks
 doctor   what this machine can do
+cache    the build cache: its size, and clearing it
 
 reproduce   the command that shows a failure again
 exit_codes  what an exit code says; a failure as one line

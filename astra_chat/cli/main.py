@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 import threading
@@ -17,6 +18,7 @@ import typer
 from astra_chat.cli import streams
 from astra_chat.cli.exit_codes import CHECK_FAILED, EPILOG, INTERRUPTED, WAITING, exit_code_of
 from astra_chat.display.notes import note
+from astra_chat.tools.system.cache_size import limit_bytes
 from astra_chat.version import __version__
 
 app = typer.Typer(
@@ -48,8 +50,14 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def log(
     log_level: Annotated[
-        LogLevel, typer.Option(help="The least that is worth a line on stderr.")
+        LogLevel, typer.Option(help="Minimum log level on stderr.")
     ] = LogLevel.WARNING,
+    cache_limit: Annotated[
+        str | None,
+        typer.Option(
+            envvar="ASTRA_CACHE_LIMIT", metavar="SIZE", help="Size limit of the build cache: 4G."
+        ),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -58,6 +66,9 @@ def log(
     ] = False,
 ) -> None:
     """A group chat of agents that makes CUDA kernels faster, with a judge that checks it."""
+    if cache_limit is not None:
+        os.environ["ASTRA_CACHE_LIMIT"] = cache_limit  # child processes keep to it too
+        limit_bytes()
     logger = logging.getLogger("astra_chat")
     logger.setLevel(log_level.name)
     if not any(isinstance(handler, _Notes) for handler in logger.handlers):
@@ -235,6 +246,7 @@ def _register_others() -> None:
         "cli.new",
         "cli.models",
         "cli.doctor",
+        "cli.cache",
     ):
         import_module(f"astra_chat.{name}").register(app)
 

@@ -12,7 +12,7 @@ from astra_chat.tools.build.tvm_ffi_binding import (
     tvm_ffi_folder,
     tvm_ffi_version,
 )
-from astra_chat.tools.system.cache import cache_folder, new_entry
+from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, candidate_id, sha256_of
@@ -66,7 +66,7 @@ def compile_kernel(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path
     named = [part for text in texts.items() for part in text]
     key = sha256_of("\0".join([toolkit.version, *command, *named]))[:32]
     final = cache_folder("objects") / key
-    if not final.is_dir():
+    if not in_cache(final):
         with new_entry(final) as scratch:
             for name, text in texts.items():
                 (scratch / name).write_text(text)

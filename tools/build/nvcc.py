@@ -22,7 +22,7 @@ from typing import Literal
 from astra_chat.tools.build.preprocessed import keep_expanded
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.walls import SandboxPolicy
-from astra_chat.tools.system.cache import cache_folder, new_entry, room_in
+from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, run_limited
 from astra_chat.tools.system.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
 from astra_chat.tools.task.folder import Task
@@ -109,7 +109,7 @@ def build_all(
     after = _disassembly(device)
     key = [*KEPT, toolkit.version, *command, *after, *(w for item in own.items() for w in item)]
     finals = [folder / sha256_of("\0".join([*key, s]))[:32] for s in sources]
-    known = [final.is_dir() for final in finals]
+    known = [in_cache(final) for final in finals]
     missing = {f: s for f, s, k in zip(finals, sources, known, strict=True) if not k}
     failures: dict[Path, BuildFailed | TimedOut] = {}
     if missing:

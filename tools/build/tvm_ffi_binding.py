@@ -14,7 +14,7 @@ from pathlib import Path
 
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.sandbox.walls import SandboxPolicy
-from astra_chat.tools.system.cache import cache_folder, new_entry
+from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.task.folder import Arg, Dim, Task
@@ -43,7 +43,7 @@ def ensure_binding(task: Task, toolkit: Toolkit) -> Path:
     ]
     key = sha256_of("\0".join([toolkit.version, tvm_ffi_version(), *command, source]))[:32]
     final = cache_folder("bindings") / key
-    if not final.is_dir():
+    if not in_cache(final):
         with new_entry(final) as scratch:
             (scratch / "binding.cpp").write_text(source)
             compile_cpp([*command, "-c", "binding.cpp", "-o", "binding.o"], scratch)

@@ -26,7 +26,7 @@ from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import CaseRun, Runner
-from astra_chat.tools.system.cache import cache_folder, new_entry
+from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
@@ -192,7 +192,7 @@ class Scorer:
         said += [str(self.count), *(case.model_dump_json() for case in cases)]
         final = cache_folder("mutation") / sha256_of("\0".join(said))[:32]
         path = final / "score.json"
-        if path.is_file():
+        if in_cache(final):
             return kind.model_validate_json(path.read_text())
         found = work()
         with new_entry(final) as scratch:

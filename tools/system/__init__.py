@@ -4,6 +4,7 @@ subprocesses  child processes: environment, limits, and a kill that reaches the 
 toolkit       finds the CUDA toolkit, the host compiler and NVIDIA's tools
 devices       which device a run uses: a real GPU by NVML, else the virtual one
 gpu_lock      one GPU, one measurement: a lock that all Astra processes see
+cache_size    what lies in the cache, its limit, and what goes first
 cache         build outputs by content hash, published by one atomic rename
 background    work begun before it is needed
 setup_env     makes .venv complete (`make setup`)

@@ -1,9 +1,12 @@
-"""Where builds are kept: a folder a content hash, published by one atomic rename."""
+"""What builds leave for the next time: a folder a content hash, published by one atomic rename.
+
+Its size has a limit (cache_size.py): entries that were not used for longest go first, never one
+that a live process uses.
+"""
 
 from __future__ import annotations
 
 import errno
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -11,13 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.system import cache_size
+from astra_chat.tools.system.cache_size import cache_root
 
 
 def cache_folder(kind: str) -> Path:
-    """$ASTRA_CACHE, else the user's cache folder; made if missing. Raises MissingDependency."""
-    base = os.environ.get("ASTRA_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base else Path.home() / ".cache"
-    folder = root / "astra-chat" / kind
+    """Folder of one kind of entries; made if missing. Raises MissingDependency."""
+    folder = cache_root() / kind
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -36,20 +39,33 @@ def room_in(folder: Path) -> Iterator[None]:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         raise MissingDependency(
-            f"no space left in {folder}: free some or set ASTRA_CACHE"
+            f"no space left in {folder}: free some (astra-chat cache clear) or set ASTRA_CACHE"
         ) from None
+
+
+def in_cache(entry: Path) -> bool:
+    """Whether the cache has this entry; if so it stays there until this process ends."""
+    with cache_size.uses_allowed(entry):
+        if not entry.is_dir():
+            return False
+        cache_size.mark_used(entry)
+        return True
 
 
 @contextmanager
 def new_entry(final: Path) -> Iterator[Path]:
-    """A scratch folder that becomes `final` when the block ends well; the first of two wins."""
+    """A scratch folder that becomes the entry `final` when the block ends well; the first of two
+    wins. It stays there until this process ends; others may have to go for it."""
     scratch = Path(tempfile.mkdtemp(prefix=".making-", dir=final.parent))
     try:
         yield scratch
-        try:
-            scratch.rename(final)
-        except OSError:
-            if not final.is_dir():
-                raise
+        with cache_size.uses_allowed(final):
+            try:
+                scratch.rename(final)
+            except OSError:
+                if not final.is_dir():
+                    raise
+            cache_size.mark_used(final)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    cache_size.after_growth(final)

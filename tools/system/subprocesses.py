@@ -22,7 +22,8 @@ from astra_chat.tools.sandbox.walls import SandboxPolicy
 
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",
-    "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "PYTHONPATH", "ASTRA_CACHE", "XDG_CACHE_HOME", "HOME",
+    "CUDA_VISIBLE_DEVICES", "VIRTUAL_ENV", "PYTHONPATH", "ASTRA_CACHE", "ASTRA_CACHE_LIMIT",
+    "XDG_CACHE_HOME", "HOME",
 )  # fmt: skip
 """Nothing else of our environment reaches a build or a runner: no API key above all."""
 CUDA_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}

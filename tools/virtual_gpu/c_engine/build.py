@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.system.cache import cache_folder, new_entry
+from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.toolkit import find_compiler
 
 COMPILE_TIMEOUT_S = 180.0
@@ -68,7 +68,7 @@ def ensure_library(source: str, start: StartCompiler = start_plainly) -> Path:
     runtime = ensure_runtime()
     flags = KERNEL_FLAGS if source.count("\n") < LARGE_SOURCE_LINES else ("-O1",)
     folder = cache_folder("virtual-gpu") / f"kernel-{_key(source, runtime.parent.name, *flags)}"
-    if not (folder / LIBRARY).is_file():
+    if not in_cache(folder):
         with new_entry(folder) as scratch:
             (scratch / "kernel.c").write_text(source)
             headers = f"-I{_folder()}"
@@ -84,7 +84,7 @@ def ensure_runtime() -> Path:
     """The object of the runtime: the same for all kernels."""
     texts = [(_folder() / name).read_text() for name in (*_RUNTIME, *_HEADERS)]
     folder = cache_folder("virtual-gpu") / f"simt-{_key(*texts, *RUNTIME_FLAGS)}"
-    if not (folder / "simt.o").is_file():
+    if not in_cache(folder):
         with new_entry(folder) as scratch:
             # g++ takes a second .c file for C++ unless each is announced.
             sources = [word for name in _RUNTIME for word in ("-x", "c", str(_folder() / name))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import subprocess
-import tempfile
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.system.cache import in_cache, new_entry
 from astra_chat.tools.virtual_gpu.runtime.host import Host
 from astra_chat.tools.virtual_gpu.types import Dim3
 
@@ -32,15 +32,12 @@ def ensure_runtime(cxx: str | Path, include_dir: Path, cache: Path) -> Path:
     """
     sources = {p.name: p.read_bytes() for p in map(Path, _source_files())}
     folder = cache.absolute() / f"cudart-{_key(str(cxx), include_dir, sources)}"
-    if (folder / LIBRARY).is_file():
+    if in_cache(folder):
         return folder
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".cudart-", dir=cache) as name:
-            scratch = Path(name) / "built"
-            scratch.mkdir()
+        with new_entry(folder) as scratch:
             _compile(str(cxx), include_dir, sources, scratch, folder / LIBRARY)
-            _publish(scratch, folder)
     except OSError as error:
         raise MissingDependency(f"the virtual GPU cannot write to its cache: {error}") from None
     return folder
@@ -93,14 +90,6 @@ def _compile(
     if done.returncode:
         log = "\n".join(done.stderr.splitlines()[:8])
         raise MissingDependency(f"{cxx} cannot build the virtual GPU's CUDA runtime:\n{log}")
-
-
-def _publish(scratch: Path, folder: Path) -> None:
-    try:
-        scratch.rename(folder)
-    except OSError:
-        if not (folder / LIBRARY).is_file():  # else another process was first
-            raise
 
 
 class _Device(ctypes.Structure):
