@@ -17,7 +17,6 @@ PROGRAM = str(Path(__file__).parent / "programs" / "vector_add.cu")
         (["run", "nowhere.cu"], 2, "no file nowhere.cu"),
         (["run", PROGRAM, "--gpu", "voodoo"], 2, "no constants for a GPU named 'voodoo'"),
         (["run", PROGRAM, "--flag=-std=c++11", "--flag=--nonsense"], 2, "nvcc cannot build"),
-        (["validate", "--set", "/nowhere"], 2, "/nowhere holds no set of kernels"),
     ],
 )
 def test_bad_input_is_one_clear_line(

@@ -1,4 +1,4 @@
-"""For developers of the virtual GPU only.
+"""For developers of the virtual GPU only, not in the wheel: `python -m` this package.
 
 bench        how long kernels take on the virtual GPU
 fuzz         mutated PTX against parser and translators

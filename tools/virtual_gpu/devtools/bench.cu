@@ -1,4 +1,4 @@
-// Kernels that `python -m astra_chat.tools.virtual_gpu bench` times: rows of bfloat16.
+// Kernels that `python -m astra_chat.tools.virtual_gpu.devtools bench` times: rows of bfloat16.
 #include <cuda_bf16.h>
 
 extern "C" __global__ void silu_scalar(__nv_bfloat16 *out, const __nv_bfloat16 *in, int n) {

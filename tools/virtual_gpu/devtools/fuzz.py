@@ -1,6 +1,6 @@
 """Mutated PTX against the parser and both translators: a refusal in words, or a program; no crash.
 
-`python -m astra_chat.tools.virtual_gpu fuzz FILE.ptx ... --count N`
+`python -m astra_chat.tools.virtual_gpu.devtools fuzz FILE.ptx ... --count N`
 """
 
 from __future__ import annotations
