@@ -5,14 +5,13 @@ The stub calls a launcher of the task's contract; it is generated from the contr
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
 from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.system.cache import cache_folder, new_entry, room_in
+from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
 from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters
@@ -73,8 +72,7 @@ def _compiled(toolkit: Toolkit, sources: dict[str, str], output: str, flags: Seq
     texts = [f"{name}\0{text}" for name, text in sorted(sources.items())]
     folder = cache_folder("plans")
     final = folder / sha256_of("\0".join([toolkit.version, *command, *texts]))[:32]
-    if not (final / output).is_file():
-        shutil.rmtree(final, ignore_errors=True)
+    if not in_cache(final):
         with room_in(folder), new_entry(final) as scratch:
             for name, text in sources.items():
                 (scratch / name).write_text(text)
