@@ -1,3 +1,13 @@
-"""Kernels of others beside ours: SGLang's as compiled, FlashInfer's headers, what SGLang compiles
-at run time today, and a kernel that only streams. Their code stays where the user has it; here are
-thin launchers round it. The guard, which is for candidates, is not asked: the user brings them."""
+"""Other projects' kernels beside ours: SGLang's as compiled, FlashInfer's headers, what SGLang
+compiles at run time today, and a kernel that only streams.
+
+Their code stays where the user has it; launchers/ holds thin launchers around it. The guard, which
+is for candidates, is not applied: the user supplies them.
+
+foreign    which kernels can be built here, and the task with which each builds
+fatbin     machine code of CUDA kernels in a shared library
+streaming  a kernel that only moves a task's mix of reads and writes
+beside     times kernels of one task beside each other, by the judge's method
+evidence   the file of measured comparisons
+document   docs/research/baselines.md
+"""
