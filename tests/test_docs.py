@@ -22,8 +22,12 @@ DOCUMENTS = {
         *sorted((ROOT / "docs").rglob("*.md")),
     ]
 }
-LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 FOLDERS = ("astra_chat", "agents", "tools", "sglang_kernels", "tests", "docs", "transcripts")
+NAMES = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")}
+"""Names of all files in the repository's folders."""
+LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+FILE = re.compile(r"(?<![\w./<>*-])(\w+\.(?:py|md|toml|cu))\b")
+A_USERS_FILES = {"my.cu", "mine.cu", "rms.cu", "faster.cu", "best.cu", "kernel.cu"}
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2")
 COMMAND = re.compile(r"^(?: {4}|\$ )?(astra-chat .*)$", re.MULTILINE)
@@ -48,6 +52,12 @@ def test_every_path_exists(name: str) -> None:
     paths = {path.rstrip(".") for path in PATH.findall(DOCUMENTS[name])}
     globs = [p.rstrip("/").replace("TASK", "*") for p in paths if not p.startswith(MADE_BY_A_RUN)]
     assert sorted(glob for glob in globs if not any(ROOT.glob(glob))) == []
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_file_named_without_its_folder_is_one_of_ours(name: str) -> None:
+    files = set(FILE.findall(DOCUMENTS[name])) - A_USERS_FILES
+    assert sorted(f for f in files if f not in NAMES and not f[0].isupper()) == []
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
