@@ -18,9 +18,12 @@ MOST_NODES = 256
 """Of one plan: launches, memsets and copies together."""
 MOST_PARAMETER_BYTES = 32_764
 """Of one kernel: CUDA's own limit."""
+MOST_FACTS = 1024
 POINTER_BYTES, TENSOR_MAP_BYTES = 8, 128
 
 Bytes = Annotated[int, Field(ge=0, lt=2**48)]
+Size = Annotated[int, Field(ge=1, lt=2**48)]
+Runs = Annotated[tuple[tuple[Bytes, Bytes], ...], Field(max_length=MOST_PARAMETER_BYTES)]
 Name = Annotated[str, Field(min_length=1, max_length=4096)]
 Extent3 = tuple[
     Annotated[int, Field(ge=1, lt=2**31)],
@@ -153,9 +156,9 @@ class KernelNode(PlanValue):
     """cudaLaunchAttributeCooperative: all blocks run at once and may wait for each other."""
     parameters: Annotated[bytes, Field(max_length=MOST_PARAMETER_BYTES)] = b""
     """In the cubin's layout; zero where a relocation or `undefined` says more."""
-    relocations: Annotated[tuple[Relocation, ...], Field(max_length=4096)] = ()
+    relocations: Annotated[tuple[Relocation, ...], Field(max_length=8192)] = ()
     """In ascending order of `at`, without overlap."""
-    undefined: Annotated[tuple[tuple[Bytes, Bytes], ...], Field(max_length=8192)] = ()
+    undefined: Runs = ()
     """Start and length of each run of parameter bytes that the launcher never set, or that no
     kernel reads: padding. In ascending order. A replayer draws their values."""
 
@@ -167,7 +170,7 @@ class MemsetNode(PlanValue):
     target: Address
     value: int = Field(ge=0, le=255)
     """Of every byte."""
-    width_bytes: Bytes = Field(ge=1)
+    width_bytes: Size
     height: int = Field(default=1, ge=1, lt=2**31)
     """Rows."""
     pitch_bytes: Bytes = 0
@@ -180,7 +183,7 @@ class CopyNode(PlanValue):
     kind: Literal["copy"] = "copy"
     target: Address
     source: Address
-    width_bytes: Bytes = Field(ge=1)
+    width_bytes: Size
     height: int = Field(default=1, ge=1, lt=2**31)
     """Rows."""
     target_pitch_bytes: Bytes = 0
@@ -210,7 +213,7 @@ class LaunchPlan(PlanValue):
     schema_version: Literal[1] = 1
     case: Case
     nodes: Annotated[tuple[Node, ...], Field(max_length=MOST_NODES)]
-    facts: Annotated[tuple[DeviceFact, ...], Field(max_length=1024)] = ()
+    facts: Annotated[tuple[DeviceFact, ...], Field(max_length=MOST_FACTS)] = ()
     """In the order of their names. What the launcher asked in any call, for it may keep answers."""
 
     @property

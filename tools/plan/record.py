@@ -13,12 +13,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+from pydantic import ValidationError
+
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.cubin import Cubin, read_cubin
-from astra_chat.tools.plan.model import MOST_PARAMETER_BYTES, DeviceFact, LaunchPlan
+from astra_chat.tools.plan.model import (
+    MOST_FACTS,
+    MOST_PARAMETER_BYTES,
+    DeviceFact,
+    LaunchPlan,
+)
 from astra_chat.tools.plan.parameter_reads import unread_parameters
 from astra_chat.tools.plan.process import RECORD_TIMEOUT_S, Died, Recorder, Recording
 from astra_chat.tools.plan.relocate import Ranges, Seen, Unrepeatable, relocate
@@ -40,6 +47,9 @@ from astra_chat.tools.virtual_gpu.runtime.cudart_binding import LIBRARY
 
 ALONE = 2
 """Cases that are also recorded in a process of their own."""
+MOST_CALL_BYTES = 2**16
+"""Of the parameters of all kernels that one call launches."""
+
 Outcome = Refused | Crashed | TimedOut
 
 
@@ -271,17 +281,23 @@ class _Session:
             nodes = relocate(self.seen[index], laid_out, cubin, self.unread)
         except Unrepeatable as error:
             raise _Stopped(self._refused(case, str(error))) from None
+        except ValidationError as error:
+            what = error.errors(include_url=False, include_input=False)[0]["msg"]
+            raise _Stopped(Crashed(case=case, message=f"no launch plan: {what}")) from None
         if found := audit(nodes, cubin, laid_out, self.recorder.spec):
             raise _Stopped(Crashed(case=case, message=f"no launch plan: {found}"))
-        facts = tuple(DeviceFact(name=n, value=v) for n, v in sorted(self.facts.items()))
-        return LaunchPlan(case=case, nodes=nodes, facts=facts)
+        facts = sorted(self.facts.items())[:MOST_FACTS]
+        told = tuple(DeviceFact(name=name, value=value) for name, value in facts)
+        return LaunchPlan(case=case, nodes=nodes, facts=told)
 
     def _require_layout(self, index: int) -> None:
         """Kernel and parameter bytes of every recording, before they are compared."""
         for seen in self.seen[index]:
-            for node in seen.called.nodes:
-                if node.kind != "kernel":
-                    continue
+            kernels = [node for node in seen.called.nodes if node.kind == "kernel"]
+            if sum(len(node.parameters) for node in kernels) > MOST_CALL_BYTES:
+                what = f"more than {MOST_CALL_BYTES:,} parameter bytes in one call"
+                raise _Stopped(self._refused(self.cases[index], what))
+            for node in kernels:
                 kernel = self.recorder.cubin.kernels.get(node.kernel)
                 if kernel is None or len(node.parameters) != kernel.parameter_bytes:
                     what = f"the cubin has no kernel {node.kernel} with such parameters"

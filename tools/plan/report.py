@@ -12,11 +12,13 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from astra_chat.tools.plan.model import (
+    MOST_FACTS,
     MOST_NODES,
     MOST_PARAMETER_BYTES,
     Bytes,
     Extent3,
     Name,
+    Size,
     Word32,
     Word64,
 )
@@ -38,7 +40,7 @@ class TiledMap(Line):
     kind: Literal["tiled"]
     data_type: Word32
     address: Word64
-    global_dim: Annotated[tuple[Word64, ...], Field(max_length=5)]
+    global_dim: Annotated[tuple[Word64, ...], Field(min_length=1, max_length=5)]
     global_strides: Annotated[tuple[Word64, ...], Field(max_length=4)]
     box_dim: Annotated[tuple[Word32, ...], Field(max_length=5)]
     element_strides: Annotated[tuple[Word32, ...], Field(max_length=5)]
@@ -54,7 +56,7 @@ class Im2colMap(Line):
     kind: Literal["im2col"]
     data_type: Word32
     address: Word64
-    global_dim: Annotated[tuple[Word64, ...], Field(max_length=5)]
+    global_dim: Annotated[tuple[Word64, ...], Field(min_length=3, max_length=5)]
     global_strides: Annotated[tuple[Word64, ...], Field(max_length=4)]
     lower_corner: Annotated[tuple[int, ...], Field(max_length=3)]
     upper_corner: Annotated[tuple[int, ...], Field(max_length=3)]
@@ -100,7 +102,7 @@ class Memset(Line):
     kind: Literal["memset"]
     target: Word64
     value: int = Field(ge=0, le=255)
-    width_bytes: Bytes
+    width_bytes: Size
     height: int = Field(ge=1, lt=2**31)
     pitch_bytes: Bytes
 
@@ -111,7 +113,7 @@ class Copy(Line):
     kind: Literal["copy"]
     target: Word64
     source: Word64
-    width_bytes: Bytes
+    width_bytes: Size
     height: int = Field(ge=1, lt=2**31)
     target_pitch_bytes: Bytes
     source_pitch_bytes: Bytes
@@ -156,7 +158,7 @@ class Fact(Line):
 
     kind: Literal["fact"]
     name: Annotated[str, Field(min_length=1, max_length=1024)]
-    value: int
+    value: int = Field(ge=-(2**63), lt=2**63)
 
 
 class Denied(Line):
@@ -231,7 +233,7 @@ def _take(report: Report, line: AnyLine, open_calls: set[int]) -> None:
             open_calls.discard(index)
             report.calls[index] = line
         case Fact(name=name, value=value):
-            if len(report.facts) < 1024:
+            if len(report.facts) < MOST_FACTS:
                 report.facts[name] = value
         case _:
             report.end = line

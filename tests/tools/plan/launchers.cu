@@ -380,6 +380,21 @@ FORGE(forged_parameters, KERNEL_NODE("_Z7boundedPf", "\"grid\":[1,1,1],\"block\"
 FORGE(forged_field, KERNEL_NODE("_Z7boundedPf", "\"grid\":[1,1,1],\"block\":[1,1,1],\"dynamic_shared_bytes\":0,\"surprise\":1," ZEROS))
 FORGE(forged_memset, "{\"kind\":\"memset\",\"target\":4096,\"value\":0,\"width_bytes\":8,\"height\":1,\"pitch_bytes\":0}")
 
+LAUNCHER(forged_facts) {  // nothing but boasting: its launches stay what they are
+  ARGUMENTS
+  for (int i = 0; i < 3000; ++i) {
+    char text[128];
+    const int length = snprintf(text, sizeof text, "{\"kind\":\"fact\",\"name\":\"%d %d\",\"value\":1}\n", i,
+                                static_cast<int>(tokens));
+    forge(text, static_cast<size_t>(length));
+  }
+  return usual(out, input, tokens, d, stream);
+}
+LAUNCHER(large_launches) {
+  ARGUMENTS
+  for (int i = 0; i < 20; ++i) large<<<1, 32, 0, stream>>>(Large(), out);
+  return cudaGetLastError();
+}
 LAUNCHER(forged_garbage) {
   ARGUMENTS
   forge("[[[[{\"kind\":\n", 14);

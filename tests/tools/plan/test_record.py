@@ -17,6 +17,7 @@ from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan import process
 from astra_chat.tools.plan.cubin import read_cubin
 from astra_chat.tools.plan.model import (
+    MOST_FACTS,
     ArgumentAddress,
     CopyNode,
     KernelNode,
@@ -249,6 +250,7 @@ REFUSED = {
     "asks_driver": "cudaGetDriverEntryPoint of cuMemAlloc_v2: ",
     "asks_bus": "cudaDeviceGetAttribute of attribute 33: ",
     "many_launches": "more than 256 launches",
+    "large_launches": "more than 65,536 parameter bytes in one call",
     "hides_error": "failed with error 1 (invalid argument), which the launcher neither returns",
 }
 
@@ -259,6 +261,12 @@ def test_what_no_plan_can_hold_is_refused_by_name(recorded: Record, entry: str) 
     assert isinstance(outcome, Refused) and outcome.gate == "plan"
     (finding,) = outcome.findings
     assert REFUSED[entry] in finding.what and "\n" not in finding.what
+
+
+def test_forged_facts_are_bounded(recorded: Record) -> None:
+    plans = recorded("forged_facts")
+    assert kernel_of(plans).grid == (5, 1, 1)
+    assert isinstance(plans, tuple) and len(plans[0].facts) == MOST_FACTS
 
 
 def test_a_refusal_names_the_line_of_the_kernel(recorded: Record, built: Build) -> None:

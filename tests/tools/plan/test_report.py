@@ -68,6 +68,8 @@ def test_a_process_that_died_leaves_a_line_unfinished() -> None:
         lines({**CALL, "nodes": [MEMSET] * 300}),
         lines({**CALL, "nodes": [{**MEMSET, "target": 2**64}]}),
         lines({**CALL, "nodes": [{**MEMSET, "height": 0}]}),
+        lines({**CALL, "nodes": [{**MEMSET, "width_bytes": 0}]}),
+        lines({"kind": "fact", "name": "sms", "value": 2**64}),
         lines({**CALL, "nodes": [{**KERNEL, "grid": [1, 1]}]}),
         lines({**CALL, "nodes": [{**KERNEL, "block": [-1, 1, 1]}]}),
         lines({**CALL, "nodes": [{**KERNEL, "parameters": "0"}]}),
