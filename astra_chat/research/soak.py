@@ -21,19 +21,19 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TextIO
 
 from astra_chat.cli.reproduce import reproduce_command
+from astra_chat.models.script import ScriptedKernel, load_script
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.judge import Judge
+from astra_chat.tools.judge import TIER_FILES, Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.types import Correct, Timed, Unsupported
 
 ROOT = Path(__file__).resolve().parents[2]
 ATTACKS = ROOT / "tests" / "attacks"
-INCORRECT = {"silu_and_mul/script/no_tail.cu"}
-"""Scripted candidates that are to fail."""
 A_JUDGE = 8
 """Judgements by one judge, which has drawn the seeds of its task's cases once for all of them."""
 CONFIDENCE = 0.95
@@ -44,11 +44,8 @@ class Honest:
     """A correct kernel of a task."""
 
     task: str
-    path: Path
-
-    @property
-    def name(self) -> str:
-        return self.path.relative_to(ROOT).as_posix()
+    name: str
+    source: str
 
     def load(self) -> Task:
         shipped = self.task in task_names()
@@ -77,17 +74,25 @@ class Judgement:
 
 
 def honest_kernels() -> list[Honest]:
-    """All of them; a kernel's task is in its file's name or its folder."""
+    """Those of tests/attacks, whose names begin with their tasks', and those of shipped tasks."""
     tasks = [*sorted(p.name for p in (ATTACKS / "tasks").iterdir() if p.is_dir()), *task_names()]
-    found = [
-        Honest(next(t for t in tasks if path.name.startswith(t)), path)
+    kernels = [
+        Honest(next(t for t in tasks if path.name.startswith(t)), path.name, path.read_text())
         for path in sorted((ATTACKS / "honest").glob("*.cu"))
     ]
     for name in task_names():
-        folder = find_task(name).folder.resolve()
-        paths = [folder / "baseline.cu", folder / "paper.cu", *sorted(folder.glob("script/*.cu"))]
-        found += [Honest(name, path) for path in paths if path.is_file()]
-    return [one for one in found if one.name.split("/", 1)[1] not in INCORRECT]
+        task = find_task(name)
+        script = load_script(task)
+        sources = {tier: task.folder / tier for tier in TIER_FILES.values()}
+        texts = {tier: path.read_text() for tier, path in sources.items() if path.is_file()}
+        texts |= {k.name: script.sources[k.name] for k in script.kernels() if correct(k)}
+        kernels += [Honest(name, f"{name} {file}", text) for file, text in texts.items()]
+    return kernels
+
+
+def correct(kernel: ScriptedKernel) -> bool:
+    """Whether the script says so."""
+    return kernel.expects.on("estimated") in ("accepted", "tie", "slower")
 
 
 def upper_bound(rejected: int, judged: int, confidence: float = CONFIDENCE) -> float:
@@ -131,17 +136,19 @@ def work(kernels: Sequence[Honest], before: Counter[str], wanted: int) -> Iterat
         times.update(kernel.name for kernel in due)
 
 
-def judged(kernels: Sequence[Honest]) -> Iterator[Judgement]:
-    """Check kernels of one task with a judge of their own."""
+def judged(kernels: Sequence[Honest], folder: Path) -> Iterator[Judgement]:
+    """Check kernels of one task with a judge of their own; those rejected lie in the folder."""
     task = kernels[0].load()
     entropy = Entropy(os.urandom(16).hex())  # whatever ASTRA_SEED says
     with Judge(task, pick_device("virtual"), trust=True, entropy=entropy) as judge:
         for kernel in kernels:
-            evaluation = judge.check(kernel.path.read_text())
+            evaluation = judge.check(kernel.source)
             words = ""
             if not isinstance(evaluation.outcome, Correct | Timed | Unsupported):
+                file = folder / f"{evaluation.candidate}.cu"
+                file.write_text(kernel.source)
                 again = reproduce_command(
-                    evaluation, str(task.folder), str(kernel.path), ("--device", "virtual")
+                    evaluation, str(task.folder), str(file), ("--device", "virtual")
                 )
                 words = f"{describe(evaluation.outcome)}\n{again}"
             kind = evaluation.outcome.kind
@@ -168,8 +175,7 @@ def soak(path: Path, wanted: int, workers: int) -> list[Judgement]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file, ThreadPoolExecutor(workers) as pool:
         turns = [
-            pool.submit(lambda some=some: _noted(some, file))
-            for some in work(kernels, before, wanted)
+            pool.submit(_noted, some, path.parent, file) for some in work(kernels, before, wanted)
         ]
         try:
             for turn in as_completed(turns):
@@ -181,11 +187,11 @@ def soak(path: Path, wanted: int, workers: int) -> list[Judgement]:
     return made
 
 
-def _noted(kernels: Sequence[Honest], file: object) -> list[Judgement]:
+def _noted(kernels: Sequence[Honest], folder: Path, file: TextIO) -> list[Judgement]:
     made = []
-    for one in judged(kernels):
+    for one in judged(kernels, folder):
         made.append(one)
-        print(json.dumps(asdict(one)), file=file, flush=True)  # type: ignore[call-overload]
+        print(json.dumps(asdict(one)), file=file, flush=True)
     return made
 
 
@@ -218,9 +224,7 @@ def lines(made: Sequence[Judgement]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument(
-        "--judgements", type=int, default=1000, help="in all, earlier ones included"
-    )
+    parser.add_argument("--judgements", type=int, default=1000, help="in all, with earlier ones")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="judges at once")
     parser.add_argument("--file", type=Path, default=Path(".soak/judgements.jsonl"))
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
