@@ -1,15 +1,25 @@
-# make demo, test, check or gpu; each first sets up .venv, once. PYTHON=python3.12 picks another Python.
+# make demo, test, test-all, soak, check or gpu; each first sets up .venv, once. PYTHON=python3.12 picks another Python.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test check gpu setup clean
+.PHONY: demo test test-all soak check gpu setup clean
 
 demo: $(READY)
 	$(BIN)/astra-chat run silu_and_mul
 
+# Every test at least once; of those with many parameters a sample.
 test: $(READY)
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --tier first
+
+# All of them: the first tier, then the rest.
+test-all: test
+	$(BIN)/python -m pytest -n auto --dist load --tier second
+
+# How often the judge rejects a correct kernel: JUDGEMENTS in all, continued where they stopped.
+JUDGEMENTS ?= 1000
+soak: $(READY)
+	$(BIN)/python -m astra_chat.research.soak --judgements $(JUDGEMENTS)
 
 check: $(READY)
 	$(BIN)/ruff check

@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import host_tool_versions
+from tests.tiers import split
 
 os.environ.setdefault("ASTRA_SEED", "a57a")
 settings.register_profile("fixed", derandomize=True)
@@ -41,7 +42,15 @@ def pytest_report_header() -> list[str]:
     return [f"astra: {tools}, {packages}; GPUs: {', '.join(gpu_names()) or 'none'}"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=["first", "second"], help="Only this tier (tests/tiers.py).")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if tier := config.getoption("tier"):
+        first, second = split(items)
+        config.hook.pytest_deselected(items=second if tier == "first" else first)
+        items[:] = first if tier == "first" else second
     if gpu_names():
         return
     skip = pytest.mark.skip(reason="no GPU here")

@@ -5,6 +5,7 @@ measure_long_runs   a chat's own time by its length
 results             docs/research/results.md from recorded runs
 result_tables       its tables
 paper_method        the paper's way of timing
+soak                how often the judge rejects a correct kernel
 estimates           the estimate of every scripted kernel
 compare_strategies  search strategies on equal budgets
 baselines/          SGLang's and FlashInfer's kernels beside ours

@@ -174,6 +174,8 @@ def soak(path: Path, wanted: int, workers: int) -> list[Judgement]:
     before = Counter(one.kernel for one in made if one.counts)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file, ThreadPoolExecutor(workers) as pool:
+        if made and not path.read_text().endswith("\n"):
+            file.write("\n")  # after a line that was cut off
         turns = [
             pool.submit(_noted, some, path.parent, file) for some in work(kernels, before, wanted)
         ]

@@ -1,0 +1,44 @@
+"""Two tiers of tests: `make test` runs the first, `make test-all` both.
+
+The first tier runs every test at least once: of one with many parameters a sample, evenly spread
+and always the same. The second tier has the rest, and what is marked `second_tier`: long searches,
+fits and kills at full count. `--tier` picks one; without it pytest runs whatever is selected.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Literal
+
+import pytest
+
+Tier = Literal["first", "second"]
+SAMPLE = 6
+"""Parameters of one test function in the first tier."""
+MARK = "second_tier"
+
+
+def first_tier(count: int) -> set[int]:
+    """Places of a test function's parameters that belong to the first tier."""
+    if count <= SAMPLE:
+        return set(range(count))
+    return {round(place * (count - 1) / (SAMPLE - 1)) for place in range(SAMPLE)}
+
+
+def by_function(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
+    """The items of each test function, in their order."""
+    functions: dict[tuple[str, str], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        name = getattr(item, "originalname", None) or item.name
+        functions[str(item.path), f"{item.parent and item.parent.name}::{name}"].append(item)
+    return list(functions.values())
+
+
+def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Items of the first tier and of the second, each in their order."""
+    first: set[pytest.Item] = set()
+    for own in by_function(items):
+        short = [item for item in own if not item.get_closest_marker(MARK)]
+        first |= {short[place] for place in first_tier(len(short))}
+    return [i for i in items if i in first], [i for i in items if i not in first]
