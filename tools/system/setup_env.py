@@ -17,7 +17,8 @@ from astra_chat.tools.system.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 
 VENV = Path(".venv")
 PYTHON = VENV / "bin" / "python"
-CPU_TORCH = "torch==2.13.0+cpu"
+TORCH = "torch==2.13.0"
+CPU_TORCH = f"{TORCH}+cpu"
 CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 """The place that PyTorch documents for its CPU builds."""
 
@@ -50,18 +51,24 @@ def has_gpu() -> bool:
 
 
 def install_cpu_torch() -> None:
-    """The CPU build, from pip's own sources or else from PyTorch's index."""
+    """The CPU build, from pip's own sources or else from PyTorch's index; where neither has it, the
+    build that PyPI has, which is several times larger and runs without a GPU too."""
     if _output([str(PYTHON), "-c", "import torch; print('yes')"]) == "yes":
         return
     say("no GPU here: installing PyTorch's CPU build")
-    if _pip([CPU_TORCH]) and _pip([CPU_TORCH, "--index-url", CPU_TORCH_INDEX]):
-        raise MissingDependency(f"pip cannot install {CPU_TORCH}: see its words above")
+    if not _pip([CPU_TORCH]) or not _pip([CPU_TORCH, "--index-url", CPU_TORCH_INDEX]):
+        return
+    say(f"no CPU build for this Python: installing {TORCH} as PyPI has it")
+    if _pip([TORCH]):
+        raise MissingDependency(f"pip cannot install {TORCH}: see its messages above")
 
 
 def install_astra(extras: list[str]) -> None:
     say("installing Astra and what it needs")
-    if _pip(["--editable", ".[dev]", *extras]):
-        raise MissingDependency("pip cannot install Astra's dependencies: see its words above")
+    # Type checkers and editors do not follow the import hook of setuptools' default mode.
+    editable = ["--editable", ".[dev]", "--config-settings", "editable_mode=compat"]
+    if _pip([*editable, *extras]):
+        raise MissingDependency("pip cannot install Astra's dependencies: see its messages above")
 
 
 def say(words: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system import setup_env
 from astra_chat.tools.system.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 
@@ -81,3 +82,34 @@ def test_make_refuses_an_old_python_in_words(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "Astra needs Python 3.11 or newer" in done.stderr
     assert not (tmp_path / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("works", "asked"),
+    [
+        (setup_env.CPU_TORCH, [setup_env.CPU_TORCH]),
+        (setup_env.CPU_TORCH_INDEX, [setup_env.CPU_TORCH] * 2),
+        (setup_env.TORCH, [setup_env.CPU_TORCH] * 2 + [setup_env.TORCH]),
+    ],
+)
+def test_torch_comes_from_the_first_source_that_has_it(
+    works: str, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pip is the network: what it is asked for is what this test looks at."""
+    seen: list[str] = []
+
+    def pip(arguments: list[str]) -> int:
+        seen.append(arguments[0])
+        return int(arguments[-1] != works)
+
+    monkeypatch.setattr(setup_env, "_pip", pip)
+    monkeypatch.setattr(setup_env, "_output", lambda _: "")
+    setup_env.install_cpu_torch()
+    assert seen == asked
+
+
+def test_no_torch_at_all_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(setup_env, "_pip", lambda _: 1)
+    monkeypatch.setattr(setup_env, "_output", lambda _: "")
+    with pytest.raises(MissingDependency, match="pip cannot install torch=="):
+        setup_env.install_cpu_torch()
