@@ -1,14 +1,13 @@
-"""What a human is asked, and the turns that an answer amounts to: pure functions of the thread."""
+"""What a human is asked, and the turns that an answer amounts to: pure functions of the state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
-from astra_chat.agents import run_state, search_state
-from astra_chat.agents.approval_gates import Gate, gate
-from astra_chat.agents.run_state import Limits, Thread, Turn
-from astra_chat.agents.turns import Approval, Kernel, Payload, Plan
+from astra_chat.agents.run_state import RunState
+from astra_chat.agents.turn_order import AskHuman, Gate, next_step
+from astra_chat.agents.turns import Approval, Kernel, Plan, Turn
 from astra_chat.tools.types import BuildReport, Evaluation, Timed
 
 Word = Literal["approve", "approve_all", "reject", "edit"]
@@ -43,42 +42,33 @@ class Question:
         return f"candidate {self.kernel.candidate} of round {self.round} waits {asked}"
 
 
-def question(thread: Thread, baseline: str, limits: Limits) -> Question | None:
-    """What the human has to decide now; None if nothing."""
-    asked = gate(thread, limits)
-    if asked is None:
+def question(state: RunState, baseline: str) -> Question | None:
+    """What the human has to decide now; None if nothing. `baseline`: its source."""
+    step = next_step(state)
+    if not isinstance(step, AskHuman) or state.round is None or state.last is None:
         return None
-    last, before = thread[-1].payload, thread[-2].payload
-    one = run_state.rounds(thread)[-1]
-    attempt = next(a for a in one.attempts[::-1] if a.kernel.candidate == _asked_about(thread))
-    found = search_state.parent_of(thread, one.number)
-    source = run_state.source_of(thread, found.candidate) if found else None
+    last, one, parent = state.last.payload, state.round, state.round.parent
+    attempt = next(a for a in one.attempts[::-1] if a.kernel.candidate == state.shown)
+    source = state.sources.get(parent.candidate) if parent else None
     return Question(
-        gate=asked,
-        number=sum(turn.speaker == "human" for turn in thread),
+        gate=step.gate,
+        number=state.human_turns,
         round=one.number,
         author=attempt.speaker,
         kernel=attempt.kernel,
         plan=one.plan,
         parent=source or baseline,
-        parent_name=found.candidate if found and source else "the baseline",
-        before=_ratio(found) or 1.0,
+        parent_name=parent.candidate if parent and source else "the baseline",
+        before=_ratio(parent) or 1.0,
         build=attempt.build,
         evaluation=last if isinstance(last, Evaluation) else None,
-        found=_ratio(before) if run_state.confirms(last) else None,
+        found=_ratio(state.before_confirmation),
     )
 
 
-def _ratio(said: Payload | None) -> float | None:
-    timed = said.outcome if isinstance(said, Evaluation) else None
+def _ratio(evaluation: Evaluation | None) -> float | None:
+    timed = evaluation.outcome if evaluation else None
     return timed.ratio if isinstance(timed, Timed) else None
-
-
-def _asked_about(thread: Thread) -> str:
-    """The candidate of the last turn, a build or an evaluation."""
-    last = thread[-1].payload
-    assert isinstance(last, BuildReport | Evaluation)
-    return last.candidate
 
 
 def decision(asked: Question, word: Word, reason: str = "", source: str = "") -> Turn:

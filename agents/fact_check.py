@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-from astra_chat.agents import run_state, search_state
 from astra_chat.agents.prompt import ChatContext
-from astra_chat.agents.run_state import Thread
+from astra_chat.agents.run_state import RunState, profile_of
 from astra_chat.agents.turns import Analysis, Payload, Plan
 from astra_chat.tools.profiling.metrics import BOTTLENECKS, KNOWN, telling
 from astra_chat.tools.text import one_line
@@ -23,13 +22,13 @@ NEAR = 0.5
 """Share of a text that has to be the same for it to be what was meant."""
 
 
-def doubt(said: Payload, setting: ChatContext, thread: Thread) -> str | None:
-    """What is wrong in a reply after `thread`, with what would be right; None if nothing is."""
+def doubt(said: Payload, setting: ChatContext, state: RunState) -> str | None:
+    """What is wrong in a reply after `state`, with what would be right; None if nothing is."""
     match said:
         case Plan():
-            found = _of_plan(said, setting, thread)
+            found = _of_plan(said, setting, state)
         case Analysis():
-            found = _of_analysis(said, run_state.last_evaluation(thread))
+            found = _of_analysis(said, state.evaluated)
         case _:
             found = []
     return "; ".join(found) or None
@@ -42,11 +41,11 @@ def ask_to_check(reason: str) -> str:
     )
 
 
-def _of_plan(plan: Plan, setting: ChatContext, thread: Thread) -> list[str]:
-    parent = search_state.parent(thread)
-    source = run_state.source_of(thread, parent.candidate) if parent else None
+def _of_plan(plan: Plan, setting: ChatContext, state: RunState) -> list[str]:
+    parent = state.parent
+    source = state.sources.get(parent.candidate) if parent else None
     found = _of_anchor(plan.anchor, setting.baseline if source is None else source)
-    profile = run_state.profile_of(parent)
+    profile = profile_of(parent)
     names = {metric.name for metric in profile.metrics} if profile else set()
     if plan.metric not in names | KNOWN:
         found.append(f"no profile has a metric '{_shown(plan.metric)}': {_names(profile)}"
@@ -70,7 +69,7 @@ def _of_anchor(anchor: str, source: str) -> list[str]:
 
 
 def _of_analysis(analysis: Analysis, evaluation: Evaluation | None) -> list[str]:
-    profile, found = run_state.profile_of(evaluation), []
+    profile, found = profile_of(evaluation), []
     if analysis.bottleneck not in BOTTLENECKS:
         there = ", ".join(BOTTLENECKS)
         found.append(f"'{_shown(analysis.bottleneck)}' is no bottleneck: say one of {there}")

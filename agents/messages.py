@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Any, Literal, cast
 
 from autogen_agentchat.messages import (
@@ -11,7 +10,7 @@ from autogen_agentchat.messages import (
     StructuredMessage,
 )
 
-from astra_chat.agents.run_state import Turn
+from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import (
     Analysis,
     Approval,
@@ -22,6 +21,7 @@ from astra_chat.agents.turns import (
     RunRequest,
     Speaker,
     TestSuite,
+    Turn,
 )
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Evaluation
@@ -119,21 +119,16 @@ def turn(said: BaseChatMessage) -> Turn:
     return Turn(cast(Speaker, said.source), content)
 
 
-def thread(messages: Iterable[BaseAgentEvent | BaseChatMessage]) -> list[Turn]:
-    """The turns among AutoGen's messages and events."""
-    return [turn(m) for m in messages if isinstance(m, BaseChatMessage)]
+class SharedState:
+    """The state of the run as all agents of one team see it: each adds its own turns.
 
+    Turns of a team come one at a time, so nobody ever sees half of one.
+    """
 
-class History:
-    """An agent's own copy of the chat, each message once however often AutoGen delivers it."""
+    def __init__(self, state: RunState) -> None:
+        self.now = state
 
-    def __init__(self) -> None:
-        self._turns: dict[str, Turn] = {}
-
-    def add(self, messages: Sequence[BaseChatMessage]) -> None:
-        for said in messages:
-            self._turns.setdefault(said.id, turn(said))
-
-    @property
-    def thread(self) -> list[Turn]:
-        return list(self._turns.values())
+    def say(self, speaker: Speaker, payload: Payload) -> BaseChatMessage:
+        """Take a turn: it is part of the state from here on."""
+        self.now = self.now.after(Turn(speaker, payload))
+        return message(speaker, payload)

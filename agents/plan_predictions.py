@@ -1,12 +1,12 @@
-"""The planner's predictions beside what came of them: a ledger read off the thread."""
+"""The planner's predictions beside what came of them: a ledger read off the rounds."""
 
 from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 
-from astra_chat.agents import run_state, search_state
-from astra_chat.agents.run_state import Round, Thread
+from astra_chat.agents.rounds import Round, failed
 from astra_chat.agents.turns import Direction, Plan
 from astra_chat.tools.types import Evaluation, Timed, Value
 
@@ -84,17 +84,16 @@ class Score(Value):
         return "; ".join(parts)
 
 
-def predictions(thread: Thread) -> list[Prediction]:
+def predictions(rounds: Sequence[Round]) -> list[Prediction]:
     """Of every round whose kernels were judged, in order.
 
     A kernel that waits for its run, or that the human did not want run, says nothing of its plan.
     """
-    rounds = run_state.rounds(thread)
-    parents = search_state.parents(thread, len(rounds))
     return [
-        _judged(one, parent)
-        for one, parent in zip(rounds, parents, strict=False)
-        if any(attempt.evaluation for attempt in one.attempts) or _came_to_nothing(one)
+        _judged(one, one.parent)
+        for one in rounds
+        if one.parent
+        and (any(attempt.evaluation for attempt in one.attempts) or _came_to_nothing(one))
     ]
 
 
@@ -115,7 +114,7 @@ def score(judged: list[Prediction]) -> Score:
 def _came_to_nothing(one: Round) -> bool:
     """Whether kernels were built, and none of them builds."""
     builds = [attempt.build for attempt in one.attempts if attempt.build is not None]
-    return bool(builds) and all(run_state.failed(build) for build in builds)
+    return bool(builds) and all(failed(build) for build in builds)
 
 
 def _judged(one: Round, parent: Evaluation) -> Prediction:

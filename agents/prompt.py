@@ -1,4 +1,4 @@
-"""The prompt of a turn: rebuilt from the whole history by a pure function, and bounded.
+"""The prompt of a turn: a pure function of the state, and bounded.
 
 The stable part (task, contract, baseline) comes first, so that model servers can cache it; what
 changes comes last, the place in the chat at the very end.
@@ -9,15 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
 
-from astra_chat.agents import run_state, search_state
 from astra_chat.agents.edits import lines_of
 from astra_chat.agents.plan_predictions import Prediction, predictions, score
 from astra_chat.agents.roles import example
-from astra_chat.agents.run_state import Attempt, Limits, Position, Round, Thread
+from astra_chat.agents.rounds import Attempt, Round
+from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import acts_as
-from astra_chat.agents.turns import MODEL_ROLES, Analysis, Plan, RoleName
+from astra_chat.agents.turns import MODEL_ROLES, Position, RoleName
 from astra_chat.tools.descriptions import (
     describe,
     describe_build,
@@ -29,7 +28,6 @@ from astra_chat.tools.descriptions import (
     speed,
     verdict,
 )
-from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.profiling.metrics import telling
 from astra_chat.tools.task.folder import Arg, Scalar, Task
 from astra_chat.tools.task.launcher import prototype
@@ -51,7 +49,6 @@ class ChatContext:
     """Source of the baseline tier that is to be beaten."""
     tier: str
     device: str
-    limits: Limits
     roles: tuple[RoleName, ...] = MODEL_ROLES
     """Roles that models play in this chat."""
 
@@ -68,14 +65,14 @@ class Section:
         return f"## {self.title}\n{self.text.rstrip()}\n"
 
 
-def brief(role: RoleName, setting: ChatContext, thread: Thread) -> str:
+def brief(role: RoleName, setting: ChatContext, state: RunState) -> str:
     """What a role is told in this turn, besides its standing instructions."""
-    acting = acts_as(thread, setting.limits) if role == "single" else role
-    makers = SECTIONS[cast(RoleName, acting or role)]
+    acting = acts_as(role, state)
+    makers = SECTIONS[acting]
     if role == "single":
-        makers = (*makers, *SINGLE_BESIDES.get(acting or role, ()))
-    sections = [s for make in makers if (s := make(setting, thread)) is not None]
-    place = stamp(place_of(role, thread, setting.limits))
+        makers = (*makers, *SINGLE_BESIDES.get(acting, ()))
+    sections = [s for make in makers if (s := make(setting, state)) is not None]
+    place = stamp(place_of(role, state))
     while len(text := "\n".join([*map(str, sections), place])) > MOST_CHARACTERS:
         spare = max(sections, key=lambda section: section.spare)
         if spare.spare == 0:
@@ -84,20 +81,19 @@ def brief(role: RoleName, setting: ChatContext, thread: Thread) -> str:
     return text
 
 
-def place_of(role: RoleName, thread: Thread, limits: Limits) -> Position:
-    """Where a role speaks that speaks after `thread`, as the last line of its prompt says."""
-    acting = acts_as(thread, limits) if role == "single" else None
-    if acting is None:
-        return run_state.position(role, thread)
-    place = run_state.position(acting, thread)
+def place_of(role: RoleName, state: RunState) -> Position:
+    """Where a role speaks that speaks next, as the last line of its prompt says."""
+    acting = acts_as(role, state)
+    place = state.position(acting)
+    if role != "single" or acting == "single":
+        return place
     attempt = {"planner": 0, "coder": 1}.get(acting, place.attempt + 1)
     return Position(round=place.round, attempt=attempt)
 
 
-def _wanted(setting: ChatContext, thread: Thread) -> Section:
+def _wanted(setting: ChatContext, state: RunState) -> Section:
     """What the single agent has to do now."""
-    acting = acts_as(thread, setting.limits)
-    return Section("Wanted now", WANTED.get(acting or "", "Nothing: pass."))
+    return Section("Wanted now", WANTED.get(acts_as("single", state), "Nothing: pass."))
 
 
 def stamp(position: Position) -> str:
@@ -111,7 +107,7 @@ def read_stamp(prompt: str) -> Position | None:
     return Position(round=int(found[-1][0]), attempt=int(found[-1][1])) if found else None
 
 
-def _task(setting: ChatContext, thread: Thread) -> Section:
+def _task(setting: ChatContext, state: RunState) -> Section:
     task = setting.task
     dims = "\n".join(
         f"- {name}: {dim.min} to {dim.max}"
@@ -143,7 +139,7 @@ def _scalar(scalar: Scalar) -> str:
     return f"- {scalar.name}: {scalar.type}, {scalar.value:g} {when}"
 
 
-def _contract(setting: ChatContext, thread: Thread) -> Section:
+def _contract(setting: ChatContext, state: RunState) -> Section:
     return Section(
         "The launcher you export",
         f"```cuda\n{prototype(setting.task)};\n```\ndtype: 0 float32, 1 float16, 2 bfloat16.\n"
@@ -151,7 +147,7 @@ def _contract(setting: ChatContext, thread: Thread) -> Section:
     )
 
 
-def _headers(setting: ChatContext, thread: Thread) -> Section | None:
+def _headers(setting: ChatContext, state: RunState) -> Section | None:
     texts = setting.task.header_texts()
     if not texts:
         return None
@@ -159,36 +155,35 @@ def _headers(setting: ChatContext, thread: Thread) -> Section | None:
     return Section("Headers of the task that a candidate may include", "\n".join(blocks), 4)
 
 
-def _baseline(setting: ChatContext, thread: Thread) -> Section:
-    spare = 0 if run_state.best(thread) is None else 2
+def _baseline(setting: ChatContext, state: RunState) -> Section:
+    spare = 0 if state.best is None else 2
     title = f"The baseline to beat ({setting.tier})"
     return Section(title, fenced(setting.baseline), spare)
 
 
-def _tests(setting: ChatContext, thread: Thread) -> Section | None:
-    cases = [*setting.task.check, *run_state.extra_cases(thread)]
+def _tests(setting: ChatContext, state: RunState) -> Section | None:
+    cases = [*setting.task.check, *state.extra_cases]
     return Section("Cases that every candidate must pass", _bullets([c.label for c in cases]), 3)
 
 
-def _score(setting: ChatContext, thread: Thread) -> Section | None:
-    scores = run_state.turns_of(thread, CaseScores)
-    if not scores:
+def _score(setting: ChatContext, state: RunState) -> Section | None:
+    scores = state.scores
+    if scores is None:
         return None
-    dropped = [f"kills none, not kept: {case.label}" for case in scores[-1].dropped]
-    lived = [f"lives, perhaps no bug: {name}" for name in scores[-1].survivors]
+    dropped = [f"kills none, not kept: {case.label}" for case in scores.dropped]
+    lived = [f"lives, perhaps no bug: {name}" for name in scores.survivors]
     return Section(
         "The score of your last cases, by seeded bugs of the baseline",
-        f"{scores[-1].words()}\n{_bullets([*dropped, *lived])}",
+        f"{scores.words()}\n{_bullets([*dropped, *lived])}",
     )
 
 
-def _log(setting: ChatContext, thread: Thread) -> Section | None:
-    found = run_state.rounds(thread)
-    if not found:
+def _log(setting: ChatContext, state: RunState) -> Section | None:
+    if not state.rounds:
         return None
-    lines = [_round_line(one) for one in found[-LOG_ROUNDS:]]
-    if len(found) > LOG_ROUNDS:
-        lines.insert(0, f"({len(found) - LOG_ROUNDS} earlier rounds left out)")
+    lines = [_round_line(one) for one in state.rounds[-LOG_ROUNDS:]]
+    if len(state.rounds) > LOG_ROUNDS:
+        lines.insert(0, f"({len(state.rounds) - LOG_ROUNDS} earlier rounds left out)")
     return Section("What was tried", _bullets(lines), 1)
 
 
@@ -211,22 +206,21 @@ def _result(attempt: Attempt) -> str:
     return f"{found}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"
 
 
-def _parent(setting: ChatContext, thread: Thread) -> Section | None:
-    found = search_state.parent(thread)
-    source = run_state.source_of(thread, found.candidate) if found else None
-    if found is None or source is None:
+def _parent(setting: ChatContext, state: RunState) -> Section | None:
+    parent = state.parent
+    source = state.sources.get(parent.candidate) if parent else None
+    if parent is None or source is None:
         return Section("The source to change", "The baseline.")
-    best, outcome = run_state.best(thread), found.outcome
-    name = "the best so far" if best and best[0].candidate == found.candidate else "a candidate"
+    best, outcome = state.best, parent.outcome
+    name = "the best so far" if best and best[0].candidate == parent.candidate else "a candidate"
     fast = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
     return Section(f"The source to change: {name}{fast}", fenced(source))
 
 
-def _plan(setting: ChatContext, thread: Thread) -> Section | None:
-    plans = run_state.turns_of(thread, Plan)
-    if not plans:
+def _plan(setting: ChatContext, state: RunState) -> Section | None:
+    if state.round is None:
         return None
-    plan, source = plans[-1], _parent_source(setting, thread, run_state.rounds_begun(thread))
+    plan, source = state.round.plan, _parent_source(setting, state)
     lines = ", ".join(map(str, lines_of(plan.anchor, source)))
     where = f"line {lines}" if lines else "not a text of the source to change"
     moves = "" if plan.moves == "unsaid" else f", {plan.moves}"
@@ -239,8 +233,8 @@ def _plan(setting: ChatContext, thread: Thread) -> Section | None:
     )
 
 
-def _ledger(setting: ChatContext, thread: Thread) -> Section | None:
-    judged = predictions(thread)
+def _ledger(setting: ChatContext, state: RunState) -> Section | None:
+    judged = predictions(state.rounds)
     if not judged:
         return None
     lines = [score(judged).words, *(_prediction_line(one) for one in judged[-LEDGER_ROUNDS:])]
@@ -256,26 +250,25 @@ def _prediction_line(one: Prediction) -> str:
     return f"{line}; {one_line(one.metric)} {number(one.before)} to {number(one.after)}{said}"
 
 
-def changed(role: RoleName, setting: ChatContext, thread: Thread) -> str:
+def changed(role: RoleName, setting: ChatContext, state: RunState) -> str:
     """What edits are made in: the candidate to repair, or what the plan changes."""
-    acting = acts_as(thread, setting.limits) if role == "single" else role
-    attempts = run_state.rounds(thread)[-1].attempts if run_state.rounds_begun(thread) else ()
-    if acting == "fixer" and attempts:
+    attempts = state.round.attempts if state.round else ()
+    if acts_as(role, state) == "fixer" and attempts:
         return attempts[-1].kernel.source
-    return _parent_source(setting, thread, run_state.rounds_begun(thread))
+    return _parent_source(setting, state)
 
 
-def _parent_source(setting: ChatContext, thread: Thread, round_number: int) -> str:
-    found = search_state.parent_of(thread, round_number)
-    source = run_state.source_of(thread, found.candidate) if found else None
+def _parent_source(setting: ChatContext, state: RunState) -> str:
+    """What the plan of the round under way changes."""
+    parent = state.round.parent if state.round else None
+    source = state.sources.get(parent.candidate) if parent else None
     return setting.baseline if source is None else source
 
 
-def _failing(setting: ChatContext, thread: Thread) -> Section | None:
-    round_now = run_state.rounds(thread)[-1:]
-    if not round_now or not round_now[0].attempts:
+def _failing(setting: ChatContext, state: RunState) -> Section | None:
+    if state.round is None or not state.round.attempts:
         return None
-    attempt = round_now[0].attempts[-1]
+    attempt = state.round.attempts[-1]
     found = describe_build(attempt.build) if attempt.build else "not built yet"
     if attempt.evaluation:
         found = describe_evaluation(attempt.evaluation)
@@ -284,20 +277,17 @@ def _failing(setting: ChatContext, thread: Thread) -> Section | None:
     )
 
 
-def _profile(setting: ChatContext, thread: Thread) -> Section | None:
-    evaluation = search_state.parent(thread)
-    return _report("Profile of the source to change", evaluation) if evaluation else None
+def _profile(setting: ChatContext, state: RunState) -> Section | None:
+    parent = state.parent
+    return _report("Profile of the source to change", parent) if parent else None
 
 
-def _analysis(setting: ChatContext, thread: Thread) -> Section | None:
+def _analysis(setting: ChatContext, state: RunState) -> Section | None:
     """What the profiler said last, and of what."""
-    said = [i for i, turn in enumerate(thread) if isinstance(turn.payload, Analysis)]
-    if not said:
+    analysis, about, parent = state.analysis, state.analysed, state.parent
+    if analysis is None:
         return None
-    analysis, judged = thread[said[-1]].payload, run_state.last_evaluation(thread[: said[-1]])
-    assert isinstance(analysis, Analysis)
-    found = search_state.parent(thread)
-    same = judged is not None and found is not None and judged.candidate == found.candidate
+    same = about is not None and parent is not None and about.candidate == parent.candidate
     what = "the source to change" if same else "the last candidate, which is not the one to change"
     return Section(
         f"The profiler on {what}",
@@ -306,16 +296,16 @@ def _analysis(setting: ChatContext, thread: Thread) -> Section | None:
     )
 
 
-def _other_report(setting: ChatContext, thread: Thread) -> Section | None:
+def _other_report(setting: ChatContext, state: RunState) -> Section | None:
     """The judge on the last candidate, where that is not the source to change."""
-    last, found = run_state.last_evaluation(thread), search_state.parent(thread)
-    same = last is not None and found is not None and last.candidate == found.candidate
-    return None if same else _last_report(setting, thread)
+    last, parent = state.evaluated, state.parent
+    same = last is not None and parent is not None and last.candidate == parent.candidate
+    return None if same else _last_report(setting, state)
 
 
-def _last_report(setting: ChatContext, thread: Thread) -> Section | None:
-    evaluation = run_state.last_evaluation(thread)
-    return _report("The judge on the last candidate", evaluation) if evaluation else None
+def _last_report(setting: ChatContext, state: RunState) -> Section | None:
+    last = state.evaluated
+    return _report("The judge on the last candidate", last) if last else None
 
 
 def _report(title: str, evaluation: Evaluation) -> Section:
@@ -344,14 +334,14 @@ WANTED = {
     "coder": "A kernel: the whole source of the candidate that your plan asks for.",
     "fixer": "A kernel: the whole source of the candidate, repaired.",
 }
-SINGLE_BESIDES: dict[str, tuple[Callable[[ChatContext, Thread], Section | None], ...]] = {
+SINGLE_BESIDES: dict[str, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
     "planner": (_other_report, _wanted),
     "coder": (_wanted,),
     "fixer": (_wanted,),
 }
 """What a single agent is told besides what the role is told whose place it takes."""
 
-SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, Thread], Section | None], ...]] = {
+SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
     "tester": (_task, _baseline, _tests, _log, _score, _analysis),
     "planner": (_task, _baseline, _log, _ledger, _parent, _profile, _analysis),
     "coder": (_task, _contract, _headers, _baseline, _parent, _plan),

@@ -23,9 +23,8 @@ from astra_chat.agents.fact_check import ask_to_check, doubt
 from astra_chat.agents.messages import (
     MESSAGE_TYPES,
     DoubtEvent,
-    History,
     RepairEvent,
-    message,
+    SharedState,
 )
 from astra_chat.agents.prompt import ChatContext, brief, changed
 from astra_chat.agents.reply_errors import (
@@ -47,7 +46,6 @@ from astra_chat.agents.turns import (
     Plan,
     RoleName,
     Source,
-    Speaker,
 )
 from astra_chat.tools.errors import MissingDependency
 
@@ -76,7 +74,7 @@ class _Answer:
 
 
 class RoleAgent(AssistantAgent):
-    """An AssistantAgent whose prompt is `brief(role, setting, thread)` and nothing else.
+    """An AssistantAgent whose prompt is `brief(role, setting, state)` and nothing else.
 
     Exceptions go to `on_failure` before they reach AutoGen, which would keep only their text.
     """
@@ -85,6 +83,7 @@ class RoleAgent(AssistantAgent):
         self,
         role: RoleName,
         setting: ChatContext,
+        state: SharedState,
         client: ChatCompletionClient,
         on_failure: Callable[[Exception], None],
     ) -> None:
@@ -96,7 +95,7 @@ class RoleAgent(AssistantAgent):
             output_content_type=REPLY_TYPES[role],
         )
         self._role, self._setting, self._on_failure = role, setting, on_failure
-        self._history = History()
+        self._state = state
 
     @property
     def produced_message_types(self) -> Sequence[type[BaseChatMessage]]:
@@ -106,7 +105,6 @@ class RoleAgent(AssistantAgent):
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> AsyncGenerator[BaseAgentEvent | BaseChatMessage | Response, None]:
         try:
-            self._history.add(messages)
             async for item in self._speak(cancellation_token):
                 yield item
         except Exception as error:
@@ -120,7 +118,7 @@ class RoleAgent(AssistantAgent):
 
         Raises MissingDependency where a planner's model gives nothing that can be used.
         """
-        plans, reason = self._place() == "planner", ""
+        plans, reason = self._acts_as() == "planner", ""
         for _ in range(STARTS if plans else 1):
             await self.model_context.clear()
             async for item in self._exchange(token):
@@ -144,7 +142,7 @@ class RoleAgent(AssistantAgent):
 
         A doubt sends a reply back once; then it stands, and so it does where nothing better comes.
         """
-        words = brief(self._role, self._setting, self._history.thread)
+        words = brief(self._role, self._setting, self._state.now)
         held: tuple[_Answer, str] | None = None
         for left in reversed(range(REPAIRS + 1)):
             answer, reason = await self._ask(words, token)
@@ -152,7 +150,7 @@ class RoleAgent(AssistantAgent):
                 yield RepairEvent(content=reason, source=self.name)
                 words = ask_again(reason)
                 continue
-            doubted = doubt(answer.payload, self._setting, self._history.thread)
+            doubted = doubt(answer.payload, self._setting, self._state.now)
             if doubted is None:
                 yield self._response(answer)
                 return
@@ -165,11 +163,9 @@ class RoleAgent(AssistantAgent):
             yield DoubtEvent(content=held[1], stands=True, source=self.name)
             yield self._response(held[0])
 
-    def _place(self) -> Speaker | None:
+    def _acts_as(self) -> RoleName:
         """The role that it plays in this turn; single takes those of three."""
-        if self._role != "single":
-            return self._role
-        return acts_as(self._history.thread, self._setting.limits)
+        return acts_as(self._role, self._state.now)
 
     async def _ask(self, words: str, token: CancellationToken) -> tuple[_Answer | None, str]:
         """One call of the model: its turn, or what is wrong with its reply."""
@@ -191,7 +187,7 @@ class RoleAgent(AssistantAgent):
         """What is wrong with a plan in a kernel's place, or the other way round."""
         if self._role != "single" or isinstance(answer.reply, Pass):
             return None
-        wanted = self._place()
+        wanted = self._acts_as()
         if isinstance(answer.reply, Plan) == (wanted == "planner"):
             return None
         return f"a {'plan' if wanted == 'planner' else 'kernel'} is wanted now"
@@ -215,12 +211,11 @@ class RoleAgent(AssistantAgent):
             case Source(words=words, source=source):
                 return Kernel(words=words, source=source)
             case Edits() as edits:
-                return kernel_of(edits, changed(self._role, self._setting, self._history.thread))
+                return kernel_of(edits, changed(self._role, self._setting, self._state.now))
             case payload:
                 return payload
 
     def _response(self, answer: _Answer) -> Response:
-        said = message(self._role, answer.payload)
-        said.models_usage = answer.usage
-        self._history.add([said])
-        return Response(chat_message=said)
+        turn = self._state.say(self._role, answer.payload)
+        turn.models_usage = answer.usage
+        return Response(chat_message=turn)

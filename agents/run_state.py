@@ -1,354 +1,335 @@
-"""Facts of a chat, derived from its typed thread alone: rounds, repairs, cases, best candidate.
+"""The state of a run: one frozen value, folded turn by turn from what was said.
 
-Nothing is counted in closures or objects: a thread read back from a transcript says the same.
+Nothing about a chat is counted anywhere else, so a transcript that is read back gives the same
+state. `next_step` (turn_order.py) decides from it alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
+from astra_chat.agents.limits import Limits
+from astra_chat.agents.rounds import Round, tried
+from astra_chat.agents.strategy import Strategy, choose_parent
 from astra_chat.agents.turns import (
     Analysis,
     Approval,
     Kernel,
+    Pass,
     Payload,
     Plan,
-    RoleName,
+    Position,
     RunRequest,
     Speaker,
     TestSuite,
+    Turn,
 )
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.types import (
-    BuildReport,
-    Built,
-    Case,
-    Correct,
-    Evaluation,
-    Outcome,
-    Profile,
-    Timed,
-    Value,
-)
-
-P = TypeVar("P", bound=Payload)
+from astra_chat.tools.types import BuildReport, Case, Evaluation, Profile, Timed
 
 
-@dataclass(frozen=True)
-class Turn:
-    """One turn of the chat."""
+@dataclass(frozen=True, eq=False)
+class RunState:
+    """What is known about a run after a turn. `after` gives the state after the next one."""
 
-    speaker: Speaker
-    payload: Payload
+    limits: Limits = field(default_factory=Limits)
+    request: RunRequest | None = None
+    last: Turn | None = None
+    """The last turn of all."""
+    latest: Turn | None = None
+    """The last turn that asks for work: no decision, no pass, no confirmation of the winner."""
+    decision: Approval | None = None
+    """The human's, about `latest`."""
+    passes: tuple[Speaker, ...] = ()
+    """Who passed since `latest`."""
+    baseline: Evaluation | None = None
+    """The baseline judged against itself: the first evaluation of every chat."""
+    rounds: tuple[Round, ...] = ()
+    extra_cases: tuple[Case, ...] = ()
+    """The tester's cases, each once, without those that proved to kill no seeded bug."""
+    scores: CaseScores | None = None
+    """Of the tester's last cases."""
+    analysis: Analysis | None = None
+    analysed: Evaluation | None = None
+    """What the last analysis is about."""
+    evaluated: Evaluation | None = None
+    """The last evaluation of the search, the baseline's included."""
+    undecided: Evaluation | None = None
+    """The last evaluation, where a human may still reject it."""
+    accepted: Mapping[str, Evaluation] = field(default_factory=dict)
+    """By candidate, the fastest evaluation of the search that is faster than the baseline and that
+    no human rejected, in the order of the search."""
+    confirmed: Mapping[str, Evaluation] = field(default_factory=dict)
+    """By candidate, its last evaluation on fresh seeds. It alone counts where there is one."""
+    before_confirmation: Evaluation | None = None
+    """What the search found of the candidate that the last turn confirms, where the turn before
+    it evaluated the same one; it is replaced everywhere else, for the confirmation knows more."""
+    confirmations: int = 0
+    """In a row, up to the last turn."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Of every candidate that was proposed."""
+    shown: str = ""
+    """The candidate of the last build or evaluation."""
+    approve_all: bool = False
+    tester_turns: int = 0
+    human_turns: int = 0
+    unsure: int = 0
+    """Analyses that left the next speaker to the selector's model."""
+
+    def after(self, turn: Turn) -> RunState:
+        """The state after one more turn."""
+        if isinstance(turn.payload, Evaluation) and turn.payload.confirms:
+            return self._confirmed(turn, turn.payload)
+        changes = self._decided(turn) | _FOLDS[type(turn.payload)](self, turn)
+        if turn.speaker in ("tester", "human"):
+            name = f"{turn.speaker}_turns"
+            changes[name] = getattr(self, name) + 1
+        if not isinstance(turn.payload, Approval | Pass):
+            changes |= {"latest": turn, "decision": None, "passes": ()}
+        return replace(self, last=turn, confirmations=0, before_confirmation=None, **changes)
+
+    def _decided(self, turn: Turn) -> dict[str, Any]:
+        """What becomes of an evaluation that a human could have rejected before this turn."""
+        if self.undecided is None:
+            return {}
+        approved = isinstance(turn.payload, Approval) and turn.payload.decision != "reject"
+        if turn.speaker == "human" and not approved:
+            return {"undecided": None}
+        return {"undecided": None, "accepted": _accepting(self.accepted, self.undecided)}
+
+    def _confirmed(self, turn: Turn, evaluation: Evaluation) -> RunState:
+        """After the evaluation of a winner on fresh seeds."""
+        name, before = evaluation.candidate, self.last.payload if self.last else None
+        changes: dict[str, Any] = {
+            "last": turn, "shown": name, "confirmations": self.confirmations + 1,
+            "confirmed": {**self.confirmed, name: evaluation}, "before_confirmation": None,
+        }  # fmt: skip
+        at_once = isinstance(before, Evaluation) and not before.confirms
+        if at_once and isinstance(before, Evaluation) and before.candidate == name:
+            changes |= self._replaced(before, evaluation.model_copy(update={"confirms": False}))
+        return replace(self, **changes)
+
+    def _replaced(self, old: Evaluation, new: Evaluation) -> dict[str, Any]:
+        changes: dict[str, Any] = {
+            "latest": Turn("executor", new), "decision": None, "passes": (),
+            "evaluated": new, "before_confirmation": old,
+        }  # fmt: skip
+        if self.rounds:
+            changed = self.rounds[-1].with_evaluation_replaced(old, new)
+            changes["rounds"] = (*self.rounds[:-1], changed)
+        if self.undecided is not None:
+            changes["undecided"] = new
+        else:
+            kept = {name: one for name, one in self.accepted.items() if one is not old}
+            changes["accepted"] = _accepting(kept, new)
+        return changes
 
     @property
-    def kind(self) -> str:
-        """What is said, in one word."""
-        match self.payload:
-            case BuildReport():
-                return "build"
-            case Evaluation():
-                return "evaluation"
-            case payload:
-                return payload.kind
-
-
-Thread = Sequence[Turn]
-
-
-class Limits(Value):
-    """How long a chat may go on."""
-
-    rounds: int = 5
-    repairs: int = 2
-    """Kernels of the fixer in one round."""
-    confirmations: int = 3
-    """Winners that are evaluated once more at the end, the next best where one does not hold;
-    none in runs of before there were any."""
-    mutants: int = 0
-    """Seeded bugs of the baseline by which the tester's cases are scored; 0: they are not."""
-    stop_at_percent: float | None = None
-    """The chat ends once the best candidate reaches this share of the physical limit."""
-    patience: int | None = None
-    """The chat ends after this many rounds in a row without a new best."""
-
-
-class Position(Value):
-    """Where in the chat a role speaks; a scripted answer is found by it."""
-
-    round: int
-    attempt: int
-    """Tester: which of its turns. Coder: which kernel of the plan. Fixer: which repair of the
-    round. Selector: which choice. Single: 0 for a plan, then its kernels. Else 1."""
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """A candidate of a round and what became of it."""
-
-    speaker: Speaker
-    kernel: Kernel
-    build: BuildReport | None
-    evaluation: Evaluation | None
-    rejected: str | None = None
-    """Why the human did not want it run or accepted."""
-    replaced: bool = False
-    """The human gave an edit instead."""
+    def strategy(self) -> Strategy:
+        return self.request.strategy if self.request else Strategy()
 
     @property
-    def passed(self) -> bool:
-        done = self.evaluation is not None and isinstance(self.evaluation.outcome, Timed | Correct)
-        return done and not self.replaced
+    def asks_human(self) -> bool:
+        """Whether a human wants to decide from here on."""
+        return self.request is not None and self.request.approval and not self.approve_all
+
+    @property
+    def round(self) -> Round | None:
+        """The round that is under way."""
+        return self.rounds[-1] if self.rounds else None
+
+    @cached_property
+    def counted(self) -> Mapping[str, tuple[Evaluation, Timed]]:
+        """What counts as accepted, by candidate: of a confirmed one its confirmation."""
+        counting = [self.confirmed.get(name, one) for name, one in self.accepted.items()]
+        return {one.candidate: (one, timed) for one in counting if (timed := faster(one))}
+
+    @cached_property
+    def best(self) -> tuple[Evaluation, Timed] | None:
+        """The accepted candidate with the highest ratio over the baseline, the first of equals.
+
+        What the human rejected, or has not decided on, is not accepted.
+        """
+        return max(self.counted.values(), key=lambda one: one[1].ratio, default=None)
+
+    @property
+    def best_of_search(self) -> tuple[Evaluation, Timed] | None:
+        """The same by the figures of the search: no candidate was confirmed after it yet."""
+        timed = ((one, outcome) for one in self.accepted.values() if (outcome := faster(one)))
+        return max(timed, key=lambda one: one[1].ratio, default=None)
+
+    @cached_property
+    def next_parent(self) -> tuple[int, Evaluation | None]:
+        """What the next plan changes by the run's strategy, and its index among what was tried."""
+        if self.baseline is None:
+            return 0, None
+        accepted = {name: evaluation for name, (evaluation, _) in self.counted.items()}
+        everything = tried(self.baseline, self.rounds, accepted)
+        index = choose_parent(self.strategy, everything, len(self.rounds))
+        assert everything[index].evaluation is not None, "no strategy takes what was not judged"
+        return index, everything[index].evaluation
+
+    @property
+    def parent(self) -> Evaluation | None:
+        """What the plan changes whose kernels are being written, else what the next one will."""
+        if self.round and self.last and isinstance(self.last.payload, Plan | Kernel):
+            return self.round.parent
+        return self.next_parent[1]
+
+    def made_of(self, speaker: Speaker) -> str:
+        """Candidate that this speaker's next kernel starts from; "" before the baseline was judged.
+
+        A human edits what was shown last, a repair changes the kernel before it, and all others
+        change what their plan changes.
+        """
+        if speaker == "human":
+            return self.shown
+        if speaker != "coder" and self.round and self.round.attempts:
+            return self.round.attempts[-1].kernel.candidate
+        parent = self.round.parent if self.round else self.baseline
+        return parent.candidate if parent else ""
+
+    @property
+    def rounds_without_gain(self) -> int:
+        """Rounds in a row, the last ones, that brought no new best by the figures of the search."""
+        best = self.best_of_search
+        name = best[0].candidate if best else None
+        gained = (
+            one.number
+            for one in self.rounds
+            if any(attempt.kernel.candidate == name for attempt in one.attempts)
+        )
+        return len(self.rounds) - next(gained, 0)
+
+    def position(self, role: str) -> Position:
+        """Where `role` would speak if it spoke now."""
+        begun, under_way = len(self.rounds), self.round
+        attempts = {
+            "tester": self.tester_turns + 1,
+            "fixer": (under_way.repairs if under_way else 0) + 1,
+            "selector": self.unsure,
+            "coder": (under_way.kernels_of("coder") if under_way else 0) + 1,
+        }
+        return Position(round=begun + (role == "planner"), attempt=attempts.get(role, 1))
+
+    def _request(self, turn: Turn) -> dict[str, Any]:
+        return {"request": turn.payload}
+
+    def _tests(self, turn: Turn) -> dict[str, Any]:
+        assert isinstance(turn.payload, TestSuite)
+        known = list(self.extra_cases)
+        for case in proposed(turn.payload):
+            known += [] if case in known else [case]
+        return {"extra_cases": tuple(known)}
+
+    def _scores(self, turn: Turn) -> dict[str, Any]:
+        assert isinstance(turn.payload, CaseScores)
+        dropped = turn.payload.dropped
+        kept = tuple(case for case in self.extra_cases if case not in dropped)
+        return {"extra_cases": kept, "scores": turn.payload}
+
+    def _plan(self, turn: Turn) -> dict[str, Any]:
+        assert isinstance(turn.payload, Plan)
+        index, parent = self.next_parent
+        new = Round(len(self.rounds) + 1, turn.payload, parent, index)
+        return {"rounds": (*self.rounds, new)}
+
+    def _kernel(self, turn: Turn) -> dict[str, Any]:
+        kernel = turn.payload
+        assert isinstance(kernel, Kernel)
+        changes: dict[str, Any] = {"sources": {kernel.candidate: kernel.source, **self.sources}}
+        if under_way := self.round:
+            if turn.speaker == "human":
+                under_way = under_way.marked(self.shown, replaced=True)
+            changes["rounds"] = (*self.rounds[:-1], under_way.with_kernel(turn.speaker, kernel))
+        return changes
+
+    def _build(self, turn: Turn) -> dict[str, Any]:
+        assert isinstance(turn.payload, BuildReport)
+        name = turn.payload.candidate
+        return {"shown": name, **self._marked(name, build=turn.payload)}
+
+    def _evaluation(self, turn: Turn) -> dict[str, Any]:
+        evaluation = turn.payload
+        assert isinstance(evaluation, Evaluation)
+        name = evaluation.candidate
+        changes = {"evaluated": evaluation, "shown": name}
+        if self.baseline is None:
+            return changes | {"baseline": evaluation}
+        changes |= self._marked(name, evaluation=evaluation)
+        if self.asks_human:
+            return changes | {"undecided": evaluation}
+        return changes | {"accepted": _accepting(self.accepted, evaluation)}
+
+    def _analysis(self, turn: Turn) -> dict[str, Any]:
+        assert isinstance(turn.payload, Analysis)
+        unsure = self.unsure + (turn.payload.next == "unsure")
+        return {"analysis": turn.payload, "analysed": self.evaluated, "unsure": unsure}
+
+    def _approval(self, turn: Turn) -> dict[str, Any]:
+        decision = turn.payload
+        assert isinstance(decision, Approval)
+        every = self.approve_all or decision.decision == "approve_all"
+        changes = {"decision": decision, "approve_all": every}
+        if decision.decision != "reject":
+            return changes
+        return changes | self._marked(decision.candidate, rejected=decision.reason)
+
+    def _pass(self, turn: Turn) -> dict[str, Any]:
+        return {"passes": (*self.passes, turn.speaker)}
+
+    def _marked(self, candidate: str, **facts: Any) -> dict[str, Any]:
+        if not self.rounds:
+            return {}
+        return {"rounds": (*self.rounds[:-1], self.rounds[-1].marked(candidate, **facts))}
 
 
-@dataclass(frozen=True)
-class Round:
-    """A plan and the candidates that came of it."""
-
-    number: int
-    plan: Plan
-    attempts: tuple[Attempt, ...]
-
-
-def turns_of(thread: Thread, kind: type[P]) -> list[P]:
-    """All payloads of one class, in order."""
-    return [turn.payload for turn in thread if isinstance(turn.payload, kind)]
+_FOLDS: dict[type[Payload], Callable[[RunState, Turn], dict[str, Any]]] = {
+    RunRequest: RunState._request, TestSuite: RunState._tests, CaseScores: RunState._scores,
+    Plan: RunState._plan, Kernel: RunState._kernel, BuildReport: RunState._build,
+    Evaluation: RunState._evaluation, Analysis: RunState._analysis,
+    Approval: RunState._approval, Pass: RunState._pass,
+}  # fmt: skip
 
 
-def rounds_begun(thread: Thread) -> int:
-    return len(turns_of(thread, Plan))
+def states(turns: Iterable[Turn], limits: Limits | None = None) -> Iterator[RunState]:
+    """The state before the first turn, then after each."""
+    state = RunState(limits or Limits())
+    yield state
+    for turn in turns:
+        state = state.after(turn)
+        yield state
 
 
-def since_plan(thread: Thread) -> Thread:
-    """The turns of the round that is under way, its plan first; all turns before the first plan."""
-    starts = [i for i, turn in enumerate(thread) if isinstance(turn.payload, Plan)]
-    return thread[starts[-1] :] if starts else thread
-
-
-def kernels_of(thread: Thread, speaker: Speaker) -> int:
-    """Kernels that a speaker has given in this round."""
-    return sum(
-        turn.speaker == speaker and isinstance(turn.payload, Kernel) for turn in since_plan(thread)
-    )
-
-
-def repairs(thread: Thread) -> int:
-    """Kernels of this round that repair one."""
-    return kernels_of(thread, "fixer") + max(0, kernels_of(thread, "single") - 1)
-
-
-def position(role: RoleName | str, thread: Thread) -> Position:
-    """Where `role` would speak if it spoke now."""
-    begun = rounds_begun(thread)
-    if role == "tester":
-        spoken = sum(turn.speaker == "tester" for turn in thread)
-        return Position(round=begun, attempt=spoken + 1)
-    if role == "planner":
-        return Position(round=begun + 1, attempt=1)
-    if role == "fixer":
-        return Position(round=begun, attempt=repairs(thread) + 1)
-    if role == "selector":
-        unsure = sum(analysis.next == "unsure" for analysis in turns_of(thread, Analysis))
-        return Position(round=begun, attempt=unsure)
-    if role == "coder":
-        return Position(round=begun, attempt=kernels_of(thread, "coder") + 1)
-    return Position(round=begun, attempt=1)
-
-
-def extra_cases(thread: Thread) -> tuple[Case, ...]:
-    """The tester's cases so far, each once, without those that proved to kill no seeded bug."""
-    kept: dict[str, Case] = {}
-    for turn in thread:
-        match turn.payload:
-            case TestSuite() as suite:
-                kept |= {case.model_dump_json(): case for case in proposed(suite)}
-            case CaseScores() as scores:
-                for case in scores.dropped:
-                    kept.pop(case.model_dump_json(), None)
-    return tuple(kept.values())
+def state_of(turns: Iterable[Turn], limits: Limits | None = None) -> RunState:
+    """The state after all of these turns."""
+    *_, state = states(turns, limits)
+    return state
 
 
 def proposed(suite: TestSuite) -> tuple[Case, ...]:
     return tuple(test.case() for test in suite.cases)
 
 
-def to_score(thread: Thread, limits: Limits) -> tuple[Case, ...]:
-    """The tester's cases that wait for their score: those of its turn, the last one."""
-    said = thread[-1].payload
-    return proposed(said) if limits.mutants and isinstance(said, TestSuite) else ()
-
-
-def baseline(thread: Thread) -> Evaluation | None:
-    """The baseline judged against itself: the first evaluation of every chat."""
-    return next(iter(turns_of(thread, Evaluation)), None)
-
-
-def source_of(thread: Thread, candidate: str) -> str | None:
-    """Source of a candidate that was proposed in this chat; None for the baseline."""
-    kernels = turns_of(thread, Kernel)
-    return next((k.source for k in kernels if k.candidate == candidate), None)
-
-
-def best(thread: Thread) -> tuple[Evaluation, Timed] | None:
-    """The accepted candidate with the highest ratio over the baseline, the first of equals.
-
-    What the human rejected, or has not decided on, is not accepted. Where a candidate was evaluated
-    once more to confirm it, that evaluation alone counts.
-    """
-    found = max(counted(thread).items(), key=lambda item: item[1][1].ratio, default=None)
-    return found[1] if found else None
-
-
-Counted = Mapping[str, tuple[Evaluation, Timed]]
-
-
-def counted(thread: Thread) -> Counted:
-    """What counts as accepted, by candidate, in the order of the search."""
-    said = unconfirmed(thread)
-    again = {e.candidate: e for e in turns_of(thread, Evaluation) if e.confirms}
-    found: dict[str, tuple[Evaluation, Timed]] = {}
-    for index in _evaluations(said)[1:]:
-        first = said[index].payload
-        assert isinstance(first, Evaluation)
-        evaluation = again.get(first.candidate, first)
-        if not (accepted(first) and (timed := accepted(evaluation))):
-            continue
-        if not _withheld(said, index):
-            before = found.get(first.candidate)
-            if before is None or timed.ratio > before[1].ratio:
-                found[first.candidate] = (evaluation, timed)
-    return found
-
-
-def accepted(evaluation: Evaluation) -> Timed | None:
+def faster(evaluation: Evaluation) -> Timed | None:
+    """The outcome of a candidate that is faster than the baseline."""
     outcome = evaluation.outcome
     return outcome if isinstance(outcome, Timed) and outcome.verdict == "accepted" else None
 
 
-def unconfirmed(thread: Thread) -> Thread:
-    """The search itself: the thread without the evaluations that confirm a winner.
-
-    One that follows at once on what it confirms takes its place: it knows more.
-    """
-    search: list[Turn] = []
-    for index, turn in enumerate(thread):
-        if not confirms(turn.payload):
-            search.append(turn)
-        elif confirms_last(thread[max(0, index - 1) : index + 1]):
-            assert isinstance(turn.payload, Evaluation)
-            search[-1] = Turn("executor", turn.payload.model_copy(update={"confirms": False}))
-    return search
-
-
-def confirms(payload: Payload) -> bool:
-    return isinstance(payload, Evaluation) and payload.confirms
-
-
-def confirms_last(thread: Thread) -> bool:
-    """Whether the last turn confirms what the turn before it found."""
-    pair = [turn.payload for turn in thread[-2:] if isinstance(turn.payload, Evaluation)]
-    names = {evaluation.candidate for evaluation in pair}
-    return [evaluation.confirms for evaluation in pair] == [False, True] and len(names) == 1
-
-
-def _evaluations(thread: Thread) -> list[int]:
-    return [i for i, turn in enumerate(thread) if isinstance(turn.payload, Evaluation)]
-
-
-def _withheld(thread: Thread, index: int) -> bool:
-    """Whether the human has anything but approved of what was found in this turn."""
-    if index + 1 == len(thread):
-        return asks(thread)
-    after = thread[index + 1]
-    approved = isinstance(after.payload, Approval) and after.payload.decision != "reject"
-    return after.speaker == "human" and not approved
-
-
-def asks(thread: Thread) -> bool:
-    """Whether a human wants to decide from here on."""
-    wanted = any(asked.approval for asked in turns_of(thread, RunRequest))
-    return wanted and all(said.decision != "approve_all" for said in turns_of(thread, Approval))
-
-
-def last_evaluation(thread: Thread) -> Evaluation | None:
-    """Of the search: none that confirms its winner."""
-    evaluations = turns_of(unconfirmed(thread), Evaluation)
-    return evaluations[-1] if evaluations else None
-
-
 def profile_of(evaluation: Evaluation | None) -> Profile | None:
-    outcome: Outcome | None = evaluation.outcome if evaluation else None
+    outcome = evaluation.outcome if evaluation else None
     return outcome.profile if isinstance(outcome, Timed) else None
 
 
-def failed(report: BuildReport) -> bool:
-    return not isinstance(report.result, Built)
-
-
-def rounds(thread: Thread) -> list[Round]:
-    """Every round so far with its candidates and what became of them."""
-    thread = unconfirmed(thread)
-    starts = [i for i, turn in enumerate(thread) if isinstance(turn.payload, Plan)]
-    ends = [*starts, len(thread)][1:]
-    found = []
-    for number, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
-        plan = thread[start].payload
-        assert isinstance(plan, Plan)
-        found.append(Round(number, plan, _attempts(thread[start:end])))
-    return found
-
-
-def _attempts(turns: Thread) -> tuple[Attempt, ...]:
-    attempts: list[Attempt] = []
-    asked = ""
-    for turn in turns:
-        match turn.payload:
-            case Kernel() as kernel:
-                if turn.speaker == "human":
-                    _mark(attempts, asked, replaced=True)
-                attempts.append(Attempt(turn.speaker, kernel, None, None))
-            case BuildReport(candidate=asked) as report:
-                _mark(attempts, asked, build=report)
-            case Evaluation(candidate=asked) as evaluation:
-                _mark(attempts, asked, evaluation=evaluation)
-            case Approval(decision="reject", reason=reason, candidate=asked):
-                _mark(attempts, asked, rejected=reason)
-    return tuple(attempts)
-
-
-def _mark(attempts: list[Attempt], candidate: str, **found: Any) -> None:
-    """Note what came of the candidate; of one given twice, of the first that lacks it."""
-    same = [i for i, attempt in enumerate(attempts) if attempt.kernel.candidate == candidate]
-    lacking = [i for i in same if all(not getattr(attempts[i], name) for name in found)]
-    if attempts:
-        index = next(iter([*lacking, *same[-1:], len(attempts) - 1]))
-        attempts[index] = replace(attempts[index], **found)
-
-
-def unbuilt(thread: Thread) -> list[Kernel]:
-    """The round's kernels that were not built."""
-    return [
-        attempt.kernel
-        for attempt in _under_way(thread)
-        if attempt.build is None and attempt.evaluation is None
-    ]
-
-
-def unrun(thread: Thread) -> Kernel | None:
-    """The round's first kernel that was built and may be run, but was not."""
-    for attempt in _under_way(thread):
-        waits = attempt.evaluation is None and attempt.rejected is None and not attempt.replaced
-        if waits and attempt.build is not None and not failed(attempt.build):
-            return attempt.kernel
-    return None
-
-
-def round_passed(thread: Thread) -> bool:
-    """Whether a kernel of the round under way was found right."""
-    return any(attempt.passed for attempt in _under_way(thread))
-
-
-def _under_way(thread: Thread) -> tuple[Attempt, ...]:
-    return _attempts(since_plan(unconfirmed(thread))) if rounds_begun(thread) else ()
+def _accepting(
+    accepted: Mapping[str, Evaluation], evaluation: Evaluation
+) -> Mapping[str, Evaluation]:
+    """With an evaluation of the search that nobody rejected."""
+    timed, before = faster(evaluation), accepted.get(evaluation.candidate)
+    if timed is None or (before and (was := faster(before)) and timed.ratio <= was.ratio):
+        return accepted
+    return {**accepted, evaluation.candidate: evaluation}

@@ -9,11 +9,11 @@ from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage
 from autogen_core.models import AssistantMessage, ChatCompletionClient, LLMMessage, UserMessage
 from pydantic import ValidationError
 
-from astra_chat.agents.messages import thread as typed
+from astra_chat.agents.messages import SharedState
 from astra_chat.agents.reply_errors import UnusableReply, ask_again, malformed
-from astra_chat.agents.run_state import Limits, Thread
+from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector_prompt import question
-from astra_chat.agents.turn_order import Decision, Next, next_speakers
+from astra_chat.agents.turn_order import Decision, next_step, speakers
 from astra_chat.agents.turns import NextSpeaker, Speaker
 from astra_chat.tools.types import Value
 
@@ -29,32 +29,32 @@ class Selector:
 
     def __init__(
         self,
-        limits: Limits,
+        state: SharedState,
         client: ChatCompletionClient,
         on_failure: Callable[[Exception], None],
     ) -> None:
-        self._limits, self._client, self._on_failure = limits, client, on_failure
+        self._state, self._client, self._on_failure = state, client, on_failure
         self.decisions: deque[Decision] = deque()
         """Decisions that nobody has recorded yet, oldest first."""
 
     async def next_speaker(self, messages: Sequence[BaseAgentEvent | BaseChatMessage]) -> str:
         """Name of the next speaker. Called by the team after every turn that does not end it."""
         try:
-            thread = typed(messages)
-            decision = await self._decide(thread, next_speakers(thread, self._limits))
+            decision = await self._decide(self._state.now)
         except Exception as error:
             self._on_failure(error)
             raise
         self.decisions.append(decision)
         return decision.speaker
 
-    async def _decide(self, thread: Thread, following: Next) -> Decision:
-        legal = following.speakers
+    async def _decide(self, state: RunState) -> Decision:
+        step = next_step(state)
+        legal = speakers(step)
         if not legal:
-            raise RuntimeError(f"asked for a speaker after the end: {following.stop}")
+            raise RuntimeError(f"asked for a speaker after the end: {step}")
         if len(legal) == 1:
             return Decision(speaker=legal[0], by="rule", legal=legal)
-        prompt: list[LLMMessage] = [UserMessage(content=question(thread, legal), source="user")]
+        prompt: list[LLMMessage] = [UserMessage(content=question(state, legal), source="user")]
         rejected: list[str] = []
         for _ in range(ATTEMPTS):
             said, choice = await self._ask(prompt, legal)

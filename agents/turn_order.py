@@ -1,50 +1,36 @@
-"""Who may speak next: one pure function of the typed thread.
+"""What comes next: `next_step`, one pure function of the state, which everybody asks.
 
-user -> tester -> executor (scores its cases) -> executor (the baseline) -> planner -> coder
-  -> executor (build) -> executor (evaluate) -> profiler -> planner | tester | stop
+user -> tester -> score of its cases -> the baseline -> planner -> coder -> build -> run
+  -> profiler -> planner | tester | stop
 a build or an evaluation that fails -> fixer, at most `repairs` times a round, then planner
-where the user wants to be asked (approval_gates.py): a build -> human; an evaluation better than
-  the best so far -> executor, once more to confirm it -> human, if it held
-  -> executor or profiler if approved, executor with the human's own edit, planner if rejected
-before any end: executor, once more about the best candidate, until one holds
-strategy beam:KxN: N coder turns a plan, then a build and an evaluation of each
+where the user wants to be asked: a build -> human; an evaluation better than the best so far
+  -> confirmation -> human, if it held -> run or profiler if approved, the build of the human's own
+  edit, planner if rejected
+before any end: confirmations of the best candidate, until one holds
+strategy beam:KxN: N coder turns a plan, then a build and a run of each
 strategy single: one speaker in place of planner, coder and fixer; no tester, no profiler
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
-from astra_chat.agents.approval_gates import gate, to_confirm, to_prove, undecided
-from astra_chat.agents.run_state import (
-    Limits,
-    Thread,
-    Turn,
-    best,
-    kernels_of,
-    repairs,
-    round_passed,
-    rounds_begun,
-    to_score,
-    turns_of,
-    unbuilt,
-    unconfirmed,
-    unrun,
-)
-from astra_chat.agents.search_state import percent_of_limit, strategy, without_gain
+from astra_chat.agents.rounds import failed
+from astra_chat.agents.run_state import RunState, faster, proposed
 from astra_chat.agents.turns import (
     Analysis,
-    Approval,
     Kernel,
-    Pass,
+    Payload,
     Plan,
+    RoleName,
     RunRequest,
     Speaker,
     TestSuite,
 )
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.types import BuildReport, Correct, Evaluation, Timed, Value
+from astra_chat.tools.timing.intervals import percent_of_limit
+from astra_chat.tools.types import BuildReport, Case, Correct, Evaluation, Timed, Value
 
 StopReason = Literal["rounds", "profiler", "no_plan", "baseline_failed", "near_limit", "no_gain"]
 
@@ -59,11 +45,75 @@ STOP_WORDS: dict[StopReason, str] = {
 
 
 @dataclass(frozen=True)
-class Next:
-    """The legal next speakers: one by rule, two for a model to choose from, none to stop."""
+class Score:
+    """The executor scores the tester's cases by seeded bugs."""
 
-    speakers: tuple[Speaker, ...]
-    stop: StopReason | None = None
+    cases: tuple[Case, ...]
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The executor judges the baseline against itself."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """The executor builds the first of these kernels; the others come next."""
+
+    kernels: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The executor evaluates a kernel that was built."""
+
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class Confirm:
+    """The executor evaluates a winner once more, on fresh seeds and under the sanitizers.
+
+    The fastest of many measurements wins a search: its figure is not the one to report.
+    """
+
+    candidate: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A model speaks."""
+
+    role: RoleName
+    acts_as: RoleName
+    """The role itself; for `single`, the one in whose place it speaks."""
+    alternatives: tuple[RoleName, ...] = ()
+    """Who may speak instead: where there are any, the selector's model chooses."""
+
+
+Gate = Literal["run", "accept"]
+
+
+@dataclass(frozen=True)
+class AskHuman:
+    """A human decides about the last candidate."""
+
+    gate: Gate
+    """May it be run; is it accepted as the best?"""
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The chat is at its end."""
+
+    reason: StopReason
+
+
+Step: TypeAlias = Score | Baseline | Build | Run | Confirm | Ask | AskHuman | Stop
+
+SINGLE: tuple[RoleName, ...] = ("planner", "coder", "fixer")
+"""In whose place `single` speaks."""
 
 
 class Decision(Value):
@@ -73,139 +123,190 @@ class Decision(Value):
     by: Literal["rule", "model"]
     legal: tuple[Speaker, ...]
     rejected: tuple[str, ...] = ()
-    """Answers of the model that could not be used, in words."""
+    """Why answers of the model could not be used."""
 
 
-def next_speakers(thread: Thread, limits: Limits) -> Next:
-    """Who may speak after `thread`, which holds at least the user's commission."""
-    if gate(thread, limits) is not None:
-        return Next(("human",))
-    if to_prove(thread, limits) is not None:
-        return Next(("executor",))
-    following = _in_search(unconfirmed(thread), limits)
-    if following.stop is not None and to_confirm(thread, limits) is not None:
-        return Next(("executor",))
-    return following
+def speakers(step: Step) -> tuple[Speaker, ...]:
+    """Who may take this step: one by rule, two for a model to choose from, none at the end."""
+    match step:
+        case Ask(role=role, alternatives=alternatives):
+            return (role, *alternatives)
+        case AskHuman():
+            return ("human",)
+        case Stop():
+            return ()
+        case _:
+            return ("executor",)
 
 
-def acts_as(thread: Thread, limits: Limits) -> Speaker | None:
-    """Whose place `single` takes if it speaks after `thread`; None at the end."""
-    return next(iter(_in_team(unconfirmed(thread), limits).speakers), None)
+def next_step(state: RunState) -> Step:
+    """What comes after the last turn."""
+    if state.asks_human and (asked := _of_human(state)) is not None:
+        return asked
+    step = _in_search(state)
+    if isinstance(step, Stop):
+        return _confirm_winner(state) or step
+    if isinstance(step, Ask) and state.strategy.kind == "single" and step.role in SINGLE:
+        return Ask("single", acts_as=step.role)
+    return step
 
 
-def _in_search(thread: Thread, limits: Limits) -> Next:
-    """Who follows a thread without confirmations."""
-    following = _in_team(thread, limits)
-    if strategy(thread).kind == "single" and following.speakers[:1] in SINGLE:
-        return Next(("single",))
-    return following
+def acts_as(role: RoleName, state: RunState) -> RoleName:
+    """The role in whose place a role speaks next."""
+    step = next_step(state)
+    return step.acts_as if role == "single" and isinstance(step, Ask) else role
 
 
-SINGLE = (("planner",), ("coder",), ("fixer",))
+def _ask(role: RoleName, *alternatives: RoleName) -> Ask:
+    return Ask(role, role, alternatives)
 
 
-def _in_team(thread: Thread, limits: Limits) -> Next:
-    """The same with `single` by the names of those whose places it takes."""
-    last = thread[-1].payload
-    if not isinstance(last, Approval):
-        return _after(thread, limits)
-    if last.decision == "reject":
-        return Next(("executor",)) if _pending(thread) else _next_round(thread, limits)
-    return _after(undecided(thread), limits)
+def _of_human(state: RunState) -> AskHuman | Confirm | None:
+    """What a human has to decide after the last turn, and what is confirmed before.
+
+    A failed build needs no decision, nor does a human's own source before it is run. Where winners
+    are confirmed, a human is asked about one after that, if it held: with the whole evidence.
+    """
+    match state.last.payload if state.last else None:
+        case BuildReport() as report:
+            return None if failed(report) or _by_human(state, report) else AskHuman("run")
+        case Evaluation() as evaluation if _would_be_best(state, evaluation):
+            if evaluation.confirms or not state.limits.confirmations:
+                return AskHuman("accept")
+            return _confirm(state, evaluation.candidate)
+        case _:
+            return None
 
 
-def _pending(thread: Thread) -> bool:
-    """Whether a kernel of the round waits to be built or run."""
-    return bool(unbuilt(thread)) or unrun(thread) is not None
+def _by_human(state: RunState, report: BuildReport) -> bool:
+    attempts = state.round.attempts if state.round else ()
+    authors = [one.speaker for one in attempts if one.kernel.candidate == report.candidate]
+    return authors[-1:] == ["human"]
 
 
-def _after(thread: Thread, limits: Limits) -> Next:
-    """Who follows a turn that needs no decision, or has got one."""
-    last = thread[-1]
-    match last.payload:
+def _would_be_best(state: RunState, evaluation: Evaluation) -> bool:
+    """Whether the last turn finds a candidate faster than the best so far.
+
+    A confirmation that the end of a search asked for is about one that was accepted before.
+    """
+    timed = faster(evaluation)
+    if timed is None or evaluation is state.baseline:
+        return False
+    if evaluation.confirms and state.before_confirmation is None:
+        return False
+    return state.best is None or timed.ratio > state.best[1].ratio
+
+
+def _confirm_winner(state: RunState) -> Confirm | None:
+    """What has to be evaluated once more before the chat may end as it stands."""
+    if state.best is None or state.confirmations >= state.limits.confirmations:
+        return None
+    evaluation = state.best[0]
+    return None if evaluation.confirms else _confirm(state, evaluation.candidate)
+
+
+def _confirm(state: RunState, candidate: str) -> Confirm:
+    return Confirm(candidate, state.sources[candidate])
+
+
+def _in_search(state: RunState) -> Step:
+    """What comes next, with `single` by the names of those in whose places it speaks."""
+    return _after_pass(state, state.passes[-1]) if state.passes else _after_latest(state)
+
+
+def _after_latest(state: RunState) -> Step:
+    """After the last turn that asks for work, with the human's decision about it."""
+    if state.decision is not None and state.decision.decision == "reject":
+        return _pending(state) or _next_round(state)
+    match state.latest.payload if state.latest else None:
+        case None:
+            return _ask("tester")
         case RunRequest(strategy=asked):
-            return Next(("executor" if asked.kind == "single" else "tester",))
+            return Baseline() if asked.kind == "single" else _ask("tester")
+        case TestSuite() as suite if state.limits.mutants and suite.cases:
+            return Score(proposed(suite))
         case TestSuite() | CaseScores():
-            return _after_tester(thread, limits)
+            return _after_tester(state)
         case Plan():
-            return Next(("coder",))
-        case Kernel():
-            return _after_kernel(thread, last.speaker)
-        case BuildReport():
-            return Next(("executor",)) if _pending(thread) else _round_done(thread, limits)
-        case Evaluation() as evaluation:
-            return _after_evaluation(thread, evaluation, limits)
+            return _ask("coder")
         case Analysis() as analysis:
-            return _after_analysis(thread, analysis, limits)
-        case Pass():
-            return _after_pass(thread, last, limits)
-        case Approval():
-            raise ValueError("two decisions in a row about one candidate")
+            return _after_analysis(state, analysis)
+        case work:
+            return _after_candidate(state, work)
 
 
-def _after_tester(thread: Thread, limits: Limits) -> Next:
-    if to_score(thread, limits) or not turns_of(thread, Evaluation):
-        return Next(("executor",))
-    return _next_round(thread, limits)
+def _after_candidate(state: RunState, work: Payload) -> Step:
+    """After a kernel, its build or its evaluation."""
+    if isinstance(work, Kernel):
+        return _after_kernel(state)
+    if isinstance(work, Evaluation) and work is state.baseline:
+        passed = isinstance(work.outcome, Timed | Correct)
+        return _ask("planner") if passed else Stop("baseline_failed")
+    return _pending(state) or _round_done(state)
 
 
-def _after_kernel(thread: Thread, speaker: Speaker) -> Next:
+def _pending(state: RunState) -> Build | Run | None:
+    """The kernel of the round that waits to be built or run."""
+    if state.round is None:
+        return None
+    if unbuilt := state.round.unbuilt:
+        return Build(unbuilt)
+    return Run(kernel) if (kernel := state.round.unrun) else None
+
+
+def _after_tester(state: RunState) -> Step:
+    return Baseline() if state.baseline is None else _next_round(state)
+
+
+def _after_kernel(state: RunState) -> Step:
     """Further kernels of the plan, or the build of the first."""
-    wanted = strategy(thread).candidates
-    if speaker == "coder" and kernels_of(thread, "coder") < wanted:
-        return Next(("coder",))
-    return Next(("executor",))
+    assert state.latest is not None
+    by_coder, under_way = state.latest.speaker == "coder", state.round
+    if by_coder and under_way and under_way.kernels_of("coder") < state.strategy.candidates:
+        return _ask("coder")
+    return _pending(state) or _next_round(state)
 
 
-def _after_evaluation(thread: Thread, evaluation: Evaluation, limits: Limits) -> Next:
-    if len(turns_of(thread, Evaluation)) == 1:
-        passed = isinstance(evaluation.outcome, Timed | Correct)
-        return Next(("planner",)) if passed else Next((), "baseline_failed")
-    return Next(("executor",)) if _pending(thread) else _round_done(thread, limits)
-
-
-def _round_done(thread: Thread, limits: Limits) -> Next:
+def _round_done(state: RunState) -> Step:
     """All kernels of the round were built, and run where they build."""
-    if not round_passed(thread):
-        return _repair(thread, limits)
-    if strategy(thread).kind == "single":
-        return _next_round(thread, limits)
-    return Next(("profiler",))
+    under_way = state.round
+    if under_way is None or not under_way.passed:
+        repairs = under_way.repairs if under_way else 0
+        return _ask("fixer") if repairs < state.limits.repairs else _next_round(state)
+    return _next_round(state) if state.strategy.kind == "single" else _ask("profiler")
 
 
-def _after_analysis(thread: Thread, analysis: Analysis, limits: Limits) -> Next:
+def _after_analysis(state: RunState, analysis: Analysis) -> Step:
     if analysis.next == "stop":
-        return Next((), "profiler")
-    following = _next_round(thread, limits)
-    if analysis.next == "unsure" and following.speakers:
-        return Next(("planner", "tester"))
+        return Stop("profiler")
+    following = _next_round(state)
+    if analysis.next == "unsure" and isinstance(following, Ask):
+        return _ask("planner", "tester")
     return following
 
 
-def _after_pass(thread: Thread, last: Turn, limits: Limits) -> Next:
-    if last.speaker == "tester":
-        return _after_tester(thread, limits)
-    if last.speaker == "planner" or (
-        last.speaker == "single" and acts_as(thread[:-1], limits) == "planner"
-    ):
-        return Next((), "no_plan")
-    if last.speaker == "coder" and _pending(thread):
-        return Next(("executor",))
-    return _next_round(thread, limits)
+def _after_pass(state: RunState, speaker: Speaker) -> Step:
+    if speaker == "tester":
+        return _after_tester(state)
+    if speaker == "planner" or (speaker == "single" and _passed_as_planner(state)):
+        return Stop("no_plan")
+    pending = _pending(state) if speaker == "coder" else None
+    return pending or _next_round(state)
 
 
-def _repair(thread: Thread, limits: Limits) -> Next:
-    if repairs(thread) < limits.repairs:
-        return Next(("fixer",))
-    return _next_round(thread, limits)
+def _passed_as_planner(state: RunState) -> bool:
+    """`single` passes as coder or fixer at most once before it is asked for a plan."""
+    asked = _after_latest(state)
+    return len(state.passes) > 1 or (isinstance(asked, Ask) and asked.role == "planner")
 
 
-def _next_round(thread: Thread, limits: Limits) -> Next:
-    if rounds_begun(thread) >= limits.rounds:
-        return Next((), "rounds")
-    found, wanted = best(thread), limits.stop_at_percent
-    if found is not None and wanted is not None and percent_of_limit(found[1]) >= wanted:
-        return Next((), "near_limit")
-    if limits.patience is not None and without_gain(thread) >= limits.patience:
-        return Next((), "no_gain")
-    return Next(("planner",))
+def _next_round(state: RunState) -> Ask | Stop:
+    limits = state.limits
+    if len(state.rounds) >= limits.rounds:
+        return Stop("rounds")
+    best, wanted = state.best_of_search, limits.stop_at_percent
+    if best is not None and wanted is not None and percent_of_limit(best[1]) >= wanted:
+        return Stop("near_limit")
+    if limits.patience is not None and state.rounds_without_gain >= limits.patience:
+        return Stop("no_gain")
+    return _ask("planner")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -180,6 +182,37 @@ class Approval(Value):
 Said: TypeAlias = RunRequest | TestSuite | CaseScores | Plan | Analysis | Pass | Approval
 """Turns that give no kernel and judge none."""
 Payload: TypeAlias = Said | Kernel | BuildReport | Evaluation
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of the chat."""
+
+    speaker: Speaker
+    payload: Payload
+
+    @property
+    def kind(self) -> str:
+        """What it holds, in one word."""
+        match self.payload:
+            case BuildReport():
+                return "build"
+            case Evaluation():
+                return "evaluation"
+            case payload:
+                return payload.kind
+
+
+Thread = Sequence[Turn]
+
+
+class Position(Value):
+    """Where in the chat a role speaks; a scripted answer is found by it."""
+
+    round: int
+    attempt: int
+    """Tester: which of its turns. Coder: which kernel of the plan. Fixer: which repair of the
+    round. Selector: which choice. Single: 0 for a plan, then its kernels. Else 1."""
 
 
 class TesterReply(Value):

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from astra_chat.agents.run_state import Turn
+from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import (
     Analysis,
@@ -20,6 +20,7 @@ from astra_chat.agents.turns import (
     RunRequest,
     TestCase,
     TestSuite,
+    Turn,
 )
 from astra_chat.session.final_message import ended
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
@@ -446,7 +447,7 @@ def write_transcript(path: Path, turns: Sequence[Turn] | None = None) -> Path:
             decision = Decision(speaker=said.speaker, by="rule", legal=(said.speaker,))
             writer.append(Chosen(decision=decision))
         writer.append(*events_of(said, stored))
-    writer.append(ended(turns, "profiler"))
+    writer.append(ended(state_of(turns), "profiler"))
     writer.close()
     return path
 

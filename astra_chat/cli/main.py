@@ -215,9 +215,7 @@ def run(
             branch=branch,
             after_round=after_round,
             accept_recorded_options=accept_recorded_options,
-            on_record=show.record,
-            on_progress=show.progress,
-            on_notice=note,
+            events=show,
         )
     finally:
         show.close()

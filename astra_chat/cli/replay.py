@@ -129,7 +129,7 @@ def _rerun(
 
     show = show_for(as_json, quiet)
     try:
-        result = rerun(transcript, device, out, trust, show.record, show.progress, note)
+        result = rerun(transcript, device, out, trust, show)
     finally:
         show.close()
     both, missing = compared(transcript, result.transcript)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from astra_chat.display.console import console
+from astra_chat.display.notes import note
 from astra_chat.display.progress_bars import LiveView
 from astra_chat.display.run_view import View
 from astra_chat.tools.progress import Progress
@@ -15,15 +16,35 @@ from astra_chat.transcript.summary import Summary
 
 
 class OutputMode(Protocol):
-    """A way to show a run."""
+    """A way to show a run: it listens to the run's events, and prints its end."""
 
     def record(self, record: Record) -> None: ...
     def progress(self, report: Progress) -> None: ...
+    def notice(self, text: str) -> None: ...
     def close(self) -> None: ...
     def end(self, summary: Summary, transcript: Path) -> None: ...
 
 
-class Live:
+class Json:
+    """One document at the end, nothing before it on stdout."""
+
+    def record(self, record: Record) -> None:
+        """Nothing is shown on the way."""
+
+    def progress(self, report: Progress) -> None:
+        """Nothing is shown on the way."""
+
+    def notice(self, text: str) -> None:
+        note(text)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def end(self, summary: Summary, transcript: Path) -> None:
+        print_json(summary, transcript)
+
+
+class Live(Json):
     """Everything, as it comes."""
 
     def __init__(self) -> None:
@@ -42,7 +63,7 @@ class Live:
         print(f"transcript: {transcript}")
 
 
-class Quiet:
+class Quiet(Json):
     """The table and the last words only."""
 
     def __init__(self) -> None:
@@ -51,30 +72,11 @@ class Quiet:
     def record(self, record: Record) -> None:
         self._view.show(record)
 
-    def progress(self, report: Progress) -> None:
-        """Nothing is shown on the way."""
-
     def close(self) -> None:
         self._view.close()
 
     def end(self, summary: Summary, transcript: Path) -> None:
         print(f"transcript: {transcript}")
-
-
-class Json:
-    """One document at the end, nothing before it."""
-
-    def record(self, record: Record) -> None:
-        """Nothing is shown on the way."""
-
-    def progress(self, report: Progress) -> None:
-        """Nothing is shown on the way."""
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    def end(self, summary: Summary, transcript: Path) -> None:
-        print_json(summary, transcript)
 
 
 def show_for(as_json: bool, quiet: bool) -> OutputMode:

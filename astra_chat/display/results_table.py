@@ -6,16 +6,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from astra_chat.agents import run_state
-from astra_chat.agents.run_state import Thread
+from astra_chat.agents.run_state import RunState
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.types import AnyTime, Basis, Timed
 from astra_chat.transcript.events import Header
 
 
-def table(header: Header, thread: Thread) -> list[RenderableType]:
+def table(header: Header, state: RunState) -> list[RenderableType]:
     """Title and rows; nothing where nothing was timed."""
-    first, found = run_state.baseline(thread), run_state.best(thread)
+    first, found = state.baseline, state.best
     if found is not None:
         evaluation, timed = found
         name = evaluation.candidate

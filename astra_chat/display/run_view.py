@@ -7,10 +7,10 @@ import difflib
 from rich.console import Console
 from rich.text import Text
 
-from astra_chat.agents import run_state, search_state
 from astra_chat.agents.approval import describe_approval
 from astra_chat.agents.plan_predictions import predictions, score
-from astra_chat.agents.run_state import Turn
+from astra_chat.agents.rounds import failed
+from astra_chat.agents.run_state import RunState, profile_of
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import (
     Analysis,
@@ -21,6 +21,7 @@ from astra_chat.agents.turns import (
     RunRequest,
     Speaker,
     TestSuite,
+    Turn,
 )
 from astra_chat.display.results_table import table
 from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
@@ -78,7 +79,7 @@ class View:
         self._out, self._quiet = out, quiet
         self._header: Header | None = None
         self._decision: Decision | None = None
-        self._thread: list[Turn] = []
+        self._state = RunState()
         self._texts: dict[str, str] = {}
         self._tokens, self._budget = Tokens(), Budget()
         self._evaluations, self._gpu_s = 0, 0.0
@@ -99,7 +100,7 @@ class View:
                 said = turn(event, self._texts)
                 if not self._quiet:
                     self._show_turn(record, said)
-                self._thread.append(said)
+                self._state = self._state.after(said)
                 if isinstance(event, Judged):
                     self._show_spent(event.evaluation, record.t)
             case Ended() if self._quiet:
@@ -194,7 +195,7 @@ class View:
             case Kernel() as kernel:
                 return self._kernel_lines(kernel, said.speaker)
             case BuildReport() as report:
-                style = "red" if run_state.failed(report) else ""
+                style = "red" if failed(report) else ""
                 return [
                     Text(f"{report.candidate} {describe_build(report)}", style),
                     _steps(report.steps),
@@ -231,8 +232,8 @@ class View:
 
     def _made_of(self, speaker: Speaker) -> tuple[str, str]:
         """Source that a new kernel starts from, and what to call it."""
-        name = search_state.made_of(self._thread, speaker)
-        source = run_state.source_of(self._thread, name)
+        name = self._state.made_of(speaker)
+        source = self._state.sources.get(name)
         if source is not None:
             return source, name
         source = next((t for t in self._texts.values() if candidate_id(t) == name), "")
@@ -240,16 +241,15 @@ class View:
 
     def _goes_on_from(self) -> str:
         """What the next plan changes."""
-        found = search_state.parent(self._thread)
-        if found is None or run_state.source_of(self._thread, found.candidate) is None:
+        parent, best = self._state.parent, self._state.best
+        if parent is None or parent.candidate not in self._state.sources:
             return "the baseline"
-        best = run_state.best(self._thread)
-        so_far = best is not None and best[0].candidate == found.candidate
-        return f"{found.candidate}{', the best so far' if so_far else ''}"
+        so_far = best is not None and best[0].candidate == parent.candidate
+        return f"{parent.candidate}{', the best so far' if so_far else ''}"
 
     def _evaluation_lines(self, evaluation: Evaluation) -> list[Text]:
         outcome = evaluation.outcome
-        first = run_state.baseline(self._thread) is None
+        first = self._state.baseline is None
         name = f"baseline {evaluation.candidate}" if first else evaluation.candidate
         good = isinstance(outcome, Timed) and (first or outcome.verdict == "accepted")
         style = "green" if good else "yellow" if isinstance(outcome, Timed) else "red"
@@ -267,14 +267,12 @@ class View:
 
     def _came_true(self, timed: Timed) -> list[Text]:
         """The plan's prediction beside what came."""
-        plans = run_state.turns_of(self._thread, Plan)
-        if not plans:
+        if self._state.round is None:
             return []
-        plan = plans[-1]
-        parent = search_state.parent_of(self._thread, run_state.rounds_begun(self._thread))
+        plan, parent = self._state.round.plan, self._state.round.parent
         before = parent.outcome.ratio if parent and isinstance(parent.outcome, Timed) else 1.0
         words = prediction(plan.predicted_ratio, timed, before)
-        was = run_state.profile_of(parent)
+        was = profile_of(parent)
         old = was.metric(plan.metric) if was else None
         new = timed.profile.metric(plan.metric)
         if old and new:
@@ -282,7 +280,7 @@ class View:
         return [Text(words)]
 
     def _analysis_lines(self, analysis: Analysis) -> list[Text]:
-        profile = run_state.profile_of(run_state.last_evaluation(self._thread))
+        profile = profile_of(self._state.evaluated)
         lines: list[Text] = [Text(analysis.words)]
         judged = f" (the judge: {profile.bottleneck})" if profile else ""
         lines.append(Text(f"bottleneck: {analysis.bottleneck}{judged}; next: {analysis.next}"))
@@ -295,13 +293,13 @@ class View:
     def _show_end(self, ended: Ended) -> None:
         self._out.print()
         if self._header is not None and ended.reason != "error":
-            for line in table(self._header, self._thread):
+            for line in table(self._header, self._state):
                 self._out.print(line)
         style = "bold" if ended.reason not in ("error", "interrupted") else "bold red"
         self._wrapped(Text(ended.words, style))
         if ended.error:
             self._wrapped(Text(ended.error, "red"))
-        if judged := predictions(self._thread):
+        if judged := predictions(self._state.rounds):
             self._line(f"predictions: {score(judged).words}", "dim")
         for line in self._ledger:
             self._line(line, "dim")

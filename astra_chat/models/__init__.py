@@ -9,8 +9,7 @@ from typing import Protocol
 
 from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents.run_state import Position
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Position
 from astra_chat.models.layer import Readable
 from astra_chat.models.meter import Meter, MeteredClient
 from astra_chat.models.offline import OfflineClient

@@ -9,7 +9,7 @@ from typing import Any
 
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
-from astra_chat.agents.executor import JudgeProtocol
+from astra_chat.agents.judge_protocol import JudgeProtocol
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import Layer
 from astra_chat.models.prices import Price

@@ -15,7 +15,7 @@ from autogen_core.models import (
 )
 
 from astra_chat.agents.prompt import read_stamp
-from astra_chat.agents.run_state import Position
+from astra_chat.agents.turns import Position
 from astra_chat.models.layer import Client, Tools
 
 MODEL_INFO = ModelInfo(

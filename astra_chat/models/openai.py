@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents.run_state import Position
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Position
 from astra_chat.models.openai_options import key_of, options_of
 from astra_chat.models.prices import Price
 from astra_chat.models.spec import ModelSpec, Role

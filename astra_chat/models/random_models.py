@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from autogen_core.models import ChatCompletionClient
 
 from astra_chat.agents.prompt import read_stamp
-from astra_chat.agents.run_state import Position
-from astra_chat.agents.turns import Analysis, Kernel, NextSpeaker, Pass, Payload, Plan
+from astra_chat.agents.turns import Analysis, Kernel, NextSpeaker, Pass, Payload, Plan, Position
 from astra_chat.models.offline import OfflineClient
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.spec import Role

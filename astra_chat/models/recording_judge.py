@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from astra_chat.agents.executor import JudgeProtocol
-from astra_chat.agents.run_state import Thread, extra_cases, source_of
+from astra_chat.agents.judge_protocol import JudgeProtocol
+from astra_chat.agents.run_state import states
+from astra_chat.agents.turns import Thread
 from astra_chat.models.recording import Json, Place, Recording
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import baseline_source
@@ -53,19 +54,18 @@ class RecordedJudge:
     def remember(self, past: Thread, baseline: str) -> None:
         """Count what was asked in the turns before this run went on, so that a second evaluation
         of the same source is the second one on the tape too."""
-        for number, turn in enumerate(past):
+        for before, turn in zip(states(past), past, strict=False):
             said = turn.payload
             if isinstance(said, CaseScores):
                 given = [score.case for score in said.cases]
                 self._tape.place(WHO, self._score_of(given, said.asked))
             if not isinstance(said, BuildReport | Evaluation):
                 continue
-            sha = sha256_of(source_of(past, said.candidate) or baseline)
-            cases = extra_cases(past[:number])
+            sha = sha256_of(before.sources.get(said.candidate, baseline))
             if isinstance(said, BuildReport):
                 self._tape.place(WHO, self._build_of(sha))
             else:
-                self._tape.place(WHO, self._evaluation_of(sha, cases, said.confirms))
+                self._tape.place(WHO, self._evaluation_of(sha, before.extra_cases, said.confirms))
 
     def _build_of(self, sha: str) -> Json:
         return {"step": "build", "source": sha, **self._about}

@@ -8,8 +8,16 @@ from collections.abc import Sequence
 
 from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents.run_state import Position
-from astra_chat.agents.turns import Analysis, Edits, Kernel, NextSpeaker, Pass, Payload, Source
+from astra_chat.agents.turns import (
+    Analysis,
+    Edits,
+    Kernel,
+    NextSpeaker,
+    Pass,
+    Payload,
+    Position,
+    Source,
+)
 from astra_chat.models.offline import OfflineClient, place_in
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.script import Script

@@ -9,10 +9,10 @@ from typing import get_args
 
 from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents import run_state
 from astra_chat.agents.prompt import place_of
-from astra_chat.agents.run_state import Position, Thread
-from astra_chat.agents.turns import Kernel, NextSpeaker, Pass, Payload, RoleName
+from astra_chat.agents.rounds import failed
+from astra_chat.agents.run_state import states
+from astra_chat.agents.turns import Kernel, NextSpeaker, Pass, Payload, Position, RoleName, Thread
 from astra_chat.models.offline import OfflineClient, place_in
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.spec import Role
@@ -70,15 +70,16 @@ class TranscriptClient(OfflineClient):
 
 def _said(transcript: Transcript) -> Iterator[tuple[tuple[str, Position], str]]:
     """What models said, roles and selector, each with its place."""
-    turns, limits = thread(transcript.records), transcript.options.limits
-    for number, turn in enumerate(turns):
+    turns = thread(transcript.records)
+    every = list(states(turns, transcript.options.limits))
+    for before, turn in zip(every, turns, strict=False):
         for role in get_args(RoleName):
             if turn.speaker == role:
-                yield (role, place_of(role, turns[:number], limits)), _reply(turn.payload)
+                yield (role, place_of(role, before)), _reply(turn.payload)
     for record in transcript.records:
         match record.event:
             case Chosen(decision=decision) if decision.by == "model":
-                place = run_state.position("selector", turns[: record.turn])
+                place = every[record.turn].position("selector")
                 answer = NextSpeaker(choose=decision.speaker).model_dump_json()
                 yield ("selector", place), answer
             case _:
@@ -95,9 +96,7 @@ def _found(turns: Thread) -> dict[str, str]:
     found: dict[str, str] = {}
     for turn in turns:
         match turn.payload:
-            case BuildReport(candidate=candidate, result=result) as report if run_state.failed(
-                report
-            ):
+            case BuildReport(candidate=candidate, result=result) as report if failed(report):
                 found[candidate] = verdict(result)
             case Evaluation(candidate=candidate, outcome=outcome, confirms=False):
                 found[candidate] = verdict(outcome)

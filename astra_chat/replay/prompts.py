@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import get_args
 
 from astra_chat.agents.fact_check import ask_to_check
 from astra_chat.agents.prompt import ChatContext, brief
 from astra_chat.agents.reply_errors import ask_again
 from astra_chat.agents.roles import instructions
-from astra_chat.agents.run_state import Turn
+from astra_chat.agents.run_state import RunState, states
 from astra_chat.agents.selector_prompt import question
-from astra_chat.agents.turn_order import next_speakers
-from astra_chat.agents.turns import RoleName
+from astra_chat.agents.turn_order import next_step, speakers
+from astra_chat.agents.turns import RoleName, Speaker
 from astra_chat.models.spec import Role
 from astra_chat.session.recorded_task import task_of
 from astra_chat.tools.errors import BadInput
@@ -52,28 +52,30 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
             baseline=baseline_source(task, transcript.header.options.tier),
             tier=transcript.header.options.tier,
             device=transcript.header.device.name,
-            limits=transcript.options.limits,
         )
         sent_back = _sent_back(transcript)
+        before = list(states(turns, transcript.options.limits))
         for number in numbers if only is None else [only]:
-            found = list(_of_turn(setting, turns, number, sent_back.get(number, ())))
+            speaker, again = turns[number - 1].speaker, sent_back.get(number, ())
+            found = [
+                one if one.role == "selector" else replace(one, again=again)
+                for one in _of_turn(setting, before[number - 1], speaker, number)
+            ]
             if only is not None and not found:
-                speaker = turns[only - 1].speaker
                 raise BadInput(f"--turn {only}: the {speaker} is no model and gets no prompt")
             yield from found
 
 
 def _of_turn(
-    setting: ChatContext, turns: Sequence[Turn], number: int, again: tuple[str, ...]
+    setting: ChatContext, before: RunState, speaker: Speaker, number: int
 ) -> Iterator[Prompt]:
     """The selector's, where a model was to choose who speaks; then the speaker's."""
-    before, speaker = turns[: number - 1], turns[number - 1].speaker
-    legal = next_speakers(before, setting.limits).speakers if before else ()
+    legal = speakers(next_step(before))
     if len(legal) > 1:
         yield Prompt(number, "selector", "", question(before, legal))
     if speaker in get_args(RoleName):
         role: RoleName = speaker  # type: ignore[assignment]
-        yield Prompt(number, role, instructions(role), brief(role, setting, before), again)
+        yield Prompt(number, role, instructions(role), brief(role, setting, before))
 
 
 def _sent_back(transcript: Transcript) -> dict[int, tuple[str, ...]]:

@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from astra_chat.agents.reply_errors import unusable_source
-from astra_chat.agents.run_state import extra_cases
 from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_task import require_hashes, task_of
 from astra_chat.tools.descriptions import describe, verdict
@@ -23,7 +22,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.types import Built, Case, Device, Evaluation, Outcome, Timed, Value
 from astra_chat.transcript.events import BuildDone, Judged
 from astra_chat.transcript.reader import Transcript
-from astra_chat.transcript.turns import texts, thread
+from astra_chat.transcript.turns import state_of, texts
 
 SCHEMA = "astra-chat/rejudged/1"
 ALIKE = 1.25
@@ -124,7 +123,7 @@ def recorded(transcript: Transcript) -> list[Recorded]:
     """The last word on each candidate, and on each that was confirmed its confirmation, in the
     order of the chat. Raises BadInput where there is none, or a source is missing."""
     sources = {sha[:12]: text for sha, text in texts(transcript.records).items()}
-    extra = extra_cases(thread(transcript.records))
+    extra = state_of(transcript.records).extra_cases
     found: dict[tuple[str, bool], Recorded] = {}
     for candidate, outcome, evaluation in _outcomes(transcript):
         if candidate not in sources:

@@ -7,19 +7,17 @@ and leaves a transcript of its own.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from astra_chat.agents.executor import JudgeProtocol
+from astra_chat.agents.judge_protocol import JudgeProtocol
 from astra_chat.replay.rejudge import Recorded, Rejudged, recorded
 from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_task import require_hashes, task_of
 from astra_chat.session.request import RunOptions, request_for
-from astra_chat.session.session import RunResult, Session
-from astra_chat.session.telemetry import heard
-from astra_chat.tools.progress import Progress
-from astra_chat.transcript.events import Record
+from astra_chat.session.run_events import RunEvents, Silent
+from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.telemetry import traced
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.summary import Summary
 
@@ -31,9 +29,7 @@ def rerun(
     device: str = "auto",
     out: Path | None = None,
     trust: bool = False,
-    on_record: Callable[[Record], None] = lambda _: None,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-    on_notice: Callable[[str], None] = lambda _: None,
+    events: RunEvents | None = None,
     judge: JudgeProtocol | None = None,
 ) -> RunResult:
     """Hold the chat again with the recorded task, words, limits and decisions of a human.
@@ -54,7 +50,7 @@ def rerun(
         )  # fmt: skip
         request = replace(request_for(wishes), limits=options.limits)
         require_bounded_cases(transcript, task, request.device.kind, trust)
-        return Session(request, heard(on_record), on_progress, on_notice, judge).run()
+        return run_request(request, traced(events or Silent()), judge)
 
 
 def compared(then: Transcript, now: Path) -> tuple[list[Rejudged], list[str]]:

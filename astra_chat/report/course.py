@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from astra_chat.agents import run_state
-from astra_chat.agents.run_state import Attempt, Thread
-from astra_chat.agents.turns import Plan
+from astra_chat.agents.rounds import Attempt, failed
+from astra_chat.agents.run_state import RunState, states
+from astra_chat.agents.turns import Thread
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.timing.intervals import over_all
 from astra_chat.tools.types import Evaluation, Timed
@@ -53,11 +53,11 @@ class Course:
 
 def course(thread: Thread) -> Course:
     """Of a thread, whole or cut off; without rounds where there is no plan yet."""
-    rounds = run_state.rounds(thread)
-    attempts = [(one.number, attempt) for one in rounds for attempt in one.attempts]
+    *_, state = every = list(states(thread))
+    attempts = [(one.number, attempt) for one in state.rounds for attempt in one.attempts]
     return Course(
-        rounds=len(rounds),
-        best=_best_by_round(thread),
+        rounds=len(state.rounds),
+        best=_best_by_round(every),
         tried=tuple(
             _point(number, attempt.evaluation, attempt.evaluation.outcome)
             for number, attempt in attempts
@@ -68,25 +68,18 @@ def course(thread: Thread) -> Course:
             for number, attempt in attempts
             if (word := _failed(attempt))
         ),
-        confirmed=_confirmed(thread, len(rounds)),
+        confirmed=_confirmed(state),
     )
 
 
-def _best_by_round(thread: Thread) -> tuple[Point, ...]:
-    search = run_state.unconfirmed(thread)
-    starts = [i for i, turn in enumerate(search) if isinstance(turn.payload, Plan)]
-    ends = [*starts[1:], len(search)] if starts else []
-    found: list[Point] = []
-    for number, end in enumerate(ends, 1):
-        best = run_state.best(search[:end])
-        if best is not None:
-            found.append(_point(number, *best))
-    return tuple(found)
+def _best_by_round(every: Sequence[RunState]) -> tuple[Point, ...]:
+    ends = {len(state.rounds): state.best_of_search for state in every}  # the last of each round
+    return tuple(_point(number, *best) for number, best in ends.items() if number and best)
 
 
-def _confirmed(thread: Sequence[run_state.Turn], rounds: int) -> Point | None:
-    best = run_state.best(thread)
-    return _point(rounds, *best) if best is not None and best[0].confirms else None
+def _confirmed(state: RunState) -> Point | None:
+    best = state.best
+    return _point(len(state.rounds), *best) if best is not None and best[0].confirms else None
 
 
 def _point(number: int, evaluation: Evaluation, timed: Timed) -> Point:
@@ -98,6 +91,6 @@ def _failed(attempt: Attempt) -> str:
     """The verdict on what was not right; "" where it was, or is not known."""
     if attempt.evaluation is not None:
         return "" if attempt.passed else verdict(attempt.evaluation.outcome)
-    if attempt.build is not None and run_state.failed(attempt.build):
+    if attempt.build is not None and failed(attempt.build):
         return verdict(attempt.build.result)
     return ""

@@ -24,7 +24,7 @@ from astra_chat.transcript.events import BROKEN_OFF
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.spending import Spent
 from astra_chat.transcript.summary import Summary, summarize
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import state_of, thread
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,7 @@ def _seen(value: object) -> object:
 
 def _run(transcript: Transcript) -> Run:
     header, turns = transcript.header, thread(transcript.records)
+    state = state_of(transcript.records)
     out = io.StringIO()
     view = View(console(out))
     for record in transcript.records:
@@ -89,7 +90,7 @@ def _run(transcript: Transcript) -> Run:
         best={point.round: point.words for point in found.best},
         found={
             p.round: f"{p.found_ratio:.2f}x" if p.found_ratio else "not right"
-            for p in predictions(turns)
+            for p in predictions(state.rounds)
         },
         spent=ledger(transcript.records),
         words=out.getvalue(),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from astra_chat.agents import run_state, search_state
-from astra_chat.agents.run_state import Thread
-from astra_chat.agents.turns import Kernel, Plan
+from astra_chat.agents.run_state import states
+from astra_chat.agents.turns import Kernel, Thread
 
 KINDS = {"+": "add", "-": "del", "@": "at"}
 BASELINE = "the baseline"
@@ -36,25 +35,24 @@ class Change:
 def changes(thread: Thread, baseline: str) -> list[Change]:
     """Of every kernel that was proposed, against what it was made of; then of the best one against
     the baseline, where it was made of another."""
-    found, number = [], 0
-    for index, turn in enumerate(thread):
-        number += isinstance(turn.payload, Plan)
+    changed = []
+    *before, state = states(thread)
+    for then, turn in zip(before, thread, strict=True):
         if isinstance(turn.payload, Kernel):
-            before = search_state.made_of(thread[:index], turn.speaker)
-            source = run_state.source_of(thread[:index], before)
-            against, old = (BASELINE, baseline) if source is None else (before, source)
-            found.append(_change(turn.payload, turn.speaker, number, against, old))
-    best = run_state.best(thread)
-    whole = next((c for c in found if best and c.candidate == best[0].candidate), None)
+            parent = then.made_of(turn.speaker)
+            source = then.sources.get(parent)
+            against, old = (BASELINE, baseline) if source is None else (parent, source)
+            lines = _diff(old, turn.payload.source)
+            number = len(then.rounds)
+            changed.append(Change(turn.payload.candidate, turn.speaker, number, against, lines))
+    best = state.best[0].candidate if state.best else None
+    whole = next((change for change in changed if change.candidate == best), None)
     if whole is not None and whole.against != BASELINE:
-        kernel = next(
-            k for k in run_state.turns_of(thread, Kernel) if k.candidate == whole.candidate
-        )
-        found.append(_change(kernel, whole.speaker, whole.round, BASELINE, baseline))
-    return found
+        lines = _diff(baseline, state.sources[whole.candidate])
+        changed.append(replace(whole, against=BASELINE, lines=lines))
+    return changed
 
 
-def _change(kernel: Kernel, speaker: str, number: int, against: str, old: str) -> Change:
-    diff = difflib.unified_diff(old.splitlines(), kernel.source.splitlines(), lineterm="")
-    lines = tuple((KINDS.get(line[:1], ""), line) for line in list(diff)[2:])
-    return Change(kernel.candidate, speaker, number, against, lines)
+def _diff(old: str, new: str) -> Lines:
+    diff = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="")
+    return tuple((KINDS.get(line[:1], ""), line) for line in list(diff)[2:])

@@ -13,14 +13,14 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from astra_chat.agents.run_state import Limits
+from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.models import RunModels
 from astra_chat.models.random_models import RandomModels
 from astra_chat.models.script import load_script
 from astra_chat.models.spec import ROLES
 from astra_chat.session.request import Request
-from astra_chat.session.session import Session
+from astra_chat.session.session import run_request
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.judge import TIER_FILES, Judge
@@ -77,7 +77,7 @@ def course(task: Task, judge: OnceEach, words: str, seed: int, evaluations: int)
             budget=Budget(evaluations=evaluations + 1),
             folder=Path(folder) / "run",
         )
-        rounds = Session(request, judge=judge).run().summary.rounds
+        rounds = run_request(request, judge=judge).summary.rounds
     attempts = [attempt for one in rounds for attempt in one.attempts]
     ratios = [a.ratio or 0.0 for a in attempts if a.verdict not in NOT_RUN]
     best, found = 1.0, []

@@ -19,7 +19,7 @@ from astra_chat.replay.prompts import prompts
 from astra_chat.research.measure_astra import InstantJudge
 from astra_chat.session.request import Request, RunOptions, request_for
 from astra_chat.session.resume import request_on, resumed
-from astra_chat.session.session import Session
+from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.transcript.reader import Transcript, read
 
@@ -62,7 +62,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         request = _request(Path(folder) / "run")
         judge = InstantJudge(request.device, request.task.demo[0][0])
-        transcript = read(Session(request, judge=judge).run().transcript)
+        transcript = read(run_request(request, judge=judge).transcript)
         for length in LENGTHS:
             print(
                 f"after {length} turns of kernels of {LINES} lines:"
@@ -83,7 +83,7 @@ def _gaining(folder: Path) -> Transcript:
     baseline.write_text(_long(baseline.read_text()))
     request = _request(folder / "gaining", str(folder / "long"), rounds=GAINING_ROUNDS)
     judge = InstantJudge(request.device, request.task.demo[0][0], gains=True)
-    return read(Session(request, judge=judge).run().transcript)
+    return read(run_request(request, judge=judge).transcript)
 
 
 def _request(folder: Path, task: str = "silu_and_mul", rounds: int | None = None) -> Request:
@@ -110,7 +110,7 @@ def _going_on(transcript: Transcript, length: int, request: Request, judge: Inst
     past = resumed(path)
     going_on = request_on(past, request.task, RunOptions(rounds=length // TURNS_A_ROUND + 1))
     going_on = replace(going_on, models=request.models)
-    end = Session(going_on, judge=judge, past=past).run()
+    end = run_request(going_on, judge=judge, past=past)
     seconds = time.perf_counter() - start
     turns = read(end.transcript).records[-1].turn - length
     return f"{size:.1f} MB takes {seconds:.2f} s, {turns} turns and the end included"

@@ -15,7 +15,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from astra_chat.agents import run_state
 from astra_chat.research import estimates, paper_method
 from astra_chat.research import result_tables as tables
 from astra_chat.research.baselines import evidence
@@ -27,8 +26,9 @@ from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import AnyTime, Evaluation, MeasuredTime, Timed
+from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import state_of
 
 EVALUATION_SCHEMA = "astra-chat/evaluation/1"
 
@@ -180,7 +180,7 @@ def _other_kernels(run: Run, comparisons: Sequence[Comparison]) -> Iterator[str]
 def _measured(run: Run) -> dict[str, Timed]:
     """Every timed candidate of a run, its first timing."""
     measured: dict[str, Timed] = {}
-    for evaluation in run_state.turns_of(thread(run.transcript.records), Evaluation):
+    for evaluation in _evaluations(run.transcript.records):
         if isinstance(evaluation.outcome, Timed):
             measured.setdefault(evaluation.candidate, evaluation.outcome)
     return measured
@@ -204,11 +204,15 @@ def _table(cases: Sequence[AnyTime]) -> Iterator[str]:
     yield ""
 
 
+def _evaluations(records: Sequence[Record]) -> Iterator[Evaluation]:
+    return (record.event.evaluation for record in records if isinstance(record.event, Judged))
+
+
 def _rounds(run: Run) -> Iterator[str]:
     """Predicted and found, candidate by candidate."""
     yield "| round | plan | candidate | outcome | predicted over its parent | over the baseline |"
     yield "|---|---|---|---|---|---|"
-    for found in run_state.rounds(thread(run.transcript.records)):
+    for found in state_of(run.transcript.records).rounds:
         for attempt in found.attempts:
             outcome = attempt.evaluation.outcome if attempt.evaluation else None
             finding = outcome or (attempt.build.result if attempt.build else None)
@@ -230,7 +234,7 @@ def load(paths: Iterable[Path]) -> Found:
             _json(path, found)
             continue
         transcript = read(path)
-        best = run_state.best(thread(transcript.records))
+        best = state_of(transcript.records).best
         if best is None:
             raise BadInput(f"{path}: nothing got faster in this run")
         found.runs.append(Run(transcript, *best))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from astra_chat.session.recorded_task import task_of
 from astra_chat.session.request import RunOptions, request_for
 from astra_chat.session.resume import past_of, request_on
-from astra_chat.session.session import RunResult, Session
-from astra_chat.session.telemetry import heard
-from astra_chat.tools.progress import Progress
-from astra_chat.transcript.events import Record
+from astra_chat.session.run_events import RunEvents, Silent
+from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.telemetry import traced
 
 
 def run(
@@ -36,9 +34,7 @@ def run(
     branch: str | Path | None = None,
     after_round: int | None = None,
     accept_recorded_options: bool = False,
-    on_record: Callable[[Record], None] = lambda _: None,
-    on_progress: Callable[[Progress], None] = lambda _: None,
-    on_notice: Callable[[str], None] = lambda _: None,
+    events: RunEvents | None = None,
 ) -> RunResult:
     """Run a chat about a shipped task or a task folder, as `astra-chat run` does; each argument is
     its option of that name, None what is not given.
@@ -52,7 +48,7 @@ def run(
     cannot isolate them. `strategy`: what plans go on from (agents/strategy.py); `stop_at`: percent
     of the physical limit that is enough; `patience`: rounds in a row without a gain to bear;
     `mutants`: seeded bugs that score the tester's cases, 0 for none.
-    `on_record` gets each record of the transcript once it is on the disk.
+    `events` hears of each record of the transcript once it is on the disk (run_events.py).
     Raises BadInput for what cannot be used and MissingDependency where the machine lacks something.
     An interrupted run returns: its summary says so.
     """
@@ -61,11 +57,13 @@ def run(
         strategy, stop_at, patience, mutants, accept_recorded_options,
     )  # fmt: skip
     past = past_of(resume, branch, after_round)
-    on_record = heard(on_record)
+    listener = traced(events or Silent())
     if past is None:
-        return Session(request_for(wishes), on_record, on_progress, on_notice).run()
+        return run_request(request_for(wishes), listener)
     with task_of(past.transcript, task) as found:
         request = request_on(past, found, wishes)
         if past.transcript.options.trust and not trust:
-            on_notice(f"{past.transcript.path} records --trust, which is never taken from a file")
-        return Session(request, on_record, on_progress, on_notice, past=past).run()
+            listener.notice(
+                f"{past.transcript.path} records --trust, which is never taken from a file"
+            )
+        return run_request(request, listener, past=past)

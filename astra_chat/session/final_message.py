@@ -1,14 +1,14 @@
-"""What a run says at its end, and where it left its script: pure functions of the thread."""
+"""What a run says at its end, and where it left its script: pure functions of the state."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from astra_chat.agents import run_state
-from astra_chat.agents.run_state import Position, Thread
-from astra_chat.agents.turn_order import STOP_WORDS
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.rounds import failed
+from astra_chat.agents.run_state import RunState
+from astra_chat.agents.turn_order import STOP_WORDS, AskHuman, next_step
+from astra_chat.agents.turns import Kernel, Position
 from astra_chat.tools.descriptions import describe, speed, verdict
 from astra_chat.tools.types import Basis, BuildReport, Evaluation
 from astra_chat.transcript.events import BROKEN_OFF, Deviation, Ended, EndReason
@@ -24,31 +24,29 @@ class Expecting(Protocol):
     ) -> str | None: ...
 
 
-def deviation(thread: Thread, models: Expecting) -> Deviation | None:
+def deviation(state: RunState, models: Expecting) -> Deviation | None:
     """Whether the last turn, a build or an evaluation, is not what the models foretold."""
-    found_rounds = run_state.rounds(thread)
-    if not found_rounds or not found_rounds[-1].attempts:
+    under_way, baseline = state.round, state.baseline
+    if under_way is None or not under_way.attempts:
         return None
-    attempts = found_rounds[-1].attempts
-    kernel = attempts[-1].kernel
-    place = Position(round=found_rounds[-1].number, attempt=len(attempts) - 1)
-    judged = run_state.baseline(thread)
-    estimated = judged is not None and judged.device.kind == "virtual"
+    kernel = under_way.attempts[-1].kernel
+    place = Position(round=under_way.number, attempt=len(under_way.attempts) - 1)
+    estimated = baseline is not None and baseline.device.kind == "virtual"
     expected = models.expected(kernel, place, "estimated" if estimated else "measured")
     if expected is None:
         return None
-    found = _found(thread, expected)
+    found = _found(state, expected)
     if found is None or found == expected:
         return None
     return Deviation(candidate=kernel.candidate, expected=expected, found=found)
 
 
-def _found(thread: Thread, expected: str) -> str | None:
+def _found(state: RunState, expected: str) -> str | None:
     """What the last turn says about the expectation; None if it says nothing yet, or no more."""
     at_build = expected in BUILD_OUTCOMES
-    match thread[-1].payload:
+    match state.last.payload if state.last else None:
         case BuildReport() as report:
-            return verdict(report.result) if at_build or run_state.failed(report) else None
+            return verdict(report.result) if at_build or failed(report) else None
         case Evaluation(outcome=outcome, confirms=False):
             return None if at_build else verdict(outcome)
         case _:
@@ -56,16 +54,14 @@ def _found(thread: Thread, expected: str) -> str | None:
 
 
 def ended(
-    thread: Thread, reason: EndReason, error: Exception | None = None, notes: Sequence[str] = ()
+    state: RunState, reason: EndReason, error: Exception | None = None, notes: Sequence[str] = ()
 ) -> Ended:
     """The last event of a run."""
-    found = run_state.best(thread)
-    best = found[0].candidate if found else None
-    timed = found[1] if found else None
-    said = [_reason_words(thread, reason)]
-    if best is not None and timed is not None:
-        assert found is not None
-        said.append(f"best candidate {best}: {speed(timed)}{_confirmed(found[0])}")
+    evaluation, timed = state.best or (None, None)
+    said = [_reason_words(state, reason)]
+    if evaluation is not None and timed is not None:
+        confirmed = _confirmed(evaluation)
+        said.append(f"best candidate {evaluation.candidate}: {speed(timed)}{confirmed}")
     elif reason in BROKEN_OFF:
         said.append("no candidate is accepted so far")
     elif reason != "baseline_failed":
@@ -73,7 +69,7 @@ def ended(
     return Ended(
         reason=reason,
         words=_sentences([*said, *notes]),
-        best=best,
+        best=evaluation.candidate if evaluation else None,
         ratio=timed.ratio if timed else None,
         basis=timed.basis if timed else None,
         error=f"{type(error).__name__}: {error}" if error else "",
@@ -86,22 +82,21 @@ def _confirmed(evaluation: Evaluation) -> str:
     return ", not confirmed: the luckiest of several evaluations reads too high"
 
 
-def _reason_words(thread: Thread, reason: EndReason) -> str:
+def _reason_words(state: RunState, reason: EndReason) -> str:
     if reason == "interrupted":
         return "interrupted; the transcript holds every turn that was finished"
     if reason == "waiting":
-        last = thread[-1].payload
-        assert isinstance(last, BuildReport | Evaluation)
-        what = "run" if isinstance(last, BuildReport) else "accepted as the best"
-        return f"waiting for a decision: may candidate {last.candidate} be {what}"
+        step = next_step(state)
+        run = isinstance(step, AskHuman) and step.gate == "run"
+        what = "run" if run else "accepted as the best"
+        return f"waiting for a decision: may candidate {state.shown} be {what}"
     if reason == "budget":
         return "the run stopped before it would have spent more than its budget"
     if reason == "error":
         return "the run broke off by an error that is not the kernel's"
     words = STOP_WORDS[reason]
-    first = run_state.baseline(thread)
-    if reason == "baseline_failed" and first is not None:
-        words += f": it is {describe(first.outcome)}"
+    if reason == "baseline_failed" and state.baseline is not None:
+        words += f": it is {describe(state.baseline.outcome)}"
     return words
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from astra_chat.agents.approval import Question, question
-from astra_chat.agents.run_state import Turn
+from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_task import baseline_text
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import Transcript, incompleteness, read
-from astra_chat.transcript.turns import events_of, texts, thread
+from astra_chat.transcript.turns import events_of, state_of, texts
 from astra_chat.transcript.writer import Writer
 
 
@@ -26,7 +26,7 @@ def waiting(path: Path) -> Waiting:
     """Raises BadInput where it is no transcript, or nothing in it waits for a decision."""
     transcript = read(path)
     baseline = baseline_text(transcript)
-    asked = question(thread(transcript.records), baseline, transcript.options.limits)
+    asked = question(state_of(transcript.records), baseline)
     if asked is not None:
         return Waiting(transcript, asked)
     if transcript.ended is not None and transcript.ended.reason == "waiting":

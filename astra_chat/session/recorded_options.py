@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from astra_chat.agents.run_state import Limits
+from astra_chat.agents.limits import Limits
 from astra_chat.models.spec import ModelSpec, parse
 from astra_chat.session.request import MUTANTS, Request, RunOptions
 from astra_chat.tools.errors import BadInput

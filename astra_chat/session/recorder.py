@@ -1,4 +1,4 @@
-"""A run's transcript while the run goes on: what was recorded, and its typed thread."""
+"""A run's transcript while the run goes on: what was recorded, and the state of the run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from astra_chat.agents.run_state import Turn
+from astra_chat.agents.limits import Limits
+from astra_chat.agents.run_state import RunState, state_of
+from astra_chat.agents.turns import Turn
 from astra_chat.session.provenance import header
 from astra_chat.session.request import Request, place
 from astra_chat.session.resume import Past
@@ -24,17 +26,24 @@ class Recorder:
         self,
         writer: Writer,
         on_record: Callable[[Record], None],
+        limits: Limits,
         before: Sequence[Record] = (),
     ) -> None:
         self._writer, self._on_record = writer, on_record
         self._stored: set[str] = set()
         self.records: list[Record] = []
-        self.thread: list[Turn] = []
+        self.state = RunState(limits)
         self._remember(before)
 
     @property
     def path(self) -> Path:
         return self._writer.path
+
+    @property
+    def header(self) -> Header:
+        event = self.records[0].event
+        assert isinstance(event, Header)
+        return event
 
     @property
     def folder(self) -> Path:
@@ -51,7 +60,7 @@ class Recorder:
     def take(self, said: Turn, *after: Event) -> None:
         """Write a turn of the chat, and in the same breath what is to be said about it."""
         records = self._writer.append(*events_of(said, self._stored), *after)
-        self.thread.append(said)
+        self.state = self.state.after(said)
         self._show(records)
 
     def copy(self, records: Iterable[Record]) -> None:
@@ -70,7 +79,7 @@ class Recorder:
     def _remember(self, records: Sequence[Record]) -> None:
         self._show(records)
         self._stored |= set(texts(records))
-        self.thread = thread(self.records)
+        self.state = state_of(thread(self.records), self.state.limits)
 
     def _show(self, records: Sequence[Record]) -> None:
         for record in records:
@@ -87,7 +96,9 @@ def begin(request: Request, past: Past | None, on_record: Callable[[Record], Non
     judged_with = played.versions if played else None
     head = header(request.task, request.device, _options(request), judged_with)
     if past is not None and past.branched is None:
-        journal = Recorder(Writer.go_on(past.transcript), on_record, past.transcript.records)
+        journal = Recorder(
+            Writer.go_on(past.transcript), on_record, request.limits, past.transcript.records
+        )
         journal.record(
             Resumed(
                 started=head.started, versions=head.versions, git=head.git, options=head.options
@@ -96,7 +107,7 @@ def begin(request: Request, past: Past | None, on_record: Callable[[Record], Non
         return journal
     folder, name = place(request)
     _require_room(folder)
-    journal = Recorder(Writer(folder / NAME, name), on_record)
+    journal = Recorder(Writer(folder / NAME, name), on_record, request.limits)
     origin = past.origin if past else None
     journal.store(request.task.files().values(), head.model_copy(update={"origin": origin}))
     if past is not None and past.branched is not None:

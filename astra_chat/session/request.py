@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from astra_chat.agents.run_state import Limits
+from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import Strategy, parse_strategy
 from astra_chat.models import RunModels, open_models
 from astra_chat.spending.budget import Budget, parse_budget

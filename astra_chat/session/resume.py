@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from astra_chat.agents import run_state
-from astra_chat.agents.run_state import Limits, Turn
-from astra_chat.agents.turn_order import STOP_WORDS, next_speakers
-from astra_chat.agents.turns import Approval, RunRequest
+from astra_chat.agents.limits import Limits
+from astra_chat.agents.run_state import RunState, state_of
+from astra_chat.agents.turn_order import STOP_WORDS, Ask, Stop, next_step
+from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.recorded_task import require_hashes, require_no_links
@@ -55,14 +55,17 @@ class Past:
         """What was said before."""
         return thread(self.transcript.records if self.branched is None else self.branched)
 
+    def state(self, limits: Limits | None = None) -> RunState:
+        """What is known after these turns."""
+        return state_of(self.turns, limits)
+
     @property
     def origin(self) -> Origin | None:
         """Where a branch comes from."""
         if self.branched is None:
             return None
-        turns = thread(self.branched)
         run = self.transcript.records[0].run
-        return Origin(run=run, turn=len(turns), rounds=run_state.rounds_begun(turns))
+        return Origin(run=run, turn=len(self.turns), rounds=len(self.state().rounds))
 
 
 def past_of(
@@ -97,15 +100,13 @@ def branched(path: Path, rounds: int | None) -> Past:
 
 def _require_more(past: Past, limits: Limits) -> None:
     """Raise BadInput where nothing is left to be done."""
-    turns = thread(past.transcript.records if past.branched is None else past.branched)
-    stop = next_speakers(turns, limits).stop if turns else None
-    ended = past.transcript.ended
+    step, ended = next_step(past.state(limits)), past.transcript.ended
     broken_off = past.branched is None and (ended is None or ended.reason in BROKEN_OFF)
-    if stop is None or broken_off:
+    if not isinstance(step, Stop) or broken_off:
         return
-    way = f"--rounds {limits.rounds + 1} goes on, " if stop == "rounds" else ""
+    way = f"--rounds {limits.rounds + 1} goes on, " if step.reason == "rounds" else ""
     raise BadInput(
-        f"{past.transcript.path} is finished: {STOP_WORDS[stop]};"
+        f"{past.transcript.path} is finished: {STOP_WORDS[step.reason]};"
         f" {way}--branch FILE --from ROUND goes on from an earlier round"
     )
 
@@ -171,8 +172,8 @@ def request_on(past: Past, task: Task, wishes: RunOptions) -> Request:
 def _approver(past: Past, wishes: RunOptions) -> str | None:
     """--approver for a run that goes on. Whether a human is asked at all was said at its begin."""
     recorded = past.transcript.options.approval
-    opened = run_state.turns_of(past.turns, RunRequest)
-    if opened and opened[0].approval != bool(recorded):
+    state = past.state()
+    if state.request is not None and state.request.approval != bool(recorded):
         raise BadInput(f"{past.transcript.path} contradicts itself about who approves candidates")
     if not recorded:
         if wishes.approver is not None:
@@ -181,7 +182,7 @@ def _approver(past: Past, wishes: RunOptions) -> str | None:
             )
         return None
     if wishes.approver is not None:
-        if any(said.decision == "approve_all" for said in run_state.turns_of(past.turns, Approval)):
+        if state.approve_all:
             raise BadInput(
                 f"--approver: {past.transcript.path} approves all that follows, so nobody would be"
                 " asked; --branch FILE --from ROUND resumes before that"
@@ -211,10 +212,11 @@ def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Reco
         while not isinstance(kept[end - 1].event, TurnEvent | Deviation):
             end -= 1
         return kept[:end]
-    turns = thread(kept)
-    following = next_speakers(turns, NO_LIMITS).speakers if turns else ("tester",)
-    begun = run_state.rounds_begun(turns)
-    if rounds == begun and (not following or following[0] == "planner"):
+    state = state_of(thread(kept), NO_LIMITS)
+    step, begun = next_step(state), len(state.rounds)
+    if rounds == begun and (
+        isinstance(step, Stop) or (isinstance(step, Ask) and step.role == "planner")
+    ):
         return kept
     raise BadInput(
         f"{transcript.path} has no finished round {rounds}: rounds 0 to {max(0, begun - 1)} are"

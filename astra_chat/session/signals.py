@@ -13,6 +13,24 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class ChatLoop:
+    """The event loop of the chat, for those who call into it from other threads."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def enter(self) -> None:
+        """Call it within the chat: from here on calls arrive."""
+        self._loop = asyncio.get_running_loop()
+        # AutoGen leaves tasks behind whose errors nobody fetches; ours are handed over by agents.
+        self._loop.set_exception_handler(lambda loop, context: None)
+
+    def call(self, work: Callable[..., None], *arguments: object) -> None:
+        """Call `work` in the chat's thread, if the chat is under way."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(work, *arguments)
+
+
 @contextmanager
 def on_signal(interrupt: Callable[[], None], cancel: Callable[[], None]) -> Iterator[None]:
     """Within the running loop, Ctrl-C calls `interrupt` and SIGTERM `cancel`; nothing is raised.

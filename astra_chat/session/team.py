@@ -1,4 +1,4 @@
-"""The AutoGen team of one run: six speakers, a moderator, and an end by the turn order."""
+"""The AutoGen team of one run: six speakers, a selector, and an end by the turn order."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage, StopMess
 from autogen_agentchat.teams import SelectorGroupChat
 from autogen_core.model_context import BufferedChatCompletionContext
 
-from astra_chat.agents.executor import Executor, JudgeProtocol
-from astra_chat.agents.messages import MESSAGE_TYPES, DoubtEvent, RepairEvent
-from astra_chat.agents.messages import thread as typed
+from astra_chat.agents.executor import Executor
+from astra_chat.agents.judge_protocol import JudgeProtocol
+from astra_chat.agents.messages import MESSAGE_TYPES, DoubtEvent, RepairEvent, SharedState
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.role_agent import RoleAgent
-from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector import Selector
-from astra_chat.agents.turn_order import STOP_WORDS, Next, next_speakers
+from astra_chat.agents.turn_order import STOP_WORDS, AskHuman, Stop, next_step
 from astra_chat.models import Models
 
 STALLED = "The group chat is stopped."
 """AutoGen's stop reason when nobody speaks any more though nobody ended the chat."""
 
 
-class _ByTurnOrder(TerminationCondition):
-    """Ends a run of the team by what the turn order says after a turn."""
+class TurnOrder(TerminationCondition):
+    """Ends a run of the team where no agent takes the next step: at the end of the chat, and where
+    a human decides, for whom no team waits."""
 
     component_type = "termination"
 
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._thread: list[Turn] = []
+    def __init__(self, state: SharedState) -> None:
+        self._state = state
         self._terminated = False
 
     @property
@@ -41,36 +41,23 @@ class _ByTurnOrder(TerminationCondition):
     async def __call__(
         self, messages: Sequence[BaseAgentEvent | BaseChatMessage]
     ) -> StopMessage | None:
-        self._thread += typed(messages)
-        why = self._why(next_speakers(self._thread, self._limits))
-        if why is None:
-            return None
+        match next_step(self._state.now):
+            case Stop(reason=reason):
+                why = STOP_WORDS[reason]
+            case AskHuman():
+                why = "a human decides"
+            case _:
+                return None
         self._terminated = True
-        return StopMessage(content=why, source="moderator")
+        return StopMessage(content=why, source="selector")
 
     async def reset(self) -> None:
         self._terminated = False
 
-    def _why(self, following: Next) -> str | None:
-        raise NotImplementedError
-
-
-class Done(_ByTurnOrder):
-    """Ends the chat where the turn order knows no further speaker."""
-
-    def _why(self, following: Next) -> str | None:
-        return None if following.stop is None else STOP_WORDS[following.stop]
-
-
-class ApprovalGate(_ByTurnOrder):
-    """Ends a run of the team, never a turn, where a human has to decide."""
-
-    def _why(self, following: Next) -> str | None:
-        return "a human decides" if following.speakers == ("human",) else None
-
 
 def build_team(
     setting: ChatContext,
+    state: RunState,
     models: Models,
     judge: JudgeProtocol,
     on_failure: Callable[[Exception], None],
@@ -83,18 +70,20 @@ def build_team(
     # AutoGen logs every exception with a traceback; ours reach the user by `on_failure`.
     for name in ("autogen_core", "autogen_agentchat"):
         logging.getLogger(name).addHandler(logging.NullHandler())
-    selector = models.client("selector")
-    moderator = Selector(setting.limits, selector, on_failure)
-    roles = [RoleAgent(role, setting, models.client(role), on_failure) for role in setting.roles]
+    shared, client = SharedState(state), models.client("selector")
+    selector = Selector(shared, client, on_failure)
+    roles = [
+        RoleAgent(role, setting, shared, models.client(role), on_failure) for role in setting.roles
+    ]
     team = SelectorGroupChat(
-        [*roles, Executor(judge, setting.baseline, setting.limits, on_failure)],
-        model_client=selector,
-        selector_func=moderator.next_speaker,
+        [*roles, Executor(judge, setting.baseline, shared, on_failure)],
+        model_client=client,
+        selector_func=selector.next_speaker,
         allow_repeated_speaker=True,
-        # Unused as long as the moderator always answers, but AutoGen fills it: keep it short.
+        # Unused as long as the selector always answers, but AutoGen fills it: keep it short.
         model_context=BufferedChatCompletionContext(buffer_size=2),
-        termination_condition=Done(setting.limits) | ApprovalGate(setting.limits) | pause,
+        termination_condition=TurnOrder(shared) | pause,
         custom_message_types=[*MESSAGE_TYPES.values(), RepairEvent, DoubtEvent],
         emit_team_events=True,
     )
-    return team, moderator
+    return team, selector

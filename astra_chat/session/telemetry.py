@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from astra_chat.session.run_events import RunEvents
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.types import Built, Step, Timed
@@ -61,17 +62,23 @@ def exporting() -> TracerProvider:
     return provider
 
 
-def heard(on_record: Callable[[Record], None]) -> Callable[[Record], None]:
-    """`on_record`, and spans too where the user set an endpoint. Raises MissingDependency."""
+def traced(events: RunEvents) -> RunEvents:
+    """`events`, and spans too where the user set an endpoint. Raises MissingDependency."""
     if not any(os.environ.get(name) for name in ENDPOINT):
-        return on_record
-    spans = Spans(exporting(), time.time)
+        return events
+    return Traced(events, Spans(exporting(), time.time))
 
-    def both(record: Record) -> None:
-        on_record(record)
-        spans.hear(record)
 
-    return both
+class Traced:
+    """Passes everything on, and makes spans of the records."""
+
+    def __init__(self, events: RunEvents, spans: Spans) -> None:
+        self._events, self._spans = events, spans
+        self.progress, self.notice = events.progress, events.notice
+
+    def record(self, record: Record) -> None:
+        self._events.record(record)
+        self._spans.hear(record)
 
 
 class Spans:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from astra_chat.agents.run_state import Limits
+from astra_chat.agents.limits import Limits
 from astra_chat.agents.turn_order import Decision, StopReason
 from astra_chat.agents.turns import Said, Speaker
 from astra_chat.tools.types import Basis, BuildReport, Device, Evaluation, Seconds, Value

@@ -7,13 +7,13 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from astra_chat.agents import run_state, search_state
-from astra_chat.agents.run_state import Attempt, Round, Thread
+from astra_chat.agents.rounds import Attempt, Round, failed
+from astra_chat.agents.run_state import RunState
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.types import AnyTime, Basis, Case, Device, Evaluation, Outcome, Timed, Value
 from astra_chat.transcript.events import Deviation, Doubted, Ended, Header, Options, Record, Resumed
 from astra_chat.transcript.spending import Spent
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import state_of
 
 
 class AttemptSummary(Value):
@@ -86,9 +86,8 @@ def summarize(records: Sequence[Record]) -> Summary:
     header, last = records[0].event, records[-1]
     assert isinstance(header, Header)
     options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]
-    turns = thread(records)
+    state = state_of(records)
     spent = [r.event for r in records if isinstance(r.event, Spent)]
-    first, found = run_state.baseline(turns), run_state.best(turns)
     return Summary(
         schema="astra-chat/run/1",
         run=last.run,
@@ -98,10 +97,10 @@ def summarize(records: Sequence[Record]) -> Summary:
         options=options[-1],
         started=header.started,
         seconds=last.t,
-        extra_cases=run_state.extra_cases(turns),
-        baseline=_timing(first) if first else None,
-        best=_timing(found[0]) if found else None,
-        rounds=_rounds(turns),
+        extra_cases=state.extra_cases,
+        baseline=_timing(state.baseline) if state.baseline else None,
+        best=_timing(state.best[0]) if state.best else None,
+        rounds=tuple(_round(one, state) for one in state.rounds),
         deviations=tuple(r.event for r in records if isinstance(r.event, Deviation)),
         doubts=tuple(r.event for r in records if isinstance(r.event, Doubted) and r.event.stands),
         spent=spent[-1] if spent else None,
@@ -109,28 +108,20 @@ def summarize(records: Sequence[Record]) -> Summary:
     )
 
 
-def _rounds(turns: Thread) -> tuple[RoundSummary, ...]:
-    rounds = run_state.rounds(turns)
-    names = [
-        found.candidate if run_state.source_of(turns, found.candidate) is not None else ""
-        for found in search_state.parents(turns, len(rounds))
-    ]
-    return tuple(_round(one, name) for one, name in zip(rounds, names, strict=False))
-
-
-def _round(one: Round, parent: str) -> RoundSummary:
+def _round(one: Round, state: RunState) -> RoundSummary:
+    parent = one.parent.candidate if one.parent else ""
     return RoundSummary(
         number=one.number,
         title=one.plan.title,
         predicted_ratio=one.plan.predicted_ratio,
-        parent=parent,
+        parent=parent if parent in state.sources else "",
         attempts=tuple(_attempt(attempt) for attempt in one.attempts),
     )
 
 
 def _attempt(attempt: Attempt) -> AttemptSummary:
     outcome: Outcome | None = attempt.evaluation.outcome if attempt.evaluation else None
-    if outcome is None and attempt.build is not None and run_state.failed(attempt.build):
+    if outcome is None and attempt.build is not None and failed(attempt.build):
         result = attempt.build.result
         outcome = None if result.kind == "built" else result
     return AttemptSummary(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Kernel, Payload
+from astra_chat.agents.run_state import RunState
+from astra_chat.agents.run_state import state_of as folded
+from astra_chat.agents.turns import Kernel, Payload, Turn
 from astra_chat.tools.types import BuildReport, Evaluation, sha256_of
 from astra_chat.transcript.events import (
     Blob,
@@ -14,6 +15,7 @@ from astra_chat.transcript.events import (
     Doubted,
     Ended,
     Event,
+    Header,
     Judged,
     Proposed,
     Record,
@@ -87,6 +89,12 @@ def thread(records: Iterable[Record]) -> list[Turn]:
         for record in everything
         if isinstance(record.event, Spoken | Proposed | BuildDone | Judged)
     ]
+
+
+def state_of(records: Sequence[Record]) -> RunState:
+    """The state of the recorded run, by its last options."""
+    options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]
+    return folded(thread(records), options[-1].limits)
 
 
 def turn(event: TurnEvent, stored: dict[str, str]) -> Turn:

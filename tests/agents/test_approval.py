@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.agents.approval import Question, decision, question
-from astra_chat.agents.run_state import Limits, Turn
-from astra_chat.agents.turns import Approval, Kernel, Payload, Speaker
+from astra_chat.agents.run_state import state_of
+from astra_chat.agents.turns import Approval, Kernel, Payload, Speaker, Turn
 from tests.chat_samples import (
     SCALAR,
     VECTOR,
@@ -29,7 +29,7 @@ def chat(*turns: tuple[Speaker, Payload]) -> list[Turn]:
 
 
 def ask(*turns: tuple[Speaker, Payload]) -> Question:
-    asked = question(chat(*turns), SCALAR, Limits())
+    asked = question(state_of(chat(*turns)), SCALAR)
     assert asked is not None
     return asked
 
@@ -83,7 +83,7 @@ def test_the_parent_is_the_best_that_was_approved() -> None:
     ],
 )
 def test_nothing_to_decide(turns: list[tuple[Speaker, Payload]]) -> None:
-    assert question(chat(*turns), SCALAR, Limits()) is None
+    assert question(state_of(chat(*turns)), SCALAR) is None
 
 
 def test_answers_become_turns() -> None:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import pytest
 from autogen_agentchat.agents import UserProxyAgent
 from autogen_core import CancellationToken
 
 from astra_chat.agents.executor import Executor
-from astra_chat.agents.messages import BuildMessage, ExecutionMessage, PassMessage, message, turn
-from astra_chat.agents.run_state import Limits, Turn
-from astra_chat.agents.turns import Approval, Kernel
+from astra_chat.agents.messages import (
+    BuildMessage,
+    ExecutionMessage,
+    PassMessage,
+    SharedState,
+    turn,
+)
+from astra_chat.agents.run_state import RunState
+from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.types import BuildReport, Case, Evaluation, candidate_id
 from tests.chat_samples import (
@@ -31,11 +38,28 @@ from tests.chat_samples import (
     timed,
 )
 
+Speak: TypeAlias = Callable[[Sequence[Turn]], object]
 
-def speak(executor: Executor, turns: Sequence[Turn]) -> BuildReport | Evaluation | object:
+
+@pytest.fixture
+def state() -> SharedState:
+    return SharedState(RunState())
+
+
+@pytest.fixture
+def speak(state: SharedState, executor: Executor) -> Speak:
     """What the executor answers to these turns."""
-    messages = [message(said.speaker, said.payload) for said in turns]
-    response = asyncio.run(executor.on_messages(messages, CancellationToken()))
+
+    def after(turns: Sequence[Turn]) -> object:
+        for said in turns:
+            state.say(said.speaker, said.payload)
+        return answer(executor)
+
+    return after
+
+
+def answer(executor: Executor) -> object:
+    response = asyncio.run(executor.on_messages([], CancellationToken()))
     assert isinstance(response.chat_message, BuildMessage | ExecutionMessage | PassMessage)
     return turn(response.chat_message).payload
 
@@ -46,71 +70,73 @@ def failures() -> list[Exception]:
 
 
 @pytest.fixture
-def executor(fixed_judge: FixedJudge, failures: list[Exception]) -> Executor:
-    return Executor(fixed_judge, SCALAR, Limits(), failures.append)
+def executor(fixed_judge: FixedJudge, state: SharedState, failures: list[Exception]) -> Executor:
+    return Executor(fixed_judge, SCALAR, state, failures.append)
 
 
 def test_it_is_a_user_proxy(executor: Executor) -> None:
     assert isinstance(executor, UserProxyAgent)
 
 
-def test_baseline_then_build_then_evaluation(executor: Executor, fixed_judge: FixedJudge) -> None:
-    first = speak(executor, baseline_turns()[:2])
+def test_baseline_then_build_then_evaluation(fixed_judge: FixedJudge, speak: Speak) -> None:
+    first = speak(baseline_turns()[:2])
     assert isinstance(first, Evaluation) and first.candidate == candidate_id(SCALAR)
     kernel = Turn("coder", Kernel(words="", source=VECTOR))
-    built = speak(executor, [Turn("planner", plan()), kernel])
+    built = speak([Turn("planner", plan()), kernel])
     assert isinstance(built, BuildReport) and built.candidate == candidate_id(VECTOR)
     assert len(fixed_judge.evaluated) == 1, "nothing of the candidate has run yet"
-    judged = speak(executor, [])
+    judged = speak([])
     assert isinstance(judged, Evaluation) and judged.candidate == candidate_id(VECTOR)
 
 
 def test_the_testers_cases_are_run_with_every_later_candidate(
-    executor: Executor, fixed_judge: FixedJudge
+    fixed_judge: FixedJudge, speak: Speak
 ) -> None:
-    speak(executor, baseline_turns()[:2])
+    speak(baseline_turns()[:2])
     kernel = Turn("coder", Kernel(words="", source=VECTOR))
-    speak(executor, [Turn("tester", suite((9, 8))), Turn("planner", plan()), kernel])
-    speak(executor, [])
+    speak([Turn("tester", suite((9, 8))), Turn("planner", plan()), kernel])
+    speak([])
     seven = Case(dims={"rows": 7, "d": 12}, dtype="float32")
     nine = Case(dims={"rows": 9, "d": 8}, dtype="float32")
     assert [cases for _, cases in fixed_judge.evaluated] == [(seven,), (seven, nine)]
 
 
-def test_an_approved_candidate_is_run(executor: Executor, fixed_judge: FixedJudge) -> None:
-    speak(executor, asking_turns()[:2])
-    speak(executor, [Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR))])
+def test_an_approved_candidate_is_run(fixed_judge: FixedJudge, speak: Speak) -> None:
+    speak(asking_turns()[:2])
+    speak([Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR))])
     said = Approval(candidate=candidate_id(VECTOR), decision="approve")
-    judged = speak(executor, [Turn("human", said)])
+    judged = speak([Turn("human", said)])
     assert isinstance(judged, Evaluation) and judged.candidate == candidate_id(VECTOR)
 
 
-def test_out_of_turn_it_says_so(executor: Executor) -> None:
-    speak(executor, baseline_turns()[:2])
-    assert "no kernel" in str(speak(executor, [Turn("planner", plan())]))
+def test_out_of_turn_it_says_so(speak: Speak) -> None:
+    speak(baseline_turns()[:2])
+    assert "no kernel" in str(speak([Turn("planner", plan())]))
 
 
-def test_a_failed_build_is_not_run(executor: Executor, fixed_judge: FixedJudge) -> None:
-    speak(executor, baseline_turns()[:2])
+def test_a_failed_build_is_not_run(fixed_judge: FixedJudge, speak: Speak) -> None:
+    speak(baseline_turns()[:2])
     kernel = Turn("coder", Kernel(words="", source=BROKEN))
-    assert isinstance(speak(executor, [Turn("planner", plan()), kernel]), BuildReport)
-    assert "no kernel" in str(speak(executor, []))
+    assert isinstance(speak([Turn("planner", plan()), kernel]), BuildReport)
+    assert "no kernel" in str(speak([]))
     assert len(fixed_judge.evaluated) == 1
 
 
 def test_the_machines_faults_are_handed_over(
-    executor: Executor, fixed_judge: FixedJudge, failures: list[Exception]
+    fixed_judge: FixedJudge, failures: list[Exception], speak: Speak
 ) -> None:
     def lack() -> None:
         raise MissingDependency("no nvcc")
 
     fixed_judge.before = lack
     with pytest.raises(MissingDependency):
-        speak(executor, baseline_turns()[:2])
+        speak(baseline_turns()[:2])
     assert [str(failure) for failure in failures] == ["no nvcc"]
 
 
-def test_cancelling_the_token_stops_the_judge(executor: Executor, fixed_judge: FixedJudge) -> None:
+def test_cancelling_the_token_stops_the_judge(
+    executor: Executor, state: SharedState, fixed_judge: FixedJudge
+) -> None:
     started = threading.Event()
 
     def wait() -> None:
@@ -120,9 +146,10 @@ def test_cancelling_the_token_stops_the_judge(executor: Executor, fixed_judge: F
     fixed_judge.before = wait
 
     async def cancel_it() -> None:
+        for said in baseline_turns()[:2]:
+            state.say(said.speaker, said.payload)
         token = CancellationToken()
-        messages = [message(said.speaker, said.payload) for said in baseline_turns()[:2]]
-        answer = asyncio.ensure_future(executor.on_messages(messages, token))
+        answer = asyncio.ensure_future(executor.on_messages([], token))
         await asyncio.to_thread(started.wait, 10)
         token.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -133,18 +160,18 @@ def test_cancelling_the_token_stops_the_judge(executor: Executor, fixed_judge: F
 
 
 def test_the_winner_is_evaluated_once_more_before_the_end(
-    executor: Executor, fixed_judge: FixedJudge
+    fixed_judge: FixedJudge, speak: Speak
 ) -> None:
     kernel = Turn("coder", Kernel(words="", source=VECTOR))
     judged = Turn("executor", evaluation(VECTOR, timed(1.9)))
     turns = [*baseline_turns(), Turn("planner", plan()), kernel, judged]
-    found = speak(executor, [*turns, Turn("profiler", analysis("stop"))])
+    found = speak([*turns, Turn("profiler", analysis("stop"))])
     assert isinstance(found, Evaluation) and found.confirms
     assert fixed_judge.evaluated[-1][0] == VECTOR
 
 
 def test_what_a_human_is_to_accept_is_confirmed_before_other_kernels_are_run(
-    executor: Executor, fixed_judge: FixedJudge
+    fixed_judge: FixedJudge, speak: Speak
 ) -> None:
     other = VECTOR + "// another\n"
     turns = [
@@ -153,6 +180,6 @@ def test_what_a_human_is_to_accept_is_confirmed_before_other_kernels_are_run(
         Turn("human", Approval(candidate=candidate_id(VECTOR), decision="approve")),
         Turn("executor", evaluation(VECTOR, timed(1.9))),
     ]  # fmt: skip
-    found = speak(executor, turns)
+    found = speak(turns)
     assert isinstance(found, Evaluation) and found.confirms
     assert found.candidate == candidate_id(VECTOR)

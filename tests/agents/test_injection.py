@@ -12,13 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents import run_state, search_state
-from astra_chat.agents.approval_gates import gate
 from astra_chat.agents.prompt import MOST_CHARACTERS, ChatContext, brief, read_stamp
-from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.run_state import state_of
 from astra_chat.agents.selector_prompt import question
-from astra_chat.agents.turn_order import next_speakers
-from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, RoleName
+from astra_chat.agents.turn_order import next_step, speakers
+from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, RoleName, Turn
 from astra_chat.display.console import console
 from astra_chat.display.run_view import View
 from astra_chat.tools.judge import Judge
@@ -157,7 +155,7 @@ def setting(tmp_path_factory: pytest.TempPathFactory) -> ChatContext:
     for name, text in (("task.toml", TASK_TOML), ("reference.py", REFERENCE)):
         (folder / name).write_text(text)
     (folder / "baseline.cu").write_text(SCALAR)
-    return ChatContext(load_task(folder), SCALAR, "sglang", "virtual", Limits())
+    return ChatContext(load_task(folder), SCALAR, "sglang", "virtual")
 
 
 def outline(prompt: str) -> list[str]:
@@ -179,7 +177,7 @@ def outline(prompt: str) -> list[str]:
 def plain_prompt(role: RoleName, place: Callable[[str], list[Turn]], setting: ChatContext) -> str:
     key = role, place.__name__
     if key not in PLAIN:
-        PLAIN[key] = brief(role, setting, place(NEUTRAL))
+        PLAIN[key] = brief(role, setting, state_of(place(NEUTRAL)))
     return PLAIN[key]
 
 
@@ -193,12 +191,13 @@ def test_nothing_changes(
 ) -> None:
     said, neutral = place(text), place(NEUTRAL)
     for end in range(1, len(said) + 1):
-        assert next_speakers(said[:end], Limits()) == next_speakers(neutral[:end], Limits())
-        assert gate(said[:end], Limits()) == gate(neutral[:end], Limits())
-    assert (run_state.best(said) is None) == (run_state.best(neutral) is None)
-    assert (search_state.parent(said) is None) == (search_state.parent(neutral) is None)
+        step, other = next_step(state_of(said[:end])), next_step(state_of(neutral[:end]))
+        assert type(step) is type(other) and speakers(step) == speakers(other)
+    lying, honest = state_of(said), state_of(neutral)
+    assert (lying.best is None) == (honest.best is None)
+    assert (lying.parent is None) == (honest.parent is None)
     for role in MODEL_ROLES:
-        _same_form(role, brief(role, setting, said), plain_prompt(role, place, setting))
+        _same_form(role, brief(role, setting, state_of(said)), plain_prompt(role, place, setting))
 
 
 def _same_form(role: RoleName, prompt: str, neutral: str) -> None:
@@ -216,14 +215,16 @@ def test_endless_words_leave_room(setting: ChatContext, place: Callable[[str], l
         for turn in place(ENDLESS)
     ]  # fmt: skip
     for role in MODEL_ROLES:
-        prompt = brief(role, setting, said)
+        prompt = brief(role, setting, state_of(said))
         assert len(prompt) < MOST_CHARACTERS, role
-    assert len(question(in_words(ENDLESS), ("planner", "tester"))) < 10_000
+    assert len(question(state_of(in_words(ENDLESS)), ("planner", "tester"))) < 10_000
 
 
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_the_selectors_question_keeps_its_form(text: str) -> None:
-    asked, neutral = (question(in_words(one), ("planner", "tester")) for one in (text, NEUTRAL))
+    asked, neutral = (
+        question(state_of(in_words(one)), ("planner", "tester")) for one in (text, NEUTRAL)
+    )
     assert len(asked.split("\n")) == len(neutral.split("\n"))
     assert asked.split("\n")[-1] == neutral.split("\n")[-1]
 
@@ -260,4 +261,4 @@ def test_a_real_compiler_says_it_and_the_fixer_speaks(task: Task) -> None:
     turns = [
         *baseline_turns(), Turn("planner", plan()), Turn("coder", kernel), Turn("executor", report)
     ]  # fmt: skip
-    assert next_speakers(turns, Limits()).speakers == ("fixer",)
+    assert speakers(next_step(state_of(turns))) == ("fixer",)

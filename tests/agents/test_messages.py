@@ -1,11 +1,12 @@
-"""Payloads as AutoGen messages and back, once however often they are delivered."""
+"""Payloads as AutoGen messages and back, and the state that a team shares."""
 
 from __future__ import annotations
 
 import pytest
 from autogen_agentchat.messages import MessageFactory, TextMessage
 
-from astra_chat.agents.messages import MESSAGE_TYPES, History, RepairEvent, message, thread, turn
+from astra_chat.agents.messages import MESSAGE_TYPES, RepairEvent, SharedState, message, turn
+from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Kernel, Pass, Payload
 from tests.chat_samples import (
     VECTOR,
@@ -42,11 +43,6 @@ def test_another_message_is_refused() -> None:
         turn(TextMessage(content="hello", source="user"))
 
 
-def test_events_are_no_turns() -> None:
-    said = message("planner", plan())
-    assert thread([RepairEvent(content="why", source="planner"), said]) == [turn(said)]
-
-
 def test_our_event_is_known_by_its_name() -> None:
     factory = MessageFactory()
     factory.register(RepairEvent)
@@ -54,9 +50,7 @@ def test_our_event_is_known_by_its_name() -> None:
     assert factory.create(event.dump()) == event
 
 
-def test_a_history_takes_a_message_once() -> None:
-    first, second = message("planner", plan("a")), message("planner", plan("a"))
-    history = History()
-    history.add([first])
-    history.add([first, second])
-    assert len(history.thread) == 2
+def test_what_one_agent_says_all_agents_know() -> None:
+    shared = SharedState(RunState())
+    said = shared.say("planner", plan("a"))
+    assert turn(said) == shared.now.last and len(shared.now.rounds) == 1

@@ -16,9 +16,9 @@ from astra_chat.agents.prompt import (
     read_stamp,
     stamp,
 )
-from astra_chat.agents.run_state import Limits, Position, Turn
+from astra_chat.agents.run_state import state_of
 from astra_chat.agents.strategy import Strategy
-from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, RoleName
+from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, Position, RoleName, Turn
 from astra_chat.tools.task.folder import Scalar, Task
 from astra_chat.tools.task.launcher import prototype
 from tests.chat_samples import (
@@ -40,9 +40,7 @@ from tests.chat_samples import (
 
 @pytest.fixture
 def setting(task: Task) -> ChatContext:
-    return ChatContext(
-        task=task, baseline=task.baseline, tier="sglang", device="virtual GPU", limits=Limits()
-    )
+    return ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual GPU")
 
 
 def one_round(number: int, source: str, ratio: float) -> list[Turn]:
@@ -68,12 +66,16 @@ def test_no_stamp_no_place() -> None:
 @pytest.mark.parametrize("role", MODEL_ROLES)
 def test_prompts_end_with_their_place(setting: ChatContext, role: RoleName) -> None:
     thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)]
-    assert read_stamp(brief(role, setting, thread)) is not None
-    assert brief(role, setting, thread) == brief(role, setting, list(thread)), "pure"
+    assert read_stamp(brief(role, setting, state_of(thread))) is not None
+    assert brief(role, setting, state_of(thread)) == brief(role, setting, state_of(list(thread))), (
+        "pure"
+    )
 
 
 def test_the_coder_is_shown_prototype_example_and_plan(setting: ChatContext) -> None:
-    text = brief("coder", setting, [*baseline_turns(), Turn("planner", plan("Wider loads"))])
+    text = brief(
+        "coder", setting, state_of([*baseline_turns(), Turn("planner", plan("Wider loads"))])
+    )
     assert prototype(setting.task) in text
     assert "scaled_add" in text and "Wider loads" in text
     assert SCALAR in text, "the baseline is what it starts from"
@@ -86,7 +88,7 @@ def test_the_contract_says_where_arguments_begin_and_what_scalars_are(setting: C
     moved = out.model_copy(update={"min_alignment_bytes": 4, "strided": True})
     eps = Scalar(name="eps", type="float", value=1e-6)
     changed = task.model_copy(update={"args": (moved, *others), "scalars": (eps,)})
-    text = brief("coder", replace(setting, task=changed), baseline_turns())
+    text = brief("coder", replace(setting, task=changed), state_of(baseline_turns()))
     rows = f"rows {out.name}_stride elements apart"
     assert f"write, at any multiple of 4 bytes, {rows} (a row or more)\n" in text
     assert "read, at any multiple of 16 bytes\n" in text
@@ -95,7 +97,7 @@ def test_the_contract_says_where_arguments_begin_and_what_scalars_are(setting: C
 
 def test_the_coder_starts_from_the_best_source(setting: ChatContext) -> None:
     better = [*baseline_turns(), *one_round(1, VECTOR, 1.5), Turn("planner", plan("next"))]
-    text = brief("coder", setting, better)
+    text = brief("coder", setting, state_of(better))
     assert VECTOR in text and "estimated 1.50x" in text
 
 
@@ -106,21 +108,21 @@ def test_the_fixer_is_shown_the_candidate_and_the_finding(setting: ChatContext) 
         Turn("coder", Kernel(words="", source=BROKEN)),
         Turn("executor", build(BROKEN)),
     ]
-    assert BROKEN in brief("fixer", setting, failed)
-    assert 'identifier "inn" is undefined' in brief("fixer", setting, failed)
+    assert BROKEN in brief("fixer", setting, state_of(failed))
+    assert 'identifier "inn" is undefined' in brief("fixer", setting, state_of(failed))
     wrong = [
         *failed,
         Turn("fixer", Kernel(words="", source=WRONG)),
         Turn("executor", build(WRONG)),
         Turn("executor", evaluation(WRONG, WRONG_OUTCOME)),
     ]
-    text = brief("fixer", setting, wrong)
+    text = brief("fixer", setting, state_of(wrong))
     assert WRONG in text and BROKEN not in text
     assert "never written" in text
 
 
 def test_the_profiler_is_shown_figures_that_say_what_they_are(setting: ChatContext) -> None:
-    text = brief("profiler", setting, [*baseline_turns(), *one_round(1, VECTOR, 1.5)])
+    text = brief("profiler", setting, state_of([*baseline_turns(), *one_round(1, VECTOR, 1.5)]))
     assert "global_load_requests 100" in text and "estimated 1.33 us" in text
 
 
@@ -130,30 +132,30 @@ def test_planner_and_tester_are_told_what_the_profiler_said(setting: ChatContext
     thread = [*baseline_turns(), *first, Turn("profiler", said)]
     words = "## The profiler on the source to change\nSaid: Loads wait.\nBottleneck: latency\n"
     for role in ("planner", "tester"):
-        assert words in brief(role, setting, thread)  # type: ignore[arg-type]
+        assert words in brief(role, setting, state_of(thread))  # type: ignore[arg-type]
     slower = one_round(2, VECTOR + "//", 1.2)[:-1]
     thread += [*slower, Turn("profiler", said)]
     assert "## The profiler on the last candidate, which is not the one" in brief(
-        "planner", setting, thread
+        "planner", setting, state_of(thread)
     )
-    assert "The profiler" not in brief("coder", setting, thread)
+    assert "The profiler" not in brief("coder", setting, state_of(thread))
 
 
 def test_alone_nothing_is_told_twice(setting: ChatContext) -> None:
     """The judge on the last candidate, where the profile of the source to change says no less."""
     alone = Turn("user", commission().model_copy(update={"strategy": Strategy(kind="single")}))
     thread = [alone, *baseline_turns()[1:]]
-    text = brief("single", setting, [t for t in thread if t.speaker != "tester"])
+    text = brief("single", setting, state_of([t for t in thread if t.speaker != "tester"]))
     assert "## Profile of the source to change" in text and "## The judge on" not in text
     first = [*thread, *one_round(1, VECTOR, 1.5)[:-1]]
     slower = [*first, *one_round(2, VECTOR + "//", 1.2)[:-1]]
-    assert "## The judge on the last candidate" not in brief("single", setting, first)
-    assert "## The judge on the last candidate" in brief("single", setting, slower)
+    assert "## The judge on the last candidate" not in brief("single", setting, state_of(first))
+    assert "## The judge on the last candidate" in brief("single", setting, state_of(slower))
 
 
 def test_the_stable_part_comes_first(setting: ChatContext) -> None:
-    early = brief("planner", setting, baseline_turns())
-    late = brief("planner", setting, [*baseline_turns(), *one_round(1, VECTOR, 1.5)])
+    early = brief("planner", setting, state_of(baseline_turns()))
+    late = brief("planner", setting, state_of([*baseline_turns(), *one_round(1, VECTOR, 1.5)]))
     stable = early[: early.index(SCALAR) + len(SCALAR)]
     assert late.startswith(stable), "task and baseline can be cached"
 
@@ -164,17 +166,17 @@ def test_prompts_stay_bounded(setting: ChatContext) -> None:
     for number in range(1, 41):
         padded = f"{VECTOR}// {number}\n" + "// filler\n" * 400
         thread += one_round(number, padded, 1.0 + number / 100)
-        sizes.append(len(brief("planner", setting, thread)))
+        sizes.append(len(brief("planner", setting, state_of(thread))))
     assert max(sizes) < MOST_CHARACTERS
     assert max(sizes[LOG_ROUNDS + 1 :]) - min(sizes[LOG_ROUNDS + 1 :]) < 200, "they do not grow"
-    text = brief("planner", setting, thread)
+    text = brief("planner", setting, state_of(thread))
     assert "28 earlier rounds left out" in text and "plan 40" in text and "plan 3:" not in text
 
 
 def test_what_can_be_spared_goes_first(setting: ChatContext) -> None:
     large = VECTOR + "// filler\n" * (MOST_CHARACTERS // 10)
     thread = [*baseline_turns(), *one_round(1, large, 2.0), Turn("planner", plan("next"))]
-    text = brief("coder", setting, thread)
+    text = brief("coder", setting, state_of(thread))
     assert large in text and "next" in text, "source and plan are never left out"
     assert "The baseline to beat" not in text
 
@@ -183,5 +185,5 @@ def test_the_planner_is_told_why_a_human_rejected(setting: ChatContext) -> None:
     said = Approval(candidate="c", decision="reject", reason="too bold for this week")
     thread = [*asking_turns(), *one_round(1, VECTOR, 1.5)[:3], Turn("human", said)]
     assert "coder: built, rejected by the human: too bold for this week" in brief(
-        "planner", setting, thread
+        "planner", setting, state_of(thread)
     )

@@ -20,12 +20,12 @@ from astra_chat.agents.messages import (
     PassMessage,
     PlanMessage,
     RepairEvent,
+    SharedState,
     TestSuiteMessage,
-    message,
 )
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.role_agent import REPAIRS, STARTS, RoleAgent
-from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import (
     Edit,
     Edits,
@@ -37,6 +37,7 @@ from astra_chat.agents.turns import (
     SingleReply,
     Source,
     TesterReply,
+    Turn,
 )
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
@@ -73,21 +74,21 @@ class Talk:
     """One agent, and what it says when it is spoken to."""
 
     def __init__(self, task: Task, role: RoleName, answers: Sequence[str]) -> None:
-        setting = ChatContext(
-            task=task, baseline=task.baseline, tier="sglang", device="virtual", limits=Limits()
-        )
+        setting = ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual")
         self.client = Recording(answers)
         self.failures: list[Exception] = []
         self.doubts: list[DoubtEvent] = []
-        self.agent = RoleAgent(role, setting, self.client, self.failures.append)
+        self.state = SharedState(RunState())
+        self.agent = RoleAgent(role, setting, self.state, self.client, self.failures.append)
 
     def speak(self, turns: Sequence[Turn]) -> tuple[list[str], BaseChatMessage]:
         """Reasons of repairs, and the final message."""
-        messages = [message(turn.speaker, turn.payload) for turn in turns]
+        for turn in turns:
+            self.state.say(turn.speaker, turn.payload)
 
         async def follow() -> tuple[list[str], BaseChatMessage]:
             reasons = []
-            async for item in self.agent.on_messages_stream(messages, CancellationToken()):
+            async for item in self.agent.on_messages_stream([], CancellationToken()):
                 if isinstance(item, RepairEvent):
                     reasons.append(item.content)
                 elif isinstance(item, DoubtEvent):

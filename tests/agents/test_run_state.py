@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.agents import run_state, search_state
-from astra_chat.agents.run_state import Position, Turn
-from astra_chat.agents.turns import Approval, Kernel, Pass, TestSuite
-from astra_chat.tools.types import candidate_id
+from astra_chat.agents.limits import Limits
+from astra_chat.agents.rounds import failed
+from astra_chat.agents.run_state import RunState, state_of, states
+from astra_chat.agents.strategy import parse_strategy
+from astra_chat.agents.turn_order import Ask, Stop, next_step
+from astra_chat.agents.turns import Approval, Kernel, Pass, Position, Turn
+from astra_chat.tools.mutation.scores import CaseScore, CaseScores
+from astra_chat.tools.timing.intervals import percent_of_limit
+from astra_chat.tools.types import Timed, candidate_id
 from tests.chat_samples import (
     BROKEN,
     KERNELS,
@@ -19,6 +24,7 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
+    commission,
     evaluation,
     plan,
     suite,
@@ -52,9 +58,9 @@ def two_rounds() -> list[Turn]:
 
 
 def test_rounds_hold_their_candidates_and_findings() -> None:
-    first, second = run_state.rounds(two_rounds())
+    first, second = state_of(two_rounds()).rounds
     assert [a.speaker for a in first.attempts] == ["coder", "fixer", "fixer"]
-    assert first.attempts[0].build is not None and run_state.failed(first.attempts[0].build)
+    assert first.attempts[0].build is not None and failed(first.attempts[0].build)
     assert first.attempts[0].evaluation is None
     assert first.attempts[1].evaluation is not None
     assert first.attempts[1].evaluation.outcome == WRONG_OUTCOME
@@ -62,38 +68,44 @@ def test_rounds_hold_their_candidates_and_findings() -> None:
 
 
 def test_a_thread_without_plans_has_no_rounds() -> None:
-    assert run_state.rounds(baseline_turns()) == []
+    assert state_of(baseline_turns()).rounds == ()
+
+
+def repairs(turns: list[Turn]) -> int:
+    under_way = state_of(turns).round
+    assert under_way is not None
+    return under_way.repairs
 
 
 def test_repairs_count_the_fixers_kernels_of_this_round_only() -> None:
     turns = two_rounds()
-    assert run_state.repairs(turns[:9]) == 1
-    assert run_state.repairs(turns[:11]) == 2
-    assert run_state.repairs(turns) == 0
+    assert repairs(turns[:9]) == 1
+    assert repairs(turns[:11]) == 2
+    assert repairs(turns) == 0
     passed = [*turns[:6], Turn("fixer", Pass(words="no"))]
-    assert run_state.repairs(passed) == 0, "a pass is no kernel"
+    assert repairs(passed) == 0, "a pass is no kernel"
 
 
 def test_best_is_the_highest_accepted_ratio() -> None:
     turns = two_rounds()
-    assert run_state.best(turns[:-1]) is None, "a tie is not accepted"
-    found = run_state.best(turns)
+    assert state_of(turns[:-1]).best is None, "a tie is not accepted"
+    found = state_of(turns).best
     assert found is not None and found[0].candidate == Kernel(words="", source=VECTOR).candidate
     slower = [*turns, Turn("executor", evaluation(SCALAR, timed(1.5)))]
-    assert run_state.best(slower) == found
+    assert state_of(slower).best == found
     refused = [*turns, Turn("executor", evaluation(SCALAR, timed(9.0, "slower")))]
-    assert run_state.best(refused) == found, "a high ratio without the verdict does not count"
+    assert state_of(refused).best == found, "a high ratio without the verdict does not count"
 
 
 def test_the_baseline_is_never_the_best() -> None:
     turns = baseline_turns(timed(1.4, "accepted"))
-    assert run_state.best(turns) is None
-    assert search_state.parent(turns) == run_state.baseline(turns)
+    assert state_of(turns).best is None
+    assert state_of(turns).parent == state_of(turns).baseline
 
 
 def test_extra_cases_are_collected_once_each() -> None:
     turns = [Turn("tester", suite((7, 12), (9, 8))), Turn("tester", suite((7, 12)))]
-    assert [case.dims for case in run_state.extra_cases(turns)] == [
+    assert [case.dims for case in state_of(turns).extra_cases] == [
         {"rows": 7, "d": 12},
         {"rows": 9, "d": 8},
     ]
@@ -115,19 +127,15 @@ def test_extra_cases_are_collected_once_each() -> None:
     ],
 )
 def test_positions(role: str, turns: int, place: tuple[int, int]) -> None:
-    assert run_state.position(role, two_rounds()[:turns]) == Position(
+    assert state_of(two_rounds()[:turns]).position(role) == Position(
         round=place[0], attempt=place[1]
     )
 
 
 def test_source_of_a_candidate() -> None:
     name = Kernel(words="", source=VECTOR).candidate
-    assert run_state.source_of(two_rounds(), name) == VECTOR
-    assert run_state.source_of(two_rounds(), "0" * 12) is None
-
-
-def test_turns_of_filters_by_class() -> None:
-    assert len(run_state.turns_of(baseline_turns(), TestSuite)) == 1
+    assert state_of(two_rounds()).sources[name] == VECTOR
+    assert "0" * 12 not in state_of(two_rounds()).sources
 
 
 def decided(decision: str) -> Turn:
@@ -159,12 +167,122 @@ def judged_while_asked(*after: Turn) -> list[Turn]:
     ],
 )
 def test_only_what_the_human_approved_is_the_best(after: list[Turn], accepted: bool) -> None:
-    assert (run_state.best(judged_while_asked(*after)) is not None) == accepted
+    assert (state_of(judged_while_asked(*after)).best is not None) == accepted
     if after:
         late = judged_while_asked(*after, Turn("profiler", analysis()))
-        assert (run_state.best(late) is not None) == accepted, "and stays so"
+        assert (state_of(late).best is not None) == accepted, "and stays so"
 
 
 def test_a_rejection_stands_with_its_attempt() -> None:
     turns = [*judged_while_asked()[:-2], decided("reject")]
-    assert run_state.rounds(turns)[0].attempts[0].rejected == "too bold"
+    assert state_of(turns).rounds[0].attempts[0].rejected == "too bold"
+
+
+OTHER = VECTOR + "// another\n"
+
+
+def chat(words: str, *rounds: tuple[str, float]) -> list[Turn]:
+    """Rounds of one kernel each, with its ratio, by a strategy."""
+    opened = commission().model_copy(update={"strategy": parse_strategy(words)})
+    turns = [Turn("user", opened), *baseline_turns()[1:]]
+    for source, ratio in rounds:
+        verdict = "accepted" if ratio > 1 else "slower"
+        turns += [
+            Turn("planner", plan()),
+            Turn("coder", Kernel(words="", source=source)),
+            Turn("executor", build(source)),
+            Turn("executor", evaluation(source, timed(ratio, verdict))),
+            Turn("profiler", analysis()),
+        ]
+    return turns
+
+
+@pytest.mark.parametrize(("words", "parent"), [("best", VECTOR), ("paper", OTHER)])
+def test_the_strategy_of_the_commission_decides(words: str, parent: str) -> None:
+    turns = chat(words, (VECTOR, 1.9), (OTHER, 0.7))
+    found = state_of(turns).parent
+    assert found is not None and found.candidate == candidate_id(parent)
+
+
+def test_while_a_plan_is_written_its_parent_stays() -> None:
+    turns = chat("beam:2", (VECTOR, 1.9), (OTHER, 1.2))
+    before = state_of(turns).parent
+    writing = state_of([*turns, Turn("planner", plan())])
+    assert writing.round is not None
+    assert before == writing.parent == writing.round.parent
+    after = state_of(chat("beam:2", (VECTOR, 1.9), (OTHER, 1.2), (KERNELS["scalar.cu"], 0.5)))
+    assert after.parent != before
+
+
+def test_before_the_baseline_there_is_no_parent() -> None:
+    opened = state_of([Turn("user", commission())])
+    assert opened.parent is None and opened.made_of("coder") == ""
+
+
+def test_what_a_kernel_is_made_of() -> None:
+    """The coder changes the plan's parent, the fixer the last kernel, a human what was shown."""
+    turns = [*chat("best", (VECTOR, 1.9), (OTHER, 0.7)), Turn("planner", plan())]
+    state = state_of(turns)
+    assert state.made_of("coder") == state.made_of("single") == candidate_id(VECTOR)
+    again = KERNELS["scalar.cu"]
+    turns += [Turn("coder", Kernel(words="", source=again)), Turn("executor", build(again))]
+    state = state_of(turns)
+    assert state.made_of("fixer") == state.made_of("human") == candidate_id(again)
+    assert state.made_of("coder") == candidate_id(VECTOR), "a second one of the same plan"
+    first = state_of([*baseline_turns(), Turn("planner", plan())])
+    assert first.made_of("coder") == candidate_id(SCALAR)
+
+
+def test_rounds_without_gain() -> None:
+    assert state_of(chat("best", (VECTOR, 1.9), (OTHER, 0.7))).rounds_without_gain == 1
+    assert state_of(chat("best", (SCALAR + "//", 0.9), (OTHER, 0.7))).rounds_without_gain == 2
+    assert state_of(chat("best", (VECTOR, 1.2), (OTHER, 1.9))).rounds_without_gain == 0
+
+
+def test_patience_and_the_limit_end_the_chat() -> None:
+    turns = chat("best", (VECTOR, 1.9), (OTHER, 0.7))
+    confirmed = evaluation(VECTOR, timed(1.9)).model_copy(update={"confirms": True})
+    ended = [*turns, Turn("executor", confirmed)]
+    assert next_step(state_of(ended, Limits(patience=1))) == Stop("no_gain")
+    assert next_step(state_of(ended, Limits(patience=2))) == Ask("planner", "planner")
+    outcome = confirmed.outcome
+    assert isinstance(outcome, Timed)
+    share = percent_of_limit(outcome)
+    assert next_step(state_of(ended, Limits(stop_at_percent=share))) == Stop("near_limit")
+    assert next_step(state_of(ended, Limits(stop_at_percent=share + 1))) == Ask(
+        "planner", "planner"
+    )
+
+
+def test_a_later_finding_does_not_rewrite_what_an_earlier_plan_changed() -> None:
+    """A winner that does not hold on fresh seeds was all the same what the next plan changed."""
+    turns = [*chat("best", (VECTOR, 1.9), (OTHER, 0.7))]
+    changed = state_of(turns).rounds[1].parent
+    failed = evaluation(VECTOR, WRONG_OUTCOME).model_copy(update={"confirms": True})
+    later = state_of([*turns, Turn("executor", failed)])
+    assert changed is not None and changed.candidate == candidate_id(VECTOR)
+    assert later.rounds[1].parent == changed and later.best is None
+    assert later.parent == later.baseline, "the next plan starts from what counts now"
+
+
+def test_one_more_turn_folds_to_the_same_state_as_all_turns() -> None:
+    *_, last = states(two_rounds(), Limits(rounds=3))
+    assert last.limits.rounds == 3 and last.best == state_of(two_rounds()).best
+    before = state_of(two_rounds()[:-1])
+    after = before.after(two_rounds()[-1])
+    assert before.best is None and after.best is not None, "a state never changes"
+    assert RunState().last is None
+
+
+KILLER, IDLE = (case.case() for case in suite((7, 12), (9, 4)).cases)
+SCORES = CaseScores(
+    asked=4, mutants=("a", "b"), own=("a",),
+    cases=(CaseScore(case=KILLER, kills=("b",)), CaseScore(case=IDLE)),
+)  # fmt: skip
+
+
+def test_cases_that_notice_no_seeded_bug_are_not_kept() -> None:
+    opened = [Turn("user", commission()), Turn("tester", suite((7, 12), (9, 4)))]
+    assert state_of([*opened, Turn("executor", SCORES)]).extra_cases == (KILLER,)
+    nothing_built = SCORES.model_copy(update={"mutants": (), "own": ()})
+    assert state_of([*opened, Turn("executor", nothing_built)]).extra_cases == (KILLER, IDLE)

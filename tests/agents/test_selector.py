@@ -1,4 +1,4 @@
-"""The moderator: rule where one may speak, a model held to the legal two where two may."""
+"""The selector: rule where one may speak, a model held to the legal two where two may."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from autogen_core.models import ModelInfo
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from astra_chat.agents.messages import RepairEvent, message
-from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.messages import SharedState
+from astra_chat.agents.run_state import state_of
 from astra_chat.agents.selector import ATTEMPTS, Selector
 from astra_chat.agents.turn_order import Decision
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Turn
 from tests.chat_samples import VECTOR, analysis, baseline_turns, build, evaluation, plan, timed
 
 INFO = ModelInfo(
@@ -31,14 +31,12 @@ UNSURE = [
 
 
 def decide(turns: Sequence[Turn], answers: Sequence[str]) -> Decision:
-    """The decision that the moderator records for a thread."""
+    """The decision that the selector records for a thread."""
     client = ReplayChatCompletionClient(list(answers), model_info=INFO)
-    moderator = Selector(Limits(), client, lambda error: None)
-    messages = [message(turn.speaker, turn.payload) for turn in turns]
-    events = [RepairEvent(content="between", source="planner")]
-    name = asyncio.run(moderator.next_speaker([*messages, *events]))
-    assert [decision.speaker for decision in moderator.decisions] == [name]
-    return moderator.decisions[0]
+    selector = Selector(SharedState(state_of(turns)), client, lambda error: None)
+    name = asyncio.run(selector.next_speaker([]))
+    assert [decision.speaker for decision in selector.decisions] == [name]
+    return selector.decisions[0]
 
 
 def test_one_legal_speaker_needs_no_model() -> None:
@@ -67,8 +65,11 @@ def test_without_a_legal_choice_the_rule_decides_and_says_so() -> None:
 
 def test_a_failing_model_is_handed_over() -> None:
     failures: list[Exception] = []
-    moderator = Selector(Limits(), ReplayChatCompletionClient([], model_info=INFO), failures.append)
-    messages = [message(turn.speaker, turn.payload) for turn in UNSURE]
+    selector = Selector(
+        SharedState(state_of(UNSURE)),
+        ReplayChatCompletionClient([], model_info=INFO),
+        failures.append,
+    )
     with pytest.raises(ValueError, match="No more mock responses"):
-        asyncio.run(moderator.next_speaker(messages))
-    assert len(failures) == 1 and not moderator.decisions
+        asyncio.run(selector.next_speaker([]))
+    assert len(failures) == 1 and not selector.decisions

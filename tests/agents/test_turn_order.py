@@ -9,31 +9,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_chat.agents.approval_gates import to_confirm
-from astra_chat.agents.run_state import (
-    Limits,
-    Turn,
-    best,
-    extra_cases,
-    failed,
-    repairs,
-    rounds_begun,
-)
+from astra_chat.agents.limits import Limits
+from astra_chat.agents.prompt import ChatContext, brief
+from astra_chat.agents.run_state import RunState, state_of
 from astra_chat.agents.strategy import parse_strategy
-from astra_chat.agents.turn_order import Next, acts_as, next_speakers
-from astra_chat.agents.turns import Approval, Kernel, Pass, Payload, Plan, Speaker
+from astra_chat.agents.turn_order import (
+    Ask,
+    AskHuman,
+    Baseline,
+    Build,
+    Confirm,
+    Run,
+    Score,
+    Step,
+    Stop,
+    acts_as,
+    next_step,
+    speakers,
+)
+from astra_chat.agents.turns import Approval, Kernel, Pass, Payload, Plan, Speaker, Turn
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
-    BuildReport,
     Crashed,
     Outcome,
     TimedOut,
+    Unsafe,
     Unsupported,
     candidate_id,
 )
 from tests.chat_samples import (
     BROKEN,
     CASE,
+    KERNELS,
     SCALAR,
     VECTOR,
     WRONG_OUTCOME,
@@ -49,6 +57,14 @@ from tests.chat_samples import (
 )
 
 LIMITS = Limits(rounds=2, repairs=1)
+TESTER, PLANNER = Ask("tester", "tester"), Ask("planner", "planner")
+CODER, FIXER, PROFILER = Ask("coder", "coder"), Ask("fixer", "fixer"), Ask("profiler", "profiler")
+
+
+def step(thread: list[Turn], limits: Limits = LIMITS) -> Step:
+    return next_step(state_of(thread, limits))
+
+
 FAULTS: list[Outcome] = [
     WRONG_OUTCOME,
     Crashed(case=CASE, message="signal 11"),
@@ -75,31 +91,40 @@ FAILED: tuple[Speaker, Payload] = ("executor", build(BROKEN))
 @pytest.mark.parametrize(
     ("thread", "expected"),
     [
-        ([Turn("user", commission())], ("tester",)),
-        (baseline_turns()[:2], ("executor",)),
-        ([*baseline_turns()[:1], Turn("tester", Pass(words=""))], ("executor",)),
-        (baseline_turns(), ("planner",)),
-        (chat(PLANNED[0]), ("coder",)),
-        (chat(*PLANNED), ("executor",)),
-        (chat(*PLANNED, ("executor", build(VECTOR))), ("executor",)),
-        (chat(*PLANNED, FAILED), ("fixer",)),
-        (chat(*PLANNED, FAILED, ("fixer", KERNEL)), ("executor",)),
-        (chat(*PLANNED, FAILED, ("fixer", KERNEL), FAILED), ("planner",)),
-        (chat(*PLANNED, FAILED, ("fixer", Pass(words=""))), ("planner",)),
-        (chat(PLANNED[0], ("coder", Pass(words=""))), ("planner",)),
-        (chat(*PLANNED, JUDGED), ("profiler",)),
-        (chat(*PLANNED, JUDGED, ("profiler", analysis("plan"))), ("planner",)),
-        (chat(*PLANNED, JUDGED, ("profiler", analysis("unsure"))), ("planner", "tester")),
+        ([Turn("user", commission())], TESTER),
+        (baseline_turns()[:2], Baseline()),
+        ([*baseline_turns()[:1], Turn("tester", Pass(words=""))], Baseline()),
+        (baseline_turns(), PLANNER),
+        (chat(PLANNED[0]), CODER),
+        (chat(*PLANNED), Build((KERNEL,))),
+        (chat(*PLANNED, ("executor", build(VECTOR))), Run(KERNEL)),
+        (chat(*PLANNED, FAILED), FIXER),
+        (chat(*PLANNED, FAILED, ("fixer", KERNEL)), Build((KERNEL,))),
+        (chat(*PLANNED, FAILED, ("fixer", KERNEL), FAILED), PLANNER),
+        (chat(*PLANNED, FAILED, ("fixer", Pass(words=""))), PLANNER),
+        (chat(PLANNED[0], ("coder", Pass(words=""))), PLANNER),
+        (chat(*PLANNED, JUDGED), PROFILER),
+        (chat(*PLANNED, JUDGED, ("profiler", analysis("plan"))), PLANNER),
+        (
+            chat(*PLANNED, JUDGED, ("profiler", analysis("unsure"))),
+            Ask("planner", "planner", alternatives=("tester",)),
+        ),
         (
             chat(*PLANNED, JUDGED, ("profiler", analysis("unsure")), ("tester", suite((9, 4)))),
-            ("planner",),
+            PLANNER,
         ),
-        (chat(*PLANNED, JUDGED, ("profiler", Pass(words=""))), ("planner",)),
-        (chat(*PLANNED, ("executor", Pass(words=""))), ("planner",)),
+        (chat(*PLANNED, JUDGED, ("profiler", Pass(words=""))), PLANNER),
+        (chat(*PLANNED, ("executor", Pass(words=""))), PLANNER),
     ],
 )
-def test_the_table(thread: list[Turn], expected: tuple[Speaker, ...]) -> None:
-    assert next_speakers(thread, LIMITS) == Next(expected)
+def test_the_table(thread: list[Turn], expected: Step) -> None:
+    assert step(thread) == expected
+
+
+def test_who_takes_a_step() -> None:
+    assert speakers(Ask("planner", "planner", ("tester",))) == ("planner", "tester")
+    assert speakers(AskHuman("run")) == ("human",) and speakers(Stop("rounds")) == ()
+    assert speakers(Baseline()) == speakers(Run(KERNEL)) == ("executor",)
 
 
 def asking(*turns: tuple[Speaker, Payload]) -> list[Turn]:
@@ -112,47 +137,46 @@ def decides(word: Literal["approve", "approve_all", "reject"]) -> tuple[Speaker,
     return "human", Approval(candidate=KERNEL.candidate, decision=word)
 
 
-EDIT: tuple[Speaker, Payload] = ("human", Kernel(words="", source=SCALAR))
+EDITED = Kernel(words="", source=SCALAR)
+EDIT: tuple[Speaker, Payload] = ("human", EDITED)
+CONFIRM = Confirm(KERNEL.candidate, VECTOR)
 
 
 @pytest.mark.parametrize(
     ("thread", "expected"),
     [
-        (asking_turns(), ("planner",)),
-        (asking(), ("human",)),
-        (asking(decides("approve")), ("executor",)),
-        (asking(decides("approve_all")), ("executor",)),
-        (asking(decides("reject")), ("planner",)),
-        (asking(EDIT), ("executor",)),
-        (asking(EDIT, ("executor", build(SCALAR))), ("executor",)),
-        (asking(EDIT, FAILED), ("fixer",)),
-        (asking(EDIT, FAILED, ("fixer", KERNEL), ("executor", build(VECTOR))), ("human",)),
-        (asking(decides("approve"), JUDGED), ("executor",)),
-        (asking(decides("approve"), JUDGED, CONFIRMED), ("human",)),
-        (asking(decides("approve"), JUDGED, CONFIRMED, decides("approve")), ("profiler",)),
-        (asking(decides("approve"), JUDGED, CONFIRMED, decides("reject")), ("planner",)),
-        (asking(decides("approve"), JUDGED, CONFIRMED, EDIT), ("executor",)),
-        (asking(decides("approve_all"), JUDGED), ("profiler",)),
-        (asking(decides("approve"), ("executor", evaluation(VECTOR, FAULTS[0]))), ("fixer",)),
-        (
-            asking(decides("approve"), ("executor", evaluation(VECTOR, timed(1.0, "tie")))),
-            ("profiler",),
-        ),
+        (asking_turns(), PLANNER),
+        (asking(), AskHuman("run")),
+        (asking(decides("approve")), Run(KERNEL)),
+        (asking(decides("approve_all")), Run(KERNEL)),
+        (asking(decides("reject")), PLANNER),
+        (asking(EDIT), Build((EDITED,))),
+        (asking(EDIT, ("executor", build(SCALAR))), Run(EDITED)),
+        (asking(EDIT, FAILED), FIXER),
+        (asking(EDIT, FAILED, ("fixer", KERNEL), ("executor", build(VECTOR))), AskHuman("run")),
+        (asking(decides("approve"), JUDGED), CONFIRM),
+        (asking(decides("approve"), JUDGED, CONFIRMED), AskHuman("accept")),
+        (asking(decides("approve"), JUDGED, CONFIRMED, decides("approve")), PROFILER),
+        (asking(decides("approve"), JUDGED, CONFIRMED, decides("reject")), PLANNER),
+        (asking(decides("approve"), JUDGED, CONFIRMED, EDIT), Build((EDITED,))),
+        (asking(decides("approve_all"), JUDGED), PROFILER),
+        (asking(decides("approve"), ("executor", evaluation(VECTOR, FAULTS[0]))), FIXER),
+        (asking(decides("approve"), ("executor", evaluation(VECTOR, timed(1.0, "tie")))), PROFILER),
     ],
 )
-def test_where_a_human_is_asked(thread: list[Turn], expected: tuple[Speaker, ...]) -> None:
-    assert next_speakers(thread, LIMITS) == Next(expected)
+def test_where_a_human_is_asked(thread: list[Turn], expected: Step) -> None:
+    assert step(thread) == expected
 
 
 def test_a_rejected_last_round_ends_the_run() -> None:
     thread = asking(decides("reject"))
-    assert next_speakers(thread, Limits(rounds=1)) == Next((), "rounds")
+    assert step(thread, Limits(rounds=1)) == Stop("rounds")
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.kind)
 def test_every_fault_goes_to_the_fixer(fault: Outcome) -> None:
     thread = chat(*PLANNED, ("executor", build(VECTOR)), ("executor", evaluation(VECTOR, fault)))
-    assert next_speakers(thread, LIMITS) == Next(("fixer",))
+    assert step(thread) == FIXER
 
 
 STOP: tuple[Speaker, Payload] = ("profiler", analysis("stop"))
@@ -170,7 +194,7 @@ STOP: tuple[Speaker, Payload] = ("profiler", analysis("stop"))
     ],
 )
 def test_ends(thread: list[Turn], reason: str) -> None:
-    assert next_speakers(thread, LIMITS) == Next((), reason)  # type: ignore[arg-type]
+    assert step(thread) == Stop(reason)  # type: ignore[arg-type]
 
 
 def confirms(source: str, outcome: Outcome) -> tuple[Speaker, Payload]:
@@ -178,80 +202,84 @@ def confirms(source: str, outcome: Outcome) -> tuple[Speaker, Payload]:
 
 
 OTHER = VECTOR + "// another"
+PLANNED_OTHER: list[tuple[Speaker, Payload]] = [
+    ("planner", plan()), ("coder", Kernel(words="", source=OTHER)),
+    ("executor", evaluation(OTHER, timed(1.2))),
+]  # fmt: skip
 
 
 def test_a_winner_is_confirmed_before_any_end_and_only_that_figure_counts() -> None:
     searched = chat(*PLANNED, JUDGED, STOP)
-    assert next_speakers(searched, LIMITS) == Next(("executor",))
-    found = best([*searched, Turn(*confirms(VECTOR, timed(1.3)))])
+    assert step(searched) == CONFIRM
+    found = state_of([*searched, Turn(*confirms(VECTOR, timed(1.3)))]).best
     assert found is not None and found[0].confirms and found[1].ratio == 1.3
 
 
 def test_where_a_winner_does_not_hold_the_next_best_is_confirmed() -> None:
-    other: list[tuple[Speaker, Payload]] = [
-        ("planner", plan()), ("coder", Kernel(words="", source=OTHER)),
-        ("executor", evaluation(OTHER, timed(1.2))),
-    ]  # fmt: skip
-    thread = chat(*PLANNED, JUDGED, *other, STOP)
-    assert to_confirm(thread, LIMITS) == candidate_id(VECTOR)
+    thread = chat(*PLANNED, JUDGED, *PLANNED_OTHER, STOP)
+    assert step(thread) == CONFIRM
     thread.append(Turn(*confirms(VECTOR, WRONG_OUTCOME)))
-    assert next_speakers(thread, LIMITS) == Next(("executor",))
-    assert to_confirm(thread, LIMITS) == candidate_id(OTHER)
+    assert step(thread) == Confirm(candidate_id(OTHER), OTHER)
     thread.append(Turn(*confirms(OTHER, timed(1.0, "tie"))))
-    assert best(thread) is None
-    assert next_speakers(thread, LIMITS) == Next((), "profiler")
+    assert state_of(thread).best is None
+    assert step(thread) == Stop("profiler")
 
 
 def test_confirmations_are_bounded_and_a_run_may_go_without() -> None:
     searched = chat(*PLANNED, JUDGED, STOP)
     none = LIMITS.model_copy(update={"confirmations": 0})
-    assert next_speakers(searched, none) == Next((), "profiler")
+    assert step(searched, none) == Stop("profiler")
+    both = chat(*PLANNED, JUDGED, *PLANNED_OTHER, STOP)
+    once = LIMITS.model_copy(update={"confirmations": 1})
+    both.append(Turn(*confirms(VECTOR, WRONG_OUTCOME)))
+    assert step(both, once) == Stop("profiler") and step(both) != step(both, once)
 
 
 def test_a_run_goes_on_after_a_confirmation() -> None:
     thread = chat(*PLANNED, *PLANNED, JUDGED, ("profiler", analysis("plan")), CONFIRMED)
-    assert next_speakers(thread, Limits(rounds=3)) == Next(("planner",))
+    assert step(thread, Limits(rounds=3)) == PLANNER
 
 
-def speak(speaker: Speaker, dice: random.Random, thread: list[Turn]) -> Payload:
-    """Anything that a role may say."""
-    if speaker != "executor" and dice.random() < 0.2:
-        return Pass(words="")
-    match speaker:
-        case "tester":
-            return suite((dice.randint(1, 9), 4))
-        case "planner":
-            return plan()
-        case "coder" | "fixer":
-            return KERNEL
-        case "profiler":
-            return analysis(dice.choice(["plan", "unsure", "stop"]))
+def speak(step: Step, speaker: Speaker, dice: random.Random) -> Payload:
+    """Anything that a role may say, and the judge may find."""
+    outcome = dice.choice([*FAULTS, timed(dice.uniform(0.5, 2))])
+    match step:
+        case Ask() if dice.random() < 0.2:
+            return Pass(words="")
+        case Ask():
+            said: dict[Speaker, Payload] = {
+                "tester": suite((dice.randint(1, 9), 4)), "planner": plan(), "coder": KERNEL,
+                "fixer": KERNEL, "profiler": analysis(dice.choice(["plan", "unsure", "stop"])),
+            }  # fmt: skip
+            return said[speaker]
+        case Build(kernels=(kernel, *_)):
+            return build(kernel.source) if dice.random() < 0.7 else BROKEN_BUILD
+        case Run(kernel=kernel):
+            return evaluation(kernel.source, outcome)
+        case Confirm(source=source):
+            return confirms(source, outcome)[1]
         case _:
-            outcome = dice.choice([*FAULTS, timed(dice.uniform(0.5, 2))])
-            if isinstance(thread[-1].payload, Kernel):
-                return build(dice.choice([BROKEN, VECTOR]))
-            if isinstance(thread[-1].payload, BuildReport) and not failed(thread[-1].payload):
-                return evaluation(VECTOR, outcome)
-            if to_confirm(thread, Limits()) is not None:
-                return confirms(VECTOR, outcome)[1]
             return evaluation(SCALAR, outcome)
+
+
+BROKEN_BUILD = build(BROKEN).model_copy(update={"candidate": KERNEL.candidate})
 
 
 @given(st.integers(), st.integers(1, 4), st.integers(0, 3))
 def test_every_chat_ends_within_its_limits(seed: int, rounds: int, most_repairs: int) -> None:
     dice, limits = random.Random(seed), Limits(rounds=rounds, repairs=most_repairs)
-    thread = [Turn("user", commission())]
-    while (following := next_speakers(thread, limits)).speakers:
-        assert following.stop is None
-        assert len(following.speakers) == 1 or following.speakers == ("planner", "tester")
-        speaker = dice.choice(following.speakers)
-        thread.append(Turn(speaker, speak(speaker, dice, thread)))
-        assert repairs(thread) <= most_repairs
+    thread, state = [Turn("user", commission())], RunState(limits)
+    state = state.after(thread[0])
+    while not isinstance(following := next_step(state), Stop):
+        legal = speakers(following)
+        assert len(legal) == 1 or legal == ("planner", "tester")
+        speaker = dice.choice(legal)
+        thread.append(Turn(speaker, speak(following, speaker, dice)))
+        state = state.after(thread[-1])
+        assert state.round is None or state.round.repairs <= most_repairs
         assert len(thread) <= 3 + rounds * (6 + 3 * most_repairs) + 4
-    assert following.stop is not None
-    assert rounds_begun(thread) <= rounds
-    assert isinstance(thread[0].payload, type(commission()))
-    assert sum(isinstance(turn.payload, Plan) for turn in thread) == rounds_begun(thread)
+    assert len(state.rounds) <= rounds
+    assert sum(isinstance(turn.payload, Plan) for turn in thread) == len(state.rounds)
 
 
 def by(words: str, *turns: tuple[Speaker, Payload]) -> list[Turn]:
@@ -271,59 +299,67 @@ LAME: tuple[Speaker, Payload] = ("executor", evaluation(OTHER, FAULTS[0]))
 @pytest.mark.parametrize(
     ("turns", "expected"),
     [
-        (PLANNED, "coder"),
-        ([*PLANNED, ("coder", Pass(words=""))], "executor"),
-        ([*PLANNED[:1], ("coder", Pass(words=""))], "planner"),
-        (TWO, "executor"),
-        ([*TWO, *BUILDS[:1]], "executor"),
-        ([*TWO, *BUILDS], "executor"),
-        ([*TWO, *BUILDS, JUDGED], "executor"),
-        ([*TWO, *BUILDS, JUDGED, LAME], "profiler"),
-        ([*TWO, BUILDS[0], ("executor", build(OTHER)), LAME, LAME], "executor"),
+        (PLANNED, CODER),
+        ([*PLANNED, ("coder", Pass(words=""))], Build((KERNEL,))),
+        ([*PLANNED[:1], ("coder", Pass(words=""))], PLANNER),
+        (TWO, Build((KERNEL, MORE))),
+        ([*TWO, *BUILDS[:1]], Build((MORE,))),
+        ([*TWO, *BUILDS], Run(KERNEL)),
+        ([*TWO, *BUILDS, JUDGED], Run(MORE)),
+        ([*TWO, *BUILDS, JUDGED, LAME], PROFILER),
+        ([*TWO, BUILDS[0], ("executor", build(OTHER)), LAME, LAME], Run(KERNEL)),
     ],
 )
 def test_a_beam_takes_several_kernels_of_a_plan(
-    turns: list[tuple[Speaker, Payload]], expected: Speaker
+    turns: list[tuple[Speaker, Payload]], expected: Step
 ) -> None:
-    assert next_speakers(by("beam:1x2", *turns), LIMITS) == Next((expected,))
+    assert step(by("beam:1x2", *turns)) == expected
 
 
 def test_only_where_no_kernel_of_a_plan_is_right_one_is_repaired() -> None:
     wrong: tuple[Speaker, Payload] = ("executor", evaluation(VECTOR, FAULTS[0]))
     thread = by("beam:1x2", *TWO, *BUILDS, wrong, LAME)
-    assert next_speakers(thread, LIMITS) == Next(("fixer",))
+    assert step(thread) == FIXER
 
 
 @pytest.mark.parametrize(
-    ("turns", "expected", "place"),
+    ("turns", "expected"),
     [
-        ([], "single", "planner"),
-        ([("single", plan())], "single", "coder"),
-        ([("single", plan()), ("single", KERNEL)], "executor", "executor"),
-        ([("single", plan()), ("single", KERNEL), ("executor", build(VECTOR))], "executor",
-         "executor"),
-        ([("single", plan()), ("single", KERNEL), ("executor", build(VECTOR)), JUDGED], "single",
-         "planner"),
-        ([("single", plan()), ("single", Kernel(words="", source=BROKEN)), FAILED], "single",
-         "fixer"),
-        ([("single", plan()), ("single", Pass(words=""))], "single", "planner"),
+        ([], Ask("single", "planner")),
+        ([("single", plan())], Ask("single", "coder")),
+        ([("single", plan()), ("single", KERNEL)], Build((KERNEL,))),
+        ([("single", plan()), ("single", KERNEL), ("executor", build(VECTOR))], Run(KERNEL)),
+        ([("single", plan()), ("single", KERNEL), ("executor", build(VECTOR)), JUDGED],
+         Ask("single", "planner")),
+        ([("single", plan()), ("single", Kernel(words="", source=BROKEN)), FAILED],
+         Ask("single", "fixer")),
+        ([("single", plan()), ("single", Pass(words=""))], Ask("single", "planner")),
     ],
 )  # fmt: skip
-def test_alone_one_takes_all_places(
-    turns: list[tuple[Speaker, Payload]], expected: Speaker, place: Speaker
-) -> None:
+def test_alone_one_takes_all_places(turns: list[tuple[Speaker, Payload]], expected: Step) -> None:
     thread = by("single", *turns)
-    assert next_speakers(thread, LIMITS) == Next((expected,))
-    assert acts_as(thread, LIMITS) == place
+    assert step(thread) == expected
+    assert acts_as("single", state_of(thread, LIMITS)) == getattr(expected, "acts_as", "single")
+    assert acts_as("coder", state_of(thread, LIMITS)) == "coder"
 
 
-def test_alone_without_a_plan_it_ends() -> None:
-    assert next_speakers(by("single", ("single", Pass(words=""))), LIMITS) == Next((), "no_plan")
+@pytest.mark.parametrize("before", [[], [plan(), Pass(words="no kernel")]])
+def test_alone_without_a_plan_it_ends(before: list[Payload]) -> None:
+    passes: list[tuple[Speaker, Payload]] = [("single", said) for said in before]
+    assert step(by("single", *passes, ("single", Pass(words="")))) == Stop("no_plan")
+
+
+def test_alone_a_pass_in_place_of_a_repair_leads_to_a_plan() -> None:
+    broken = Kernel(words="", source=BROKEN)
+    failed: list[tuple[Speaker, Payload]] = [("single", plan()), ("single", broken), FAILED]
+    thread = by("single", *failed, ("single", Pass(words="")))
+    assert step(thread) == Ask("single", "planner")
+    assert step([*thread, Turn("single", Pass(words=""))]) == Stop("no_plan")
 
 
 def test_alone_there_is_no_tester() -> None:
     opened = by("single")[:1]
-    assert next_speakers(opened, LIMITS) == Next(("executor",))
+    assert step(opened) == Baseline()
 
 
 SCORED = Limits(rounds=2, repairs=1, mutants=4)
@@ -336,18 +372,141 @@ SCORES = CaseScores(
 
 def test_the_testers_cases_are_scored_before_they_are_run() -> None:
     opened = [Turn("user", commission()), Turn("tester", suite((7, 12), (9, 4)))]
-    assert next_speakers(opened, SCORED) == Next(("executor",))
+    assert step(opened, SCORED) == Score((KILLER, IDLE))
     scored = [*opened, Turn("executor", SCORES)]
-    assert next_speakers(scored, SCORED) == Next(("executor",)), "then the baseline is judged"
+    assert step(scored, SCORED) == Baseline()
     judged = [*scored, Turn("executor", evaluation(SCALAR, timed(1.0, "tie")))]
-    assert next_speakers(judged, SCORED) == Next(("planner",))
+    assert step(judged, SCORED) == PLANNER
     again = [*judged, Turn("tester", suite((9, 4)))]
-    assert next_speakers(again, SCORED) == Next(("executor",))
-    assert next_speakers([*again, Turn("executor", SCORES)], SCORED) == Next(("planner",))
+    assert step(again, SCORED) == Score((IDLE,))
+    assert step([*again, Turn("executor", SCORES)], SCORED) == PLANNER
 
 
-def test_cases_that_notice_no_seeded_bug_are_not_kept() -> None:
-    opened = [Turn("user", commission()), Turn("tester", suite((7, 12), (9, 4)))]
-    assert extra_cases([*opened, Turn("executor", SCORES)]) == (KILLER,)
-    nothing_built = SCORES.model_copy(update={"mutants": (), "own": ()})
-    assert extra_cases([*opened, Turn("executor", nothing_built)]) == (KILLER, IDLE)
+UNSAFE = Unsafe(case=CASE, what="racecheck: a race", where="kernel, k.cu:7")
+FASTER = KERNELS["scalar.cu"]
+
+
+def decision(decision: str, reason: str = "") -> Turn:
+    said = {"candidate": candidate_id(VECTOR), "decision": decision, "reason": reason}
+    return Turn("human", Approval.model_validate(said))
+
+
+def judgement(source: str, outcome: Outcome, confirms: bool = False) -> Turn:
+    found = evaluation(source, outcome).model_copy(update={"confirms": confirms})
+    return Turn("executor", found)
+
+
+def approved_attempt(source: str, outcome: Outcome, by: Speaker = "coder") -> list[Turn]:
+    """A candidate that was allowed to run, and what came of it."""
+    return [
+        Turn(by, Kernel(words="", source=source)),
+        Turn("executor", build(source)),
+        decision("approve"),
+        judgement(source, outcome),
+    ]
+
+
+def confirmable(*after: Turn) -> list[Turn]:
+    return [*asking_turns(), Turn("planner", plan()), *approved_attempt(VECTOR, timed(1.9)), *after]
+
+
+HELD = judgement(VECTOR, timed(1.8), confirms=True)
+
+
+def gates(turns: list[Turn], limits: Limits = LIMITS) -> list[str]:
+    steps = [step(turns[:end], limits) for end in range(1, len(turns) + 1)]
+    return [one.gate for one in steps if isinstance(one, AskHuman)]
+
+
+def test_where_nobody_is_asked_nothing_waits() -> None:
+    turns = [
+        *baseline_turns(),
+        Turn("planner", plan()),
+        *approved_attempt(VECTOR, timed(1.9)),
+        HELD,
+    ]
+    assert gates(turns) == []
+
+
+def test_what_would_be_accepted_is_confirmed_and_then_shown() -> None:
+    searched = confirmable()
+    assert step(searched) == Confirm(candidate_id(VECTOR), VECTOR)
+    confirmed = confirmable(HELD)
+    assert gates(confirmed) == ["run", "accept"]
+    assert state_of(confirmed).best is None, "nobody accepted it yet"
+    accepted = confirmable(HELD, decision("approve"))
+    assert step(accepted) == PROFILER
+    found = state_of(accepted).best
+    assert found is not None and found[0].confirms and found[1].ratio == 1.8
+
+
+def test_a_run_that_confirms_nothing_asks_at_once() -> None:
+    none = LIMITS.model_copy(update={"confirmations": 0})
+    assert gates(confirmable(), none) == ["run", "accept"]
+
+
+def test_what_was_confirmed_is_not_confirmed_again_at_the_end() -> None:
+    ended = confirmable(HELD, decision("approve"), Turn("profiler", analysis("stop")))
+    assert step(ended) == Stop("profiler")
+
+
+def test_a_refusal_after_the_confirmation_goes_to_the_planner(task: Task) -> None:
+    refused = confirmable(HELD, decision("reject", "too hard to read"))
+    assert step(refused) == PLANNER and state_of(refused).best is None
+    setting = ChatContext(task, task.baseline, "sglang", "virtual")
+    assert "rejected by the human: too hard to read" in brief(
+        "planner", setting, state_of(refused, LIMITS)
+    )
+    last = LIMITS.model_copy(update={"rounds": 1})
+    assert step(refused, last) == Stop("rounds"), "no round is left"
+
+
+@pytest.mark.parametrize("outcome", [UNSAFE, timed(1.0, "tie")])
+def test_what_does_not_hold_is_not_asked_about(outcome: Outcome) -> None:
+    turns = confirmable(judgement(VECTOR, outcome, confirms=True))
+    assert state_of(turns).best is None
+    assert step(turns) == (FIXER if outcome == UNSAFE else PROFILER)
+
+
+def test_the_fixer_is_told_what_the_sanitizers_found(task: Task) -> None:
+    turns = confirmable(judgement(VECTOR, UNSAFE, confirms=True))
+    setting = ChatContext(task, task.baseline, "sglang", "virtual")
+    assert "racecheck: a race" in brief("fixer", setting, state_of(turns, LIMITS))
+    under_way = state_of(turns).rounds[0]
+    assert under_way.attempts[0].evaluation is not None and not under_way.passed
+
+
+def test_only_what_is_faster_than_the_best_is_asked_about() -> None:
+    first = confirmable(HELD, decision("approve"), Turn("profiler", analysis()))
+    slower = [*first, Turn("planner", plan()), *approved_attempt(FASTER, timed(1.5))]
+    assert step(slower) == PROFILER
+    lucky = [*first, Turn("planner", plan()), *approved_attempt(FASTER, timed(1.85))]
+    assert step(lucky) == Confirm(candidate_id(FASTER), FASTER)
+    held = [*lucky, judgement(FASTER, timed(1.7), confirms=True)]
+    assert step(held) == PROFILER, "on fresh seeds it is slower than the best"
+    found = state_of(held).best
+    assert found is not None and found[0].candidate == candidate_id(VECTOR)
+
+
+def test_a_run_of_before_was_asked_first_and_is_not_asked_again() -> None:
+    turns = confirmable(decision("approve"), Turn("profiler", analysis("stop")))
+    assert step(turns) == Confirm(candidate_id(VECTOR), VECTOR)
+    assert step([*turns, HELD]) == Stop("profiler")
+
+
+def test_approve_all_asks_for_nothing_more() -> None:
+    turns = asking_turns()
+    turns += [Turn("planner", plan()), Turn("coder", Kernel(words="", source=VECTOR))]
+    turns += [
+        Turn("executor", build(VECTOR)),
+        decision("approve_all"),
+        judgement(VECTOR, timed(1.9)),
+    ]
+    assert gates(turns) == ["run"] and step(turns) == PROFILER
+
+
+def test_the_humans_own_source_needs_no_leave_to_run_but_others_do() -> None:
+    own = [Turn("human", Kernel(words="", source=FASTER)), Turn("executor", build(FASTER))]
+    turns = confirmable(HELD, *own)
+    assert step(turns) == Run(Kernel(words="", source=FASTER))
+    assert step([*turns, Turn("executor", build(SCALAR + "// of a beam"))]) == AskHuman("run")

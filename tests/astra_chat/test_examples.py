@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents import run_state
-from astra_chat.agents.turn_order import next_speakers
+from astra_chat.agents.run_state import state_of, states
+from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.replay.show import replay
 from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import Evaluation, MeasuredTime, Timed
@@ -24,7 +24,8 @@ def example(request: pytest.FixtureRequest) -> Transcript:
 
 
 def timed(transcript: Transcript) -> list[Timed]:
-    evaluations = run_state.turns_of(thread(transcript.records), Evaluation)
+    said = [turn.payload for turn in thread(transcript.records)]
+    evaluations = [payload for payload in said if isinstance(payload, Evaluation)]
     return [e.outcome for e in evaluations if isinstance(e.outcome, Timed)]
 
 
@@ -49,9 +50,10 @@ def test_todays_turn_order_would_have_allowed_it(example: Transcript) -> None:
     turns, limits = thread(example.records), example.header.options.limits
     decisions = [r.event.decision for r in example.records if isinstance(r.event, Chosen)]
     assert len(decisions) == len(turns) - 1
-    for index, decision in enumerate(decisions, 1):
-        assert decision.legal == next_speakers(turns[:index], limits).speakers
-        assert turns[index].speaker == decision.speaker
+    _, *after = states(turns, limits)
+    for before, turn, decision in zip(after, turns[1:], decisions, strict=False):
+        assert decision.legal == speakers(next_step(before))
+        assert turn.speaker == decision.speaker
 
 
 def test_todays_rules_give_the_same_verdicts(example: Transcript) -> None:
@@ -63,7 +65,7 @@ def test_todays_rules_give_the_same_verdicts(example: Transcript) -> None:
 
 
 def test_the_best_is_the_best(example: Transcript) -> None:
-    best = run_state.best(thread(example.records))
+    best = state_of(thread(example.records)).best
     assert best is not None and example.ended is not None
     assert (best[0].candidate, best[1].ratio) == (example.ended.best, example.ended.ratio)
 

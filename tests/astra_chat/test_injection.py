@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.run_state import Limits, Turn
-from astra_chat.agents.turn_order import next_speakers
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.run_state import state_of
+from astra_chat.agents.turn_order import next_step, speakers
+from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models import open_models
 from astra_chat.session.request import Request
-from astra_chat.session.session import RunResult, Session
+from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task
@@ -95,7 +95,7 @@ def warning(source: str) -> str:
 def played(task: Task, out: Path, judge: FixedJudge | None = None) -> RunResult:
     device = DEVICE if judge else pick_device("virtual", None)
     request = Request(task=task, device=device, models=open_models("scripted", task), folder=out)
-    return Session(request, judge=judge).run()
+    return run_request(request, judge=judge)
 
 
 def outline(result: RunResult) -> tuple[list[str], list[list[tuple[str, str | None]]], str]:
@@ -144,7 +144,7 @@ def test_a_compiler_that_repeats_it(task: Task) -> None:
             *baseline_turns(), Turn("planner", plan()),
             Turn("coder", Kernel(words="", source=source)), Turn("executor", report),
         ]  # fmt: skip
-        assert next_speakers(turns, Limits()).speakers == ("fixer",)
+        assert speakers(next_step(state_of(turns))) == ("fixer",)
 
 
 def test_kernels_and_launchers_that_print_it(

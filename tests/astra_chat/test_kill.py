@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.run_state import Limits, Turn
+from astra_chat.agents.limits import Limits
+from astra_chat.agents.turns import Turn
 from astra_chat.models import open_models
 from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import request_on, resumed
-from astra_chat.session.session import Session
+from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
@@ -37,14 +38,14 @@ def hold(task: Task, out: Path, judge: FixedJudge, approver: str | None = None) 
     if path.is_file() and path.stat().st_size:
         past = resumed(path)
         request = request_on(past, task, RunOptions(approver=approver))
-        Session(request, judge=judge, past=past).run()
+        run_request(request, judge=judge, past=past)
     else:
         models = open_models("scripted", task)
         limits = Limits(mutants=12)
         request = Request(
             task=task, device=DEVICE, models=models, limits=limits, folder=out, approver=approver
         )
-        Session(request, judge=judge).run()
+        run_request(request, judge=judge)
 
 
 def killed(task: Task, out: Path, dice: random.Random, approver: str | None) -> bool:

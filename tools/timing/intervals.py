@@ -33,3 +33,9 @@ def mean(ratios: Sequence[tuple[float, float]]) -> float:
     """Weighted geometric mean of (ratio, weight)."""
     total = sum(weight for _, weight in ratios)
     return math.exp(sum(weight * math.log(ratio) for ratio, weight in ratios) / total)
+
+
+def percent_of_limit(timed: Timed) -> float:
+    """Share of the physical limit, weighted over the cases."""
+    weights = sum(case.weight for case in timed.cases)
+    return sum(case.weight * case.percent_of_limit for case in timed.cases) / weights

@@ -6,8 +6,8 @@ import io
 from dataclasses import replace
 
 from astra_chat.agents.approval import Question, question
-from astra_chat.agents.run_state import Limits, Turn
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.run_state import state_of
+from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.display.approval_view import MOST_LINES, difference, show_question
 from astra_chat.display.console import console
 from astra_chat.tools.types import Step
@@ -21,7 +21,7 @@ def asked(source: str) -> Question:
         Turn("coder", Kernel(words="[red]words[/red]", source=source)),
         Turn("executor", build(source)),
     ]
-    found = question(turns, SCALAR, Limits())
+    found = question(state_of(turns), SCALAR)
     assert found is not None
     return found
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 
-from astra_chat.agents.run_state import Turn
+from astra_chat.agents.run_state import state_of
+from astra_chat.agents.turns import Turn
 from astra_chat.display.console import console
 from astra_chat.display.results_table import table
 from astra_chat.tools.types import Device, MeasuredTime, Timed
@@ -22,7 +23,7 @@ from tests.chat_samples import (
 def text(turns: list[Turn], device: Device | None = None) -> str:
     out = io.StringIO()
     head = header() if device is None else header().model_copy(update={"device": device})
-    for line in table(head, turns):
+    for line in table(head, state_of(turns)):
         console(out).print(line)
     return out.getvalue()
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.run_state import Turn
 from astra_chat.agents.turn_order import Decision
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.display.console import WIDTH, console
 from astra_chat.display.run_view import View, changes
 from astra_chat.tools.types import BuildFailed, BuildReport

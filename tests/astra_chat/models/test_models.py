@@ -8,8 +8,7 @@ import pytest
 from autogen_core.models import UserMessage
 
 from astra_chat.agents.reply_errors import UnusableReply
-from astra_chat.agents.run_state import Position
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Position
 from astra_chat.models import open_models
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task

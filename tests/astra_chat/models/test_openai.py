@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Pass, Payload, Plan
+from astra_chat.agents.turns import Pass, Payload, Plan, Turn
 from astra_chat.models import open_models
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
 from astra_chat.session.resume import resumed
-from astra_chat.session.session import RunResult, Session
+from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, Record, Repaired
@@ -48,7 +47,7 @@ def run(
     """`faster`: the last candidate is accepted, and its module takes a second to build."""
     models = open_models(spec, task, url)
     judge = FixedJudge({} if faster else {KERNELS["vector.cu"]: timed(1.0, "tie")})
-    return Session(Request(task, DEVICE, models, folder=out), judge=judge).run()
+    return run_request(Request(task, DEVICE, models, folder=out), judge=judge)
 
 
 def words(records: tuple[Record, ...]) -> list[str]:
@@ -147,7 +146,7 @@ def test_repairs_in_a_row_have_a_limit(task: Task, tmp_path: Path, kind: str) ->
     with serving(answers) as server:
         past, judge = resumed(out), FixedJudge()
         models = open_models("openai:m", task, server.url)
-        gone_on = Session(Request(task, DEVICE, models, folder=out), judge=judge, past=past).run()
+        gone_on = run_request(Request(task, DEVICE, models, folder=out), judge=judge, past=past)
     assert gone_on.summary.best is not None, "and is gone on with"
 
 
@@ -192,7 +191,7 @@ def test_what_a_lost_server_broke_off_goes_on(task: Task, tmp_path: Path) -> Non
         models = open_models("openai:m", task, server.url)
         request = Request(task, DEVICE, models, folder=tmp_path / "out")
         judge = FixedJudge({KERNELS["vector.cu"]: timed(1.0, "tie")})
-        again = Session(request, judge=judge, past=resumed(tmp_path / "out")).run()
+        again = run_request(request, judge=judge, past=resumed(tmp_path / "out"))
     turns = [thread(read(one.transcript).records) for one in (scripted, again)]
     assert [t.model_dump_json() for t in payloads(turns[0])] == [
         t.model_dump_json() for t in payloads(turns[1])

@@ -13,7 +13,7 @@ from astra_chat.models import RunModels, open_models
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
 from astra_chat.session.resume import resumed
-from astra_chat.session.session import RunResult, Session
+from astra_chat.session.session import RunResult, run_request
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task
@@ -47,7 +47,7 @@ def run(task: Task, models: RunModels, out: Path, judge: FixedJudge) -> RunResul
         models=models,
         folder=out,
     )
-    return Session(request, judge=judge).run()
+    return run_request(request, judge=judge)
 
 
 def tied() -> FixedJudge:
@@ -120,7 +120,7 @@ def test_doubts_confirmations_and_a_humans_decisions_play_back(
                 task=task, device=DEVICE, models=open_models(spec, task, url),
                 folder=tmp_path / str(asked), approver=str(tmp_path / "d.toml"),
             )  # fmt: skip
-            found.append(Session(request, judge=judge).run())
+            found.append(run_request(request, judge=judge))
     assert len(server.asked) == asked, "a replay asks nobody"
     first, again = (read(result.transcript) for result in found)
     assert lines(first.path) == lines(again.path)
@@ -198,10 +198,10 @@ def test_a_replay_that_stops_and_goes_on_is_the_same_run(
     assert len(set(ratios)) == 2, "or this test shows nothing"
     models, folder = open_models(f"replay:{tape}", task), tmp_path / "again"
     request = Request(task, DEVICE, models, folder=folder, budget=Budget(evaluations=evaluations))
-    stopped = Session(request, judge=NoJudge()).run()
+    stopped = run_request(request, judge=NoJudge())
     assert stopped.summary.ended is not None and stopped.summary.ended.reason == "budget"
     request = Request(task, DEVICE, open_models(f"replay:{tape}", task), folder=folder)
-    again = Session(request, judge=NoJudge(), past=resumed(folder)).run()
+    again = run_request(request, judge=NoJudge(), past=resumed(folder))
     assert again.summary.ended == whole.summary.ended
     said = [[r.event.model_dump_json() for r in finished(read(t).records)[1:]]
             for t in (whole.transcript, again.transcript)]  # fmt: skip
@@ -230,7 +230,7 @@ def test_the_device_is_the_tapes(task: Task, tmp_path: Path, tape: Path) -> None
     other = DEVICE.model_copy(update={"name": "another"})
     request = Request(task=task, device=other, models=played, folder=tmp_path / "again")
     with pytest.raises(BadInput, match="Judged on: another"):
-        Session(request, judge=NoJudge()).run()
+        run_request(request, judge=NoJudge())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from autogen_core.models import CreateResult, UserMessage
 
 from astra_chat.agents.prompt import stamp
-from astra_chat.agents.run_state import Position
 from astra_chat.agents.turns import (
     REPLY_TYPES,
     Analysis,
@@ -16,6 +15,7 @@ from astra_chat.agents.turns import (
     NextSpeaker,
     Pass,
     Plan,
+    Position,
     ProfilerReply,
     RoleName,
     Source,

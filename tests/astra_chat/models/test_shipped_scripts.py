@@ -11,7 +11,7 @@ from astra_chat.agents.turns import Plan
 from astra_chat.models import open_models
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
-from astra_chat.session.session import Session
+from astra_chat.session.session import run_request
 from astra_chat.tools.judge import baseline_source
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Basis, Case, Crashed, Evaluation, Outcome
@@ -54,7 +54,7 @@ def test_nothing_of_a_shipped_script_is_doubted(name: str, basis: Basis, tmp_pat
     request = Request(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
     )
-    result = Session(request, judge=judge).run()
+    result = run_request(request, judge=judge)
     records = read(result.transcript).records
     assert not [r.event for r in records if isinstance(r.event, Doubted | Repaired)]
     plans = [turn for turn in thread(records) if isinstance(turn.payload, Plan)]

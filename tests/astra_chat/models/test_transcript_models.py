@@ -9,13 +9,13 @@ import pytest
 from autogen_core.models import UserMessage
 
 from astra_chat.agents.prompt import stamp
-from astra_chat.agents.run_state import Position
 from astra_chat.agents.turns import (
     REPLY_TYPES,
     Kernel,
     NextSpeaker,
     Pass,
     Plan,
+    Position,
     RoleName,
     Source,
 )
@@ -23,7 +23,7 @@ from astra_chat.models import open_models
 from astra_chat.models.spec import Role
 from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.session.request import Request
-from astra_chat.session.session import Session
+from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, timed
@@ -34,7 +34,7 @@ def path(task: Task, tmp_path: Path) -> Path:
     models = open_models("scripted", task)
     request = Request(task=task, device=DEVICE, models=models, folder=tmp_path / "first")
     judge = FixedJudge({VECTOR: timed(1.0, "tie")})  # no winner: nothing is exported
-    return Session(request, judge=judge).run().transcript
+    return run_request(request, judge=judge).transcript
 
 
 def ask(models: TranscriptModels, role: Role, number: int, attempt: int = 1) -> str:

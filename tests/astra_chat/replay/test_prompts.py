@@ -12,8 +12,8 @@ import pytest
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
 from astra_chat.agents.prompt import MOST_CHARACTERS, ChatContext, brief
-from astra_chat.agents.run_state import Limits, Turn
-from astra_chat.agents.turns import MODEL_ROLES, Kernel, RoleName
+from astra_chat.agents.run_state import state_of
+from astra_chat.agents.turns import MODEL_ROLES, Kernel, RoleName, Turn
 from astra_chat.cli.main import main
 from astra_chat.models import RunModels, open_models
 from astra_chat.models.script import load_script
@@ -22,7 +22,7 @@ from astra_chat.models.spec import ROLES, Role
 from astra_chat.replay.prompts import prompts
 from astra_chat.replay.show import show_prompts
 from astra_chat.session.request import Request
-from astra_chat.session.session import Session
+from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.transcript.reader import read
@@ -66,7 +66,7 @@ def test_they_are_what_the_models_were_told(
     models = Listening(task)
     played = RunModels("scripted", dict.fromkeys(ROLES, models))
     request = Request(task=task, device=DEVICE, models=played, folder=tmp_path / "out")
-    result = Session(request, judge=fixed_judge).run()
+    result = run_request(request, judge=fixed_judge)
     found = list(prompts(read(result.transcript)))
     assert [(p.role, p.system, p.user) for p in found] == models.told
     assert len(found) > 8 and "selector" in [p.role for p in found]
@@ -82,7 +82,7 @@ def test_what_was_said_about_replies_is_shown(
     request = Request(
         task=other, device=DEVICE, models=open_models("scripted", other), folder=tmp_path / "out"
     )
-    transcript = read(Session(request, judge=fixed_judge).run().transcript)
+    transcript = read(run_request(request, judge=fixed_judge).transcript)
     found = [p for p in prompts(transcript) if p.again]
     assert [p.role for p in found] == ["planner"] and len(found[0].again) == 1
     assert "`no such line` is not in the source to change" in found[0].again[0]
@@ -130,9 +130,9 @@ def long_chat(rounds: int) -> list[Turn]:
 
 @pytest.mark.parametrize("role", MODEL_ROLES)
 def test_prompts_stay_bounded_and_share_their_beginning(task: Task, role: RoleName) -> None:
-    setting = ChatContext(task, task.baseline, "sglang", "virtual", Limits(rounds=100))
+    setting = ChatContext(task, task.baseline, "sglang", "virtual")
     chat = long_chat(20)
-    made = [brief(role, setting, chat[: 3 + 5 * number]) for number in range(1, 21)]
+    made = [brief(role, setting, state_of(chat[: 3 + 5 * number])) for number in range(1, 21)]
     assert max(map(len, made)) <= MOST_CHARACTERS
     assert max(map(len, made[10:])) <= 1.2 * max(map(len, made[:10])), "it does not grow on"
     for before, after in pairwise(made[5:]):

@@ -15,7 +15,7 @@ from astra_chat.models import open_models
 from astra_chat.replay import rejudge as module
 from astra_chat.replay.rejudge import recorded, rejudge, require_hashes
 from astra_chat.session.request import Request
-from astra_chat.session.session import Session
+from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Evaluation, sha256_of
@@ -33,7 +33,7 @@ from tests.chat_samples import (
 def path(task: Task, tmp_path: Path) -> Path:
     models = open_models("scripted", task)
     request = Request(task=task, device=DEVICE, models=models, folder=tmp_path / "whole")
-    return Session(request, judge=FixedJudge()).run().transcript
+    return run_request(request, judge=FixedJudge()).transcript
 
 
 def test_every_candidate_is_judged_again_failed_builds_too(path: Path) -> None:

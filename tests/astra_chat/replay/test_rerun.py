@@ -13,7 +13,7 @@ from astra_chat.cli.main import app
 from astra_chat.models import open_models
 from astra_chat.replay.rerun import compared, rerun
 from astra_chat.session.request import Request
-from astra_chat.session.session import Session
+from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import candidate_id
@@ -53,7 +53,7 @@ def recorded(task: Task, out: Path, approver: str | None = None, kind: str = "be
         task=task, device=DEVICE, models=open_models("scripted", task), folder=out,
         approver=approver, strategy=Strategy.model_validate({"kind": kind}),
     )  # fmt: skip
-    return read(Session(request, judge=judge).run().transcript)
+    return read(run_request(request, judge=judge).transcript)
 
 
 @pytest.mark.parametrize("kind", ["best", "single"])

@@ -12,7 +12,7 @@ from astra_chat.display.output_modes import Live
 from astra_chat.models import open_models
 from astra_chat.replay.show import replay
 from astra_chat.session.request import Request
-from astra_chat.session.session import Session
+from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.reader import incompleteness, read
 from tests.chat_samples import DEVICE, FixedJudge, write_transcript
@@ -27,7 +27,7 @@ def test_replay_is_the_live_text(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
     )
     show = Live()
-    result = Session(request, show.record, show.progress, judge=fixed_judge).run()
+    result = run_request(request, show, fixed_judge)
     live = capsys.readouterr().out
     replay(read(result.transcript))
     assert capsys.readouterr().out == live

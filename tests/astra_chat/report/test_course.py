@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.report.course import course
 from astra_chat.tools.types import Outcome
 from astra_chat.transcript.reader import read

@@ -6,8 +6,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Approval, Kernel
+from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.report.html import report
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.events import Deviation, Doubted, Event, Repaired

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Approval, Kernel
+from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.report.sources import BASELINE, Change, changes
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.reader import read

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents import run_state
+from astra_chat.agents.run_state import state_of
 from astra_chat.research.results import document, load
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
@@ -24,7 +24,7 @@ def test_every_case_and_every_candidate_stands_in_it() -> None:
     (run,) = found.runs
     for case in run.timed.cases:
         assert f"| {case.case.label} |" in text and f"{case.ratio:.3f} (" in text
-    for one in run_state.rounds(thread(read(EXAMPLE).records)):
+    for one in state_of(thread(read(EXAMPLE).records)).rounds:
         assert all(attempt.kernel.candidate in text for attempt in one.attempts)
     assert f"**{run.timed.ratio:.3f}x**" in text
 

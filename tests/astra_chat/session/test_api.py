@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.session.api import run
+from astra_chat.session.run_events import Silent
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
@@ -14,9 +15,14 @@ from astra_chat.transcript.reader import read
 
 def test_the_users_words_are_recorded(task_folder: Path, tmp_path: Path) -> None:
     seen: list[Record] = []
+
+    class Hearing(Silent):
+        def record(self, record: Record) -> None:
+            seen.append(record)
+
     result = run(
         task_folder, device="virtual", out=tmp_path / "out", mutants=0, budget="evaluations=1",
-        patience=3, stop_at=90.0, on_record=seen.append,
+        patience=3, stop_at=90.0, events=Hearing(),
     )  # fmt: skip
     transcript = read(result.transcript)
     options = transcript.options

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.approval import question
-from astra_chat.agents.run_state import Limits, Turn
-from astra_chat.agents.turns import Approval, Kernel
+from astra_chat.agents.run_state import state_of
+from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.models import open_models
 from astra_chat.session.approvers import Nobody, Recorded, Scripted, Terminal, approver_for, edited
 from astra_chat.session.pending_approval import record, waiting
 from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import request_on, resumed
-from astra_chat.session.session import RunResult, Session
+from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Evaluation, Unsafe, candidate_id
@@ -57,13 +57,13 @@ def decisions(folder: Path, *answers: str) -> str:
 def run(task: Task, out: Path, approver: str | None, judge: FixedJudge | None = None) -> RunResult:
     models = open_models("scripted", task)
     request = Request(task=task, device=DEVICE, models=models, folder=out, approver=approver)
-    return Session(request, judge=judge or judge_of_edits()).run()
+    return run_request(request, judge=judge or judge_of_edits())
 
 
 def go_on(task: Task, path: Path, approver: str | None = None) -> RunResult:
     past = resumed(path)
     request = request_on(past, task, RunOptions(approver=approver))
-    return Session(request, judge=judge_of_edits(), past=past).run()
+    return run_request(request, judge=judge_of_edits(), past=past)
 
 
 def judge_of_edits() -> FixedJudge:
@@ -243,7 +243,7 @@ def asked_now():  # type: ignore[no-untyped-def]
         Turn("coder", Kernel(words="Four at a time.", source=VECTOR)),
         Turn("executor", build(VECTOR)),
     ]
-    found = question(turns, SCALAR, Limits())
+    found = question(state_of(turns), SCALAR)
     assert found is not None
     return found
 
@@ -366,7 +366,7 @@ def test_the_evidence_of_a_winner_is_shown() -> None:
         Turn("executor", judged),
         Turn("executor", confirmed),
     ]
-    found, out = question(turns, SCALAR, Limits()), io.StringIO()
+    found, out = question(state_of(turns), SCALAR), io.StringIO()
     assert found is not None
     Terminal(io.StringIO("a\n"), out).decide(found)
     shown = out.getvalue()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.agents.run_state import Position, Turn
-from astra_chat.agents.turns import Kernel, Payload
+from astra_chat.agents.run_state import state_of
+from astra_chat.agents.turns import Kernel, Payload, Position, Turn
 from astra_chat.session.final_message import deviation, ended
 from astra_chat.tools.types import Basis, Evaluation
 from astra_chat.transcript.events import EndReason
@@ -55,7 +55,7 @@ def chat(source: str, *found: Payload) -> list[Turn]:
 def test_deviations_are_said_once_where_they_show(
     expected: str, thread: list[Turn], found: str | None
 ) -> None:
-    said = deviation(thread, Foretold(expected))
+    said = deviation(state_of(thread), Foretold(expected))
     assert (said.found if said else None) == found
 
 
@@ -65,32 +65,34 @@ def test_an_estimate_and_a_measurement_may_be_foretold_apart() -> None:
     virtual = judged.device.kind == "virtual"
     here: Basis = "estimated" if virtual else "measured"
     other: Basis = "measured" if virtual else "estimated"
-    assert deviation(thread, Foretold("accepted", only=other)) is None
-    said = deviation(thread, Foretold("accepted", only=here))
+    assert deviation(state_of(thread), Foretold("accepted", only=other)) is None
+    said = deviation(state_of(thread), Foretold("accepted", only=here))
     assert said is not None and said.found == "tie"
 
 
 def test_nothing_is_expected_of_the_baseline() -> None:
-    assert deviation(baseline_turns(), Foretold("wrong")) is None
+    assert deviation(state_of(baseline_turns()), Foretold("wrong")) is None
 
 
 def test_the_end_names_the_best_candidate() -> None:
-    said = ended(chat(VECTOR, evaluation(VECTOR, timed(1.5))), "rounds", notes=["kept in best.cu"])
+    said = ended(
+        state_of(chat(VECTOR, evaluation(VECTOR, timed(1.5)))), "rounds", notes=["kept in best.cu"]
+    )
     assert said.best == Kernel(words="", source=VECTOR).candidate and said.ratio == 1.5
     assert "estimated 1.50x" in said.words and said.words.endswith("Kept in best.cu.")
 
 
 def test_a_run_without_gain_says_so() -> None:
-    said = ended(baseline_turns(), "no_plan")
+    said = ended(state_of(baseline_turns()), "no_plan")
     assert said.best is None and "No candidate was faster than the baseline." in said.words
 
 
 @pytest.mark.parametrize("reason", ["interrupted", "waiting", "budget"])
 def test_of_a_run_that_goes_on_nothing_final_is_said(reason: EndReason) -> None:
-    said = ended(chat(VECTOR, build(VECTOR)), reason)
+    said = ended(state_of(chat(VECTOR, build(VECTOR))), reason)
     assert "No candidate is accepted so far." in said.words
 
 
 def test_an_error_is_kept_with_its_class() -> None:
-    said = ended(baseline_turns(), "error", ValueError("why"))
+    said = ended(state_of(baseline_turns()), "error", ValueError("why"))
     assert said.error == "ValueError: why" and "not the kernel's" in said.words

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.approval import decision
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.session.pending_approval import record, waiting
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read

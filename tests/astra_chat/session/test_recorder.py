@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models import open_models
 from astra_chat.session.recorder import begin
 from astra_chat.session.request import Request
@@ -41,7 +40,7 @@ def test_a_new_run_begins_with_its_head_and_the_tasks_files(request_here: Reques
     assert isinstance(shown[0].event, Header) and shown == journal.records
     texts = [r.event.text for r in shown[1:] if isinstance(r.event, Blob)]
     assert sorted(texts) == sorted(set(request_here.task.files().values()))
-    assert journal.thread == [] and journal.folder == request_here.folder
+    assert journal.state.last is None and journal.folder == request_here.folder
 
 
 def test_a_turn_and_what_is_said_about_it(request_here: Request) -> None:
@@ -49,7 +48,7 @@ def test_a_turn_and_what_is_said_about_it(request_here: Request) -> None:
     said = Turn("coder", Kernel(words="", source="// new\n"))
     journal.take(said, Deviation(candidate="c", expected="tie", found="slower"))
     kinds = [record.event.kind for record in journal.records[-3:]]
-    assert kinds == ["blob", "proposed", "deviation"] and journal.thread == [said]
+    assert kinds == ["blob", "proposed", "deviation"] and journal.state.last == said
     journal.take(Turn("fixer", Kernel(words="", source="// new\n")))
     blobs = [r.event.sha256 for r in journal.records if isinstance(r.event, Blob)]
     assert blobs.count(sha256_of("// new\n")) == 1, "a text is stored once"
@@ -60,7 +59,7 @@ def test_a_resumed_run_shows_and_knows_what_was(request_here: Request) -> None:
     path = written(request_here)
     before, shown = list(read(path).records), []
     journal = begin(request_here, resumed(path), shown.append)
-    assert journal.thread == baseline_turns() and shown == journal.records
+    assert journal.state.last == baseline_turns()[-1] and shown == journal.records
     assert shown[:-1] == before and isinstance(shown[-1].event, Resumed)
     assert shown[-1].run == before[0].run and shown[-1].t >= before[-1].t
     journal.take(Turn("coder", Kernel(words="", source=VECTOR)))
@@ -79,7 +78,7 @@ def test_a_branch_stores_the_task_once(request_here: Request, tmp_path: Path) ->
     journal = begin(there, branched(path, None), lambda _: None)
     journal.close()
     found = read(journal.path)
-    assert journal.thread == baseline_turns() and found.header.origin is not None
+    assert journal.state.last == baseline_turns()[-1] and found.header.origin is not None
     assert len(found.records) == len(read(path).records)
 
 

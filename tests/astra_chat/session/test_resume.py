@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from astra_chat.agents.run_state import rounds_begun
+from astra_chat.agents.run_state import state_of
 from astra_chat.models import open_models
 from astra_chat.session.api import run
 from astra_chat.session.recorded_task import task_of
 from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import branched, past_of, request_on, resumed
-from astra_chat.session.session import RunResult, Session
+from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
@@ -29,7 +29,7 @@ def path(task: Task, tmp_path: Path) -> Path:
     """A finished run of two rounds."""
     models = open_models("scripted", task)
     request = Request(task=task, device=DEVICE, models=models, folder=tmp_path / "whole")
-    return Session(request, judge=FixedJudge(NO_WINNER)).run().transcript
+    return run_request(request, judge=FixedJudge(NO_WINNER)).transcript
 
 
 def cut(path: Path, turns: int) -> Path:
@@ -45,7 +45,7 @@ def cut(path: Path, turns: int) -> Path:
 def branch(task: Task, path: Path, after: int | None, out: Path, **wishes: Any) -> RunResult:
     past = branched(path, after)
     request = request_on(past, task, RunOptions(out=out, **wishes))
-    return Session(request, judge=FixedJudge(NO_WINNER), past=past).run()
+    return run_request(request, judge=FixedJudge(NO_WINNER), past=past)
 
 
 @pytest.mark.parametrize(("rounds", "turns"), [(0, 3), (1, 14)])
@@ -98,12 +98,12 @@ def test_a_finished_run_is_not_gone_on_with(task: Task, path: Path) -> None:
 
 def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
     short = branch(task, path, 0, tmp_path / "short", rounds=1).transcript
-    assert rounds_begun(thread(read(short).records)) == 1
+    assert len(state_of(thread(read(short).records)).rounds) == 1
     past = resumed(short)
     with pytest.raises(BadInput, match="all rounds are done; --rounds 2 goes on"):
         request_on(past, task, RunOptions())
     request = request_on(past, task, RunOptions(rounds=5))
-    Session(request, judge=FixedJudge(NO_WINNER), past=past).run()
+    run_request(request, judge=FixedJudge(NO_WINNER), past=past)
     assert story(short) == story(path)
     assert read(short).options.rounds == 5 and read(short).header.options.rounds == 1
 
@@ -190,7 +190,7 @@ def test_two_at_once_do_not_write_one_transcript(task: Task, path: Path) -> None
             refused.append(str(caught.value))
 
     judge.before = another
-    Session(request_on(past, task, RunOptions()), judge=judge, past=past).run()
+    run_request(request_on(past, task, RunOptions()), judge=judge, past=past)
     assert len(refused) == 1 and "being written by another run" in refused[0]
     assert story(killed) == story(path)
 
@@ -202,5 +202,5 @@ def test_a_transcript_that_has_grown_since_is_not_cut(task: Task, path: Path) ->
     grown = "".join(path.read_text().splitlines(keepends=True)[: len(stale.transcript.records) + 1])
     killed.write_text(grown)
     with pytest.raises(BadInput, match="has grown"):
-        Session(request, judge=FixedJudge(NO_WINNER), past=stale).run()
+        run_request(request, judge=FixedJudge(NO_WINNER), past=stale)
     assert killed.read_text() == grown

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.run_state import Limits
+from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turns import Pass
 from astra_chat.models import open_models
 from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import request_on, resumed
-from astra_chat.session.session import RunResult, Session
+from astra_chat.session.run_events import Silent
+from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Device, Outcome
@@ -43,15 +44,9 @@ from tests.chat_samples import (
 )
 
 
-def session(
-    task: Task, out: Path, judge: FixedJudge, records: list[Record] | None = None
-) -> Session:
-    request = Request(task=task, device=DEVICE, models=open_models("scripted", task), folder=out)
-    return Session(request, (records if records is not None else []).append, judge=judge)
-
-
 def run(task: Task, out: Path, judge: FixedJudge) -> RunResult:
-    return session(task, out, judge).run()
+    request = Request(task=task, device=DEVICE, models=open_models("scripted", task), folder=out)
+    return run_request(request, judge=judge)
 
 
 def speakers(path: Path) -> list[str]:
@@ -69,7 +64,7 @@ def test_a_run_on_a_gpu_that_could_confirm_no_winner_does_not_begin(
     models = open_models("scripted", task)
     request = Request(task=task, device=gpu, models=models, folder=tmp_path / "out")
     with pytest.raises(MissingDependency, match="no compute-sanitizer"):
-        Session(request).run()
+        run_request(request)
     assert not (tmp_path / "out").exists()
 
 
@@ -229,18 +224,19 @@ def test_a_record_that_cannot_be_shown_stops_the_run(
     """Once is enough, at whichever turn: the team's own end does not hide it."""
     left = [OSError("the terminal went away")]
 
-    def show(record: Record) -> None:
-        if record.turn == turn and left:
-            raise left.pop()
+    class Terminal(Silent):
+        def record(self, record: Record) -> None:
+            if record.turn == turn and left:
+                raise left.pop()
 
     request = Request(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
     )
     with pytest.raises(OSError, match="terminal") as caught:
-        Session(request, show, judge=fixed_judge).run()
+        run_request(request, Terminal(), judge=fixed_judge)
     assert len(fixed_judge.evaluated) <= 2, "nobody goes on in the background"
     path = tmp_path / "out" / "transcript.jsonl"
-    assert caught.value.__notes__ == [f"go on with: astra-chat run --resume {path}"]
+    assert caught.value.__notes__ == [f"resume with: astra-chat run --resume {path}"]
     ended = read(path).ended
     assert ended is not None and ended.reason == "error" and "terminal" in ended.error
 
@@ -302,7 +298,7 @@ def test_an_interrupted_run_says_so_and_goes_on_to_the_identical_end(
 
 def go_on(task: Task, path: Path, judge: FixedJudge) -> RunResult:
     past = resumed(path)
-    return Session(request_on(past, task, RunOptions()), judge=judge, past=past).run()
+    return run_request(request_on(past, task, RunOptions()), judge=judge, past=past)
 
 
 def test_an_existing_transcript_is_not_touched(
@@ -367,7 +363,7 @@ def test_rounds_limit_the_run(task: Task, tmp_path: Path, fixed_judge: FixedJudg
         folder=tmp_path / "out",
         limits=Limits(rounds=1),
     )
-    result = Session(request, judge=fixed_judge).run()
+    result = run_request(request, judge=fixed_judge)
     assert len(result.summary.rounds) == 1
     assert result.summary.ended is not None and result.summary.ended.reason == "rounds"
 
@@ -380,7 +376,7 @@ def test_every_strategy_holds_a_whole_chat(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out",
         strategy=parse_strategy(words),
     )  # fmt: skip
-    result = Session(request, judge=fixed_judge).run()
+    result = run_request(request, judge=fixed_judge)
     assert result.summary.best is not None and result.summary.best.confirmed
     assert result.summary.options.strategy == words
     said = speakers(result.transcript)

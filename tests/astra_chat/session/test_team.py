@@ -4,28 +4,48 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from autogen_agentchat.agents import AssistantAgent, UserProxyAgent
 from autogen_agentchat.base import TaskResult
 from autogen_agentchat.conditions import ExternalTermination
 from autogen_agentchat.messages import SelectSpeakerEvent
 from autogen_agentchat.teams import SelectorGroupChat
 
-from astra_chat.agents.messages import message
+from astra_chat.agents.messages import SharedState, message
 from astra_chat.agents.prompt import ChatContext
-from astra_chat.agents.run_state import Limits
+from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turn_order import STOP_WORDS
+from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models import open_models
-from astra_chat.session.team import Done, build_team
+from astra_chat.session.team import TurnOrder, build_team
 from astra_chat.tools.task.folder import Task
-from tests.chat_samples import WRONG_OUTCOME, FixedJudge, baseline_turns, commission
+from tests.chat_samples import (
+    VECTOR,
+    WRONG_OUTCOME,
+    FixedJudge,
+    asking_turns,
+    baseline_turns,
+    build,
+    commission,
+    plan,
+)
+
+ASKED = [
+    Turn("planner", plan()),
+    Turn("coder", Kernel(words="", source=VECTOR)),
+    Turn("executor", build(VECTOR)),
+]
 
 
 def test_the_team_is_autogens(task: Task, fixed_judge: FixedJudge) -> None:
-    setting = ChatContext(
-        task=task, baseline=task.baseline, tier="sglang", device="virtual", limits=Limits()
-    )
-    team, moderator = build_team(
-        setting, open_models("scripted", task), fixed_judge, print, ExternalTermination()
+    setting = ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual")
+    team, selector = build_team(
+        setting,
+        state_of([Turn("user", commission())]),
+        open_models("scripted", task),
+        fixed_judge,
+        print,
+        ExternalTermination(),
     )
     assert isinstance(team, SelectorGroupChat)
     members = {agent.name: agent for agent in team._participants}
@@ -43,21 +63,28 @@ def test_the_team_is_autogens(task: Task, fixed_judge: FixedJudge) -> None:
         raise AssertionError("no result")
 
     chosen, stop = asyncio.run(chat())
-    assert chosen == [decision.speaker for decision in moderator.decisions]
+    assert chosen == [decision.speaker for decision in selector.decisions]
     assert stop == STOP_WORDS["no_plan"]
 
 
-def test_done_ends_where_nobody_may_speak() -> None:
-    turns = baseline_turns(WRONG_OUTCOME)
-    messages = [message(turn.speaker, turn.payload) for turn in turns]
+@pytest.mark.parametrize(
+    ("turns", "why"),
+    [
+        (baseline_turns(WRONG_OUTCOME), STOP_WORDS["baseline_failed"]),
+        ([*asking_turns(), *ASKED], "a human decides"),
+    ],
+)
+def test_a_team_ends_where_no_agent_takes_the_next_step(turns: list[Turn], why: str) -> None:
+    shared = SharedState(state_of(turns[:-1]))
 
     async def ask() -> None:
-        done = Done(Limits())
-        assert await done(messages[:2]) is None and not done.terminated
-        stop = await done(messages[2:])
-        assert stop is not None and stop.content == STOP_WORDS["baseline_failed"]
-        assert done.terminated
-        await done.reset()
-        assert not done.terminated
+        condition = TurnOrder(shared)
+        assert await condition([]) is None and not condition.terminated
+        shared.say(turns[-1].speaker, turns[-1].payload)
+        stop = await condition([])
+        assert stop is not None and stop.content == why
+        assert condition.terminated
+        await condition.reset()
+        assert not condition.terminated
 
     asyncio.run(ask())

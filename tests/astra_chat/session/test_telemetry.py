@@ -13,8 +13,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from astra_chat.models import open_models
 from astra_chat.session.request import Request
-from astra_chat.session.session import Session
-from astra_chat.session.telemetry import ENDPOINT, Spans, heard
+from astra_chat.session.run_events import Silent
+from astra_chat.session.session import run_request
+from astra_chat.session.telemetry import ENDPOINT, Spans, traced
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Record
@@ -28,7 +29,7 @@ def records(task: Task, tmp_path: Path, fixed_judge: FixedJudge) -> list[Record]
     request = Request(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
     )
-    return read(Session(request, judge=fixed_judge).run().transcript).records
+    return read(run_request(request, judge=fixed_judge).transcript).records
 
 
 def spans_of(records: list[Record], now: float = 0.0) -> list[ReadableSpan]:
@@ -85,9 +86,8 @@ def test_earlier_sittings_are_not_told_again(records: list[Record]) -> None:
 def test_nothing_is_sent_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ENDPOINT:
         monkeypatch.delenv(name, raising=False)
-    said: list[Record] = []
-    hear = said.append
-    assert heard(hear) is hear
+    silent = Silent()
+    assert traced(silent) is silent
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,4 +101,4 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(MissingDependency, match=r"pip install 'astra-chat\[otel\]'"):
-        heard(lambda _: None)
+        traced(Silent())

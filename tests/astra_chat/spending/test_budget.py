@@ -11,7 +11,7 @@ from astra_chat.models import open_models
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
 from astra_chat.session.resume import Past, resumed
-from astra_chat.session.session import RunResult, Session
+from astra_chat.session.session import RunResult, run_request
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task
@@ -65,7 +65,7 @@ def run(
         budget=parse_budget(budget),
     )  # fmt: skip
     tied = FixedJudge({KERNELS["vector.cu"]: timed(1.0, "tie")})
-    return Session(request, judge=judge or tied, past=past).run()
+    return run_request(request, judge=judge or tied, past=past)
 
 
 def ended(result: RunResult) -> tuple[str, str]:
@@ -114,7 +114,7 @@ def test_money_needs_a_price(task: Task, tmp_path: Path) -> None:
     models = open_models("openai:unheard-of", task, "http://127.0.0.1:1/v1")
     request = Request(task, DEVICE, models, folder=tmp_path, budget=parse_budget("usd=1"))
     with pytest.raises(BadInput, match="price of the tester's model is not known: say usd_in="):
-        Session(request, judge=FixedJudge()).run()
+        run_request(request, judge=FixedJudge())
 
 
 def test_evaluations_are_counted_with_the_baselines(task: Task, tmp_path: Path) -> None:

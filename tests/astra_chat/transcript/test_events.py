@@ -7,9 +7,9 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from astra_chat.agents.run_state import Turn
+from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turn_order import Decision
-from astra_chat.agents.turns import Kernel, Pass
+from astra_chat.agents.turns import Kernel, Pass, Turn
 from astra_chat.session.final_message import ended
 from astra_chat.transcript.events import (
     Chosen,
@@ -36,7 +36,7 @@ EVENTS: list[Event] = [
     Repaired(speaker="planner", reason="why"),
     Doubted(speaker="planner", reason="why", stands=True),
     Deviation(candidate="c", expected="accepted", found="tie"),
-    ended(baseline_turns(), "no_plan"),
+    ended(state_of(baseline_turns()), "no_plan"),
 ]
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.summary import Summary, summarize
 from tests.chat_samples import BROKEN, VECTOR, baseline_turns, build, plan, write_transcript

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Kernel, Pass
+from astra_chat.agents.turns import Kernel, Pass, Turn
 from astra_chat.tools.types import Crashed
 from astra_chat.transcript.events import Proposed
 from astra_chat.transcript.reader import read

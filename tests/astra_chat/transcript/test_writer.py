@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.run_state import Turn
-from astra_chat.agents.turns import Kernel
+from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents import run_state
+from astra_chat.agents.run_state import state_of
 from astra_chat.tools.timing.intervals import mean, mean_interval, over_all
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.reader import read
@@ -18,7 +18,7 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "transcripts/examples/silu_and_m
 
 
 def test_of_measurements() -> None:
-    found = run_state.best(thread(read(EXAMPLE).records))
+    found = state_of(thread(read(EXAMPLE).records)).best
     assert found is not None
     low, high = over_all(found[1])
     assert low < found[1].ratio < high and math.log(high / low) < 0.02

@@ -1,0 +1,122 @@
+"""Rounds of a run: a plan, the candidates written for it, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from astra_chat.agents.strategy import Tried
+from astra_chat.agents.turns import Kernel, Plan, Speaker
+from astra_chat.tools.types import BuildReport, Built, Correct, Evaluation, Timed
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A candidate of a round and what became of it."""
+
+    speaker: Speaker
+    kernel: Kernel
+    build: BuildReport | None = None
+    evaluation: Evaluation | None = None
+    rejected: str | None = None
+    """Why the human did not want it run or accepted."""
+    replaced: bool = False
+    """The human gave an edit instead."""
+
+    @property
+    def passed(self) -> bool:
+        correct = isinstance(getattr(self.evaluation, "outcome", None), Timed | Correct)
+        return correct and not self.replaced
+
+    @property
+    def unbuilt(self) -> bool:
+        return self.build is None and self.evaluation is None
+
+    @property
+    def may_run(self) -> bool:
+        """It was built, was not run yet, and no human objects."""
+        built = self.build is not None and not failed(self.build)
+        return built and self.evaluation is None and self.rejected is None and not self.replaced
+
+
+@dataclass(frozen=True)
+class Round:
+    """A plan and the candidates that came of it."""
+
+    number: int
+    plan: Plan
+    parent: Evaluation | None
+    """What the plan changes, as it was chosen when the plan was made; None where the baseline was
+    never judged."""
+    parent_index: int = 0
+    """Of the parent among what had been tried."""
+    attempts: tuple[Attempt, ...] = ()
+
+    def with_kernel(self, speaker: Speaker, kernel: Kernel) -> Round:
+        return replace(self, attempts=(*self.attempts, Attempt(speaker, kernel)))
+
+    def marked(self, candidate: str, **facts: Any) -> Round:
+        """With what came of a candidate; of one given twice, of the first that lacks it."""
+        same = [i for i, one in enumerate(self.attempts) if one.kernel.candidate == candidate]
+        lacking = [i for i in same if all(not getattr(self.attempts[i], name) for name in facts)]
+        last = len(self.attempts) - 1
+        return self._changed(next(iter([*lacking, *same[-1:], last])), **facts)
+
+    def with_evaluation_replaced(self, old: Evaluation, new: Evaluation) -> Round:
+        same = [i for i, one in enumerate(self.attempts) if one.evaluation is old]
+        return self._changed(same[-1] if same else -1, evaluation=new)
+
+    def _changed(self, index: int, **facts: Any) -> Round:
+        if index < 0:
+            return self
+        attempts = list(self.attempts)
+        attempts[index] = replace(attempts[index], **facts)
+        return replace(self, attempts=tuple(attempts))
+
+    @property
+    def passed(self) -> bool:
+        """Whether a kernel was found correct."""
+        return any(attempt.passed for attempt in self.attempts)
+
+    @property
+    def unbuilt(self) -> tuple[Kernel, ...]:
+        return tuple(one.kernel for one in self.attempts if one.unbuilt)
+
+    @property
+    def unrun(self) -> Kernel | None:
+        """The first kernel that was built and may be run, but was not."""
+        return next((one.kernel for one in self.attempts if one.may_run), None)
+
+    @property
+    def repairs(self) -> int:
+        """Kernels that repair one."""
+        return self.kernels_of("fixer") + max(0, self.kernels_of("single") - 1)
+
+    def kernels_of(self, speaker: Speaker) -> int:
+        return sum(attempt.speaker == speaker for attempt in self.attempts)
+
+
+def tried(
+    baseline: Evaluation, rounds: Sequence[Round], accepted: Mapping[str, Evaluation]
+) -> list[Tried]:
+    """Everything that was tried, the baseline first: what a strategy chooses from.
+
+    `accepted`: the evaluation that counts, by candidate, of those that are accepted.
+    """
+    everything = [Tried(baseline, 0, accepted=False)]
+    for one in rounds:
+        parent = one.parent_index
+        everything += [
+            Tried(
+                accepted.get(attempt.kernel.candidate, attempt.evaluation),
+                parent,
+                accepted=attempt.kernel.candidate in accepted,
+            )
+            for attempt in one.attempts
+        ] or [Tried(None, parent, accepted=False)]
+    return everything
+
+
+def failed(report: BuildReport) -> bool:
+    return not isinstance(report.result, Built)
