@@ -278,8 +278,7 @@ def _failing(setting: ChatContext, state: RunState) -> Section | None:
 
 
 def _profile(setting: ChatContext, state: RunState) -> Section | None:
-    parent = state.parent
-    return _report("Profile of the source to change", parent) if parent else None
+    return _report("Profile of the source to change", state.parent) if state.parent else None
 
 
 def _analysis(setting: ChatContext, state: RunState) -> Section | None:
@@ -304,8 +303,7 @@ def _other_report(setting: ChatContext, state: RunState) -> Section | None:
 
 
 def _last_report(setting: ChatContext, state: RunState) -> Section | None:
-    last = state.evaluated
-    return _report("The judge on the last candidate", last) if last else None
+    return _report("The judge on the last candidate", state.evaluated) if state.evaluated else None
 
 
 def _report(title: str, evaluation: Evaluation) -> Section:
