@@ -1,10 +1,11 @@
 """The chat: who acts, what each role is told, what its reply becomes. May import tools only.
 
 turns             the kinds of turn, as plain values
-run_state         facts of a chat, derived from its turns: rounds, cases, best candidate
-turn_order        who may act next
+run_state         the state of a run, folded turn by turn
+rounds            a plan, its candidates, and what became of each
+limits            how long a chat may continue
+turn_order        `next_step`: what comes next, also when a human is asked or a winner confirmed
 strategy          which source the next plan changes
-search_state      how far the search has come, and whether another plan is worth it
 selector          chooses who acts, by rule or by asking a model
 selector_prompt   what that model is asked
 roles/            standing instructions of each role
@@ -14,8 +15,8 @@ reply_errors      what is wrong with a reply
 fact_check        replies that contradict the facts
 edits             a kernel given as anchored edits
 executor          takes candidates to the judge
+judge_protocol    the judge as a run sees it
 approval          what a human is asked, and what an answer becomes
-approval_gates    when a human is asked, and when a winner is confirmed
 plan_predictions  predictions of plans beside what came of them
 messages          turns as AutoGen messages
 """
