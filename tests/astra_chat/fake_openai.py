@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -114,6 +113,9 @@ class FakeOpenAI:
     def __init__(self, answer: Callable[[Asked], Reply]) -> None:
         self.asked: list[Asked] = []
         self.answer = answer
+        self.silent = True
+        """Whether no reply was begun yet."""
+        self.stopping = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -122,6 +124,7 @@ class FakeOpenAI:
         self._thread.start()
 
     def stop(self) -> None:
+        self.stopping.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -144,7 +147,8 @@ def _handler(server: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
             asked = Asked(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
             server.asked.append(asked)
             reply = server.answer(asked)
-            time.sleep(reply.delay_s)
+            server.stopping.wait(reply.delay_s)
+            server.silent = False
             data = reply.body.encode() if isinstance(reply.body, str) else reply.body
             blanks = int(reply.drip_s / 0.05)
             try:
@@ -157,7 +161,7 @@ def _handler(server: FakeOpenAI) -> type[BaseHTTPRequestHandler]:
                 for _ in range(blanks):
                     self.wfile.write(b" ")
                     self.wfile.flush()
-                    time.sleep(0.05)
+                    server.stopping.wait(0.05)
                 self.wfile.write(data)
                 self.close_connection = self.close_connection or reply.lost > 0
             except OSError:

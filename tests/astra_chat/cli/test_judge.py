@@ -154,8 +154,7 @@ def test_sigterm_ends_children_too(task_folder: Path) -> None:
                     if "children.oracle" in Path(f"/proc/{pid}/cmdline").read_text():
                         oracle = pid
             time.sleep(0.05)
-        time.sleep(1.0)
         judge.terminate()
-        _, said = judge.communicate(timeout=30)
+        _, said = judge.communicate(timeout=120)
     assert judge.returncode == 130 and said == "astra-chat: interrupted\n"
     assert not Path(f"/proc/{oracle}").exists()

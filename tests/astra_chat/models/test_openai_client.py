@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +12,7 @@ from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 from pydantic import SecretStr
 
 from astra_chat.agents.turns import PlannerReply
+from astra_chat.models import retry
 from astra_chat.models.answer import Answer
 from astra_chat.models.openai_client import OpenAIClient
 from astra_chat.models.openai_options import OpenAIOptions
@@ -164,6 +164,8 @@ def test_a_key_that_the_server_says_back_goes_no_further() -> None:
     assert KEY not in answer.model_dump_json()
 
 
+TIMEOUT_S = 1.5
+"""Of a reply: late ones come much later, the others at once even on a busy machine."""
 PASSING = [
     failed(429, "slow down", "rate_limit_exceeded"),
     failed(500),
@@ -174,8 +176,8 @@ PASSING = [
     Reply('{"choices": [{"ind'),
     Reply('{"error": {"message": "upstream is down"}}'),
     Reply('{"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": []}'),
-    Reply("{}", delay_s=0.6),
-    Reply(said(GOOD).body, drip_s=0.8),
+    Reply("{}", delay_s=60),
+    Reply(said(GOOD).body, drip_s=60),
     Reply(said(GOOD).body, lost=40),
     Reply(b'{"choices": [{"message": {"content": "\xff\xfe"}}]}'),
     Reply("[]"),
@@ -188,22 +190,29 @@ PASSING = [
 @pytest.mark.parametrize("reply", PASSING, ids=range(len(PASSING)))
 def test_what_passes_is_tried_again(reply: Reply) -> None:
     with serving(in_order(reply, reply, said(GOOD))) as server:
-        assert ask(server, timeout_s=0.3).content == GOOD
+        assert ask(server, timeout_s=TIMEOUT_S).content == GOOD
     assert len(server.asked) == 3
 
 
 @pytest.mark.parametrize("reply", PASSING, ids=range(len(PASSING)))
 def test_what_does_not_pass_ends_in_words(reply: Reply) -> None:
-    error, times = failure(in_order(reply), tries=2, timeout_s=0.3)
+    error, times = failure(in_order(reply), tries=2, timeout_s=TIMEOUT_S)
     assert isinstance(error, MissingDependency) and times == 2
     assert "in 2 tries" in str(error) and "127.0.0.1" in str(error)
 
 
-def test_the_server_may_ask_for_a_pause() -> None:
-    with serving(in_order(failed(429, retry_after="0.4"), said(GOOD))) as server:
-        began = time.monotonic()
+def test_the_server_may_ask_for_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def noted(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(retry.asyncio, "sleep", noted)
+    with serving(in_order(failed(429, retry_after="17"), said(GOOD))) as server:
         ask(server)
-    assert 0.4 <= time.monotonic() - began < 3
+    assert pauses == [17.0]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +254,7 @@ def test_nobody_there() -> None:
 
 
 def test_a_cancelled_question_ends_at_once() -> None:
-    async def cancelled(server: FakeOpenAI) -> float:
+    async def cancelled(server: FakeOpenAI) -> None:
         options = OpenAIOptions(model="m", base_url=server.url)
         client, token = OpenAIClient(options, SecretStr(KEY)), CancellationToken()
         asking = asyncio.ensure_future(
@@ -253,15 +262,14 @@ def test_a_cancelled_question_ends_at_once() -> None:
         )
         while not server.asked:
             await asyncio.sleep(0.01)
-        began = time.monotonic()
         token.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
         await client.close()
-        return time.monotonic() - began
+        assert server.silent, "it did not wait for the reply"
 
-    with serving(in_order(Reply("{}", delay_s=2))) as server:
-        assert asyncio.run(cancelled(server)) < 1
+    with serving(in_order(Reply("{}", delay_s=60))) as server:
+        asyncio.run(cancelled(server))
 
 
 def test_a_conversation_goes_over_the_wire_as_it_is() -> None:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,36 +49,35 @@ def other_process(folder: Path, how: str) -> Iterator[subprocess.Popen[str]]:
         child.wait()
 
 
-def held_within(seconds: float, *, alone: bool, uuid: str = "GPU-1") -> bool:
-    """Whether a lease is had in that time."""
+def had(*, alone: bool, uuid: str = "GPU-1") -> bool:
+    """Whether a lease is had without waiting for anyone."""
     stop = Stop()
-    threading.Timer(seconds, stop.set).start()
     try:
-        with lease(uuid, "check", alone, stop):
+        with lease(uuid, "check", alone, stop, lambda words: stop.set()):
             return True
     except Cancelled:
         return False
 
 
 @pytest.mark.parametrize(
-    ("theirs", "alone", "had"),
+    ("theirs", "alone", "shared"),
     [("alone", True, False), ("alone", False, False), ("shared", True, False),
      ("shared", False, True)],
 )  # fmt: skip
 def test_a_measurement_is_alone_and_checks_share(
-    folder: Path, theirs: str, alone: bool, had: bool
+    folder: Path, theirs: str, alone: bool, shared: bool
 ) -> None:
     with other_process(folder, theirs):
-        assert held_within(0.4, alone=alone) is had
-        assert held_within(0.4, alone=True, uuid="GPU-2")
-    assert held_within(0.4, alone=True)
+        assert had(alone=alone) is shared
+        assert had(alone=True, uuid="GPU-2")
+    assert had(alone=True)
 
 
 def test_a_killed_process_leaves_no_lock_behind(folder: Path) -> None:
     with other_process(folder, "alone") as child:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
-        assert held_within(1.0, alone=True)
+        assert had(alone=True)
 
 
 def test_whoever_waits_is_told_who_holds_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,8 +85,13 @@ def test_whoever_waits_is_told_who_holds_it(folder: Path, monkeypatch: pytest.Mo
     told: list[str] = []
     stop = Stop()
     with other_process(folder, "alone") as child:
-        threading.Timer(0.5, stop.set).start()
-        with pytest.raises(Cancelled), lease("GPU-1", "check", False, stop, told.append):
+
+        def tell(words: str) -> None:
+            told.append(words)
+            if len(told) == 2:
+                stop.set()
+
+        with pytest.raises(Cancelled), lease("GPU-1", "check", False, stop, tell):
             pytest.fail("two hold it")
     assert len(told) >= 2 and all(f"time of silu (process {child.pid} of" in t for t in told)
 
@@ -96,15 +99,17 @@ def test_whoever_waits_is_told_who_holds_it(folder: Path, monkeypatch: pytest.Mo
 def test_a_waiting_measurement_closes_the_door_to_later_checks(folder: Path) -> None:
     order: list[str] = []
 
+    at_the_door = threading.Event()
+
     def measure() -> None:
-        with lease("GPU-1", "time", True, Stop()):
+        with lease("GPU-1", "time", True, Stop(), lambda words: at_the_door.set()):
             order.append("measurement")
 
     with lease("GPU-1", "check", False, Stop()):
         waiting = threading.Thread(target=measure)
         waiting.start()
-        time.sleep(0.2)
-        assert not held_within(0.3, alone=False)
+        assert at_the_door.wait(60)
+        assert not had(alone=False)
         order.append("check ends")
     waiting.join(timeout=5)
     assert order == ["check ends", "measurement"]
@@ -113,7 +118,7 @@ def test_a_waiting_measurement_closes_the_door_to_later_checks(folder: Path) -> 
 def test_other_users_can_lock_the_files(folder: Path) -> None:
     before = os.umask(0o077)
     try:
-        assert held_within(1.0, alone=True)
+        assert had(alone=True)
     finally:
         os.umask(before)
     assert {path.stat().st_mode & 0o777 for path in folder.iterdir()} == {0o666}
@@ -124,11 +129,11 @@ def test_a_link_or_a_folder_in_its_place_is_not_followed(folder: Path, tmp_path:
     victim.write_text("mine")
     (folder / "astra-gpu-GPU-1.lock").symlink_to(victim)
     with pytest.raises(MissingDependency, match=r"astra-gpu-GPU-1\.lock"):
-        held_within(1.0, alone=True)
+        had(alone=True)
     assert victim.read_text() == "mine"
     (folder / "astra-gpu-GPU-3.lock").mkdir()
     with pytest.raises(MissingDependency, match="remove"):
-        held_within(1.0, alone=True, uuid="GPU-3")
+        had(alone=True, uuid="GPU-3")
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"pid": 999999999, "user": "a", "work": "b"}', "[1]"])
