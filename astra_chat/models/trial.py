@@ -11,8 +11,8 @@ from pydantic import BaseModel, ValidationError
 
 from astra_chat.agents.reply_errors import UnusableReply, malformed
 from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
-from astra_chat.models import Models, RunModels
 from astra_chat.models.openai import OpenAIModels
+from astra_chat.models.run_models import Models, RunModels
 from astra_chat.models.spec import ROLES, Role, at_address, parse
 from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,6 +18,7 @@ from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.timing.intervals import over_all
 from astra_chat.tools.types import Built, Case, Device, Evaluation, Outcome, Timed, Value
 from astra_chat.transcript.events import BuildDone, Judged
 from astra_chat.transcript.reader import Transcript
@@ -59,7 +59,7 @@ class Rejudged(Value):
 def times_agree(then: Timed, now: Timed) -> bool:
     """Whether the ratio that was claimed, and what each case took, may be honest: of another day,
     another machine with this device, for estimates another version of the model."""
-    low, high = _ends(now)
+    low, high = over_all(now)
     if not low <= ALIKE * then.ratio or not then.ratio <= ALIKE * high:
         return False
     known = {case.case.label: case for case in now.cases}
@@ -203,26 +203,11 @@ def _cases(extra: Sequence[Case], evaluation: Evaluation | None) -> tuple[Case, 
 
 
 def _cell(outcome: Outcome) -> str:
-    """Verdict, ratio over all cases, and the weighted ends of the cases' intervals."""
+    """Verdict, and the ratio over all cases with its interval."""
     if not isinstance(outcome, Timed):
         return verdict(outcome)
-    low, high = _ends(outcome)
+    low, high = over_all(outcome)
     return f"{outcome.verdict} {outcome.ratio:.2f}x ({low:.2f} to {high:.2f})"
-
-
-def _ends(outcome: Timed) -> tuple[float, float]:
-    """Of the interval of the ratio, all cases together."""
-    low = _mean_ratio([(case.ratio_low, case.weight) for case in outcome.cases])
-    high = _mean_ratio([(case.ratio_high, case.weight) for case in outcome.cases])
-    return low, high
-
-
-def _mean_ratio(ends: Sequence[tuple[float, float]]) -> float:
-    """Weighted geometric mean of (value, weight), as ratios are averaged."""
-    total = sum(weight for _, weight in ends)
-    if not total:
-        return math.nan
-    return math.exp(sum(weight * math.log(value) for value, weight in ends) / total)
 
 
 def _where(devices: Iterable[Device]) -> str:

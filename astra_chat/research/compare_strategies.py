@@ -15,8 +15,8 @@ from pathlib import Path
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import parse_strategy
-from astra_chat.models import RunModels
 from astra_chat.models.random_models import RandomModels
+from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import load_script
 from astra_chat.models.spec import ROLES
 from astra_chat.session.request import Request

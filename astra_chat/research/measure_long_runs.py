@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from astra_chat.models import RunModels
+from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import Script, ScriptedRound
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES

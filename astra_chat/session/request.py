@@ -9,7 +9,8 @@ from pathlib import Path
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import Strategy, parse_strategy
-from astra_chat.models import RunModels, open_models
+from astra_chat.models.open_models import open_models
+from astra_chat.models.run_models import RunModels
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import CASE_LISTS, TIER_FILES

@@ -18,7 +18,7 @@ from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector import Selector
 from astra_chat.agents.turn_order import STOP_WORDS, AskHuman, Stop, next_step
-from astra_chat.models import Models
+from astra_chat.models.run_models import Models
 
 STALLED = "The group chat is stopped."
 """AutoGen's stop reason when nobody speaks any more though nobody ended the chat."""

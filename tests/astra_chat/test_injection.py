@@ -13,7 +13,7 @@ import pytest
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import Kernel, Turn
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.judge import Judge

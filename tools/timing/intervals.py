@@ -1,4 +1,4 @@
-"""The interval of a ratio over all cases, from those of the single cases."""
+"""A candidate's figures over all cases: what the verdict uses and what is published."""
 
 from __future__ import annotations
 

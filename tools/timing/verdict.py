@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us, measured_time
+from astra_chat.tools.timing.intervals import mean, mean_interval
 from astra_chat.tools.types import AnyTime, EstimatedTime, Implausible, Wrong
 
 RESOLUTION = 1.10
@@ -147,13 +147,10 @@ def _touched(run: CaseRun, argument: str) -> Wrong:
 
 def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
     """Weighted geometric mean of the ratios, the verdict, and why."""
-    total = sum(c.weight for c in cases)
-    log_ratio = sum(c.weight * math.log(c.ratio) for c in cases) / total
-    ratio = math.exp(log_ratio)
+    ratio = mean([(c.ratio, c.weight) for c in cases])
     if cases[0].basis == "estimated":
         return ratio, *_estimated_verdict(ratio, cases)
-    spread = math.sqrt(sum((c.weight * _half_width(c)) ** 2 for c in cases)) / total
-    low, high = math.exp(log_ratio - spread), math.exp(log_ratio + spread)
+    low, high = mean_interval(cases)
     worst = min(cases, key=lambda c: c.ratio_low)
     if low <= MIN_GAIN:
         verdict: Verdict = "slower" if high < 1 / MIN_GAIN else "tie"
@@ -180,10 +177,6 @@ def _busy_host(cases: Sequence[AnyTime]) -> str:
                 f" {case.baseline_event_us:,.0f}: the host is kept busy"
             )
     return ""
-
-
-def _half_width(case: AnyTime) -> float:
-    return (math.log(case.ratio_high) - math.log(case.ratio_low)) / 2
 
 
 def _estimated_verdict(ratio: float, cases: Sequence[AnyTime]) -> tuple[Verdict, str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from astra_chat.models import RunModels, open_models
+from astra_chat.models.open_models import open_models
+from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
 from astra_chat.session.resume import resumed

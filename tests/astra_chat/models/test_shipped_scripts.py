@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.turns import Plan
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request

@@ -19,7 +19,7 @@ from astra_chat.agents.turns import (
     RoleName,
     Source,
 )
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.models.spec import Role
 from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.session.request import Request

@@ -15,7 +15,8 @@ from astra_chat.agents.prompt import MOST_CHARACTERS, ChatContext, brief
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import MODEL_ROLES, Kernel, RoleName, Turn
 from astra_chat.cli.main import main
-from astra_chat.models import RunModels, open_models
+from astra_chat.models.open_models import open_models
+from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedClient, ScriptedModels
 from astra_chat.models.spec import ROLES, Role

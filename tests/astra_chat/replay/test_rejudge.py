@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from astra_chat.cli.main import app
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.replay import rejudge as module
 from astra_chat.replay.rejudge import recorded, rejudge, require_hashes
 from astra_chat.session.request import Request

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from astra_chat.agents.strategy import Strategy
 from astra_chat.cli.main import app
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.replay.rerun import compared, rerun
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request

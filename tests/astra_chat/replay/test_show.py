@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.display.output_modes import Live
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.replay.show import replay
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request

@@ -12,7 +12,7 @@ import pytest
 from astra_chat.agents.approval import question
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Approval, Kernel, Turn
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.session.approvers import Nobody, Recorded, Scripted, Terminal, approver_for, edited
 from astra_chat.session.pending_approval import record, waiting
 from astra_chat.session.request import Request, RunOptions

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.session.recorded_options import accepted, command_line, resume_command
 from astra_chat.session.request import Request, RunOptions
 from astra_chat.tools.errors import BadInput

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from astra_chat.agents.run_state import state_of
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.session.api import run
 from astra_chat.session.recorded_task import task_of
 from astra_chat.session.request import Request, RunOptions

@@ -14,7 +14,7 @@ import pytest
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turns import Pass
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.run_events import Silent

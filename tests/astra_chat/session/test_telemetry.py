@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from astra_chat.models import open_models
+from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request
 from astra_chat.session.run_events import Silent
 from astra_chat.session.session import run_request

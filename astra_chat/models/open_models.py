@@ -1,0 +1,96 @@
+"""The models that --models names. A new kind is a class with `Models`' methods and an entry in
+KINDS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from astra_chat.models.openai import OpenAIModels
+from astra_chat.models.recording import Recording
+from astra_chat.models.run_models import Models, RecordedModels, RunModels
+from astra_chat.models.script import load_script
+from astra_chat.models.scripted import ScriptedModels
+from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
+from astra_chat.models.transcript_models import TranscriptModels
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task
+
+
+def _scripted(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+    if any(spec.argument for spec in roles.values()):
+        raise BadInput("'scripted' takes no argument: it reads the task's script/")
+    if len(roles) == len(ROLES) and any(spec.options for spec in roles.values()):
+        raise BadInput("'scripted' takes no options: it reads the task's script/")
+    return ScriptedModels(load_script(task))
+
+
+def _spoken(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+    files = {spec.argument for spec in roles.values()}
+    if len(files) != 1 or "" in files:
+        raise BadInput("'spoken' takes the transcript of one run: spoken:FILE")
+    if any(spec.options for spec in roles.values()) and len(roles) == len(ROLES):
+        raise BadInput("'spoken' takes no options: it says what was said in FILE")
+    return TranscriptModels(Path(files.pop()))
+
+
+def _openai(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+    return OpenAIModels(name, roles)
+
+
+KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
+    "scripted": _scripted,
+    "openai": _openai,
+    "spoken": _spoken,
+}
+"""By the word before the colon of --models. The function gets the whole of --models, and the roles
+that its kind plays."""
+
+
+def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels:
+    """The models named by --models, see models/spec.py; before them may stand record:FILE: or
+    auto:FILE:, and replay:FILE stands alone.
+
+    Raises BadInput naming what there is, MissingDependency where a key is missing.
+    """
+    mode, _, rest = spec.partition(":")
+    if mode == "replay":
+        if base_url is not None:
+            raise BadInput("--base-url: a replay asks no server")
+        tape = Recording(_file(rest, spec), "replay")
+        assert tape.head is not None
+        played = RecordedModels(tape.head, task)
+        return RunModels(played.name, dict.fromkeys(ROLES, played), tape)
+    if mode in ("record", "auto"):
+        file, _, inner = rest.partition(":")
+        if not inner:
+            raise BadInput(
+                f"--models {spec}: name file and models, as in {mode}:FILE:openai:o4-mini"
+            )
+        name = at_address(inner, base_url)
+        path = _file(file, spec)
+        tape = Recording(path, "record") if mode == "record" else Recording(path, "auto")
+        return RunModels(name, _parts(name, task), tape)
+    name = at_address(spec, base_url)
+    return RunModels(name, _parts(name, task))
+
+
+def _file(name: str, spec: str) -> Path:
+    if not name:
+        raise BadInput(f"--models {spec}: name the recording's file")
+    return Path(name)
+
+
+def _parts(spec: str, task: Task) -> dict[Role, Models]:
+    """Who plays each role; one object for all roles of a kind."""
+    roles = parse(spec)
+    for one in roles.values():
+        if one.kind not in KINDS:
+            there = ", ".join([*KINDS, "record", "auto", "replay"])
+            raise BadInput(f"no models '{one}': there is {there}")
+    parts: dict[Role, Models] = {}
+    for kind, make in KINDS.items():
+        played = {role: one for role, one in roles.items() if one.kind == kind}
+        if played:
+            parts |= dict.fromkeys(played, make(spec, played, task))
+    return parts

@@ -1,0 +1,139 @@
+"""Each role's model, as a chat asks it: recorded, metered, and none but readable answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from autogen_core.models import ChatCompletionClient
+
+from astra_chat.agents.turns import Kernel, Position
+from astra_chat.models.layer import Readable
+from astra_chat.models.meter import Meter, MeteredClient
+from astra_chat.models.offline import OfflineClient
+from astra_chat.models.openai_options import options_of
+from astra_chat.models.prices import FREE, Price
+from astra_chat.models.recording import Head, Recording
+from astra_chat.models.recording_client import RecordingClient
+from astra_chat.models.script import load_script
+from astra_chat.models.scripted import ScriptedModels
+from astra_chat.models.spec import ROLES, Role, parse
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Basis
+from astra_chat.transcript.events import Header
+
+
+class Models(Protocol):
+    """The models of one run."""
+
+    name: str
+
+    def client(self, role: Role) -> ChatCompletionClient:
+        """The client that a role asks. Call it within the event loop that will ask."""
+
+    def described(self, role: Role) -> str:
+        """A role's model and everything that shapes its answers."""
+
+    def price(self, role: Role) -> Price | None:
+        """Of a role's tokens; None where it is not known."""
+
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
+        """The outcome that was foretold for a kernel, if any was."""
+
+    async def close(self) -> None:
+        """Close every client that was given."""
+
+
+UNPAID = ("scripted", "spoken")
+"""Kinds that ask nobody: their answers are not counted."""
+
+
+class RunModels:
+    """Each role's own kind of models, as the chat asks them: with the tape running, if there is
+    one, and only readable answers come through."""
+
+    def __init__(
+        self, name: str, parts: Mapping[Role, Models], tape: Recording | None = None
+    ) -> None:
+        self.name, self._parts, self.tape = name, parts, tape
+        self._meter: Meter | None = None
+
+    def client(self, role: Role) -> ChatCompletionClient:
+        client, model = self._parts[role].client(role), self.described(role)
+        if self.tape is not None:
+            client = RecordingClient(client, role, model, self.tape)
+        if self._meter is not None and model.partition(":")[0] not in UNPAID:
+            client = MeteredClient(client, role, model, self.price(role), self._meter)
+        return Readable(client)
+
+    @property
+    def played(self) -> Head | None:
+        """The head of a recording that is only played: this machine need not have its device."""
+        return self.tape.head if self.tape is not None and self.tape.mode == "replay" else None
+
+    @property
+    def typed(self) -> str:
+        """The words of --models that resume a run with these models."""
+        if self.tape is None:
+            return self.name
+        if self.tape.mode == "replay":
+            return f"replay:{self.tape.path}"
+        return f"auto:{self.tape.path}:{self.name}"
+
+    def begin(self, task: Task, run: Header, meter: Meter | None = None) -> None:
+        """Start the meter, and the tape if one is to be recorded.
+
+        Raises BadInput if it cannot be written, or a price is lacking that a budget needs.
+        """
+        self._meter = meter
+        if meter is not None:
+            meter.require_prices({role: self.price(role) for role in ROLES})
+        if self.tape is not None:
+            roles = {role: self.described(role) for role in ROLES}
+            self.tape.begin(
+                Head(
+                    models=self.name, roles=dict(roles), task=task.name, device=run.device,
+                    versions=run.versions,
+                )
+            )  # fmt: skip
+
+    def described(self, role: Role) -> str:
+        return self._parts[role].described(role)
+
+    def price(self, role: Role) -> Price | None:
+        return self._parts[role].price(role)
+
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
+        found = [part.expected(kernel, place, basis) for part in self._parts.values()]
+        return next((one for one in found if one is not None), None)
+
+    async def close(self) -> None:
+        for part in self._parts.values():
+            await part.close()
+
+
+class RecordedModels:
+    """What stands behind a recording that is only played: nobody."""
+
+    def __init__(self, head: Head, task: Task) -> None:
+        self.name, self._roles = head.models, head.roles
+        scripted = any(spec.kind == "scripted" for spec in parse(head.models).values())
+        self._script = ScriptedModels(load_script(task)) if scripted else None
+
+    def client(self, role: Role) -> ChatCompletionClient:
+        return OfflineClient()
+
+    def described(self, role: Role) -> str:
+        return self._roles.get(role, "")
+
+    def price(self, role: Role) -> Price | None:
+        """As if it were spent again: a replay's ledger is the recorded run's."""
+        spec = parse(self.name)[role]
+        return options_of(role, spec).price if spec.kind == "openai" else FREE
+
+    def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
+        """What a script foretells stands in the task's folder, not on the tape."""
+        return self._script.expected(kernel, place, basis) if self._script else None
+
+    async def close(self) -> None:
+        """Nothing is open."""
