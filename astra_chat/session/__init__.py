@@ -3,7 +3,7 @@
 api               `run()`: what the command and Python call
 request           what to run, validated
 session           the run itself
-run_events        what a run tells while it goes on
+run_events        callbacks of a run under way
 team              the AutoGen team
 recorder          the transcript of a run under way
 resume            resume and branch from a transcript
