@@ -468,6 +468,7 @@ def _timeless(event: Event) -> str:
     for part in (document, *(document.get(key) or {} for key in ("report", "evaluation"))):
         part.pop("steps", None)
         part.pop("check", None)
+        part.pop("seed", None)
     outcome = (document.get("evaluation") or {}).get("outcome") or {}
     if outcome.get("kind") == "timed":
         outcome["correct"] = "right on drawn numbers"

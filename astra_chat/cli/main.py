@@ -151,6 +151,14 @@ def run(
         int | None,
         typer.Option(help="Seeded bugs that score the tester's cases; 12 by default, 0 for none."),
     ] = None,
+    seed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HEX",
+            help="Root of all that the judge draws: up to 32 hex digits. Fresh by default, and"
+            " printed when the run has ended.",
+        ),
+    ] = None,
     trust: Annotated[
         bool, typer.Option("--trust", help="Run kernels even where they cannot be isolated.")
     ] = False,
@@ -210,6 +218,7 @@ def run(
             stop_at=stop_at,
             patience=patience,
             mutants=mutants,
+            seed=seed,
             trust=trust,
             resume=resume,
             branch=branch,

@@ -303,6 +303,8 @@ class View:
             self._line(f"predictions: {score(judged).words}", "dim")
         for line in self._ledger:
             self._line(line, "dim")
+        if ended.seed:
+            self._line(f"seed: {ended.seed}", "dim")
 
     def _line(self, words: str, style: str = "") -> None:
         if not self._quiet:

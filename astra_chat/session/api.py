@@ -29,6 +29,7 @@ def run(
     stop_at: float | None = None,
     patience: int | None = None,
     mutants: int | None = None,
+    seed: str | None = None,
     trust: bool = False,
     resume: str | Path | None = None,
     branch: str | Path | None = None,
@@ -48,13 +49,14 @@ def run(
     cannot isolate them. `strategy`: what plans go on from (agents/strategy.py); `stop_at`: percent
     of the physical limit that is enough; `patience`: rounds in a row without a gain to bear;
     `mutants`: seeded bugs that score the tester's cases, 0 for none.
+    `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.
     `events` hears of each record of the transcript once it is on the disk (run_events.py).
     Raises BadInput for what cannot be used and MissingDependency where the machine lacks something.
     An interrupted run returns: its summary says so.
     """
     wishes = RunOptions(
         task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget, trust,
-        strategy, stop_at, patience, mutants, accept_recorded_options,
+        strategy, stop_at, patience, mutants, accept_recorded_options, seed,
     )  # fmt: skip
     past = past_of(resume, branch, after_round)
     listener = traced(events or Silent())

@@ -54,7 +54,11 @@ def _found(state: RunState, expected: str) -> str | None:
 
 
 def ended(
-    state: RunState, reason: EndReason, error: Exception | None = None, notes: Sequence[str] = ()
+    state: RunState,
+    reason: EndReason,
+    error: Exception | None = None,
+    notes: Sequence[str] = (),
+    seed: str = "",
 ) -> Ended:
     """The last event of a run."""
     evaluation, timed = state.best or (None, None)
@@ -73,6 +77,7 @@ def ended(
         ratio=timed.ratio if timed else None,
         basis=timed.basis if timed else None,
         error=f"{type(error).__name__}: {error}" if error else "",
+        seed=seed,
     )
 
 

@@ -12,6 +12,7 @@ from astra_chat.agents.strategy import Strategy, parse_strategy
 from astra_chat.models.open_models import open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.spending.budget import Budget, parse_budget
+from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import CASE_LISTS, TIER_FILES
 from astra_chat.tools.system.devices import pick_device
@@ -41,6 +42,8 @@ class Request:
     """Which candidate a plan goes on from, and how many kernels it gets."""
     trust: bool = False
     """Candidates may run even where they cannot be isolated."""
+    entropy: Entropy = field(default_factory=Entropy)
+    """What the judge draws from."""
     folder: Path | None = None
     """Where the run's files go; ./transcripts/<task>-<time>-<id> if None."""
 
@@ -69,6 +72,8 @@ class RunOptions:
     """Seeded bugs that score the tester's cases; 0: they are not scored."""
     accept_recorded_options: bool = False
     """Of a run that is resumed: take over what recorded_options.py shows."""
+    seed: str | None = None
+    """Root of all that the judge draws, never taken from a transcript; None: a fresh one."""
 
 
 def request_for(wishes: RunOptions) -> Request:
@@ -90,6 +95,7 @@ def request_for(wishes: RunOptions) -> Request:
         approver=wishes.approver,
         budget=parse_budget(wishes.budget),
         trust=wishes.trust,
+        entropy=Entropy(wishes.seed),
         folder=None if wishes.out is None else Path(wishes.out),
     )
 

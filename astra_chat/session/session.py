@@ -116,6 +116,7 @@ def _judge(request: Request, events: RunEvents, loop: ChatLoop) -> Judge:
         find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
     judge = Judge(
         request.task, request.device, tier=request.tier, cases=request.cases, trust=request.trust,
+        entropy=request.entropy,
         on_progress=lambda report: loop.call(events.progress, report),
     )  # fmt: skip
     judge.prepare()
@@ -310,7 +311,8 @@ class Session:
         notes = [*([end.note] if end.note else []), *self._leave_best(whole)]
         self._recorder.record(*self._meter.take())
         self._recorder.record(
-            ledger(self._recorder.records), ended(self._state, reason, end.error, notes)
+            ledger(self._recorder.records),
+            ended(self._state, reason, end.error, notes, self._request.entropy.root),
         )
 
     def _leave_best(self, whole: bool) -> list[str]:

@@ -204,6 +204,9 @@ class Ended(Value):
     basis: Basis | None
     error: str = ""
     """Class and message where `reason` is "error"."""
+    seed: str = ""
+    """Root of all that the judge drew in this session; only now, since hidden cases follow from
+    it. Empty in old transcripts."""
 
 
 Event = Annotated[

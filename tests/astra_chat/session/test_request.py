@@ -40,6 +40,7 @@ def test_words_become_values(task_folder: Path) -> None:
         ({"models": "oracle"}, "no models 'oracle'"),
         ({"task": "none"}, "no task 'none'"),
         ({"gpu": "v0"}, "v0"),
+        ({"seed": "lucky"}, "no seed 'lucky'"),
     ],
 )
 def test_what_is_off_is_named(task_folder: Path, changes: dict[str, Any], said: str) -> None:
@@ -54,3 +55,11 @@ def test_two_runs_of_one_second_do_not_share_a_folder(task_folder: Path) -> None
     assert first != second and first[0].parent == Path("transcripts")
     assert first[0].name.startswith("doubled-") and first[0].name.endswith(first[1])
     assert place(request(task_folder, out="here"))[0] == Path("here")
+
+
+def test_the_root_of_what_is_drawn_is_given_or_fresh(
+    task_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert request(task_folder, seed="7").entropy.root == "7".zfill(32)
+    monkeypatch.delenv("ASTRA_SEED")
+    assert request(task_folder).entropy.root != request(task_folder).entropy.root

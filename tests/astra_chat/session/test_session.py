@@ -19,6 +19,7 @@ from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.run_events import Silent
 from astra_chat.session.session import RunResult, run_request
+from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Device, Outcome
@@ -66,6 +67,19 @@ def test_a_run_on_a_gpu_that_could_confirm_no_winner_does_not_begin(
     with pytest.raises(MissingDependency, match="no compute-sanitizer"):
         run_request(request)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_root_is_told_when_the_run_has_ended(task: Task, tmp_path: Path) -> None:
+    """A model that knew it could compute the hidden cases to come."""
+    models = open_models("scripted", task)
+    request = Request(
+        task=task, device=DEVICE, models=models, folder=tmp_path / "out", entropy=Entropy("5eed")
+    )
+    path = run_request(request, judge=FixedJudge()).transcript
+    *before, last = path.read_text().splitlines()
+    assert not [line for line in before if request.entropy.root in line]
+    ended = read(path).ended
+    assert ended is not None and ended.seed == request.entropy.root and ended.seed in last
 
 
 STORY = [
