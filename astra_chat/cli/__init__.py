@@ -6,10 +6,11 @@ judge    check, time, profile
 models   models check
 new      draft a task from a kernel
 replay   a recorded run shown, judged or run again
-tasks    list and check tasks
+tasks    list, show and check tasks
 doctor   what this machine can do
 cache    the build cache: its size, and clearing it
 
+evaluation_output  evaluations and profiles on stdout
 reproduce   the command that shows a failure again
 exit_codes  what an exit code says; a failure as one line
 streams     stdout and stderr whose reader may go away

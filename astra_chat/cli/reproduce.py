@@ -23,11 +23,13 @@ def reproduce_command(
     `options` are for any command. `timing` is for a failure while the kernel was timed: the
     options of `astra-chat time`; None where it was only checked.
     """
+    from astra_chat.tools.task.case_text import case_text
+
     case = getattr(evaluation.outcome, "case", None)
     if case is None or not evaluation.seed:
         return ""
     if timing is None or evaluation.steps[-1].name == "check":
-        own = ["--case", case.model_dump_json(exclude_defaults=True)]
+        own = ["--case", case_text(case)]
         words = ["astra-chat", "check", task, kernel, *options, *own]
     else:
         words = ["astra-chat", "time", task, kernel, *options, *timing]

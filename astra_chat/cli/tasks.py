@@ -1,35 +1,74 @@
-"""`astra-chat tasks`: which tasks there are; `tasks check NAME`: whether one is fit to judge by."""
+"""`astra-chat tasks`: the tasks there are, what one demands, and whether it is fit to judge by."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from astra_chat.cli.exit_codes import CHECK_FAILED
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from astra_chat.tools.task.folder import Task
+
+LIST_SCHEMA, TASK_SCHEMA = "astra-chat/tasks/1", "astra-chat/task/1"
+REPORT_SCHEMA = "astra-chat/task-report/1"
+
 app = typer.Typer()
 
 DeviceOption = Annotated[str, typer.Option(help="auto, cuda, cuda:N or virtual.")]
-GpuOption = Annotated[str | None, typer.Option(help="Whose time to estimate: h200, h100, ...")]
+GpuOption = Annotated[
+    str | None, typer.Option(help="GPU model to estimate for: h200, h100, a100, ...")
+]
 NameArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="A shipped task's name, or a task folder.")
 ]
-TrustOption = Annotated[bool, typer.Option("--trust", help="Run it even if it cannot be isolated.")]
+TrustOption = Annotated[
+    bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
+]
 MutantsOption = Annotated[
     int, typer.Option(min=0, help="Seeded bugs of the baseline to try the check cases on.")
 ]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
 
 
 @app.callback(invoke_without_command=True)
-def tasks(context: typer.Context) -> None:
-    """List the tasks that ship with Astra; `tasks check` says whether one is fit to judge by."""
-    if context.invoked_subcommand is not None:
-        return
+def tasks(context: typer.Context, as_json: JsonOption = False) -> None:
+    """List the tasks that ship with Astra, show one, or check that one is fit to judge by."""
+    if context.invoked_subcommand is None:
+        list_tasks(as_json)
+
+
+@app.command("list")
+def list_tasks(as_json: JsonOption = False) -> None:
+    """List the tasks that ship with Astra."""
     from astra_chat.tools.task.folder import find_task, task_names
 
-    for name in task_names():
-        print(f"{name}: {find_task(name).summary}")
+    found = [find_task(name) for name in task_names()]
+    if as_json:
+        rows = [
+            {"name": task.name, "summary": task.summary, "dtypes": task.dtypes} for task in found
+        ]
+        print(json.dumps({"schema": LIST_SCHEMA, "tasks": rows}, indent=2))
+        return
+    for task in found:
+        print(f"{task.name}: {task.summary}")
+
+
+@app.command()
+def show(task: NameArgument, as_json: JsonOption = False) -> None:
+    """Show the contract of a task: launcher, arguments, legal values, cases, tolerance."""
+    from astra_chat.tools.task.folder import find_task
+
+    found = find_task(task)
+    if as_json:
+        contract = found.model_dump(mode="json", by_alias=True)
+        print(json.dumps({"schema": TASK_SCHEMA, "task": contract}, indent=2))
+    else:
+        print("\n".join(_contract(found)))
 
 
 @app.command()
@@ -41,10 +80,12 @@ def check(
     trust: TrustOption = False,
     seed: Annotated[
         str | None,
-        typer.Option(metavar="HEX", help="Draw the same cases again. Fresh by default."),
+        typer.Option(metavar="HEX", help="Draw the same cases again; default: fresh ones."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Is a task fit to judge by: its baseline right, trivial outputs and seeded bugs noticed?"""
+    """Check that a task is fit to judge by: its baseline is correct, and trivial outputs and seeded
+    bugs are detected."""
     from astra_chat.cli.new import advice, complete_task
     from astra_chat.tools.entropy import Entropy
     from astra_chat.tools.system.devices import pick_device
@@ -53,6 +94,38 @@ def check(
     picked = pick_device(device, gpu)
     found = complete_task(task, picked, trust)
     report = check_task(found, picked, mutants=mutants, trust=trust, entropy=Entropy(seed))
-    print("\n".join([*report.lines(), *advice(found, picked, report)]))
+    lines = [*report.lines(), *advice(found, picked, report)]
+    if as_json:
+        head = {"schema": REPORT_SCHEMA, "task": found.name, "fit": report.fit}
+        print(json.dumps({**head, "lines": lines}, indent=2))
+    else:
+        print("\n".join(lines))
     if not report.fit:
         raise typer.Exit(CHECK_FAILED)
+
+
+def _contract(task: Task) -> Iterator[str]:
+    """What a kernel has to do, for a reader."""
+    from astra_chat.tools.task.case_text import case_text
+    from astra_chat.tools.task.launcher import prototype
+
+    yield f"{task.name}: {task.summary}"
+    yield f"folder: {task.folder}"
+    yield f"launcher: {prototype(task)}"
+    yield "arguments:"
+    for arg in task.args:
+        dtype = ", ".join(task.dtypes) if arg.dtype == "T" else arg.dtype
+        strided = ", rows may lie apart" if arg.strided else ""
+        yield f"  {arg.name}: [{', '.join(arg.shape)}] {dtype}, {arg.access}{strided}"
+    yield "dims:"
+    for name, dim in task.dims.items():
+        units = f", rows of whole {dim.multiple_of_bytes} bytes" * (dim.multiple_of_bytes > 1)
+        yield f"  {name}: {dim.min} to {dim.max}{units}"
+    yield from (f"scalar: {one.name} = {one.value:g} ({one.type})" for one in task.scalars)
+    yield "tolerance, against a float64 oracle:"
+    for dtype in task.dtypes:
+        yield f"  {dtype}: rtol {task.tolerance[dtype].rtol:g}, atol {task.tolerance[dtype].atol:g}"
+    yield f"nvcc flags: {' '.join(task.flags)}"
+    yield f"check cases: {len(task.check)}, the first {case_text(task.check[0])}"
+    yield "timed cases:"
+    yield from (f"  {case_text(case)}, weight {weight:g}" for case, weight in task.bench)

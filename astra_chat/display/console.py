@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from typing import TextIO
+from typing import Literal, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -31,9 +31,26 @@ class PlainConsole(Console):
 def console(file: TextIO | None = None) -> Console:
     """The console for everything that is shown of a run."""
     out = file or sys.stdout
-    wide = None if out.isatty() else WIDTH
-    colour = out.isatty() and not os.environ.get("NO_COLOR")
+    terminal = out.isatty()
+    colors = _colors(terminal)
     return PlainConsole(
-        file=out, width=wide, markup=False, highlight=False, emoji=False, no_color=not colour,
-        color_system="auto" if colour else None, legacy_windows=False,
+        file=out, width=_width(terminal), markup=False, highlight=False, emoji=False,
+        no_color=colors is None, color_system=colors, force_terminal=terminal, legacy_windows=False,
     )  # fmt: skip
+
+
+def _colors(terminal: bool) -> Literal["auto", "standard"] | None:
+    """By the conventions of no-color.org and force-color.org: set and not empty; NO_COLOR wins."""
+    if os.environ.get("NO_COLOR"):
+        return None
+    if os.environ.get("FORCE_COLOR"):
+        return "auto" if terminal else "standard"
+    return "auto" if terminal else None
+
+
+def _width(terminal: bool) -> int | None:
+    """$COLUMNS, else the terminal's own (None), else that of a file."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    return None if terminal else WIDTH

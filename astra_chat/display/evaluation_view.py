@@ -29,6 +29,8 @@ from astra_chat.tools.types import (
 
 WIDE = 110
 """Columns from which a metric's figures and words have room beside its name."""
+MOST_LABEL = 26
+"""Columns of a case's name that is never broken."""
 STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}
 UNCONFIRMED = (
     "for choosing, not for reporting: the luckiest of several such figures reads too high; a winner"
@@ -124,8 +126,9 @@ def outcome_text(outcome: Outcome) -> Text:
     return text
 
 
-def case_table(evaluation: Evaluation) -> Table:
-    """Per case: baseline, candidate, ratio with its interval, share of the physical limit."""
+def case_table(evaluation: Evaluation) -> RenderableType:
+    """Per case: baseline, candidate, ratio with its interval, share of the physical limit; whole at
+    80 columns."""
     timed = evaluation.outcome
     assert isinstance(timed, Timed)
     measured = timed.basis == "measured"
@@ -134,22 +137,38 @@ def case_table(evaluation: Evaluation) -> Table:
         if measured
         else f"estimated ({evaluation.device.name}), L2 cold"
     )
-    table = Table(title=Text(how), title_justify="left", pad_edge=False, box=None)
-    table.add_column("case", no_wrap=True)
-    word = "" if measured else "estimated "
-    for name in (f"{word}baseline us", f"{word}candidate us", "ratio", "interval", "% of limit"):
-        table.add_column(name, justify="right")
-    if measured:
-        table.add_column("L2 warm us", justify="right")
-        table.add_column("by events us", justify="right")
-    else:
-        table.add_column("limiter")
+    word = "" if measured else "estimated\n"
+    names = [f"{word}baseline us", f"{word}candidate us", "ratio", "interval", "% of\nlimit"]
+    table = _table("case", names)
+    # The limiter gives way to it, with the notes that may stand there.
+    longest = max(len(case.case.label) for case in timed.cases)
+    table.columns[0].min_width = min(longest, MOST_LABEL)
+    if not measured:
+        table.add_column("limiter", overflow="fold")
     for case in timed.cases:
         table.add_row(*_case_cells(case))
+    parts: list[RenderableType] = [Text(how, style="italic"), table]
+    if measured:
+        parts.append(_other_times([c for c in timed.cases if isinstance(c, MeasuredTime)]))
     notes = sorted({c.note for c in timed.cases if isinstance(c, MeasuredTime) and c.note})
-    if notes:
-        table.caption = Text("\n".join(f"* {note}" for note in notes), style="dim")
-        table.caption_justify = "left"
+    return Group(*parts, *(Text(f"* {note}", style="dim") for note in notes))
+
+
+def _other_times(cases: Sequence[MeasuredTime]) -> Table:
+    """Baseline and candidate again, timed in other ways."""
+    table = _table("us, baseline / candidate", ["L2 warm", "by events"])
+    for case in cases:
+        warm = _pair(case.baseline_warm_us, case.warm_us)
+        table.add_row(Text(case.case.label), warm, _pair(case.baseline_event_us, case.event_us))
+    return table
+
+
+def _table(first: str, columns: Sequence[str]) -> Table:
+    """A table of figures, none of which is ever cut."""
+    table = Table(pad_edge=False, box=None)
+    table.add_column(first, overflow="fold")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
     return table
 
 
@@ -204,8 +223,6 @@ def _case_cells(case: CaseTime) -> list[str | Text]:
     if isinstance(case, MeasuredTime):
         if case.note:
             cells[0] = Text(f"{case.case.label} *")
-        cells.append(_pair(case.baseline_warm_us, case.warm_us))
-        cells.append(_pair(case.baseline_event_us, case.event_us))
     else:
         limiter = getattr(case, "limiter", "")
         note = getattr(case, "note", "")

@@ -87,7 +87,10 @@ def _parts(spec: str, task: Task) -> dict[Role, Models]:
     for one in roles.values():
         if one.kind not in KINDS:
             there = ", ".join([*KINDS, "record", "auto", "replay"])
-            raise BadInput(f"no models '{one}': there is {there}")
+            raise BadInput(
+                f"--models: no backend '{one}': there is {there}; a model of OpenAI, or of a"
+                f" compatible server, is openai:{one or 'MODEL'}"
+            )
     parts: dict[Role, Models] = {}
     for kind, make in KINDS.items():
         played = {role: one for role, one in roles.items() if one.kind == kind}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from ipaddress import ip_address
 from typing import Any
 
 import openai
@@ -33,11 +34,36 @@ FAILURES = (
 
 def passing(error: Exception) -> bool:
     """Whether the same request may succeed a little later."""
+    if refused_here(error):
+        return False
     if isinstance(error, openai.APIStatusError):
         if _code(error) in NO_QUOTA:
             return False
         return error.status_code in PASSING_STATUS or error.status_code >= 500
     return isinstance(error, FAILURES)
+
+
+def refused_here(error: Exception) -> bool:
+    """Whether nothing listens at an address of this machine: a server that is not there."""
+    if not isinstance(error, openai.APIConnectionError):
+        return False
+    return _is_loopback(error.request.url.host) and _holds_refusal(error)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _holds_refusal(error: BaseException | None) -> bool:
+    """The client wraps the system's error, one for each address that it tried."""
+    if error is None or isinstance(error, ConnectionRefusedError):
+        return error is not None
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_holds_refusal, error.exceptions))
+    return _holds_refusal(error.__cause__ or error.__context__)
 
 
 def withheld(error: Exception) -> bool:
@@ -65,6 +91,10 @@ def explained(error: Exception, options: OpenAIOptions, key: SecretStr) -> Astra
         return MissingDependency(
             f"{at} did not answer within {options.timeout_s:g} s, {_times(options)}:"
             " raise timeout_s=..., or look at the server"
+        )
+    if refused_here(error):
+        return MissingDependency(
+            f"nothing listens at {options.base_url}: start the server, or correct base_url"
         )
     if isinstance(error, openai.APIConnectionError):
         return MissingDependency(f"cannot reach {options.base_url}, {_times(options)}: is it up?")

@@ -13,7 +13,13 @@ from astra_chat.tools.errors import BadInput
 
 Role: TypeAlias = RoleName | Literal["selector"]
 """Everyone who asks a model."""
+EXAMPLE = "openai:o4-mini,coder=openai:gpt-5"
+"""The form of --models, for messages."""
 ROLES: tuple[Role, ...] = (*get_args(RoleName), "selector")
+
+
+BACKENDS = ("scripted", "openai", "spoken")
+"""What stands before the colon of a role's model."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +46,26 @@ def parse(spec: str) -> dict[Role, ModelSpec]:
     role's own, `option=value` holds for all roles and `role.option=value` for that one.
     """
     first, *rest = spec.split(",")
+    if "=" in first.partition(":")[0]:
+        raise BadInput(
+            f"--models: begin with the model of all roles, before '{first}': for example {EXAMPLE}"
+        )
     models: dict[Role, str] = dict.fromkeys(ROLES, first)
     shared: dict[str, str] = {}
     own: dict[Role, dict[str, str]] = {role: {} for role in ROLES}
     for part in rest:
         name, equals, value = part.partition("=")
         if not equals or not name or not value:
-            raise BadInput(f"--models: '{part}' is not of the form name=value")
+            raise BadInput(
+                f"--models: '{part}' is not of the form name=value: for example {EXAMPLE}"
+            )
         before, dot, option = name.partition(".")
         if dot:
             own[_role(before, part)][option] = value
         elif (role := _as_role(name)) is not None:
             models[role] = value
+        elif ":" in value and value.partition(":")[0] in BACKENDS:
+            raise _no_role(name, part)
         else:
             shared[name] = value
     return {role: _spec(models[role], {**shared, **own[role]}) for role in ROLES}
@@ -64,10 +78,19 @@ def _as_role(name: str) -> Role | None:
 def _role(name: str, part: str) -> Role:
     role = _as_role(name)
     if role is None:
-        raise BadInput(f"--models: '{part}': there is no role '{name}', only {', '.join(ROLES)}")
+        raise _no_role(name, part)
     return role
 
 
+def _no_role(name: str, part: str) -> BadInput:
+    return BadInput(
+        f"--models: '{part}': there is no role '{name}', only {', '.join(ROLES)}: for example"
+        f" {EXAMPLE}"
+    )
+
+
 def _spec(model: str, options: dict[str, str]) -> ModelSpec:
-    kind, _, argument = model.partition(":")
+    kind, colon, argument = model.partition(":")
+    if kind == "openai" and colon and not argument:
+        raise BadInput(f"--models: '{model}' names no model: for example openai:o4-mini")
     return ModelSpec(kind, argument, options)

@@ -1,6 +1,7 @@
 """A task: the contract of a kernel, its cases, and whose code may run unasked.
 
-folder    a task folder read into values: arguments, dims, cases, tolerances
-launcher  the C side of the contract: the launcher's prototype, and the call that fits it
-trust     whether the code of a task or candidate may run outside the sandbox
+folder     a task folder read into values: arguments, dims, cases, tolerances
+case_text  a case as a line of TOML, and back
+launcher   the C side of the contract: the launcher's prototype, and the call that fits it
+trust      whether the code of a task or candidate may run outside the sandbox
 """

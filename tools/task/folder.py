@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -264,20 +264,25 @@ def load_task(folder: Path) -> Task:
         rows = raw.get(section, [])
         if not isinstance(rows, list) or not isinstance(dims, dict):
             raise BadInput(f"{path}: dims is a table, {section} a list")
-        raw[section] = [_case_row(row, list(dims), section) for row in rows]
+        raw[section] = [_weighted(row, list(dims), section) for row in rows]
     try:
         return Task.model_validate({**raw, "folder": folder.resolve()})
     except ValidationError as error:
         raise BadInput(_first_problem(path, text, error)) from None
 
 
-def _case_row(row: dict[str, Any], dims: list[str], section: str) -> Any:
-    """A flat row of task.toml, {tokens, d, dtype, ...}, as the value the model wants."""
+def case_fields(row: dict[str, Any], dims: Iterable[str]) -> dict[str, Any]:
+    """A flat row of task.toml, {tokens, d, dtype, ...}, as the fields of a Case."""
+    fields: dict[str, Any] = {"dims": {d: row[d] for d in dims if d in row}}
+    return fields | {k: v for k, v in row.items() if k not in fields["dims"] and k != "weight"}
+
+
+def _weighted(row: Any, dims: list[str], section: str) -> Any:
+    """A row of a list of cases; those that are timed have a weight."""
     if not isinstance(row, dict):
         return row
-    case: dict[str, Any] = {"dims": {d: row[d] for d in dims if d in row}}
-    case |= {k: v for k, v in row.items() if k not in dims and k != "weight"}
-    return case if section == "check" else (case, row.get("weight", 1.0))
+    fields = case_fields(row, dims)
+    return fields if section == "check" else (fields, row.get("weight", 1.0))
 
 
 def _first_problem(path: Path, text: str, error: ValidationError) -> str:

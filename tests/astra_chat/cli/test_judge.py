@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -14,8 +15,10 @@ import pytest
 
 from astra_chat.cli.main import main
 from astra_chat.tools.sandbox.level import WORDS, isolation
+from astra_chat.tools.task.folder import find_task, task_names
+from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import candidate_id
-from tests.chat_samples import KERNELS
+from tests.chat_samples import KERNELS, evaluation, timed
 
 SCALAR = Path(__file__).parents[2] / "tools" / "kernels" / "scalar.cu"
 CASE = {"dims": {"tokens": 3, "d": 24}, "dtype": "float16", "seed": 7}
@@ -26,6 +29,7 @@ Command = Callable[..., tuple[int, str, str]]
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     def run(*words: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["astra-chat", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "200")  # no sentence is broken
         with pytest.raises(SystemExit) as caught:
             main()
         captured = capsys.readouterr()
@@ -69,7 +73,7 @@ def test_a_stated_case_runs_and_the_record_has_its_seed(command: Command) -> Non
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ("nonsense", "Invalid JSON"),
+        ("nonsense", "neither TOML nor JSON"),
         ('{"dims": 3}', "dims"),
         ('{"dims": {"tokens": 3, "d": 7}, "dtype": "float16"}', "d = 7 is outside"),
     ],
@@ -92,9 +96,71 @@ def test_a_task_is_checked(
     assert "seeded bugs: the check cases kill 4 of 4" in out
 
 
-def test_tasks_alone_are_listed(command: Command) -> None:
+def test_tasks_are_listed(command: Command) -> None:
     code, out, _ = command("tasks")
     assert code == 0 and "silu_and_mul: " in out and "baseline" not in out
+    assert command("tasks", "list") == (0, out, "")
+    code, out, _ = command("tasks", "list", "--json")
+    document = json.loads(out)
+    assert document["schema"] == "astra-chat/tasks/1"
+    assert [task["name"] for task in document["tasks"]] == task_names()
+    assert command("tasks", "--json") == (0, out, "")
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_a_task_is_shown(command: Command, name: str) -> None:
+    code, out, _ = command("tasks", "show", name)
+    task = find_task(name)
+    assert code == 0 and f"launcher: {prototype(task)}" in out
+    assert all(f"  {arg.name}: [" in out for arg in task.args)
+    assert out.count(", weight ") == len(task.bench)
+    code, out, _ = command("tasks", "show", name, "--json")
+    assert code == 0 and json.loads(out)["task"]["entry"] == task.entry
+
+
+def test_a_task_that_is_not_there_is_not_shown(command: Command) -> None:
+    code, out, err = command("tasks", "show", "nothing")
+    assert code == 2 and not out and "no task 'nothing'" in err
+
+
+def test_a_kernel_is_read_from_stdin(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"int x;")))
+    code, out, _ = command("check", "silu_and_mul", "-", "--device", "virtual", "--quiet")
+    assert code == 1 and out.startswith(f"{candidate_id('int x;')} refused")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe")))
+    code, _, err = command("check", "silu_and_mul", "-", "--device", "virtual")
+    assert code == 2 and err == "astra-chat: cannot read -: it is not text\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "verdict", "ratio", "line"),
+    [
+        ([], "slower", 0.8, ""),
+        (["--fail-if", "slower"], "slower", 0.8, "slower than the baseline"),
+        (["--fail-if", "slower"], "tie", 0.99, ""),
+        (["--min-ratio", "1.2"], "accepted", 1.25, ""),
+        (["--min-ratio", "1.2"], "accepted", 1.15, "estimated 1.150x is below --min-ratio 1.2"),
+        (["--fail-if", "slower", "--min-ratio", "0.9"], "slower", 0.95, "slower than"),
+    ],
+)
+def test_time_fails_where_a_ci_job_asks_for_it(
+    options: list[str], verdict: str, ratio: float, line: str, command: Command, task_folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The judge's own verdicts are tested elsewhere: here it says what is to be told apart."""
+    outcome = timed(ratio).model_copy(update={"verdict": verdict})
+    judged = evaluation(KERNELS["vector.cu"], outcome)
+    monkeypatch.setattr("astra_chat.tools.judge.Judge.evaluate", lambda *_, **__: judged)
+    kernel = task_folder / "script" / "vector.cu"
+    words = ("time", task_folder, kernel, "--device", "virtual", "--trust", "--quiet", *options)
+    code, out, err = command(*words)
+    assert code == (1 if line else 0) and verdict in out
+    assert line in err and len(err.splitlines()) == bool(line)
+
+
+def test_fail_if_knows_its_verdicts(command: Command, task_folder: Path) -> None:
+    kernel = task_folder / "script" / "vector.cu"
+    assert command("time", task_folder, kernel, "--fail-if", "ugly")[0] == 2
 
 
 @pytest.mark.parametrize(("command_name", "word"), [("check", "correct"), ("time", "accepted")])

@@ -57,7 +57,9 @@ def test_letters_of_all_languages_stay() -> None:
     assert shown(text, io.StringIO()) == text + "\n"
 
 
-def test_a_file_has_a_fixed_width_and_no_colour() -> None:
+def test_a_file_has_a_fixed_width_and_no_color(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("COLUMNS", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
     out = console(io.StringIO())
     assert out.width == WIDTH and out.color_system is None and not out.is_terminal
     assert "\x1b" not in shown(Text("x", "bold red"), io.StringIO())
@@ -80,3 +82,25 @@ def test_no_color_is_obeyed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_file_it_is_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     console().print("hello")
     assert capsys.readouterr().out == "hello\n"
+
+
+def test_columns_says_how_wide_a_file_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "57")
+    assert console(io.StringIO()).width == 57
+    monkeypatch.setenv("COLUMNS", "wide")
+    assert console(io.StringIO()).width == WIDTH
+
+
+def test_force_color_colors_a_file_and_no_color_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert shown(Text("x", "red"), io.StringIO()) == "\x1b[31mx\x1b[0m\n"
+    assert not console(io.StringIO()).is_terminal, "no bars in a file"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert shown(Text("x", "red"), io.StringIO()) == "x\n"
+
+
+def test_empty_variables_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    monkeypatch.setenv("FORCE_COLOR", "")
+    assert shown(Text("x", "red"), io.StringIO()) == "x\n"

@@ -5,11 +5,17 @@ from __future__ import annotations
 import io
 from typing import Any
 
+import pytest
 from rich.console import RenderableType
 
 from astra_chat.display.console import console
-from astra_chat.display.evaluation_view import evaluation_text, evidence_lines, profile_text
-from astra_chat.tools.types import MeasuredTime, Metric
+from astra_chat.display.evaluation_view import (
+    case_table,
+    evaluation_text,
+    evidence_lines,
+    profile_text,
+)
+from astra_chat.tools.types import AnyTime, Case, MeasuredTime, Metric
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
 
 LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
@@ -57,16 +63,16 @@ def test_a_profile_without_figures_is_words() -> None:
 def test_an_estimate_says_so_in_every_part() -> None:
     found = evaluation(VECTOR, timed(1.9))
     text = shown(evaluation_text(found))
-    assert "estimated baseline us" in text and "1.71 to 2.09" in text and "measured" not in text
+    head, units, *_ = text[text.index("L2 cold") :].splitlines()[1:]
+    assert head.split()[:2] == ["estimated", "estimated"] and "baseline us" in units
+    assert "1.71 to 2.09" in text and "measured" not in text
     least = next(line for line in evidence_lines(found) if line.startswith("least case"))
     assert "estimated 1.900x (1.710 to 2.090)" in least
 
 
 def test_what_was_not_timed_has_no_evidence_and_no_table() -> None:
     found = evaluation(VECTOR, WRONG_OUTCOME)
-    assert evidence_lines(found) == [] and "estimated baseline us" not in shown(
-        evaluation_text(found)
-    )
+    assert evidence_lines(found) == [] and "baseline us" not in shown(evaluation_text(found))
 
 
 def test_a_second_clock_stands_under_the_table() -> None:
@@ -94,3 +100,22 @@ def test_what_the_gpu_said_and_warm_times_stand_with_measured_ones() -> None:
     assert "for choosing, not for reporting" in text
     confirmed = shown(evaluation_text(found.model_copy(update={"confirms": True})))
     assert "for choosing" not in confirmed
+
+
+@pytest.mark.parametrize("basis", ["measured", "estimated"])
+def test_the_table_of_cases_is_whole_at_80_columns(basis: str) -> None:
+    outcome = timed(1.9)
+    first: AnyTime = outcome.cases[0]
+    if basis == "measured":
+        first = measured(baseline_warm_us=12345.67, warm_us=12345.67)
+    large = {
+        "case": Case(dims={"tokens": 8192, "d": 14336}, dtype="bfloat16"),
+        "baseline_us": 12345.67, "median_us": 12345.67, "ratio_low": 0.912, "ratio_high": 1.123,
+    }  # fmt: skip
+    cases = (first.model_copy(update=large),)
+    found = evaluation(VECTOR, outcome.model_copy(update={"cases": cases}))
+    lines = shown(case_table(found), width=80).splitlines()
+    row = next(line for line in lines if line.startswith("8192x14336 bfloat16"))
+    for figure in ("12345.67  ", "0.91", "to 1.12", f"{first.ratio:.2f}x"):
+        assert figure in row, figure
+    assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 
+import pytest
+
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Turn
 from astra_chat.display.console import console
 from astra_chat.display.results_table import table
-from astra_chat.tools.types import Device, MeasuredTime, Timed
+from astra_chat.tools.types import Case, Device, MeasuredTime, Timed, candidate_id
 from tests.chat_samples import (
     CASE,
     VECTOR,
@@ -52,8 +54,24 @@ def test_a_measurement() -> None:
 
 def test_without_a_faster_candidate_the_baseline_stands_alone() -> None:
     shown = text(baseline_turns())
-    assert "baseline us" in shown and "ratio" not in shown
+    assert "baseline" in shown and "ratio" not in shown
 
 
 def test_without_any_timing_there_is_no_table() -> None:
     assert text(baseline_turns(WRONG_OUTCOME)) == ""
+
+
+def test_it_is_whole_at_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    large = {
+        "case": Case(dims={"tokens": 8192, "d": 18944}, dtype="bfloat16"),
+        "baseline_us": 12345.6, "median_us": 12345.6, "ratio_high": 10.25,
+    }  # fmt: skip
+    case = measured().cases[0].model_copy(update=large)
+    found = evaluation(VECTOR, measured().model_copy(update={"cases": (case,)}))
+    device = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
+    lines = text([*baseline_turns(), Turn("executor", found)], device).splitlines()
+    assert lines[0].endswith(f"best candidate {candidate_id(VECTOR)}"), "its whole name"
+    (row,) = (line for line in lines if line.startswith("8192x18944 bfloat16 "))
+    assert row.split()[2:] == ["12346", "12346", "2.00x", "1.90", "to", "10.25", "measured", "50"]
+    assert len(row) <= 80

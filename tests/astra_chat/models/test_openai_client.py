@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -246,11 +247,13 @@ def test_a_server_without_schemas_gets_a_hint() -> None:
 
 
 def test_nobody_there() -> None:
-    with serving(in_order(said(GOOD))) as server:
-        pass
-    with pytest.raises(MissingDependency, match="cannot reach http") as caught:
-        ask(server, tries=2)
-    assert "in 2 tries" in str(caught.value)
+    """An address of no machine: a name that is not resolved."""
+    with (
+        serving(in_order(said(GOOD))) as server,
+        pytest.raises(MissingDependency, match="cannot reach http") as caught,
+    ):
+        ask(server, tries=2, base_url="http://nobody.invalid/v1")
+    assert "in 2 tries" in str(caught.value) and not server.asked
 
 
 def test_a_cancelled_question_ends_at_once() -> None:
@@ -293,3 +296,20 @@ def test_a_conversation_goes_over_the_wire_as_it_is() -> None:
 def test_the_client_keeps_no_key_to_dump() -> None:
     client = OpenAIClient(OpenAIOptions(model="m"), SecretStr(KEY))
     assert KEY not in repr(client._raw_config) + repr(client._key)
+
+
+def test_a_refused_connection_on_this_machine_fails_at_once() -> None:
+    """Nothing listens there: the waits between tries would change nothing."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+        for host in ("127.0.0.1", "localhost"):
+            options = {"model": "m", "base_url": f"http://{host}:{port}/v1", "backoff_s": 3600.0}
+            client = OpenAIClient(OpenAIOptions.model_validate(options), SecretStr(KEY))
+
+            async def once(client: OpenAIClient = client) -> None:
+                async with asyncio.timeout(60):
+                    await client.create([UserMessage(content="well?", source="user")])
+
+            with pytest.raises(MissingDependency, match=f"nothing listens at http://{host}:{port}"):
+                asyncio.run(once())

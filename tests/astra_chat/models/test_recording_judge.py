@@ -240,7 +240,7 @@ def test_the_device_is_the_tapes(task: Task, tmp_path: Path, tape: Path) -> None
         ("record:", "name file and models"),
         ("record:tape.jsonl", "name file and models"),
         ("record::scripted", "name the recording's file"),
-        ("auto:tape.jsonl:nobody", "no models 'nobody'"),
+        ("auto:tape.jsonl:nobody", "no backend 'nobody'"),
         ("replay:", "name the recording's file"),
         ("replay:none.jsonl", "cannot read none.jsonl"),
     ],

@@ -37,6 +37,10 @@ def test_an_address_is_one_more_option() -> None:
         ("openai:a,b", "'b' is not of the form name=value"),
         ("openai:a,seed=", "'seed=' is not of the form"),
         ("openai:a,driver.seed=1", "no role 'driver', only tester"),
+        ("openai:a,judge=openai:o3", "no role 'judge', only tester.*coder=openai:gpt-5"),
+        ("judge=openai:o3", "begin with the model of all roles, before 'judge=openai:o3'"),
+        ("openai:", "'openai:' names no model: for example openai:o4-mini"),
+        ("openai:a,coder=openai:", "'openai:' names no model"),
     ],
 )
 def test_mistakes_are_named(spec: str, words: str) -> None:

@@ -37,7 +37,7 @@ def test_words_become_values(task_folder: Path) -> None:
         ({"baseline": "today"}, "--baseline today: use sglang or paper"),
         ({"cases": "all"}, "--cases all: use demo or bench"),
         ({"device": "tpu"}, "no device 'tpu'"),
-        ({"models": "oracle"}, "no models 'oracle'"),
+        ({"models": "oracle"}, "no backend 'oracle'"),
         ({"task": "none"}, "no task 'none'"),
         ({"gpu": "v0"}, "v0"),
         ({"seed": "lucky"}, "no seed 'lucky'"),

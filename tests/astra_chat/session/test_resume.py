@@ -116,7 +116,7 @@ def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
         ({"out": "elsewhere"}, "--out goes with --branch"),
         ({"device": "virtual", "gpu": "h100"}, "figures of two devices cannot be compared"),
         ({"rounds": 0}, "--rounds 0"),
-        ({"models": "oracle"}, "no models 'oracle'"),
+        ({"models": "oracle"}, "no backend 'oracle'"),
     ],
 )
 def test_what_may_not_change(task: Task, path: Path, wishes: dict[str, Any], said: str) -> None:

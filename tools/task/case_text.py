@@ -1,0 +1,67 @@
+"""A case as text, in the form of task.toml: { tokens = 3, d = 24, dtype = "float16" }."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from typing import Any
+
+from pydantic import ValidationError
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task, case_fields
+from astra_chat.tools.types import Case
+
+
+def case_text(case: Case) -> str:
+    """One line of TOML that `read_case` reads as the same case."""
+    fields = case.model_dump(exclude_defaults=True)
+    flat = {**fields.pop("dims"), **fields}
+    return _inline(flat)
+
+
+def read_case(task: Task, text: str) -> Case:
+    """A case of the task from text: a table as in task.toml, or JSON as evaluations have it.
+
+    Raises BadInput that says what is wrong and shows the form.
+    """
+    try:
+        fields = _fields(text)
+        if "dims" not in fields:
+            fields = case_fields(fields, task.dims)
+        case = Case.model_validate(fields)
+        task.require_legal(case)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "it"
+        raise BadInput(f"--case {text}: {place}: {first['msg']}; {_form(task)}") from None
+    except ValueError as error:
+        raise BadInput(f"--case {text}: {error}; {_form(task)}") from None
+    return case
+
+
+def _fields(text: str) -> dict[str, Any]:
+    """Raises ValueError where it is neither JSON nor TOML."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        try:
+            value = tomllib.loads(f"case = {text.strip()}")["case"]
+        except (ValueError, RecursionError):
+            raise ValueError("neither TOML nor JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError("not a table")
+    return value
+
+
+def _form(task: Task) -> str:
+    return f"write it as in task.toml: '{case_text(task.check[0])}'"
+
+
+def _inline(table: dict[str, Any]) -> str:
+    pairs = (f"{name} = {_value(value)}" for name, value in table.items())
+    return f"{{ {', '.join(pairs)} }}"
+
+
+def _value(value: Any) -> str:
+    return _inline(value) if isinstance(value, dict) else json.dumps(value)
