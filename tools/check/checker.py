@@ -186,6 +186,8 @@ class Checker:
         like: Mapping[str, tuple[Case, Case]],
         tell: Tell,
     ) -> list[str]:
+        """What was run is learned. A case whose further seeds were not all tried is forgotten: its
+        one result may be right by luck."""
         failed: list[str] = []
         while missing and len(failed) < TOO_MANY_FAILURES:
             tell(0, len(missing), "the baseline's own errors")
@@ -193,9 +195,15 @@ class Checker:
             if failure is None:
                 return failed
             failed.append(f"{missing[done].case.label}: the baseline {failure.kind}")
-            missing = [] if isinstance(failure, Unsupported | TimedOut) else missing[done + 1 :]
-        not_tried = (t.case for t in missing if _key(t.case) not in like)
-        return [*failed, *(f"{case.label}: not tried" for case in not_tried)]
+            missing = missing[done + 1 :]
+            if isinstance(failure, Unsupported | TimedOut):
+                break
+        not_tried = {}
+        for truth in missing:
+            _, case = like.get(_key(truth.case), (None, truth.case))
+            self.yardstick.forget(case)
+            not_tried[_key(case)] = f"{case.label}: not tried"
+        return [*failed, *not_tried.values()]
 
     def _learn_until_failure(
         self,

@@ -22,7 +22,7 @@ from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import CaseRun, Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Tolerance, find_task, load_task
-from astra_chat.tools.types import Case, CheckRecord, Correct, Crashed, Device, Wrong
+from astra_chat.tools.types import Case, CheckRecord, Correct, Crashed, Device, TimedOut, Wrong
 
 FULL = find_task("silu_and_mul")
 ROW_SUM = load_task(Path(__file__).parents[2] / "attacks" / "tasks" / "row_sum")
@@ -295,4 +295,23 @@ def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device
     assert len({case.seed for case in ran if case.dims == single.dims}) == FEW
     assert all(truth.folder.is_dir() for truth in truths)
     assert not checker.learn(truths) and len(ran) == FEW + 2, "known by now"
+    oracle.close()
+
+
+def test_a_case_is_not_judged_by_some_of_its_seeds(device: Device) -> None:
+    """Where time runs out in between, one lucky result would refuse honest kernels."""
+    oracle = Oracle(ROW_SUM)
+    checker = Checker(Runner(ROW_SUM, device), oracle)
+    single = Case(dims={"rows": 1, "n": 4097}, dtype="float32", seed=3)
+    several = single.model_copy(update={"dims": {"rows": FEW, "n": 65}})
+    whole = checker._runner.run
+
+    def cut(built: Build, truths: Sequence[OracleCase], *rest: Any) -> Iterator[CaseRun | Failure]:
+        for number, run in enumerate(whole(built, truths, *rest)):
+            yield TimedOut(step="check", limit_s=1.0) if number == 4 else run
+
+    checker._runner.run = cut  # type: ignore[method-assign, assignment]
+    failed = checker.learn(oracle.truths([several, single], Stop()))
+    assert failed == [f"{single.label}: the baseline timed_out", f"{single.label}: not tried"]
+    assert checker.yardstick.knows(several) and not checker.yardstick.knows(single)
     oracle.close()
