@@ -228,3 +228,10 @@ def test_a_reference_that_never_ends_is_the_users_to_mend(
     with pytest.raises(BadInput, match=r"reference\.py took more than 1 s"):
         endless.truths([case()], Stop())
     endless.close()
+
+
+def test_all_bits_of_a_seed_count(oracle: Oracle) -> None:
+    """The upper half, which torch's generator ignores, tells a case's further seeds apart."""
+    seeds = [7, 7 + 2**32, 7 + 2**48, 7 + 2**49, 2**62 + 7, -7]
+    truths = oracle.truths([case(seed=seed) for seed in seeds], Stop())
+    assert len({input_of(truth).tobytes() for truth in truths}) == len(seeds)
