@@ -18,5 +18,7 @@ class Limits(Value):
     """Seeded bugs of the baseline by which the tester's cases are scored; 0: they are not."""
     stop_at_percent: float | None = None
     """The chat ends once the best candidate reaches this share of the physical limit."""
+    approval: bool = True
+    """A human who wanted to be asked is asked; False once that was switched off."""
     patience: int | None = None
     """The chat ends after this many rounds in a row without a new best."""

@@ -133,7 +133,12 @@ class RunState:
 
     @property
     def asks_human(self) -> bool:
-        """Whether a human wants to decide from here on."""
+        """Whether a human decides from here on."""
+        return self._may_reject and self.limits.approval
+
+    @property
+    def _may_reject(self) -> bool:
+        """Whether a human could have decided about the last turn, for all that it says."""
         return self.request is not None and self.request.approval and not self.approve_all
 
     @property
@@ -144,7 +149,10 @@ class RunState:
     @cached_property
     def counted(self) -> Mapping[str, tuple[Evaluation, Timed]]:
         """What counts as accepted, by candidate: of a confirmed one its confirmation."""
-        counting = [self.confirmed.get(name, one) for name, one in self.accepted.items()]
+        accepted = self.accepted
+        if self.undecided is not None and not self.asks_human:
+            accepted = _accepting(accepted, self.undecided)
+        counting = [self.confirmed.get(name, one) for name, one in accepted.items()]
         return {one.candidate: (one, timed) for one in counting if (timed := faster(one))}
 
     @cached_property
@@ -260,7 +268,7 @@ class RunState:
         if self.baseline is None:
             return changes | {"baseline": evaluation}
         changes |= self._marked(name, evaluation=evaluation)
-        if self.asks_human:
+        if self._may_reject:
             return changes | {"undecided": evaluation}
         return changes | {"accepted": _accepting(self.accepted, evaluation)}
 

@@ -123,14 +123,14 @@ def run(
         typer.Option(
             metavar="WHO",
             help="Who is asked: ask (--approve; the terminal), detached (astra-chat approve decides"
-            " later), FILE.toml of decisions, or a recorded run.",
+            " later), FILE.toml of decisions, a recorded run, or none.",
         ),
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
             help="What may be spent, joined by commas: tokens=N, usd=N, wall_s=N, evaluations=N,"
-            " gpu_s=N."
+            " gpu_s=N; none for no limit."
         ),
     ] = None,
     strategy: Annotated[
@@ -142,10 +142,12 @@ def run(
     ] = None,
     stop_at: Annotated[
         float | None,
-        typer.Option(metavar="PERCENT", help="Enough: this share of the physical limit."),
+        typer.Option(
+            metavar="PERCENT", help="Enough: this share of the physical limit; 0 for none."
+        ),
     ] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Rounds in a row without a gain that end the run.")
+        int | None, typer.Option(help="Rounds in a row without a gain that end the run; 0 for any.")
     ] = None,
     mutants: Annotated[
         int | None,

@@ -48,7 +48,8 @@ def run(
     (`astra-chat approve`), or a file of decisions. `trust` lets candidates run where this machine
     cannot isolate them. `strategy`: what plans go on from (agents/strategy.py); `stop_at`: percent
     of the physical limit that is enough; `patience`: rounds in a row without a gain to bear;
-    `mutants`: seeded bugs that score the tester's cases, 0 for none.
+    `mutants`: seeded bugs that score the tester's cases, 0 for none. 0 for `stop_at` and
+    `patience`, "none" for `budget` and `approver` switch off what a resumed run was begun with.
     `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.
     `events` hears of each record of the transcript once it is on the disk (run_events.py).
     Raises BadInput for what cannot be used and MissingDependency where the machine lacks something.

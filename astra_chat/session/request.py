@@ -19,6 +19,8 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Device
 
+NOBODY = "none"
+"""--approver: nobody decides; it switches off what a run was begun with."""
 MUTANTS = 12
 """Seeded bugs where the user names no number."""
 
@@ -92,7 +94,7 @@ def request_for(wishes: RunOptions) -> Request:
         cases=None if cases is None else _one_of("--cases", cases, CASE_LISTS),
         limits=limits,
         strategy=strategy,
-        approver=wishes.approver,
+        approver=None if wishes.approver == NOBODY else wishes.approver,
         budget=parse_budget(wishes.budget),
         trust=wishes.trust,
         entropy=Entropy(wishes.seed),
@@ -101,18 +103,20 @@ def request_for(wishes: RunOptions) -> Request:
 
 
 def _limits(wishes: RunOptions) -> Limits:
-    for option, number in (("--rounds", wishes.rounds), ("--patience", wishes.patience)):
-        if number is not None and number < 1:
-            raise BadInput(f"{option} {number}: at least 1")
-    if wishes.mutants is not None and wishes.mutants < 0:
-        raise BadInput(f"--mutants {wishes.mutants}: 0 for none, or how many")
-    if wishes.stop_at is not None and not 0 < wishes.stop_at <= 100:
-        raise BadInput(f"--stop-at {wishes.stop_at:g}: percent of the physical limit, up to 100")
+    if wishes.rounds is not None and wishes.rounds < 1:
+        raise BadInput(f"--rounds {wishes.rounds}: at least 1")
+    for option, number in (("--mutants", wishes.mutants), ("--patience", wishes.patience)):
+        if number is not None and number < 0:
+            raise BadInput(f"{option} {number}: 0 for none, or how many")
+    if wishes.stop_at is not None and not 0 <= wishes.stop_at <= 100:
+        raise BadInput(
+            f"--stop-at {wishes.stop_at:g}: percent of the physical limit, up to 100, or 0 for none"
+        )
     return Limits(
         rounds=Limits().rounds if wishes.rounds is None else wishes.rounds,
         mutants=MUTANTS if wishes.mutants is None else wishes.mutants,
-        stop_at_percent=wishes.stop_at,
-        patience=wishes.patience,
+        stop_at_percent=wishes.stop_at or None,
+        patience=wishes.patience or None,
     )
 
 

@@ -13,7 +13,7 @@ from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.recorded_task import require_hashes, require_no_links
-from astra_chat.session.request import Request, RunOptions, request_for
+from astra_chat.session.request import NOBODY, Request, RunOptions, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
@@ -154,11 +154,16 @@ def request_on(past: Past, task: Task, wishes: RunOptions) -> Request:
             baseline=options.tier,
             approver=approver,
             strategy=options.strategy,
-            stop_at=wishes.stop_at or options.stop_at_percent,
-            patience=wishes.patience or options.patience,
+            stop_at=options.stop_at_percent if wishes.stop_at is None else wishes.stop_at,
+            patience=options.patience if wishes.patience is None else wishes.patience,
         )
     )
-    limits = request.limits.model_copy(update={"confirmations": options.confirmations})
+    limits = request.limits.model_copy(
+        update={
+            "confirmations": options.confirmations,
+            "approval": request.approver is not None,
+        }
+    )
     request = replace(request, limits=limits)
     _require_device(past, request.device)
     require_hashes(transcript)
@@ -170,27 +175,27 @@ def request_on(past: Past, task: Task, wishes: RunOptions) -> Request:
 
 
 def _approver(past: Past, wishes: RunOptions) -> str | None:
-    """--approver for a run that goes on. Whether a human is asked at all was said at its begin."""
-    recorded = past.transcript.options.approval
-    state = past.state()
-    if state.request is not None and state.request.approval != bool(recorded):
-        raise BadInput(f"{past.transcript.path} contradicts itself about who approves candidates")
-    if not recorded:
-        if wishes.approver is not None:
-            raise BadInput(
-                f"--approve: {past.transcript.path} was begun without; only a new run can ask"
-            )
+    """--approver for a run that is resumed. Whether a human may be asked was said at its begin;
+    NOBODY switches that off, and another name on again."""
+    path, state = past.transcript.path, past.state()
+    begun = bool(past.transcript.header.options.approval)
+    if state.request is not None and state.request.approval != begun:
+        raise BadInput(f"{path} contradicts itself about who approves candidates")
+    if wishes.approver == NOBODY:
         return None
     if wishes.approver is not None:
+        if not begun:
+            raise BadInput(f"--approve: {path} was begun without; only a new run can ask")
         if state.approve_all:
             raise BadInput(
-                f"--approver: {past.transcript.path} approves all that follows, so nobody would be"
-                " asked; --branch FILE --from ROUND resumes before that"
+                f"--approver: {path} approves all that follows, so nobody would be asked;"
+                " --branch FILE --from ROUND resumes before that"
             )
         return wishes.approver
+    recorded = past.transcript.options.approval
     if recorded == "decisions":
-        raise BadInput(f"{past.transcript.path} took decisions from a file: name it by --approver")
-    return recorded
+        raise BadInput(f"{path} took decisions from a file: name it by --approver")
+    return recorded or None
 
 
 def _words(device: Device) -> tuple[str, str | None]:

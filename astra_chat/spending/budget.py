@@ -32,9 +32,10 @@ class Budget(Value):
 
 
 def parse_budget(words: str | None) -> Budget:
-    """The words of --budget. Raises BadInput naming the part that is off."""
+    """The words of --budget; "none" and no words limit nothing. Raises BadInput naming the part
+    that is off."""
     given: dict[str, str] = {}
-    for part in words.split(",") if words else ():
+    for part in words.split(",") if words and words != "none" else ():
         name, equals, value = part.partition("=")
         if name not in Budget.model_fields:
             there = ", ".join(Budget.model_fields)

@@ -68,6 +68,7 @@ class Options(Value):
         return Limits(
             rounds=self.rounds, repairs=self.repairs, confirmations=self.confirmations,
             mutants=self.mutants, stop_at_percent=self.stop_at_percent, patience=self.patience,
+            approval=bool(self.approval),
         )  # fmt: skip
 
 

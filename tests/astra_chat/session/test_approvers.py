@@ -16,7 +16,7 @@ from astra_chat.models.open_models import open_models
 from astra_chat.session.approvers import Nobody, Recorded, Scripted, Terminal, approver_for, edited
 from astra_chat.session.pending_approval import record, waiting
 from astra_chat.session.request import Request, RunOptions
-from astra_chat.session.resume import request_on, resumed
+from astra_chat.session.resume import branched, request_on, resumed
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, load_task
@@ -339,6 +339,23 @@ def test_no_file_of_decisions(tmp_path: Path) -> None:
 def test_an_edit_whose_file_is_not_there_is_said_before_the_run(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"cannot read .*none\.cu: No such file"):
         Scripted(Path(decisions(tmp_path, "approve", "edit none.cu")))
+
+
+def test_a_resumed_run_may_switch_approvals_off_and_on_again(task: Task, tmp_path: Path) -> None:
+    path = run(task, tmp_path / "out", decisions(tmp_path, "approve", "stop")).transcript
+    before = human(path)
+    request = request_on(resumed(path), task, RunOptions(approver="none"))
+    assert request.approver is None and not request.limits.approval
+    result = go_on(task, path, "none")
+    assert result.summary.ended is not None and result.summary.ended.reason == "no_plan"
+    assert human(path) == before, "nobody was asked"
+    assert read(path).options.approval == "" and read(path).header.options.approval == "decisions"
+    assert result.summary.best is not None and result.summary.best.confirmed
+    more = branched(path, 1)
+    off = request_on(more, task, RunOptions(out=tmp_path / "b"))
+    assert off.approver is None and not off.limits.approval, "it stays off"
+    on = request_on(more, task, RunOptions(out=tmp_path / "b", approver="detached"))
+    assert on.approver == "detached" and on.limits.approval
 
 
 def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> None:

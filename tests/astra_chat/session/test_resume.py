@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from astra_chat.agents.limits import Limits
 from astra_chat.agents.run_state import state_of
 from astra_chat.models.open_models import open_models
 from astra_chat.session.api import run
@@ -14,6 +15,7 @@ from astra_chat.session.recorded_task import task_of
 from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import branched, past_of, request_on, resumed
 from astra_chat.session.session import RunResult, run_request
+from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
@@ -129,6 +131,24 @@ def test_what_was_recorded_is_taken(task: Task, path: Path) -> None:
     request = request_on(resumed(cut(path, 8)), task, RunOptions())
     assert request.device == DEVICE and request.models.name == "scripted"
     assert request.limits.rounds == 5 and request.folder == path.parent.parent / "killed"
+
+
+def test_every_limit_can_be_switched_off(task: Task, tmp_path: Path) -> None:
+    limits = Limits(stop_at_percent=90.0, patience=1)
+    request = Request(
+        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out",
+        limits=limits, budget=Budget(evaluations=2),
+    )  # fmt: skip
+    path = run_request(request, judge=FixedJudge(NO_WINNER)).transcript
+    kept = request_on(resumed(path), task, RunOptions(budget="evaluations=9"))
+    assert (kept.limits.stop_at_percent, kept.limits.patience) == (90.0, 1)
+    off = RunOptions(stop_at=0, patience=0, budget="none", mutants=0)
+    request = request_on(resumed(path), task, off)
+    assert (request.limits.stop_at_percent, request.limits.patience) == (None, None)
+    assert request.budget == Budget() and request.limits.mutants == 0
+    result = run_request(request, judge=FixedJudge(NO_WINNER), past=resumed(path))
+    options = result.summary.options
+    assert (options.stop_at_percent, options.patience, options.budget) == (None, None, "")
 
 
 def test_the_task_comes_out_of_the_transcript(task: Task, path: Path) -> None:
