@@ -142,9 +142,7 @@ def run(
     ] = None,
     stop_at: Annotated[
         float | None,
-        typer.Option(
-            metavar="PERCENT", help="Enough: this share of the physical limit; 0 for none."
-        ),
+        typer.Option(metavar="PERCENT", help="Enough: this share of the limit; 0 for none."),
     ] = None,
     patience: Annotated[
         int | None, typer.Option(help="Rounds in a row without a gain that end the run; 0 for any.")

@@ -12,7 +12,7 @@ from astra_chat.display.progress_bars import LiveView
 from astra_chat.display.run_view import View
 from astra_chat.tools.progress import Progress
 from astra_chat.transcript.events import Record
-from astra_chat.transcript.summary import Summary
+from astra_chat.transcript.summary import RunSummary
 
 
 class OutputMode(Protocol):
@@ -22,7 +22,7 @@ class OutputMode(Protocol):
     def progress(self, report: Progress) -> None: ...
     def notice(self, text: str) -> None: ...
     def close(self) -> None: ...
-    def end(self, summary: Summary, transcript: Path) -> None: ...
+    def end(self, summary: RunSummary, transcript: Path) -> None: ...
 
 
 class Json:
@@ -40,7 +40,7 @@ class Json:
     def close(self) -> None:
         """Nothing is open."""
 
-    def end(self, summary: Summary, transcript: Path) -> None:
+    def end(self, summary: RunSummary, transcript: Path) -> None:
         print_json(summary, transcript)
 
 
@@ -59,7 +59,7 @@ class Live(Json):
     def close(self) -> None:
         self._view.close()
 
-    def end(self, summary: Summary, transcript: Path) -> None:
+    def end(self, summary: RunSummary, transcript: Path) -> None:
         print(f"transcript: {transcript}")
 
 
@@ -75,7 +75,7 @@ class Quiet(Json):
     def close(self) -> None:
         self._view.close()
 
-    def end(self, summary: Summary, transcript: Path) -> None:
+    def end(self, summary: RunSummary, transcript: Path) -> None:
         print(f"transcript: {transcript}")
 
 
@@ -83,7 +83,7 @@ def show_for(as_json: bool, quiet: bool) -> OutputMode:
     return Json() if as_json else Quiet() if quiet else Live()
 
 
-def print_json(summary: Summary, transcript: Path) -> None:
+def print_json(summary: RunSummary, transcript: Path) -> None:
     """The summary and where its transcript lies; field `schema` names the form."""
     document = {**summary.model_dump(mode="json"), "transcript": str(transcript)}
     print(json.dumps(document, indent=2))

@@ -6,23 +6,18 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from astra_chat.agents.run_state import RunState
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.types import AnyTime, Basis, Timed
-from astra_chat.transcript.events import Header
+from astra_chat.tools.types import AnyTime, Basis, Device
+from astra_chat.transcript.summary import RunSummary
 
 
-def table(header: Header, state: RunState) -> list[RenderableType]:
+def table(summary: RunSummary) -> list[RenderableType]:
     """Title and rows; nothing where nothing was timed."""
-    first, found = state.baseline, state.best
-    if found is not None:
-        evaluation, timed = found
-        name = evaluation.candidate
-    elif first is not None and isinstance(first.outcome, Timed):
-        name, timed = "", first.outcome
-    else:
+    timed = summary.best or summary.baseline
+    if timed is None:
         return []
-    said = f"{where(timed.basis, header)}, L2 cold, baseline {header.options.tier}"
+    name = summary.best.candidate if summary.best else ""
+    said = f"{where(timed.basis, summary.device)}, L2 cold, baseline {summary.options.tier}"
     title = Text(f"{said}, best candidate {name}" if name else said, "bold")
     rows = Table(box=None, pad_edge=False)
     rows.add_column("case", overflow="fold")
@@ -33,16 +28,16 @@ def table(header: Header, state: RunState) -> list[RenderableType]:
     if not name:
         return [title, rows]
     total = f"all cases, weighted: {timed.basis} {timed.ratio:.2f}x the baseline's speed"
-    if evaluation.confirms:
+    if timed.confirmed:
         total += ", confirmed on fresh seeds"
     return [title, rows, Text(total, "bold green")]
 
 
-def where(basis: Basis, header: Header) -> str:
+def where(basis: Basis, device: Device) -> str:
     """ "estimated for NVIDIA H200" or "measured on NVIDIA H200"."""
     if basis == "estimated":
-        return f"estimated for {spec(header.device.spec).name}"
-    return f"measured on {header.device.name}"
+        return f"estimated for {spec(device.spec).name}"
+    return f"measured on {device.name}"
 
 
 def _columns(named: bool) -> list[str]:

@@ -54,6 +54,7 @@ from astra_chat.transcript.events import (
     Spoken,
 )
 from astra_chat.transcript.spending import Asked, Spent, Tokens
+from astra_chat.transcript.summary import summarize
 from astra_chat.transcript.turns import turn
 
 STYLES = {
@@ -77,7 +78,7 @@ class View:
     def __init__(self, out: Console, quiet: bool = False) -> None:
         """`quiet` prints the end only, once `close` says that there is no later one."""
         self._out, self._quiet = out, quiet
-        self._header: Header | None = None
+        self._records: list[Record] = []
         self._decision: Decision | None = None
         self._state = RunState()
         self._texts: dict[str, str] = {}
@@ -88,9 +89,9 @@ class View:
 
     def show(self, record: Record) -> None:
         event = record.event
+        self._records.append(record)
         match event:
             case Header():
-                self._header = event
                 self._budget = parse_budget(event.options.budget)
                 if not self._quiet:
                     self._show_header(event, record.run)
@@ -292,8 +293,8 @@ class View:
 
     def _show_end(self, ended: Ended) -> None:
         self._out.print()
-        if self._header is not None and ended.reason != "error":
-            for line in table(self._header, self._state):
+        if ended.reason != "error" and isinstance(self._records[0].event, Header):
+            for line in table(summarize(self._records)):
                 self._out.print(line)
         style = "bold" if ended.reason not in ("error", "interrupted") else "bold red"
         self._wrapped(Text(ended.words, style))

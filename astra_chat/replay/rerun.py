@@ -19,7 +19,7 @@ from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.session.telemetry import traced
 from astra_chat.transcript.reader import Transcript, read
-from astra_chat.transcript.summary import Summary
+from astra_chat.transcript.summary import RunSummary
 
 SCHEMA = "astra-chat/rerun/1"
 
@@ -66,7 +66,9 @@ def compared(then: Transcript, now: Path) -> tuple[list[Rejudged], list[str]]:
     return both, missing
 
 
-def rerun_json(summary: Summary, transcript: Path, both: list[Rejudged], missing: list[str]) -> str:
+def rerun_json(
+    summary: RunSummary, transcript: Path, both: list[Rejudged], missing: list[str]
+) -> str:
     """Everything as one JSON document; field `schema` names the form."""
     each = [{**one.model_dump(mode="json"), "agrees": one.agrees} for one in both]
     return json.dumps(

@@ -23,7 +23,7 @@ from astra_chat.tools.text import plain
 from astra_chat.transcript.events import BROKEN_OFF
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.spending import Spent
-from astra_chat.transcript.summary import Summary, summarize
+from astra_chat.transcript.summary import RunSummary, summarize
 from astra_chat.transcript.turns import state_of, thread
 
 
@@ -31,7 +31,7 @@ from astra_chat.transcript.turns import state_of, thread
 class Run:
     """What the page shows of one transcript."""
 
-    summary: Summary
+    summary: RunSummary
     basis: str
     """ "measured on ..." or "estimated for ..."."""
     measured: bool
@@ -83,7 +83,7 @@ def _run(transcript: Transcript) -> Run:
     baseline = baseline_text(transcript)
     return Run(
         summary=summary,
-        basis=where("measured" if header.device.kind == "cuda" else "estimated", header),
+        basis=where("measured" if header.device.kind == "cuda" else "estimated", header.device),
         over=summary.ended is not None and summary.ended.reason not in BROKEN_OFF,
         measured=header.device.kind == "cuda",
         plot=plot(found),

@@ -47,7 +47,7 @@ from astra_chat.transcript.events import (
     Repaired,
     TurnEvent,
 )
-from astra_chat.transcript.summary import Summary, summarize
+from astra_chat.transcript.summary import RunSummary, summarize
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class RunResult:
 
     transcript: Path
     """Beside it lie, where a candidate was accepted, best.cu and best/."""
-    summary: Summary
+    summary: RunSummary
     resume_with: str
     """The command that resumes it."""
 

@@ -52,7 +52,7 @@ class Timing(Value):
     cases: tuple[AnyTime, ...]
 
 
-class Summary(Value):
+class RunSummary(Value):
     """What came of a run."""
 
     model_config = ConfigDict(serialize_by_alias=True)
@@ -81,14 +81,14 @@ class Summary(Value):
     """None: the run was killed before its end."""
 
 
-def summarize(records: Sequence[Record]) -> Summary:
+def summarize(records: Sequence[Record]) -> RunSummary:
     """The summary of a transcript's records; the first holds the header."""
     header, last = records[0].event, records[-1]
     assert isinstance(header, Header)
     options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]
     state = state_of(records)
     spent = [r.event for r in records if isinstance(r.event, Spent)]
-    return Summary(
+    return RunSummary(
         schema="astra-chat/run/1",
         run=last.run,
         task=header.task.name,

@@ -6,11 +6,13 @@ import io
 
 import pytest
 
-from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Turn
 from astra_chat.display.console import console
 from astra_chat.display.results_table import table
 from astra_chat.tools.types import Case, Device, MeasuredTime, Timed, candidate_id
+from astra_chat.transcript.events import Record
+from astra_chat.transcript.summary import summarize
+from astra_chat.transcript.turns import events_of
 from tests.chat_samples import (
     CASE,
     VECTOR,
@@ -25,7 +27,10 @@ from tests.chat_samples import (
 def text(turns: list[Turn], device: Device | None = None) -> str:
     out = io.StringIO()
     head = header() if device is None else header().model_copy(update={"device": device})
-    for line in table(head, state_of(turns)):
+    stored: set[str] = set()
+    events = [head, *(event for turn in turns for event in events_of(turn, stored))]
+    records = [Record(run="r", seq=i, t=0, turn=0, event=one) for i, one in enumerate(events)]
+    for line in table(summarize(records)):
         console(out).print(line)
     return out.getvalue()
 

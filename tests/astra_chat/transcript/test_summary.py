@@ -6,11 +6,11 @@ from pathlib import Path
 
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.summary import Summary, summarize
+from astra_chat.transcript.summary import RunSummary, summarize
 from tests.chat_samples import BROKEN, VECTOR, baseline_turns, build, plan, write_transcript
 
 
-def summary(path: Path, turns: list[Turn] | None = None) -> Summary:
+def summary(path: Path, turns: list[Turn] | None = None) -> RunSummary:
     return summarize(read(write_transcript(path, turns)).records)
 
 
@@ -23,7 +23,7 @@ def test_a_run_in_one_document(tmp_path: Path) -> None:
     assert document["rounds"][0]["attempts"][0]["verdict"] == "accepted"
     assert document["extra_cases"][0]["dims"] == {"rows": 7, "d": 12}
     assert document["ended"]["reason"] == "profiler"
-    assert Summary.model_validate(document) == found
+    assert RunSummary.model_validate(document) == found
 
 
 def test_a_failed_build_is_an_attempt_too(tmp_path: Path) -> None:
