@@ -429,6 +429,13 @@ def header() -> Header:
     )
 
 
+def header_of(turns: Sequence[Turn]) -> Header:
+    """The head of a transcript of these turns: it knows whether a human is asked."""
+    asks = any(isinstance(t.payload, RunRequest) and t.payload.approval for t in turns)
+    options = header().options.model_copy(update={"approval": "detached" if asks else ""})
+    return header().model_copy(update={"options": options})
+
+
 def write_transcript(path: Path, turns: Sequence[Turn] | None = None) -> Path:
     """A finished run's transcript: these turns, or the baseline's and one faster candidate."""
     turns = turns or [
@@ -441,7 +448,7 @@ def write_transcript(path: Path, turns: Sequence[Turn] | None = None) -> Path:
     ]
     stored: set[str] = set()
     writer = Writer(path, "run-1")
-    writer.append(header(), *blobs([SCALAR], stored))
+    writer.append(header_of(turns), *blobs([SCALAR], stored))
     for number, said in enumerate(turns):
         if number:
             decision = Decision(speaker=said.speaker, by="rule", legal=(said.speaker,))

@@ -38,7 +38,7 @@ def test_the_users_words_are_recorded(task_folder: Path, tmp_path: Path) -> None
     ("words", "said"),
     [
         ({"mutants": -1}, "--mutants -1"),
-        ({"patience": 0}, "--patience 0"),
+        ({"patience": -1}, "--patience -1"),
         ({"resume": "a", "branch": "b"}, "give one"),
     ],
 )
