@@ -21,10 +21,10 @@ from astra_chat.tools.descriptions import (
     describe,
     describe_build,
     describe_evaluation,
+    describe_resources,
     metric_text,
     number,
     ratio_text,
-    resources_in_words,
     speed,
     verdict,
 )
@@ -174,7 +174,7 @@ def _score(setting: ChatContext, state: RunState) -> Section | None:
     lived = [f"lives, perhaps no bug: {name}" for name in scores.survivors]
     return Section(
         "The score of your last cases, by seeded bugs of the baseline",
-        f"{scores.words()}\n{_bullets([*dropped, *lived])}",
+        f"{scores.summary()}\n{_bullets([*dropped, *lived])}",
     )
 
 
@@ -308,7 +308,7 @@ def _last_report(setting: ChatContext, state: RunState) -> Section | None:
 
 def _report(title: str, evaluation: Evaluation) -> Section:
     outcome = evaluation.outcome
-    lines = [report(describe(outcome)), f"resources: {resources_in_words(evaluation.resources)}"]
+    lines = [report(describe(outcome)), f"resources: {describe_resources(evaluation.resources)}"]
     if isinstance(outcome, Timed):
         lines += [
             f"- {t.case.label}: {t.basis} {t.median_us:.3g} us, {ratio_text(t.ratio)}"

@@ -1,1 +1,28 @@
-"""What is measured: the kernel judge, usable alone. Imports nothing of ours outside tools."""
+"""The judge: builds, checks, times and profiles CUDA kernels. It is usable alone, without the chat.
+
+judge            Judge: one candidate in, one Evaluation out
+types            case, device, outcome, evaluation: the values that everything exchanges
+errors           exceptions for bad input and missing dependencies
+task/            the contract of a kernel (task.toml)
+policy/          source policy: what a candidate may say
+build/           nvcc, and the binding of a kernel to PyTorch
+plan/            launch plans: what a candidate's host code launches
+run/             runner processes and the float64 oracle
+check/           correctness: outputs, hidden cases, error norms, sanitizers
+timing/          times on a GPU, and the verdict: faster, tie or slower
+profiling/       bottleneck, Nsight Compute metrics, roofline
+children/        programs of the child processes: torch is imported only here
+sandbox/         isolation: bubblewrap, Landlock, seccomp
+mutation/        mutation testing: seeded bugs of a baseline
+new/             `astra-chat new`: a kernel file to a task folder
+system/          CUDA toolkit, devices, GPU lock, child processes, cache
+virtual_gpu/     runs PTX without a GPU
+entropy          the source of all random numbers; seeds
+gpu_specs        constants of real GPUs, and the physical limit of a kernel's time
+descriptions     sentences for outcomes, builds and metrics
+explain          what each gate of an evaluation did, and what it cannot rule out
+steps            the steps of one evaluation, with their times
+progress         progress messages for the live view
+task_validation  `tasks check`: is a task fit to judge by?
+text             untrusted text in prompts and terminals: fences, invisible characters
+"""

@@ -1,4 +1,4 @@
-"""Findings of the judge in words: the same sentences go to the models and to the reader."""
+"""The judge's results as sentences, for models and readers alike: outcomes, builds, metrics."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ COLUMNS = 300
 
 
 def verdict(outcome: Outcome | Built) -> str:
-    """One word: the outcome's kind, or for a timed candidate what the timing said."""
+    """One word: the outcome's kind, or the verdict of a timed candidate."""
     return outcome.verdict if isinstance(outcome, Timed) else outcome.kind
 
 
 def describe_build(report: BuildReport) -> str:
-    """What guard and build found."""
+    """The result of guard and build."""
     if isinstance(report.result, Built):
-        return f"builds: {resources_in_words(report.result.resources)}"
+        return f"builds: {describe_resources(report.result.resources)}"
     return describe(report.result)
 
 
@@ -53,7 +53,8 @@ def describe(outcome: Outcome) -> str:
             return f"does not build:\n{cut_lines(log, LOG_LINES)}"
         case Unsupported(what=what, kernel=kernel, opcode=opcode, line=line):
             return (
-                f"not judged: the virtual GPU lacks {what} ({opcode}, PTX line {line} of {kernel})"
+                f"not judged: the virtual GPU does not support {what} ({opcode}, PTX line {line} of"
+                f" {kernel})"
             )
         case Wrong():
             return _wrong(outcome)
@@ -62,7 +63,7 @@ def describe(outcome: Outcome) -> str:
         case Crashed(case=case, message=message):
             return f"crashed on {case.label}: {message}"
         case Implausible(case=case, why=why):
-            return f"not believed on {case.label}: {why}"
+            return f"implausible on {case.label}: {why}"
         case TimedOut(step=step, limit_s=limit_s):
             return f"stopped: the step '{step}' ran past its limit of {number(limit_s)} s"
         case Correct() | Timed():
@@ -75,7 +76,7 @@ def speed(timed: Timed) -> str:
 
 
 def prediction(predicted_ratio: float, timed: Timed, parent_ratio: float) -> str:
-    """What the plan foretold beside what came, both over the plan's parent."""
+    """The plan's prediction beside the result, both over the plan's parent."""
     came = timed.ratio / parent_ratio
     return (
         f"the plan predicted {ratio_text(predicted_ratio)} over its parent,"
@@ -88,14 +89,14 @@ def metric_text(metric: Metric) -> str:
     return f"{metric.name} {number(metric.value)}{unit}"
 
 
-def resources_in_words(resources: tuple[Resources, ...]) -> str:
-    """What ptxas said, kernel by kernel."""
+def describe_resources(resources: tuple[Resources, ...]) -> str:
+    """ptxas' report, kernel by kernel."""
     parts = []
     for used in resources:
         spills = f", {used.spill_bytes} B spilled" if used.spill_bytes else ""
         shared = f", {used.static_shared_bytes} B shared" if used.static_shared_bytes else ""
         parts.append(f"{used.registers} registers{shared}{spills}")
-    return "; ".join(dict.fromkeys(parts)) or "no kernel in it"
+    return "; ".join(dict.fromkeys(parts)) or "no kernel"
 
 
 def ratio_text(ratio: float) -> str:
@@ -103,7 +104,7 @@ def ratio_text(ratio: float) -> str:
 
 
 def number(value: float) -> str:
-    """A figure for reading: whole numbers with separators, others with four digits."""
+    """A number for display: integers with separators, others with four digits."""
     if not math.isfinite(value):
         return str(value)
     if value == int(value) and abs(value) < 1e15:
@@ -131,8 +132,8 @@ def _passed(outcome: Correct | Timed) -> str:
 def _right(correct: Correct) -> str:
     sampled = f" ({len(correct.sampled)} by a sample of blocks)" if correct.sampled else ""
     hidden = f", {correct.hidden} of them drawn after the build" if correct.hidden else ""
-    unsteady = "; not the same bits every time" if correct.deterministic is False else ""
-    return f"right on {correct.cases} cases{sampled}{hidden}{unsteady}"
+    unsteady = "; non-deterministic" if correct.deterministic is False else ""
+    return f"correct on {correct.cases} cases{sampled}{hidden}{unsteady}"
 
 
 def _wrong(wrong: Wrong) -> str:
@@ -141,11 +142,11 @@ def _wrong(wrong: Wrong) -> str:
     )
     reasons = {
         "value": "values differ from the oracle's",
-        "nan_pattern": "NaN or infinity stands where the oracle has none, or is missing",
+        "nan_pattern": "NaN or infinity where the oracle has none, or the reverse",
         "unwritten": "elements were never written",
-        "input_changed": "an argument that is only read was changed",
+        "input_changed": "a read-only argument was changed",
         "write_outside": "memory outside the argument was written",
-        "precision": "less precise than the baseline is",
+        "precision": "less precise than the baseline",
     }
     note = f"; {wrong.note}" if wrong.note else ""
     return (

@@ -1,5 +1,5 @@
-"""Failures that are not the kernel's: bad input (exit code 2), and an environment that lacks
-something or an error of our own (3). 1 is left to the kernel's."""
+"""Failures that are not the kernel's: bad input (exit code 2), a missing dependency or an error of
+our own (3). Exit code 1 means that the kernel failed."""
 
 
 class AstraError(Exception):
@@ -15,6 +15,6 @@ class BadInput(AstraError):
 
 
 class MissingDependency(AstraError):
-    """This machine lacks something: the message names it and how to get it."""
+    """Something is missing on this machine: the message names it and how to get it."""
 
     exit_code = 3

@@ -1,4 +1,4 @@
-"""An evaluation told gate by gate: which ran, what each saw, and what none of them can rule out."""
+"""Explains an evaluation gate by gate: which ran, what each checked, and what none can rule out."""
 
 from __future__ import annotations
 
@@ -22,37 +22,35 @@ from astra_chat.tools.types import (
 State = Literal["passed", "failed", "within the check", "not reached", "not asked for"]
 ORDER: tuple[StepName, ...] = ("guard", "build", "audit", "check", "sanitize", "time", "profile")
 PURPOSE: dict[StepName, str] = {
-    "guard": "read the source as C++ tokens: what it includes, calls and spells out in assembly",
+    "guard": "read the source as C++ tokens: its includes, calls and inline assembly",
     "build": "compiled it with the task's flags, the same as the baseline's",
-    "audit": "read the built object: what it defines, imports, runs when loaded and keeps between"
-    " calls",
-    "check": "ran it and compared what it left behind with a float64 reference",
-    "sanitize": "ran it under memory, race, initialisation and barrier checkers, compared what it"
-    " wrote there, and asked the virtual GPU for races between blocks",
+    "audit": "read the built object: definitions, imports, code run at load, state between calls",
+    "check": "ran it and compared its outputs with a float64 reference",
+    "sanitize": "ran it under memory, race, initialization and barrier checkers, compared its"
+    " outputs there, and checked for races between blocks on the virtual GPU",
     "time": "timed it beside the baseline",
-    "profile": "looked for what limits it",
+    "profile": "found the bottleneck",
 }
 
 
 ALSO_COMPARED = (
-    "what timed launches wrote was compared with the reference, and held against the baseline's own"
-    " errors"
+    "outputs of timed launches were compared with the reference and with the baseline's own errors"
 )
 VERIFIED = (
-    "of a cold replay drawn by chance up to a third of the launches, of warm ones and of those with"
-    " events round each a few: the L2-cold figures decide, the others are told beside them"
+    "verified were up to a third of the launches of a randomly drawn cold replay, a few warm ones"
+    " and a few with events around each: the L2-cold times decide, the others are information"
 )
 
 
 OWN_SANITIZER = (
-    "the virtual GPU watches as it runs: bounds, alignment, races within and between blocks,"
-    " barriers that not all reach; a finding ends the check as 'unsafe'"
+    "the virtual GPU checks as it runs: bounds, alignment, races within and between blocks,"
+    " divergent barriers; a finding ends the check as 'unsafe'"
 )
-ESTIMATED = "estimated its time and the baseline's, from what was counted and a model of the GPU"
+ESTIMATED = "estimated its time and the baseline's, from counters and a model of the GPU"
 RULE = (
-    f"accepted where the 95 % interval of the weighted mean begins above {MIN_GAIN:g} and no case's"
-    f" below {NO_REGRESSION:g}; no interval is narrower than what the baseline seemed to gain over"
-    " itself (A/A); a time below the physical limit, or far below the host's clock, is refused; a"
+    f"accepted if the 95 % interval of the weighted mean begins above {MIN_GAIN:g} and no case's"
+    f" below {NO_REGRESSION:g}; no interval is narrower than the A/A noise (the baseline against"
+    " itself); a time below the physical limit, or far below the host's clock, is refused; a"
     f" call that takes {MOST_HOST_US:g} us more than the baseline's with its launch is not accepted"
 )
 
@@ -64,7 +62,7 @@ class GateStory:
     gate: StepName
     state: State
     saw: tuple[str, ...]
-    """What it is for, then what it saw, a sentence each."""
+    """Its purpose, then its findings, a sentence each."""
 
 
 def explain(evaluation: Evaluation, task: Task) -> tuple[GateStory, ...]:
@@ -98,11 +96,11 @@ def explain(evaluation: Evaluation, task: Task) -> tuple[GateStory, ...]:
 
 
 def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
-    """What all gates together cannot exclude, on this device and with what ran; nothing to say of
+    """What all gates together cannot exclude, on this device and with the steps that ran; empty for
     a candidate that failed one."""
     if not isinstance(evaluation.outcome, Correct | Timed):
         return ()
-    told = [
+    sentences = [
         "an error in the contract or in reference.py: everything is judged by these",
         f"errors that pass for rounding: within the tolerance, and at most"
         f" {task.oracle_ratio:g} times the baseline's own",
@@ -110,64 +108,64 @@ def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:
     record = evaluation.check
     if record:
         tried = len(record.visible) + len(record.hidden)
-        told.append(
+        sentences.append(
             f"a fault at extents that were not tried: {tried:,} cases of {_domain(task):,} legal"
             " shapes, times all contents"
         )
     if evaluation.device.kind == "virtual":
-        told += [
-            "anything that only real hardware shows: blocks ran in one order, one after the other,"
+        sentences += [
+            "anything that only real hardware shows: blocks ran one after the other, in one order,"
             " so a wrong memory order between blocks that use fences and atomics does not show",
-            "reads of local memory that nobody wrote, where they do not reach a result",
+            "uninitialized reads of local memory that do not reach a result",
         ]
     else:
-        told.append("a race that did not show: it may need another moment, or another GPU")
+        sentences.append("a race that did not show: it may need other timing, or another GPU")
         if not any(step.name == "sanitize" for step in evaluation.steps):
-            told.append(
-                "reads outside an argument that stay without effect: the sanitizers did not run"
+            sentences.append(
+                "out-of-bounds reads without effect: the sanitizers did not run"
                 " (they run on finalists)"
             )
     if isinstance(evaluation.outcome, Timed):
-        told.append(
-            "other clocks, neighbours and temperatures than those of the measurement, and what"
-            " differs from process to process: the interval is over the blocks of one"
+        sentences.append(
+            "other clocks, temperatures and load than during the measurement, and differences"
+            " between processes: the interval is over the blocks of one process"
             if evaluation.outcome.basis == "measured"
             else "that it is slower on a GPU: nothing was measured, and an estimate can err"
         )
     else:
-        told.append("anything about its speed: nothing was timed")
-    return tuple(told)
+        sentences.append("anything about its speed: nothing was timed")
+    return tuple(sentences)
 
 
 def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]:
     cases = len(record.visible) + len(record.hidden)
-    told = [
+    sentences = [
         f"{record.calls:,} calls on {cases} cases, {record.elements:,} elements compared one by"
         " one, NaN and infinity first; shapes and dtypes are the buffers' own",
-        f"{len(record.visible)} cases are known: of the task and of the tester, the task's with"
-        f" numbers that the judge drew (seed {_seed(record)})",
+        f"{len(record.visible)} cases are known: the tester's, and the task's with numbers that the"
+        f" judge drew (seed {_seed(record)})",
         f"{len(record.hidden)} cases were drawn after the build: {_hidden(record)}",
-        "outputs began as NaNs, in every third call as ordinary numbers, of another pattern each"
-        " time: what is left unwritten shows",
-        f"{record.read_bytes:,} bytes of arguments that may only be read: compared with what they"
-        " were",
+        "outputs started as NaNs, in every third call as ordinary numbers, with another pattern"
+        " each time: unwritten elements show",
+        f"{record.read_bytes:,} bytes of read-only arguments: compared with their content before",
         _outside(evaluation, record),
         *_repeats(evaluation, record),
         *_precision(evaluation, record),
-        "before all that: zeros, a constant, an input passed through and the truth 5 % off fail on"
-        " this task's cases",
+        "before that: zeros, a constant, an unchanged input and the expected output times 1.05 fail"
+        " on this task's cases",
     ]
-    told += [f"drawn, but no case to judge by: {words}" for words in record.left_out]
-    told += [f"warning: {words}" for words in record.warnings]
+    sentences += [f"drawn, but not used: {text}" for text in record.left_out]
+    sentences += [f"warning: {text}" for text in record.warnings]
     if isinstance(evaluation.outcome, Correct | Timed):
         outcome = evaluation.outcome
         correct = outcome.correct if isinstance(outcome, Timed) else outcome
-        told += [f"only a sample of blocks ran: {words}" for words in correct.sampled]
-    return told
+        sentences += [f"only a sample of blocks ran: {text}" for text in correct.sampled]
+    return sentences
 
 
 def _time(evaluation: Evaluation) -> list[str]:
-    """What became of what timed launches wrote; what a second clock said, or why nobody asked."""
+    """What was verified of timed launches, and what Nsight Compute's clock said, if it was
+    asked."""
     notes = [step.note for step in evaluation.steps if step.name == "time" and step.note]
     if not isinstance(evaluation.outcome, Timed):
         return notes
@@ -180,13 +178,13 @@ def _time(evaluation: Evaluation) -> list[str]:
 
 
 def _measured(timed: Timed) -> list[str]:
-    """How the figures of a real GPU came about."""
+    """How times on a real GPU were measured."""
     cases = [case for case in timed.cases if isinstance(case, MeasuredTime)]
     blocks = [case.blocks for case in cases]
     weights = ", ".join(f"{case.case.label} {case.weight:g}" for case in cases)
     return [
-        f"{min(blocks)} to {max(blocks)} blocks a case of baseline and candidate in turn, order"
-        " drawn by chance, both built with the same flags, in one process; L2 cold; A/A at most"
+        f"{min(blocks)} to {max(blocks)} blocks a case of baseline and candidate in turn, in"
+        " random order, both built with the same flags, in one process; L2 cold; A/A at most"
         f" {max(case.noise for case in cases):.2%}",
         f"weights in the mean: {weights}",
     ]
@@ -200,33 +198,33 @@ def _seed(record: CheckRecord) -> str:
 def _hidden(record: CheckRecord) -> str:
     times = Counter(case.label for case in record.hidden)
     labels = (f"{label} ({n} times)" if n > 1 else label for label, n in times.items())
-    return "; ".join(labels) or "none got its turn"
+    return "; ".join(labels) or "none was reached"
 
 
 def _outside(evaluation: Evaluation, record: CheckRecord) -> str:
     if evaluation.device.kind == "virtual":
         between = f"; {record.guard_bytes:,} bytes between rows unchanged"
-        return "every access was held to the exact bounds of its argument" + (
+        return "every access was checked against the exact bounds of its argument" + (
             between if record.guard_bytes else ""
         )
     return f"{record.guard_bytes:,} bytes before, after and between the rows of arguments unchanged"
 
 
 def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:
-    told = []
+    sentences = []
     if used := record.how.get("same_buffers"):
-        told.append(f"{used} calls on other numbers at the same addresses: nothing remembered")
+        sentences.append(f"{used} calls on other numbers at the same addresses: no stale results")
     if replayed := record.how.get("graph"):
-        told.append(f"{replayed} calls captured as a CUDA graph, then replayed on fresh inputs")
+        sentences.append(f"{replayed} calls captured as a CUDA graph, then replayed on new inputs")
     outcome = evaluation.outcome
     correct = outcome.correct if isinstance(outcome, Timed) else outcome
     if record.repeats and isinstance(correct, Correct):
-        bits = "the same bits every time" if correct.deterministic else "not always the same bits"
-        told.append(f"{record.repeats} repeated calls: {bits}")
+        bits = "deterministic" if correct.deterministic else "non-deterministic"
+        sentences.append(f"{record.repeats} repeated calls: {bits}")
     if evaluation.device.kind == "cuda":
-        told.append("calls were on a stream of their own, on which the inputs arrived late")
-        told.append("shared memory of every SM held NaNs before each call")
-    return told
+        sentences.append("calls ran on a stream of their own, on which the inputs arrived late")
+        sentences.append("shared memory of every SM held NaNs before each call")
+    return sentences
 
 
 def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
@@ -234,10 +232,10 @@ def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
     if error is None:
         return []
     return [
-        f"rms error beside the baseline's own: nearest to its limit on {error.case.label},"
+        f"rms error against the baseline's own: closest to its limit on {error.case.label},"
         f" '{error.argument}': {error.candidate_ulps:.3g} ulp, the baseline"
         f" {error.baseline_ulps:.3g}, limit {error.limit_ulps:.3g}",
-        "16-bit results: no more of them off the nearest value than float32 and one rounding give",
+        "16-bit results: no more of them miss the nearest value than with float32 and one rounding",
     ]
 
 

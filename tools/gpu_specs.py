@@ -1,9 +1,10 @@
-"""Constants of real GPUs, each with its source; "measured" = on an H200 by this project.
+"""Constants of real GPUs, each with its source, and the physical limit of a kernel's time.
 
-Sources: [H100] NVIDIA H100 Tensor Core GPU Architecture whitepaper; [H200] NVIDIA H200 datasheet;
-[A100] NVIDIA A100 Tensor Core GPU Architecture whitepaper; [L40S] NVIDIA L40S datasheet;
-[Ada] NVIDIA Ada GPU Architecture whitepaper; [CUDA] CUDA C++ Programming Guide, tables "Technical
-Specifications per Compute Capability" and "Throughput of Native Arithmetic Instructions".
+"measured" = on an H200 by this project. Sources: [H100] NVIDIA H100 Tensor Core GPU Architecture
+whitepaper; [H200] NVIDIA H200 datasheet; [A100] NVIDIA A100 Tensor Core GPU Architecture
+whitepaper; [L40S] NVIDIA L40S datasheet; [Ada] NVIDIA Ada GPU Architecture whitepaper; [CUDA] CUDA
+C++ Programming Guide, tables "Technical Specifications per Compute Capability" and "Throughput of
+Native Arithmetic Instructions".
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ GIB = 1024 * MIB
 
 @dataclass(frozen=True)
 class GpuSpec:
-    """One GPU: what limits a kernel there."""
+    """Constants of one GPU."""
 
     key: str
     name: str
@@ -34,12 +35,12 @@ class GpuSpec:
     dram_bytes_per_s: float
     """Theoretical."""
     dram_reachable: float
-    """Share of it that a streaming kernel reaches."""
+    """Share of the DRAM bandwidth that a streaming kernel reaches."""
     l1_bytes: int
     """Of an SM, shared memory in it."""
     l2_bytes: int
     l2_bytes_per_s: float
-    """What all SMs together read from L2."""
+    """Read bandwidth of L2 for all SMs together."""
     fp32_flops: float
     """Peak outside tensor cores, a fused multiply-add counted as two."""
     tensor_flops: float
@@ -49,9 +50,9 @@ class GpuSpec:
     launch_floor_us: float
     """An empty kernel inside a CUDA graph."""
     block_dispatch_ns: float
-    """The GPU starts no more than one block in this time."""
+    """Time between two block starts."""
     dram_latency_cycles: float
-    """Load to use, from DRAM."""
+    """Latency of a load from DRAM."""
     l2_latency_cycles: float
     tensor_cycles: float
     """Of an SM, for mma.sync m16n8k16 of 16-bit floats with sums in fp32."""
@@ -62,7 +63,7 @@ class GpuSpec:
     shared_per_block: int = 48 * KIB  # [CUDA] all
     """Without opt-in."""
     shared_reserved_per_block: int = 1 * KIB  # [CUDA] 8.0 to 9.0
-    """The driver's own."""
+    """Reserved by the driver."""
     registers_per_sm: int = 65536  # [CUDA] all
     schedulers_per_sm: int = 4  # [H100], [A100], [Ada]
     """Warp instructions issued a clock."""
@@ -106,8 +107,9 @@ _H200 = GpuSpec(
     tensor_cycles=1.73,  # measured: 64 warps an SM; 1,184 multiply-adds a clock
 )
 
-# What no vendor's document gives is the H200's for the others, and unchecked: dram_reachable,
-# launch_floor_us, block_dispatch_ns, both latencies; for the consumer's chips l2_bytes_per_s too.
+# Values that no vendor document gives are those of the H200, unchecked on other GPUs:
+# dram_reachable, launch_floor_us, block_dispatch_ns, both latencies; for the consumer's chips
+# l2_bytes_per_s too.
 _H100 = replace(
     _H200,
     key="h100",
@@ -180,27 +182,27 @@ DEFAULT_GPU = _H200.key
 
 _DEVICE_WORDS = {"H200": "h200", "H100": "h100", "A100": "a100", "L40S": "l40s", "4090": "rtx4090"}
 _OTHER_CHIPS = frozenset({"NVL", "PCIE", "40GB", "D", "LAPTOP"})
-"""Words of a name that stand for other memory or clocks than the constants above."""
+"""Name parts of variants with other memory or clocks than the constants above."""
 
 
 def spec(key: str) -> GpuSpec:
     """Constants of the GPU of that key. Raises BadInput with the list of keys."""
-    found = SPECS.get(key.lower())
-    if found is None:
+    gpu = SPECS.get(key.lower())
+    if gpu is None:
         raise BadInput(f"no constants for a GPU named '{key}': known are {', '.join(SPECS)}")
-    return found
+    return gpu
 
 
 def spec_for_device_name(name: str) -> str | None:
-    """Key for a driver's device name, "NVIDIA H200" -> "h200"; None if we have no constants."""
-    words = name.upper().replace("-", " ").split()
-    if _OTHER_CHIPS.intersection(words):
+    """Key for a driver's device name, "NVIDIA H200" -> "h200"; None without constants."""
+    parts = name.upper().replace("-", " ").split()
+    if _OTHER_CHIPS.intersection(parts):
         return None
-    return next((key for word, key in _DEVICE_WORDS.items() if word in words), None)
+    return next((key for word, key in _DEVICE_WORDS.items() if word in parts), None)
 
 
 def limit_us(least_bytes: float, flops: float, spec: GpuSpec, *, tensor: bool = False) -> float:
-    """The time below which no kernel can be that moves these bytes and does these operations, on
-    tensor cores if it may."""
+    """Physical limit: the least time of a kernel that moves these bytes and does these operations,
+    on tensor cores if it may."""
     peak = spec.tensor_flops if tensor else spec.fp32_flops
     return max(least_bytes / spec.dram_bytes_per_s * 1e6, flops / peak * 1e6, spec.launch_floor_us)

@@ -1,4 +1,4 @@
-"""The judge: one candidate in, one evaluation out. Knows of no chat."""
+"""The judge: one candidate in, one evaluation out. Independent of the chat."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ class Judge:
     ) -> None:
         """`tier` names the baseline (TIER_FILES); `cases` the list to time (CASE_LISTS).
 
-        None means bench on a real GPU and demo on the virtual one. `trust` lets strangers' code
+        None means bench on a real GPU and demo on the virtual one. `trust` lets untrusted code
         run where the machine cannot isolate it (task/trust.py). `engine` is the virtual GPU's. All
         that is drawn comes from `entropy`, a fresh one where there is none.
-        Raises BadInput, and MissingDependency where a strange task is not trusted.
+        Raises BadInput, and MissingDependency where an untrusted task is not trusted.
         """
         self._trust = trust
         self.entropy = entropy or Entropy()
@@ -271,7 +271,7 @@ class Judge:
         return built
 
     def _audited(self, built: Build, source: str, steps: Steps) -> Build | Refused:
-        """The baseline is the task's own, not a stranger's: it may keep what it likes."""
+        """The baseline is the task's own and trusted: it may keep state."""
         with steps.step("audit"):
             findings = audit(built, self.task, source) if source != self.baseline else ()
         return Refused(gate="audit", findings=findings) if findings else built
@@ -308,8 +308,8 @@ class Judge:
         with steps.step("sanitize"):
             runner = self._runner.seeded(steps.seed.of("sanitize"))
             found = sanitize_cuda(
-                runner, built, self._truths("sanitize", list(smallest.values())),
-                self._truths("sanitize", [case for case, _ in weighted]),
+                runner, built, self._oracle_cases("sanitize", list(smallest.values())),
+                self._oracle_cases("sanitize", [case for case, _ in weighted]),
                 lambda done: self._tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
                 self._baseline_build(),
             )  # fmt: skip
@@ -320,19 +320,19 @@ class Judge:
     ) -> list[TimedCase] | Wrong | Implausible | Failure:
         words = ""
         with steps.step("time"):
-            truths = self._truths("time", [case for case, _ in weighted])
+            cases = self._oracle_cases("time", [case for case, _ in weighted])
             weights = [weight for _, weight in weighted]
             baseline = self._baseline_build()
             how = "estimated" if self.device.kind == "virtual" else "measured"
             runner = self._runner.seeded(steps.seed.of("time"))
             timed = time_cases(
-                runner, built, baseline, list(zip(truths, weights, strict=True)),
-                lambda done: self._tell("time", done, len(truths), how),
-                self._checker.yardstick, self._checker.learn,
+                runner, built, baseline, list(zip(cases, weights, strict=True)),
+                lambda done: self._tell("time", done, len(cases), how),
+                self._checker.baseline_errors, self._checker.learn,
             )  # fmt: skip
             if cross_checked and self.device.kind == "cuda" and isinstance(timed, list):
-                self._tell("time", len(truths), len(truths), "Nsight Compute's durations")
-                timed, words = cross_check(runner, built, baseline, truths, timed)
+                self._tell("time", len(cases), len(cases), "Nsight Compute's durations")
+                timed, words = cross_check(runner, built, baseline, cases, timed)
         steps.note(words)
         return timed
 
@@ -344,27 +344,27 @@ class Judge:
         weights = [weight for _, weight in weighted]
         heaviest = weights.index(max(weights))
         with steps.step("profile"):
-            truth = self._truths("profile", [weighted[heaviest][0]])[0]
-            self._tell("profile", 0, 1, truth.case.label)
+            oracle_case = self._oracle_cases("profile", [weighted[heaviest][0]])[0]
+            self._tell("profile", 0, 1, oracle_case.case.label)
             runner = self._runner.seeded(steps.seed.of("profile"))
             if self.device.kind == "virtual":
-                return profile_virtual(runner, truth, timed[heaviest].report)
+                return profile_virtual(runner, oracle_case, timed[heaviest].report)
             try:
-                return profile_cuda(runner, built, truth)
-            except MissingDependency as lack:
-                reason = str(lack)
+                return profile_cuda(runner, built, oracle_case)
+            except MissingDependency as error:
+                reason = str(error)
         if timed:
             return unprofiled(timed[heaviest].time, reason)
         found = self._timed(built, (weighted[heaviest],), steps)
         if not isinstance(found, list):
             return found
-        report = counted_report(runner, built, truth)
+        report = counted_report(runner, built, oracle_case)
         return (
             counted(found[0].time, report, reason) if report else unprofiled(found[0].time, reason)
         )
 
-    def _truths(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:
-        return self._oracle.truths(
+    def _oracle_cases(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:
+        return self._oracle.oracle_cases(
             cases, self._stop, lambda made: self._tell(step, 0, len(cases), f"oracle: {made} made")
         )
 

@@ -1,4 +1,4 @@
-"""What the judge says of itself while it works."""
+"""Progress messages of the judge for the live view."""
 
 from __future__ import annotations
 

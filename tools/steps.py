@@ -1,4 +1,4 @@
-"""The steps of one evaluation, as they go."""
+"""The steps of one evaluation, with their times."""
 
 from __future__ import annotations
 

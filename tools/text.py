@@ -1,8 +1,9 @@
-"""Kernel text, compiler output and others' words: data that cannot leave its place in a prompt.
+"""Untrusted text in prompts and terminals: fenced blocks, single lines, visible control characters.
 
-A block is fenced by more backticks than it holds in a row; words become one line. What stands
-outside of fences is ours, section titles and the last line of a prompt above all. In words and
-findings, characters that a reader does not see are spelt out; sources stay as they are.
+Kernel text, compiler output and model replies are data that must not leave their place in a prompt.
+A block is fenced by more backticks than it contains in a row; other text becomes one line. What
+stands outside fences is ours, above all section titles and the last line of a prompt. In single
+lines and findings, characters that a reader does not see are spelt out; sources stay as they are.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ MOST_CHARACTERS = 4_000
 
 def plain(text: str) -> str:
     """The text with unseen characters spelt out: a terminal that shows it does nothing else."""
-    return UNSEEN.sub(lambda found: f"\\x{ord(found[0]):02x}", text.replace("\r\n", "\n"))
+    return UNSEEN.sub(lambda match: f"\\x{ord(match[0]):02x}", text.replace("\r\n", "\n"))
 
 
 def fenced(text: str, kind: str = "cuda") -> str:
@@ -35,10 +36,10 @@ def fenced(text: str, kind: str = "cuda") -> str:
 
 def one_line(text: str) -> str:
     """Words that begin no line of their own, and are not endless."""
-    words = plain(" ".join(text.split()))
-    if len(words) <= MOST_CHARACTERS:
-        return words
-    return f"{words[:MOST_CHARACTERS]} ... ({len(words) - MOST_CHARACTERS:,} characters left out)"
+    line = plain(" ".join(text.split()))
+    if len(line) <= MOST_CHARACTERS:
+        return line
+    return f"{line[:MOST_CHARACTERS]} ... ({len(line) - MOST_CHARACTERS:,} characters left out)"
 
 
 def report(text: str) -> str:

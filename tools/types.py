@@ -1,4 +1,4 @@
-"""The words of Astra as values: case, device, outcome, evaluation. Imports nothing of ours."""
+"""Astra's values: case, device, outcome, evaluation. Imports nothing of ours."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class MeasuredTime(CaseTime):
     blocks: int = 0
     """ABBA blocks behind the ratio."""
     gpu: dict[str, tuple[int, ...]] = Field(default_factory=dict)
-    """What NVML said at each block, those left out as well: clocks, temperature, power, reasons to
+    """NVML's readings at each block, those left out as well: clocks, temperature, power, reasons to
     throttle as bits."""
     profiled_us: float | None = None
     baseline_profiled_us: float | None = None
@@ -203,7 +203,7 @@ class BuildFailed(Value):
 
 
 class Unsupported(Value):
-    """The virtual GPU lacks it: no statement about the kernel."""
+    """The virtual GPU does not support it: no statement about the kernel."""
 
     kind: Literal["unsupported"] = "unsupported"
     what: str
@@ -268,12 +268,12 @@ class TimedOut(Value):
 
 
 class Correct(Value):
-    """Right on all cases; not timed."""
+    """Correct on all cases; not timed."""
 
     kind: Literal["correct"] = "correct"
     cases: int
     sampled: tuple[str, ...] = ()
-    """Cases of which the virtual GPU ran a stated sample of blocks only, in words."""
+    """Cases of which the virtual GPU ran a stated sample of blocks only, as text."""
     worst: float
     """Largest |got - expected| / (atol + rtol |expected|) over all cases; at most 1."""
     hidden: int = 0
@@ -285,7 +285,7 @@ class Correct(Value):
 
 
 class Timed(Value):
-    """Right on all cases, and timed against the baseline."""
+    """Correct on all cases, and timed against the baseline."""
 
     kind: Literal["timed"] = "timed"
     correct: Correct
@@ -324,7 +324,7 @@ class Built(Value):
 
 
 class BuildReport(Value):
-    """What guard and build said; nothing of the candidate has been executed yet."""
+    """Results of guard and build; nothing of the candidate has been executed yet."""
 
     candidate: str
     result: Annotated[Built | Refused | BuildFailed | TimedOut, Field(discriminator="kind")]

@@ -17,8 +17,8 @@ import typer
 
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import DEFAULT_GPU, spec
-from astra_chat.tools.sandbox.level import ENOUGH, NOT_ENOUGH, isolation
-from astra_chat.tools.sandbox.level import WORDS as ISOLATION_WORDS
+from astra_chat.tools.sandbox.isolation import ENOUGH, NOT_ENOUGH, isolation
+from astra_chat.tools.sandbox.isolation import WORDS as ISOLATION_WORDS
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.toolkit import (
     find_compiler,

@@ -56,7 +56,7 @@ def _explanation(evaluation: Evaluation, task: Task) -> RenderableType:
     from rich.text import Text
 
     from astra_chat.tools.explain import explain, not_ruled_out
-    from astra_chat.tools.sandbox.level import WORDS, isolation
+    from astra_chat.tools.sandbox.isolation import WORDS, isolation
 
     parts: list[RenderableType] = [Text(f"built and run behind {WORDS[isolation()]}")]
     for story in explain(evaluation, task):

@@ -35,8 +35,8 @@ def new(
     ] = None,
 ) -> None:
     """Make a task of a kernel of your own: a folder to complete."""
-    from astra_chat.tools.new.ready import marks
-    from astra_chat.tools.new.task import new_task
+    from astra_chat.tools.new.create import new_task
+    from astra_chat.tools.new.unfinished import marks
 
     folder, origin = new_task(name, sources, function)
     print(f"{folder}/ is made of {origin}. To complete, in this order:")
@@ -54,7 +54,7 @@ def complete_task(name: str, device: Device, trust: bool = False) -> Task:
     from astra_chat.tools.descriptions import describe_build
     from astra_chat.tools.errors import BadInput
     from astra_chat.tools.judge import Judge
-    from astra_chat.tools.new.ready import launcher_problem, marks
+    from astra_chat.tools.new.unfinished import launcher_problem, marks
     from astra_chat.tools.task.folder import BUILTIN, find_task, task_names
     from astra_chat.tools.types import Built
 

@@ -31,10 +31,10 @@ from astra_chat.spending.ledger import gpu_seconds
 from astra_chat.tools.descriptions import (
     describe_build,
     describe_evaluation,
+    describe_resources,
     metric_text,
     prediction,
     ratio_text,
-    resources_in_words,
 )
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Evaluation, Profile, Step, Timed, candidate_id
@@ -263,7 +263,7 @@ class View:
             lines += [] if first or evaluation.confirms else self._came_true(outcome)
             lines.append(Text(_profile_text(outcome.profile), "dim"))
         if evaluation.resources:
-            lines.append(Text(f"compiled: {resources_in_words(evaluation.resources)}", "dim"))
+            lines.append(Text(f"compiled: {describe_resources(evaluation.resources)}", "dim"))
         return [*lines, _steps(evaluation.steps)]
 
     def _came_true(self, timed: Timed) -> list[Text]:

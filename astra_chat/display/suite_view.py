@@ -23,7 +23,7 @@ def _suite_lines(suite: TestSuite) -> list[Text]:
 
 def _scores_lines(scores: CaseScores) -> list[Text]:
     """The score, case by case, and which seeded bugs nothing noticed."""
-    lines = [Text(scores.words())]
+    lines = [Text(scores.summary())]
     lines += [_case_line(scores, score) for score in scores.cases[:MOST_CASES]]
     lines += _more(len(scores.cases))
     return lines + [Text(f"lives, perhaps no bug: {name}", "dim") for name in scores.survivors]

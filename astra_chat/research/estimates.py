@@ -56,8 +56,8 @@ def estimates(task: Task, device: Device) -> Iterator[Estimate]:
     if not isinstance(baseline, Build):
         raise BadInput(f"the baseline of {task.name} does not build")
     try:
-        truths = oracle.truths([case for case, _ in rows], Stop())
-        weighted = list(zip(truths, [weight for _, weight in rows], strict=True))
+        oracle_cases = oracle.oracle_cases([case for case, _ in rows], Stop())
+        weighted = list(zip(oracle_cases, [weight for _, weight in rows], strict=True))
         for (file, source), build in zip(sources.items(), built[1:], strict=True):
             if not isinstance(build, Build):
                 continue

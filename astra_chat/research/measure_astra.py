@@ -166,11 +166,11 @@ def noise(device: str, repeats: int) -> None:
     built = build(task, task.baseline, chosen)
     assert isinstance(built, Build)
     oracle, found = Oracle(task), []
-    truths = oracle.truths([case for case, _ in task.bench], Stop())
+    oracle_cases = oracle.oracle_cases([case for case, _ in task.bench], Stop())
     runner = Runner(task, chosen)
     for _ in range(repeats):
         runner.prepare("time", oracle.inputs, 2)  # the next one loads while this one times
-        timed = time_cases(runner, built, built, [(t, 1.0) for t in truths])
+        timed = time_cases(runner, built, built, [(t, 1.0) for t in oracle_cases])
         assert isinstance(timed, list), timed
         found += [t.time for t in timed]
     runner.dismiss()
@@ -207,12 +207,14 @@ def width(device: str) -> None:
     built = build(task, task.baseline, chosen)
     assert isinstance(built, Build)
     oracle, runner = Oracle(task), Runner(task, chosen, least_blocks=WIDTH_BLOCKS)
-    truths = oracle.truths([Case(dims=d, dtype="bfloat16") for d in WIDTH_CASES], Stop())
-    for run in runner.run(built, truths, "time", built):
+    oracle_cases = oracle.oracle_cases(
+        [Case(dims=d, dtype="bfloat16") for d in WIDTH_CASES], Stop()
+    )
+    for run in runner.run(built, oracle_cases, "time", built):
         assert isinstance(run, CaseRun), run
         blocks = run.report["blocks"]
         microseconds = statistics.median(block["baseline_us"] for block in blocks)
-        print(f"{run.truth.case.label}: {microseconds:.2f} us")
+        print(f"{run.oracle_case.case.label}: {microseconds:.2f} us")
         for count in (5, 10, 20, 40, 80, 160):
             some = steady(blocks[:count])
             narrow = width_of(log_ratios(some))

@@ -208,8 +208,8 @@ def orders(task: str, found: Estimates, measured: Mapping[str, Timed]) -> Iterat
     yield ""
     yield "| candidate | estimated | measured |"
     yield "|---|---|---|"
-    for file, guess, truth, _ in rows:
-        yield _row(file, f"{guess:.3f}", f"{truth:.3f}")
+    for file, guess, oracle_case, _ in rows:
+        yield _row(file, f"{guess:.3f}", f"{oracle_case:.3f}")
     yield ""
     inverted = [
         f"{a[0]} and {b[0]}" for a, b in combinations(rows, 2) if (a[1] - b[1]) * (a[2] - b[2]) < 0

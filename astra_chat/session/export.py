@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
-from astra_chat.tools.build.nvcc import compiler_walls
+from astra_chat.tools.build.nvcc import compiler_sandbox
 from astra_chat.tools.build.tvm_ffi_binding import (
     compile_cpp,
     ensure_binding,
@@ -71,7 +71,7 @@ def compile_kernel(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path
             for name, text in texts.items():
                 (scratch / name).write_text(text)
             # A resumed run's source and flags may be anybody's, as those of a build are.
-            compile_cpp(command, scratch, compiler_walls(scratch, ()))
+            compile_cpp(command, scratch, compiler_sandbox(scratch, ()))
     return final / "kernel.o"
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from astra_chat.tools.sandbox.level import isolation
+from astra_chat.tools.sandbox.isolation import isolation
 from astra_chat.tools.system.toolkit import host_tool_versions
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, sha256_of

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.new.ready import marks
+from astra_chat.tools.new.unfinished import marks
 from astra_chat.transcript.reader import read
 
 ROOT = Path(__file__).parents[2]
@@ -54,12 +54,12 @@ def test_new_leaves_places_that_the_check_names(walked: tuple[Path, list[str]]) 
 def test_the_completed_task_is_fit(walked: tuple[Path, list[str]]) -> None:
     folder, said = walked
     assert marks(folder / "my_rms") == []
-    assert "baseline: right on 6 of 6 check cases" in said[4] and "fit to judge by" in said[4]
+    assert "baseline: correct on 6 of 6 check cases" in said[4] and "fit to judge by" in said[4]
     assert "not fit" not in said[4]
 
 
 def test_the_candidate_is_judged(walked: tuple[Path, list[str]]) -> None:
-    assert walked[1][5].startswith("right on ")
+    assert walked[1][5].startswith("correct on ")
 
 
 def test_run_from_python_takes_the_folder(walked: tuple[Path, list[str]]) -> None:

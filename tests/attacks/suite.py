@@ -119,7 +119,7 @@ class Bench(AbstractContextManager["Bench"]):
     def __init__(self, task: Task, device: Device) -> None:
         self.task, self.device = task, device
         self.oracle, self.runner = Oracle(task), Runner(task, device)
-        self.yardstick = BaselineErrors(task)
+        self.baseline_errors = BaselineErrors(task)
         self._learned: set[str] = set()
 
     def __exit__(self, *_: object) -> None:
@@ -127,7 +127,7 @@ class Bench(AbstractContextManager["Bench"]):
 
     def prepare(self, sources: Sequence[str]) -> None:
         """All that calls share, so that they may come from several threads; builds `sources`."""
-        self._learn(self.oracle.truths(self._cases(False), Stop()))
+        self._learn(self.oracle.oracle_cases(self._cases(False), Stop()))
         build_all(self.task, [self.task.baseline, *sources], self.device)
 
     def build(self, source: str) -> Build | Any:
@@ -148,12 +148,12 @@ class Bench(AbstractContextManager["Bench"]):
         built = self.build(source)
         assert isinstance(built, Build), built
         cases = self._cases(all_cases)
-        truths = self.oracle.truths(cases, Stop())
-        self._learn(truths)
-        calls = [Call(truth) for truth in truths]
+        oracle_cases = self.oracle.oracle_cases(cases, Stop())
+        self._learn(oracle_cases)
+        calls = [Call(oracle_case) for oracle_case in oracle_cases]
         if self.device.kind == "cuda":
-            calls.append(Call(truths[1], "graph"))
-        return check(self.runner, built, calls, self.yardstick, seen or CheckProgress())
+            calls.append(Call(oracle_cases[1], "graph"))
+        return check(self.runner, built, calls, self.baseline_errors, seen or CheckProgress())
 
     def sanitized(self, source: str) -> Outcome:
         """Compute Sanitizer, whatever the other gates say."""
@@ -161,29 +161,29 @@ class Bench(AbstractContextManager["Bench"]):
         assert isinstance(built, Build) and isinstance(baseline, Build), built
         small = [c for c in self.task.check if self.task.least_bytes(c) < SANITIZED_BYTES]
         bench = [case for case, _ in self.task.bench]
-        truths, timed = (self.oracle.truths(cases, Stop()) for cases in (small, bench))
-        return sanitize_cuda(self.runner, built, truths, timed, baseline=baseline) or CLEAN
+        oracle_cases, timed = (self.oracle.oracle_cases(cases, Stop()) for cases in (small, bench))
+        return sanitize_cuda(self.runner, built, oracle_cases, timed, baseline=baseline) or CLEAN
 
     def _cases(self, everything: bool) -> list[Case]:
         return [c for c in self.task.check if everything or c.dims.get("rows", 1) < MANY_ROWS]
 
-    def _learn(self, truths: Sequence[OracleCase]) -> None:
-        unknown = [t for t in truths if t.case.label not in self._learned]
+    def _learn(self, oracle_cases: Sequence[OracleCase]) -> None:
+        unknown = [t for t in oracle_cases if t.case.label not in self._learned]
         if unknown:
             for run in self.runner.run(self.build(self.task.baseline), unknown, "check"):
                 assert isinstance(run, CaseRun), run
-                self.yardstick.learn(run)
-                self._learned.add(run.truth.case.label)
+                self.baseline_errors.learn(run)
+                self._learned.add(run.oracle_case.case.label)
 
     def timed(self, source: str) -> str:
         """Verdict of the timing alone, or the kind of outcome that ended it."""
         built, baseline = self.build(source), self.build(self.task.baseline)
         assert isinstance(built, Build) and isinstance(baseline, Build), built
         cases = self.task.demo if self.device.kind == "virtual" else self.task.bench
-        truths = self.oracle.truths([case for case, _ in cases], Stop())
-        weighted = [(t, weight) for t, (_, weight) in zip(truths, cases, strict=True)]
+        oracle_cases = self.oracle.oracle_cases([case for case, _ in cases], Stop())
+        weighted = [(t, weight) for t, (_, weight) in zip(oracle_cases, cases, strict=True)]
         found = time_cases(
-            self.runner, built, baseline, weighted, NOBODY, self.yardstick, self._learn
+            self.runner, built, baseline, weighted, NOBODY, self.baseline_errors, self._learn
         )
         return judge_times([t.time for t in found])[1] if isinstance(found, list) else found.kind
 

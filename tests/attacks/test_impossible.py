@@ -63,12 +63,12 @@ def request_of_a_run() -> tuple[str, list[str]]:
     built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
     assert isinstance(built, Build)
     oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
-    truths = oracle.truths([ROW_SUM.check[0]], Stop())
-    walls = runner.walls(built, truths, [Path("/scratch/0")])
-    readable = [str(path) for path in (*walls.read, *walls.write)]
+    oracle_cases = oracle.oracle_cases([ROW_SUM.check[0]], Stop())
+    sandbox = runner.sandbox(built, oracle_cases, [Path("/scratch/0")])
+    readable = [str(path) for path in (*sandbox.read, *sandbox.write)]
     oracle.close()
-    assert truths[0].input_path(ROW_SUM.args[1]).parent == truths[0].inputs
-    return str(truths[0].folder), readable
+    assert oracle_cases[0].input_path(ROW_SUM.args[1]).parent == oracle_cases[0].inputs
+    return str(oracle_cases[0].folder), readable
 
 
 def test_the_runner_never_holds_the_expected_values(
@@ -84,9 +84,9 @@ def test_the_runner_never_holds_the_expected_values(
 def test_a_prepared_runner_never_holds_the_expected_values(tmp_path: Path) -> None:
     """The process that waits for its request may read all inputs, which lie apart."""
     oracle = Oracle(ROW_SUM)
-    truth = oracle.truths([ROW_SUM.check[0]], Stop())[0]
-    assert truth.inputs.is_relative_to(oracle.inputs)
-    assert not truth.folder.is_relative_to(oracle.inputs)
+    oracle_case = oracle.oracle_cases([ROW_SUM.check[0]], Stop())[0]
+    assert oracle_case.inputs.is_relative_to(oracle.inputs)
+    assert not oracle_case.folder.is_relative_to(oracle.inputs)
     assert sorted(path.name for path in oracle.inputs.rglob("*") if path.is_file()) == ["x.in"]
     oracle.close()
 
@@ -134,10 +134,10 @@ def test_a_runner_cannot_change_what_was_built(
     built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
     assert isinstance(built, Build)
     oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
-    truths = oracle.truths([ROW_SUM.check[0]], Stop())
-    with runner.request(built, truths, "check") as (request, folders):
-        walls = runner.walls(built, truths, folders)
-        order = json.loads(walls.order())
+    oracle_cases = oracle.oracle_cases([ROW_SUM.check[0]], Stop())
+    with runner.request(built, oracle_cases, "check") as (request, folders):
+        sandbox = runner.sandbox(built, oracle_cases, folders)
+        order = json.loads(sandbox.order())
         assert request["library"].startswith(str(built.folder))
         assert str(built.folder) in order["read"]
         assert not any(str(built.folder).startswith(path) for path in order["write"])
@@ -150,9 +150,9 @@ def test_a_runner_reaches_neither_the_lease_nor_what_another_left(
     """It writes to a folder of its own, which is deleted; the lease's files lie elsewhere."""
     built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
     assert isinstance(built, Build)
-    walls = Runner(ROW_SUM, DEVICE).walls(built, [], [Path("/scratch/run/0")])
-    assert [str(path) for path in walls.write] == ["/scratch/run"]
-    open_to_it = [Path(path) for path in json.loads(walls.order())["write"]]
+    sandbox = Runner(ROW_SUM, DEVICE).sandbox(built, [], [Path("/scratch/run/0")])
+    assert [str(path) for path in sandbox.write] == ["/scratch/run"]
+    open_to_it = [Path(path) for path in json.loads(sandbox.order())["write"]]
     assert not any(FOLDER.is_relative_to(path) for path in open_to_it)
     assert not any(FOLDER.is_relative_to(Path(path)) for path in request_of_a_run[1])
 
@@ -170,8 +170,10 @@ def test_copies_of_the_runtime_have_their_time() -> None:
     source = (Path(__file__).parent / "honest" / "row_sum_copies_columns.cu").read_text()
     built, oracle = build(ROW_SUM, source, DEVICE), Oracle(ROW_SUM)
     assert isinstance(built, Build)
-    truths = oracle.truths([Case(dims={"rows": 2**20, "n": 1}, dtype="float32")], Stop())
-    (run,) = Runner(ROW_SUM, DEVICE).run(built, truths, "time")
+    oracle_cases = oracle.oracle_cases(
+        [Case(dims={"rows": 2**20, "n": 1}, dtype="float32")], Stop()
+    )
+    (run,) = Runner(ROW_SUM, DEVICE).run(built, oracle_cases, "time")
     oracle.close()
     assert isinstance(run, CaseRun)
     assert run.report["estimate"]["us"] >= 1e6 * 2 * 2**22 / 4.8e12, "read and written once"

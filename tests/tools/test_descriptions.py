@@ -34,8 +34,11 @@ OUTCOMES: list[tuple[Outcome, list[str]]] = [
     (Unsafe(case=CASE, what="race", where="line 4"), ["race", "line 4"]),
     (Crashed(case=CASE, message="signal 11"), ["crashed", "signal 11"]),
     (TimedOut(step="check", limit_s=60), ["check", "60 s"]),
-    (Correct(cases=3, worst=0.5), ["right on 3 cases", "not timed"]),
-    (Correct(cases=9, hidden=4, worst=0.5, deterministic=False), ["4 of them drawn", "same bits"]),
+    (Correct(cases=3, worst=0.5), ["correct on 3 cases", "not timed"]),
+    (
+        Correct(cases=9, hidden=4, worst=0.5, deterministic=False),
+        ["4 of them drawn", "non-deterministic"],
+    ),
     (timed(1.5), ["estimated 1.50x", "accepted"]),
 ]
 
@@ -81,5 +84,5 @@ def test_numbers(value: float, text: str) -> None:
 def test_metrics_and_resources() -> None:
     assert descriptions.metric_text(Metric(name="m", value=2, unit="B", words="")) == "m 2 B"
     used = Resources(kernel="k", registers=32, static_shared_bytes=64, spill_bytes=8, stack_bytes=0)
-    assert descriptions.resources_in_words((used, used)) == "32 registers, 64 B shared, 8 B spilled"
-    assert descriptions.resources_in_words(()) == "no kernel in it"
+    assert descriptions.describe_resources((used, used)) == "32 registers, 64 B shared, 8 B spilled"
+    assert descriptions.describe_resources(()) == "no kernel"

@@ -79,8 +79,8 @@ def test_a_right_kernel_with_all_that_was_seen() -> None:
     for words in (
         "9 calls on 2 cases, 1,234 elements", "seed 41", "7x88 float32 binary offset 1",
         "5,678 bytes", "exact bounds", "2 calls on other numbers at the same addresses",
-        "3 repeated calls: the same bits", "0.31 ulp, the baseline 0.25, limit 0.5",
-        "no case to judge by: 1x8 special", "3 of 9 blocks",
+        "3 repeated calls: deterministic", "0.31 ulp, the baseline 0.25, limit 0.5",
+        "drawn, but not used: 1x8 special", "3 of 9 blocks",
     ):  # fmt: skip
         assert words in told, words
 
@@ -141,14 +141,14 @@ def test_the_gate_that_found_it_is_named() -> None:
 def test_other_bits_are_not_called_the_same() -> None:
     unsteady = RIGHT.model_copy(update={"deterministic": False})
     found = explain(evaluation(unsteady, "check", check=record()), TASK)
-    assert any("not always the same bits" in words for words in story(found, "check").saw)
+    assert any("non-deterministic" in words for words in story(found, "check").saw)
 
 
 def test_nothing_is_said_of_bits_where_the_check_failed() -> None:
     wrong = Wrong(case=CASE, argument="out", reason="value", index=(0, 0), expected=1, got=2,
                   bad=1, total=72)  # fmt: skip
     found = explain(evaluation(wrong, "check", check=record()), TASK)
-    assert not any("same bits" in words for words in story(found, "check").saw)
+    assert not any("deterministic" in words for words in story(found, "check").saw)
 
 
 def test_a_gpu_has_guards_streams_and_graphs() -> None:

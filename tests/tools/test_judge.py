@@ -124,7 +124,7 @@ def test_a_missing_tier_is_named(task: Task, tmp_path: object) -> None:
 def test_a_strange_kernel_needs_isolation_or_trust(
     task: Task, scalar: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("astra_chat.tools.sandbox.level.isolation", lambda: "seccomp")
+    monkeypatch.setattr("astra_chat.tools.sandbox.isolation.isolation", lambda: "seccomp")
     with Judge(task, virtual_device("h200")) as judge:
         with pytest.raises(MissingDependency, match="--trust"):
             judge.build(scalar)
@@ -149,7 +149,7 @@ def test_what_can_be_done_before_a_candidate_is_there_is_prepared(task: Task) ->
         judge.prepare()
         judge._ready.wait()
         own = judge._checker.own
-        assert len(own) == 4 and all(judge._checker.yardstick.knows(case) for case in own)
+        assert len(own) == 4 and all(judge._checker.baseline_errors.knows(case) for case in own)
         assert judge.build(judge.baseline).steps[1].note == "from the cache"
         assert isinstance(judge.evaluate(judge.baseline).outcome, Timed)
         assert judge._checker.own == own

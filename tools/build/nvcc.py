@@ -1,7 +1,7 @@
-"""Candidates built by nvcc: one ninja graph, one nvcc call a candidate, a content-hash cache.
+"""Builds candidates with nvcc: one ninja graph, one nvcc call per candidate, a content-hash cache.
 
 One call yields the .so, the PTX, the cubin, the object and ptxas' report: internal names carry a
-hash of the call, so PTX and .so of two calls would not fit together.
+hash of the call, so PTX and .so of two calls would not match.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Literal
 
 from astra_chat.tools.build.preprocessed import keep_expanded
 from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.sandbox.walls import SandboxPolicy
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, run_limited
 from astra_chat.tools.system.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
@@ -32,10 +32,10 @@ BUILD_TIMEOUT_S = 180.0
 BUILD_MEMORY_BYTES = 12 * 2**30
 BUILD_FILE_BYTES = 2**30
 COMPILER_THREADS, SPLITTING_NVCC = 8, (12, 4)
-"""Of one nvcc, from that version on: the same on every machine, as is then what it makes. The
+"""Makes the output of one nvcc the same on every machine; older versions do not have it. The
 machine code of the shipped kernels is the same without it."""
 LEAST_FREE_BYTES = 2**20
-"""With less, a build that failed says nothing about the kernel."""
+"""Free disk space below which a failed build says nothing about the kernel."""
 LOG_BYTES = 2**22
 LOG_LINES = 40
 LOG_COLUMNS = 300
@@ -98,8 +98,8 @@ def build_all(
 ) -> list[Build | BuildFailed | TimedOut]:
     """Build candidates in parallel, in one ninja graph; what the cache holds is not built again.
 
-    `headers` are folders that the task's flags name with -I, for sources of our own round another
-    project's headers; no candidate gets any. The cache does not see their content.
+    `headers` are folders that the task's flags name with -I, for our own sources that include
+    another project's headers; no candidate gets any. The cache does not see their content.
     """
     start = time.monotonic()
     toolkit = find_toolkit()
@@ -117,8 +117,8 @@ def build_all(
             room_in(folder),
             tempfile.TemporaryDirectory(prefix=".graph-", dir=folder) as scratch,
         ):
-            walls = compiler_walls(Path(scratch), headers)
-            failures = _build_missing(missing, own, command, after, walls, stop or Stop())
+            sandbox = compiler_sandbox(Path(scratch), headers)
+            failures = _build_missing(missing, own, command, after, sandbox, stop or Stop())
     seconds = time.monotonic() - start
     return [
         failures[final] if final in failures else _read(final, cached, seconds)
@@ -129,8 +129,8 @@ def build_all(
 def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
     """nvcc and all its flags; the same for baseline and candidates.
 
-    Without warnings (-w): their words are the source's, as in [[deprecated("...")]], and would
-    stand beside what ptxas says.
+    Without warnings (-w): a source can choose their text, as in [[deprecated("...")]], and it
+    would stand beside ptxas' own messages.
     """
     number = device.arch.removeprefix("sm_")
     command = [
@@ -150,8 +150,8 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
 
 
 def _disassembly(device: Device) -> list[str]:
-    """For the virtual GPU, which counts in machine code; nothing where there is no disassembler."""
-    from astra_chat.tools.virtual_gpu.machine.disassembly import OPTIONS
+    """Writes SASS for the virtual GPU's counters; nothing where there is no disassembler."""
+    from astra_chat.tools.virtual_gpu.sass.disassembly import OPTIONS
 
     if device.kind != "virtual":
         return []
@@ -166,22 +166,22 @@ def _build_missing(
     headers: dict[str, str],
     command: list[str],
     after: list[str],
-    walls: SandboxPolicy,
+    sandbox: SandboxPolicy,
     stop: Stop,
 ) -> dict[Path, BuildFailed | TimedOut]:
-    """One graph for all; the good ones move into the cache, the others are returned. `after`, if
+    """One graph for all; successful builds move into the cache, failures are returned. `after`, if
     anything, writes the text of the machine code."""
-    scratch = walls.write[0]
-    call, told = (
+    scratch = sandbox.write[0]
+    call, sass = (
         " ".join(shlex.quote(word) for word in words).replace("$", "$$")
         for words in (command, after)
     )
-    told = f" && {{ {told} >kernel.sass 2>/dev/null || rm -f kernel.sass; }}" if told else ""
+    sass = f" && {{ {sass} >kernel.sass 2>/dev/null || rm -f kernel.sass; }}" if sass else ""
     graph = [
         "rule nvcc",
         # __TIME__ is the same at any hour: the same source gives the same kernel.
         f"  command = cd $dir && SOURCE_DATE_EPOCH=0 {call}"
-        f" -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1{told}",
+        f" -keep -keep-dir . -o kernel.so kernel.cu >nvcc.log 2>&1{sass}",
     ]
     for index, source in enumerate(missing.values()):
         entry = scratch / str(index)
@@ -194,7 +194,7 @@ def _build_missing(
     try:
         done = run_limited(
             [str(find_ninja()), "-k", "0", "--quiet"],
-            timeout_s=BUILD_TIMEOUT_S, walls=walls, cwd=scratch, stop=stop,
+            timeout_s=BUILD_TIMEOUT_S, sandbox=sandbox, cwd=scratch, stop=stop,
         )  # fmt: skip
     except (StepTimeout, StepMemory):
         timed_out = True
@@ -214,7 +214,7 @@ def _build_missing(
     return failures
 
 
-def compiler_walls(scratch: Path, headers: Sequence[Path]) -> SandboxPolicy:
+def compiler_sandbox(scratch: Path, headers: Sequence[Path]) -> SandboxPolicy:
     """A compiler reads the toolkit and the system's headers, and writes where it works."""
     toolkit = find_toolkit()
     places = [toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, find_ninja()]
@@ -284,10 +284,10 @@ _PTXAS = re.compile(
 
 def parse_ptxas(log: str) -> tuple[Resources, ...]:
     """Registers, shared memory and spills of every kernel, from `ptxas -v`."""
-    found = []
+    kernels = []
     for match in _PTXAS.finditer(log):
         shared = re.search(r"(\d+) bytes smem", match["rest"])
-        found.append(
+        kernels.append(
             Resources(
                 kernel=match["kernel"],
                 registers=int(match["registers"]),
@@ -296,4 +296,4 @@ def parse_ptxas(log: str) -> tuple[Resources, ...]:
                 stack_bytes=int(match["stack"]),
             )
         )
-    return tuple(found)
+    return tuple(kernels)

@@ -1,7 +1,7 @@
-"""A candidate's own lines as nvcc's preprocessor leaves them: macros expanded, names pasted.
+"""A candidate's own lines after nvcc's preprocessor: macros expanded, pasted names joined.
 
-nvcc makes two such texts of a source: one for the host's compiler, one for the device's. Text that
-headers bring along is left out; each line keeps its number.
+nvcc makes two such texts of a source, one for the host compiler and one for the device compiler.
+Text from headers is left out; each line keeps its number.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 SOURCE = "kernel.cu"
 EXPANDED_BYTES = 2**21
-"""Characters of own lines that are kept: nobody's macros make more of half a megabyte, and the
-judge reads it all."""
+"""Most characters of own lines that are kept: honest macros do not expand half a megabyte to more,
+and the judge reads it all."""
 PASSES = {"host": "kernel*.cpp4.ii", "device": "kernel*.cpp1.ii"}
 """nvcc's names (-keep) of what its two front ends read."""
 _MARKER = re.compile(r'# (\d+) "([^"\n]*)"')
@@ -23,10 +23,10 @@ _SPACE = re.compile(r"__attribute__\(\((host|device|global)\)\)")
 
 
 def own_lines(text: Iterable[str]) -> str:
-    """Of a preprocessed text's lines those of SOURCE, each where it stands in the source.
+    """The lines of a preprocessed text that come from SOURCE, each at its line number there.
 
-    What several lines of the text say of one line of the source is joined. The guard sees to it
-    that no line of a source looks like a marker. What goes beyond EXPANDED_BYTES is cut.
+    Several lines of the text for one line of the source are joined. The guard refuses sources with
+    lines that look like a marker. Text beyond EXPANDED_BYTES is cut.
     """
     lines: dict[int, list[str]] = {}
     number, own, size = 0, False, 0
@@ -45,7 +45,7 @@ def own_lines(text: Iterable[str]) -> str:
 
 
 def keep_expanded(folder: Path) -> None:
-    """Write kernel.host.i and kernel.device.i beside nvcc's own files, where it left those."""
+    """Write kernel.host.i and kernel.device.i beside nvcc's own files, if it kept those."""
     for name, pattern in PASSES.items():
         for path in sorted(folder.glob(pattern))[:1]:
             with path.open(errors="replace") as text:

@@ -1,6 +1,6 @@
-"""The tvm-ffi side of a task: C++ that takes TensorViews, checks them and calls the launcher.
+"""A task's tvm-ffi binding: C++ that takes TensorViews, checks them and calls the launcher.
 
-Generated from the contract, compiled once a task, linked to any candidate of it. The calling
+Generated from the contract, compiled once per task, linked to any candidate of it. The calling
 convention is that of tvm-ffi's stable C ABI (TVM_FFI_DLL_EXPORT_TYPED_FUNC), which SGLang's JIT
 kernels and FlashInfer use; the stream is the caller's (TVMFFIEnvGetStream).
 """
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from astra_chat.tools.errors import BadInput, MissingDependency
-from astra_chat.tools.sandbox.walls import SandboxPolicy
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.system.toolkit import Toolkit
@@ -32,7 +32,7 @@ def ensure_binding(task: Task, toolkit: Toolkit) -> Path:
     """Object file of the task's binding, from the cache or compiled now (about 5 s).
 
     Raises MissingDependency where tvm-ffi is missing or its headers do not compile, and BadInput
-    where the contract's dims cannot be told from the shapes of its arguments.
+    where the contract's dims do not follow from the shapes of its arguments.
     """
     source = binding_source(task)
     command = [
@@ -50,13 +50,13 @@ def ensure_binding(task: Task, toolkit: Toolkit) -> Path:
     return final / "binding.o"
 
 
-def compile_cpp(command: list[str], folder: Path, walls: SandboxPolicy | None = None) -> None:
-    """Run a compiler or linker on our own code, or behind `walls` on anybody's. Raises
+def compile_cpp(command: list[str], folder: Path, sandbox: SandboxPolicy | None = None) -> None:
+    """Run a compiler or linker on our own code, or in a sandbox on untrusted code. Raises
     MissingDependency with its first errors."""
     try:
         done = run_limited(
-            command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=Stop(), walls=walls,
-            memory_bytes=None if walls else COMPILE_MEMORY_BYTES,
+            command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=Stop(), sandbox=sandbox,
+            memory_bytes=None if sandbox else COMPILE_MEMORY_BYTES,
         )  # fmt: skip
     except StepTimeout:
         raise MissingDependency(
@@ -64,8 +64,8 @@ def compile_cpp(command: list[str], folder: Path, walls: SandboxPolicy | None = 
         ) from None
     if done.returncode:
         errors = [line for line in done.output.splitlines() if "error" in line or "ld:" in line]
-        words = "; ".join(errors[:3]) or done.output[-300:]
-        raise MissingDependency(f"{command[0]} cannot build the tvm-ffi module: {words}")
+        excerpt = "; ".join(errors[:3]) or done.output[-300:]
+        raise MissingDependency(f"{command[0]} cannot build the tvm-ffi module: {excerpt}")
 
 
 def tvm_ffi_version() -> str:
@@ -76,7 +76,7 @@ def tvm_ffi_version() -> str:
 
 
 def tvm_ffi_folder(which: str) -> Path:
-    """Where tvm-ffi keeps its "include" or "lib", as it says itself. Raises MissingDependency."""
+    """tvm-ffi's "include" or "lib" folder, from its own command. Raises MissingDependency."""
     tvm_ffi_version()
     done = subprocess.run(
         [sys.executable, "-m", "tvm_ffi.config", f"--{which}dir"],
@@ -84,7 +84,7 @@ def tvm_ffi_folder(which: str) -> Path:
     )  # fmt: skip
     folder = Path(done.stdout.strip())
     if done.returncode or not folder.is_dir():
-        raise MissingDependency("tvm-ffi does not say where it lies: reinstall apache-tvm-ffi")
+        raise MissingDependency("tvm-ffi does not report its folders: reinstall apache-tvm-ffi")
     return folder
 
 
@@ -171,10 +171,10 @@ def _dims(task: Task) -> list[str]:
     known: set[str] = set()
     lines: list[str] = []
     while missing := [name for name in task.dims if name not in known]:
-        found = next((s for s in (_solve(*axis, known, task) for axis in axes) if s), None)
-        if found is None:
-            raise BadInput(f"{task.name}: the shapes do not say how large {missing[0]} is")
-        name, line = found
+        solution = next((s for s in (_solve(*axis, known, task) for axis in axes) if s), None)
+        if solution is None:
+            raise BadInput(f"{task.name}: the dim {missing[0]} does not follow from the shapes")
+        name, line = solution
         known.add(name)
         lines.append(line)
     for arg, axis, extent in axes:
@@ -184,7 +184,7 @@ def _dims(task: Task) -> list[str]:
 
 
 def _solve(arg: Arg, axis: int, extent: str, known: set[str], task: Task) -> tuple[str, str] | None:
-    """The dim that this axis gives once the `known` ones are, and the C++ that computes it."""
+    """The dim that follows from this axis and the `known` dims, and the C++ that computes it."""
     factors = extent.split("*")
     unknown = [factor for factor in factors if factor in task.dims and factor not in known]
     if len(unknown) != 1:
@@ -208,7 +208,7 @@ def _domain(task: Task, name: str, dim: Dim) -> str:
 
 
 def _alignment(task: Task) -> int:
-    """Rows of whole vectors are worth nothing if the first one starts between them."""
+    """Rows of whole vectors need an aligned first element too."""
     widest: DTypeName = max(task.dtypes, key=lambda dtype: ITEM_BYTES[dtype])
     return max([ITEM_BYTES[widest], *(dim.multiple_of_bytes for dim in task.dims.values())])
 

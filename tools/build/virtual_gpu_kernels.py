@@ -1,7 +1,7 @@
-"""The virtual GPU's C engine compiled behind walls: its C text comes from a stranger's PTX.
+"""Compiles the virtual GPU's C engine in the sandbox: its C text comes from untrusted PTX.
 
-PTX may be made to cost: translating it and compiling the result are limited in time and memory, and
-what cannot be done within them runs on the NumPy engine, or does not run.
+PTX can be made expensive to compile. Translation and compilation are limited in time and memory;
+what exceeds the limits runs on the NumPy engine, or not at all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.sandbox.walls import SandboxPolicy
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, Worker, run_limited
 from astra_chat.tools.system.toolkit import find_compiler
@@ -26,7 +26,7 @@ MODULE = "astra_chat.tools.children.translate"
 
 
 def compile_walled(ptx: Path, engine: Engine, stop: Stop) -> dict[str, Path]:
-    """Libraries by kernel; empty where the PTX is too much to translate within the limits.
+    """Libraries by kernel; empty where the PTX cannot be translated within the limits.
 
     Raises Cancelled; with engine `c` also MissingDependency for what does not compile.
     """
@@ -37,20 +37,20 @@ def compile_walled(ptx: Path, engine: Engine, stop: Stop) -> dict[str, Path]:
 
 
 def _sources(ptx: Path, engine: Engine, stop: Stop) -> dict[str, str]:
-    """C text by kernel, translated in a child."""
+    """C text by kernel, translated in a child process."""
     with tempfile.TemporaryDirectory(prefix="astra-translate-") as scratch:
-        walls = SandboxPolicy(
+        sandbox = SandboxPolicy(
             read=(ptx,), write=(Path(scratch),), memory_bytes=TRANSLATE_MEMORY_BYTES,
             file_bytes=FILE_BYTES,
         )  # fmt: skip
         request = {"ptx": str(ptx), "engine": engine, "folder": scratch}
-        found: dict[str, str] = {}
+        sources: dict[str, str] = {}
         try:
-            with Worker(MODULE, walls=walls) as worker:
+            with Worker(MODULE, sandbox=sandbox) as worker:
                 worker.ask(request, TRANSLATE_TIMEOUT_S, stop)
                 for report in worker.reports():
                     path = Path(scratch) / f"{int(report['index'])}.c"
-                    found[str(report["kernel"])] = path.read_text()
+                    sources[str(report["kernel"])] = path.read_text()
                 whole = worker.finish().returncode == 0
         except (StepTimeout, StepMemory):
             whole = False
@@ -59,19 +59,21 @@ def _sources(ptx: Path, engine: Engine, stop: Stop) -> dict[str, str]:
             f"{ptx} cannot be translated for the C engine within {TRANSLATE_TIMEOUT_S:.0f} s and"
             f" {TRANSLATE_MEMORY_BYTES / 2**30:.0f} GiB: use --engine numpy"
         )
-    return found if whole else {}
+    return sources if whole else {}
 
 
 def _start_walled(stop: Stop, command: Sequence[str], folder: Path) -> tuple[int, str]:
-    """The host compiler behind walls. Raises MissingDependency past its limits, and Cancelled."""
+    """The host compiler in the sandbox. Raises MissingDependency past its limits, and Cancelled."""
     compiler = find_compiler()
     headers = Path(str(files("astra_chat.tools.virtual_gpu.c_engine")))
-    walls = SandboxPolicy(
+    sandbox = SandboxPolicy(
         read=(compiler, compiler.resolve(), headers, cache_folder("virtual-gpu")),
         write=(folder,), memory_bytes=COMPILE_MEMORY_BYTES, file_bytes=FILE_BYTES,
     )  # fmt: skip
     try:
-        done = run_limited(command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=stop, walls=walls)
+        done = run_limited(
+            command, timeout_s=COMPILE_TIMEOUT_S, cwd=folder, stop=stop, sandbox=sandbox
+        )
     except (StepTimeout, StepMemory):
         raise MissingDependency(
             f"{compiler} did not end within {COMPILE_TIMEOUT_S:.0f} s and"

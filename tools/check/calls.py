@@ -1,4 +1,4 @@
-"""Correctness: what a candidate left behind against the float64 oracle, argument by argument."""
+"""Correctness check: outputs of each call against the float64 oracle, argument by argument."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from astra_chat.tools.types import (
     Wrong,
 )
 
-HOW_IN_WORDS: dict[How, str] = {
+HOW_TEXT: dict[How, str] = {
     "fresh": "in fresh buffers",
     "same_buffers": "in buffers that held other inputs before",
     "graph": "under CUDA-graph capture, and replayed",
 }
 MOST_WARNINGS = 20
-"""A kernel that does one thing wrong everywhere need not be told everywhere."""
+"""Most warnings that are kept: one fault often shows everywhere."""
 LEAST_ULPS = 1e-3
-"""Below this a baseline counts as exact: a ratio to it says nothing."""
+"""Below this error a baseline counts as exact: a ratio to it says nothing."""
 
 
 @dataclass(frozen=True)
 class Call:
     """One call of the launcher to make: a case, and into which buffers and how."""
 
-    truth: OracleCase
+    oracle_case: OracleCase
     how: How = "fresh"
     hidden: bool = False
     turn: int | None = None
@@ -49,7 +49,7 @@ class Call:
 
 @dataclass
 class CheckProgress:
-    """What a check has seen so far; becomes its record."""
+    """What a check has done so far; becomes its record."""
 
     calls: list[Call] = field(default_factory=list)
     elements: int = 0
@@ -75,19 +75,19 @@ class CheckProgress:
             if arg.written:
                 covered = run.coverage(arg)
                 bits = content if covered is None else content[covered]
-                self.elements += len(bits) // ITEM_BYTES[arg.dtype_of(run.truth.case)]
+                self.elements += len(bits) // ITEM_BYTES[arg.dtype_of(run.oracle_case.case)]
                 digest.update(bits.tobytes())
-        before = self._bits.setdefault(call.truth.folder, digest.digest())
-        if sum(c.truth.folder == call.truth.folder for c in self.calls) > 1:
+        before = self._bits.setdefault(call.oracle_case.folder, digest.digest())
+        if sum(c.oracle_case.folder == call.oracle_case.folder for c in self.calls) > 1:
             self.repeats += 1
             self.same_bits &= before == digest.digest()
         if note := run.report.get("sampled"):
-            self.sampled[run.truth.case.label] = note
+            self.sampled[run.oracle_case.case.label] = note
 
     def warn(self, run: CaseRun) -> None:
         """Keep what the virtual GPU warned of, once a place."""
         for where, words in run.report.get("warnings", {}).items():
-            self.warnings.setdefault(where, f"{words} on {run.truth.case.label}")
+            self.warnings.setdefault(where, f"{words} on {run.oracle_case.case.label}")
 
     def nearest(self, error: ErrorNorm | None) -> None:
         """Keep the error norm that came nearest to its limit."""
@@ -95,7 +95,7 @@ class CheckProgress:
             self.worst_error = error
 
     def correct(self) -> Correct:
-        cases = {call.truth.folder: call for call in self.calls}.values()
+        cases = {call.oracle_case.folder: call for call in self.calls}.values()
         return Correct(
             cases=len(cases),
             hidden=sum(call.hidden for call in cases),
@@ -106,10 +106,10 @@ class CheckProgress:
         )
 
     def record(self, left_out: Sequence[str] = ()) -> CheckRecord:
-        cases = {call.truth.folder: call for call in self.calls}.values()
+        cases = {call.oracle_case.folder: call for call in self.calls}.values()
         return CheckRecord(
-            visible=tuple(call.truth.case for call in cases if not call.hidden),
-            hidden=tuple(call.truth.case for call in cases if call.hidden),
+            visible=tuple(call.oracle_case.case for call in cases if not call.hidden),
+            hidden=tuple(call.oracle_case.case for call in cases if call.hidden),
             left_out=tuple(left_out),
             calls=len(self.calls),
             how=dict(Counter(call.how for call in self.calls)),
@@ -126,18 +126,18 @@ def check(
     runner: Runner,
     build: Build,
     calls: Sequence[Call],
-    yardstick: BaselineErrors | None = None,
+    baseline_errors: BaselineErrors | None = None,
     seen: CheckProgress | None = None,
     on_case: Callable[[int], None] = lambda _: None,
 ) -> Correct | Wrong | Failure:
     """Make every call and compare; the first failure ends it. Small cases should come first.
 
-    `yardstick` knows the baseline's own errors; `seen` is filled as the check goes.
+    `baseline_errors` knows the baseline's own errors; `seen` is filled as the check goes.
     """
     seen = seen or CheckProgress()
     turns = [place if call.turn is None else call.turn for place, call in enumerate(calls)]
     runs = runner.run(
-        build, [c.truth for c in calls], "check", hows=[c.how for c in calls], turns=turns
+        build, [c.oracle_case for c in calls], "check", hows=[c.how for c in calls], turns=turns
     )
     for call, run in zip(calls, runs, strict=False):  # a failure ends the runs early
         if not isinstance(run, CaseRun):
@@ -148,7 +148,7 @@ def check(
             return _in_context(verdict, call, seen)
         seen.add(runner.task, call, run)
         seen.worst = max(seen.worst, verdict)
-        error = yardstick.judge(run) if yardstick else None
+        error = baseline_errors.judge(run) if baseline_errors else None
         if isinstance(error, Wrong):
             return error
         seen.nearest(error)
@@ -159,10 +159,10 @@ def check(
 def _in_context(found: Wrong | Failure, call: Call, seen: CheckProgress) -> Wrong | Failure:
     """Say so where the same inputs came out right before, or the buffers held others."""
     words = []
-    if any(before.truth.folder == call.truth.folder for before in seen.calls):
-        words.append("an earlier call on the same inputs was right")
+    if any(before.oracle_case.folder == call.oracle_case.folder for before in seen.calls):
+        words.append("an earlier call on the same inputs was correct")
     if call.how != "fresh":
-        words.append(f"called {HOW_IN_WORDS[call.how]}")
+        words.append(f"called {HOW_TEXT[call.how]}")
     if isinstance(found, Wrong):
         return found.model_copy(update={"note": "; ".join(filter(None, [found.note, *words]))})
     if isinstance(found, Crashed):

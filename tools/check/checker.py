@@ -1,4 +1,5 @@
-"""The check step of a judge: which calls are made, on which cases, and against which yardstick."""
+"""The check step: which calls are made, on which cases, and with which baseline errors as the
+limit."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ class Checker:
         self._own = sorted(
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
         )
-        self.yardstick = BaselineErrors(self._task)
+        self.baseline_errors = BaselineErrors(self._task)
         self._telling = False
 
     def check(
@@ -74,10 +75,10 @@ class Checker:
         pairs = [(first, twin(first, rng)) for first in _first_of_each_dtype(drawn)]
         drawn += [second for _, second in pairs]
         extra = _unique(extra)
-        self._truths([*self._own, *extra, *drawn], tell)  # one oracle process makes them all
-        hidden, further = self._truths(drawn, tell), self._truths(extra, tell)
+        self._oracle_cases([*self._own, *extra, *drawn], tell)  # one oracle process makes them all
+        hidden, further = self._oracle_cases(drawn, tell), self._oracle_cases(extra, tell)
         try:
-            own = self._truths(self._own, tell)
+            own = self._oracle_cases(self._own, tell)
             failed = self.learn([*own, *self._in_reserve(tell), *further, *hidden], tell)
             own = self._settled(own, tell)
             more = [t for t in further if t not in own]
@@ -91,19 +92,19 @@ class Checker:
             ]
             seen = CheckProgress()
             outcome = check(
-                self._runner.seeded(seed.of("check")), built, calls, self.yardstick, seen,
+                self._runner.seeded(seed.of("check")), built, calls, self.baseline_errors, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
             return outcome, seen.record(left_out)
         finally:
-            for truth in hidden:
-                self.yardstick.forget(truth.case)
-                self._oracle.forget(truth)
+            for oracle_case in hidden:
+                self.baseline_errors.forget(oracle_case.case)
+                self._oracle.forget(oracle_case)
 
     def make_ready(self) -> None:
         """Make the task's own cases and learn the baseline's errors on them, before any check."""
         if not self._telling:
-            own = self._truths(self._own, lambda *_: None)
+            own = self._oracle_cases(self._own, lambda *_: None)
             self.learn([*own, *self._in_reserve(lambda *_: None)])
             self._settled(own, lambda *_: None)
 
@@ -111,27 +112,27 @@ class Checker:
         """Cases of special values as they are stated: a drawn seed may let some meet on which the
         baseline itself fails, and a process of its own for such a case takes seconds."""
         stated = [case for case in self._task.check if case.values == "special"]
-        return [] if self._telling else self._truths(stated, tell)
+        return [] if self._telling else self._oracle_cases(stated, tell)
 
     @property
     def own(self) -> list[Case]:
         """The task's own cases, with the seeds that were drawn; small ones first."""
         return self._own
 
-    def _settled(self, truths: list[OracleCase], tell: Tell) -> list[OracleCase]:
+    def _settled(self, oracle_cases: list[OracleCase], tell: Tell) -> list[OracleCase]:
         """The task's own cases. Where the baseline fails on a drawn seed, the stated one is kept:
         special values may meet in ways that no contract speaks of."""
         if not self._telling:
             stated = sorted(self._task.check, key=self._task.least_bytes)
             self._own = [
-                truth.case if self._knows(truth) else case
-                for case, truth in zip(stated, truths, strict=True)
+                oracle_case.case if self._knows(oracle_case) else case
+                for case, oracle_case in zip(stated, oracle_cases, strict=True)
             ]
-            truths = self._truths(self._own, tell)
-            self.learn(truths, tell)
-            self._require_telling([t for t in truths if self._knows(t)])
+            oracle_cases = self._oracle_cases(self._own, tell)
+            self.learn(oracle_cases, tell)
+            self._require_telling([t for t in oracle_cases if self._knows(t)])
             self._telling = True
-        return truths
+        return oracle_cases
 
     def _hidden_calls(
         self, hidden: Sequence[OracleCase], pairs: Sequence[tuple[Case, Case]]
@@ -140,31 +141,31 @@ class Checker:
         known = {_key(t.case): t for t in hidden if self._knows(t)}
         seconds = {_key(second) for _, second in pairs}
         calls = [Call(t, hidden=True) for key, t in known.items() if key not in seconds]
-        calls.sort(key=lambda call: self._task.least_bytes(call.truth.case))
+        calls.sort(key=lambda call: self._task.least_bytes(call.oracle_case.case))
         for first, second in pairs:
             if _key(first) in known and _key(second) in known:
                 calls += self._repeats(known[_key(first)], known[_key(second)])
         return calls
 
-    def _knows(self, truth: OracleCase) -> bool:
-        return self.yardstick.knows(truth.case)
+    def _knows(self, oracle_case: OracleCase) -> bool:
+        return self.baseline_errors.knows(oracle_case.case)
 
-    def learn(self, truths: Sequence[OracleCase], tell: Tell = lambda *_: None) -> list[str]:
-        """Run the baseline where its own errors are unknown; the cases that it fails, in words."""
+    def learn(self, oracle_cases: Sequence[OracleCase], tell: Tell = lambda *_: None) -> list[str]:
+        """Run the baseline where its own errors are unknown; the cases that it fails, as text."""
         failed: list[str] = []
-        missing = [t for t in truths if not self._knows(t)]
+        missing = [t for t in oracle_cases if not self._knows(t)]
         if not missing:
             return failed
         built = build_all(self._task, [self._task.baseline], self._device, self._runner.stop)[0]
         if not isinstance(built, Build):
             return [f"{t.case.label}: the baseline does not build" for t in missing]
         like = self._on_further_seeds([t.case for t in missing])
-        further = self._truths([again for again, _ in like.values()], tell)
+        further = self._oracle_cases([again for again, _ in like.values()], tell)
         try:
             return failed + self._learned(built, [*missing, *further], like, tell)
         finally:
-            for truth in further:
-                self._oracle.forget(truth)
+            for oracle_case in further:
+                self._oracle.forget(oracle_case)
 
     def _on_further_seeds(self, cases: Sequence[Case]) -> dict[str, tuple[Case, Case]]:
         """By its key each case of as many that FEW results come together, with that which it is
@@ -199,32 +200,32 @@ class Checker:
             if isinstance(failure, Unsupported | TimedOut):
                 break
         not_tried = {}
-        for truth in missing:
-            _, case = like.get(_key(truth.case), (None, truth.case))
-            self.yardstick.forget(case)
+        for oracle_case in missing:
+            _, case = like.get(_key(oracle_case.case), (None, oracle_case.case))
+            self.baseline_errors.forget(case)
             not_tried[_key(case)] = f"{case.label}: not tried"
         return [*failed, *not_tried.values()]
 
     def _learn_until_failure(
         self,
         built: Build,
-        truths: Sequence[OracleCase],
+        oracle_cases: Sequence[OracleCase],
         like: Mapping[str, tuple[Case, Case]],
         failed: list[str],
     ) -> tuple[int, Failure | None]:
-        for done, run in enumerate(self._runner.run(built, truths, "check")):
+        for done, run in enumerate(self._runner.run(built, oracle_cases, "check")):
             if not isinstance(run, CaseRun):
                 return done, run
-            _, of = like.get(_key(run.truth.case), (None, None))
+            _, of = like.get(_key(run.oracle_case.case), (None, None))
             wrong = isinstance(compare(self._task, run), Wrong)
             if of is None and wrong:
-                failed.append(f"{run.truth.case.label}: the baseline is wrong")
-            elif not wrong and (of is None or self.yardstick.knows(of)):
-                self.yardstick.learn(run, of)
-        return len(truths), None
+                failed.append(f"{run.oracle_case.case.label}: the baseline is wrong")
+            elif not wrong and (of is None or self.baseline_errors.knows(of)):
+                self.baseline_errors.learn(run, of)
+        return len(oracle_cases), None
 
-    def _require_telling(self, truths: Sequence[OracleCase]) -> None:
-        if weak := undetected(trials(self._task, truths, self.yardstick)):
+    def _require_telling(self, oracle_cases: Sequence[OracleCase]) -> None:
+        if weak := undetected(trials(self._task, oracle_cases, self.baseline_errors)):
             raise BadInput(
                 f"{self._task.folder / 'task.toml'}: the check cases of {self._task.name} cannot"
                 f" tell work from no work: {weak[0]}; tighten the tolerance or change the cases"
@@ -246,8 +247,8 @@ class Checker:
             calls += [Call(first, "graph", hidden=True), Call(second, "graph", hidden=True)]
         return calls + [Call(first, hidden=True)] * (REPEATS[self._device.kind] - 1)
 
-    def _truths(self, cases: Sequence[Case], tell: Tell) -> list[OracleCase]:
-        return self._oracle.truths(
+    def _oracle_cases(self, cases: Sequence[Case], tell: Tell) -> list[OracleCase]:
+        return self._oracle.oracle_cases(
             cases, self._runner.stop, lambda made: tell(0, len(cases), f"oracle: {made} made")
         )
 

@@ -1,7 +1,7 @@
-"""What a call left behind against the float64 oracle: argument by argument, element by element.
+"""Compares the outputs of a call with the float64 oracle, element by element.
 
-The largest cases hold a hundred million elements, so pieces that fit a core's cache are looked at
-on all cores; every element is compared all the same.
+The largest cases hold a hundred million elements, so pieces that fit a core's cache are compared on
+all cores; every element is compared.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from astra_chat.tools.types import ITEM_BYTES, DTypeName, Wrong
 PIECE = 2**17
 """Elements that a core looks at at a time."""
 MOST_CORES, FREE_CORES = 16, 2
-"""A runner that launches meanwhile, and times launches, needs a core or two for itself."""
+"""A runner that launches in the meantime, and times launches, needs a core or two for itself."""
 LEAST_SHARE = 0.5
 """Of the elements that as many blocks write on average."""
 T = TypeVar("T")
@@ -66,7 +66,8 @@ def _outside(arg: Arg, run: CaseRun, guards: Array) -> Wrong | None:
     if not len(touched):
         return None
     return Wrong(
-        case=run.truth.case, argument=arg.name, reason="write_outside", index=(int(touched[0]),),
+        case=run.oracle_case.case, argument=arg.name, reason="write_outside",
+        index=(int(touched[0]),),
         expected=float("nan"), got=float("nan"), bad=len(touched), total=len(guards) // 2,
         note="bytes outside the argument changed",
     )  # fmt: skip
@@ -75,8 +76,8 @@ def _outside(arg: Arg, run: CaseRun, guards: Array) -> Wrong | None:
 def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
     if arg.written:
         return None
-    before = np.memmap(run.truth.input_path(arg), dtype=np.uint8, mode="r")
-    dtype = arg.dtype_of(run.truth.case)
+    before = np.memmap(run.oracle_case.input_path(arg), dtype=np.uint8, mode="r")
+    dtype = arg.dtype_of(run.oracle_case.case)
     step = PIECE * ITEM_BYTES[dtype]
 
     def same(start: int) -> bool:
@@ -87,8 +88,8 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
     changed = np.flatnonzero(content != before)
     flat = int(changed[0]) // ITEM_BYTES[dtype]
     return Wrong(
-        case=run.truth.case, argument=arg.name, reason="input_changed",
-        index=_index(flat, arg.shape_of(run.truth.case)),
+        case=run.oracle_case.case, argument=arg.name, reason="input_changed",
+        index=_index(flat, arg.shape_of(run.oracle_case.case)),
         expected=float(as_float(before, dtype)[flat]), got=float(as_float(content, dtype)[flat]),
         bad=len(changed), total=len(before), note="an argument that may only be read changed",
     )  # fmt: skip
@@ -96,7 +97,7 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Of values with the truth, element by element."""
+    """Comparison of values with the expected ones, element by element."""
 
     good: Array
     same_pattern: Array
@@ -125,8 +126,8 @@ def compare_values(
 
 
 def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wrong:
-    case, dtype = run.truth.case, arg.dtype_of(run.truth.case)
-    expected, item = run.truth.expected(arg), ITEM_BYTES[arg.dtype_of(case)]
+    case, dtype = run.oracle_case.case, arg.dtype_of(run.oracle_case.case)
+    expected, item = run.oracle_case.expected(arg), ITEM_BYTES[arg.dtype_of(case)]
     covered = run.coverage(arg)
 
     def compared(start: int, stop: int) -> Comparison:
@@ -164,15 +165,15 @@ def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
     compared, and a kernel must not have its work done by others, or by none."""
     if covered is None:
         return None
-    item = ITEM_BYTES[arg.dtype_of(run.truth.case)]
+    item = ITEM_BYTES[arg.dtype_of(run.oracle_case.case)]
     written: Mask = np.any(covered.reshape(-1, item), axis=1)
     if float(written.mean()) >= LEAST_SHARE * float(run.report.get("sampled_share", 1.0)):
         return None
     first = int(np.argmin(written))
     return Wrong(
-        case=run.truth.case, argument=arg.name, reason="unwritten",
-        index=_index(first, arg.shape_of(run.truth.case)),
-        expected=float(run.truth.expected(arg)[first]), got=float("nan"),
+        case=run.oracle_case.case, argument=arg.name, reason="unwritten",
+        index=_index(first, arg.shape_of(run.oracle_case.case)),
+        expected=float(run.oracle_case.expected(arg)[first]), got=float("nan"),
         bad=int((~written).sum()), total=written.size,
         note=f"{run.report.get('sampled')} wrote less than {LEAST_SHARE:.0%} of their share",
     )  # fmt: skip

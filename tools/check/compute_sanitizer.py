@@ -1,8 +1,8 @@
-"""NVIDIA's Compute Sanitizer over a candidate on a real GPU; the virtual GPU carries its own.
+"""NVIDIA's Compute Sanitizer over a candidate on a real GPU; the virtual GPU has its own sanitizer.
 
 Each tool runs the candidate in a runner of its own, on few and small cases: it slows a kernel by a
-factor of ten to a thousand. What the calls wrote is compared, for a kernel that does nothing where
-it is watched does nothing wrong. Source: "Compute Sanitizer" documentation, NVIDIA.
+factor of ten to a thousand. The outputs of these calls are compared too, because a kernel that does
+nothing under the tool has no findings. Source: "Compute Sanitizer" documentation, NVIDIA.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Found = Unsafe | Wrong | Crashed | TimedOut
 def sanitize_cuda(
     runner: Runner,
     build: Build,
-    truths: Sequence[OracleCase],
+    oracle_cases: Sequence[OracleCase],
     timed: Sequence[OracleCase] = (),
     on_tool: Callable[[int], None] = lambda _: None,
     baseline: Build | None = None,
@@ -59,7 +59,7 @@ def sanitize_cuda(
     """
     program = find_tool("compute-sanitizer")
     for done, tool in enumerate(TOOLS, 1):
-        cases = [*truths, *(timed if tool == "memcheck" else ())]
+        cases = [*oracle_cases, *(timed if tool == "memcheck" else ())]
         finding = _run(runner, build, cases, program, tool, baseline)
         if isinstance(finding, Unsafe) and len(cases) > 1:
             finding = _named(runner, build, cases, program, tool) or finding
@@ -70,17 +70,17 @@ def sanitize_cuda(
 
 
 def _named(
-    runner: Runner, build: Build, truths: Sequence[OracleCase], program: Path, tool: str
+    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase], program: Path, tool: str
 ) -> Found | None:
     """The finding again, on the first case by itself that shows it."""
-    alone = (_run(runner, build, [truth], program, tool) for truth in truths)
+    alone = (_run(runner, build, [oracle_case], program, tool) for oracle_case in oracle_cases)
     return next((finding for finding in alone if finding is not None), None)
 
 
 def _run(
     runner: Runner,
     build: Build,
-    truths: Sequence[OracleCase],
+    oracle_cases: Sequence[OracleCase],
     program: Path,
     tool: str,
     baseline: Build | None = None,
@@ -89,38 +89,38 @@ def _run(
 
     A tool that fails once may have failed by itself.
     """
-    back = [_bytes(runner, truth) <= HANDED_BACK_BYTES for truth in truths]
+    back = [_bytes(runner, oracle_case) <= HANDED_BACK_BYTES for oracle_case in oracle_cases]
     command = [str(program), "--tool", tool, "--target-processes", "all"]
-    said = ""
+    output = ""
     for _ in range(TRIES):
         with watched(
-            runner, build, truths, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S,
+            runner, build, oracle_cases, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S,
             more={"handed_back": back},
         ) as seen:  # fmt: skip
             if isinstance(seen, TimedOut):
                 return seen
             if found := first_finding(seen.log):
                 what, where = found
-                return Unsafe(case=truths[0].case, what=f"{tool}: {what}", where=where)
+                return Unsafe(case=oracle_cases[0].case, what=f"{tool}: {what}", where=where)
             pairs = list(zip(seen.runs, back, strict=True))
             if "SUMMARY: " in seen.log and all(_is_whole(runner, *pair) for pair in pairs):
                 judged = (_wrong(runner, run, tool) for run, handed in pairs if handed)
                 return next(filter(None, judged), None)
-            said = (seen.log + seen.output)[-300:]
-    if baseline is not None and _run(runner, baseline, truths, program, tool) is None:
+            output = (seen.log + seen.output)[-300:]
+    if baseline is not None and _run(runner, baseline, oracle_cases, program, tool) is None:
         message = f"it ended under compute-sanitizer {tool}, where the baseline ran"
-        return Crashed(case=truths[0].case, message=message)
-    raise MissingDependency(f"compute-sanitizer {tool} did not work: {said}")
+        return Crashed(case=oracle_cases[0].case, message=message)
+    raise MissingDependency(f"compute-sanitizer {tool} did not work: {output}")
 
 
-def _bytes(runner: Runner, truth: OracleCase) -> int:
-    return sum(buffer_bytes(arg, truth.case) for arg in runner.task.args)
+def _bytes(runner: Runner, oracle_case: OracleCase) -> int:
+    return sum(buffer_bytes(arg, oracle_case.case) for arg in runner.task.args)
 
 
 def _is_whole(runner: Runner, run: CaseRun, handed: bool) -> bool:
     """Whether the process lived to hand all back: empty files where nothing is."""
     calls = CALLS if handed else 0
-    return odd_file(run.folder, runner.task.args, run.truth.case, calls) is None
+    return odd_file(run.folder, runner.task.args, run.oracle_case.case, calls) is None
 
 
 def _wrong(runner: Runner, run: CaseRun, tool: str) -> Wrong | None:

@@ -1,18 +1,18 @@
-"""How precise: a kernel's error beside the baseline's own, in units in the last place (ulps).
+"""Precision: a kernel's error against the baseline's own, in units in the last place (ulps).
 
 The error norm of an argument on a case is the root mean square of |got - expected| over an ulp at
 max(|expected|, rms of all expected). Elements far below the rest are measured on the scale of the
-whole, for cancellation makes their own ulps arbitrarily small: by those, an honest float32 kernel
-of silu_and_mul errs by a million.
+whole, because cancellation makes their own ulps arbitrarily small: by those, an honest float32
+kernel of silu_and_mul errs by a million.
 
-An rms hardly tells arithmetic in 16 bits from arithmetic in float32 that is rounded once: the one
+An rms hardly separates 16-bit arithmetic from float32 arithmetic that is rounded once: the one
 rounding is most of the error of both. The share of results that are not the nearest 16-bit value
 does. Of honest kernels it was 4 % at most (of the baselines 2 %), of silu_and_mul in half precision
 12 to 50 %, case by case.
 
-A single number says little: the baseline may have it right by luck, or it may be small by luck, so
-that everybody's error is many of its ulps. So the baseline's norm on a case of few results is taken
-over runs on several seeds, and the scale of their results is the case's.
+A single number says little: the baseline may be exact at random, so that every other kernel's error
+is many of its ulps. So the baseline's norm on a case of few results is taken over runs on several
+seeds, and the scale of their results is the case's.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ROW_ULPS = 3.0
 """What float32 arithmetic may add that is common to a row, in float32's ulps: a scale that is off
 by some ulps puts every element of its row off, so a case tells as much as it has rows."""
 LUCK = 2.0
-"""How far the norms of two honest kernels may lie apart by chance, over the root of the elements
+"""How far the norms of two honest kernels may differ by chance, over the root of the elements
 that they rest on. Twelve large elements in six rows were met a factor of 3.1 apart."""
 
 FEW = 8
@@ -155,7 +155,7 @@ class BaselineErrors:
         With `of`, add it to the measure of that one, which is learned already, has few results and
         differs in its seed only.
         """
-        case = run.truth.case
+        case = run.oracle_case.case
         self._kinds[_key(of or case)] = (case.dtype, case.values)
         known = self._own[_key(of)] if of else self._own.setdefault(_key(case), {})
         for arg in self._task.args:
@@ -179,9 +179,9 @@ class BaselineErrors:
         """The error norm nearest to its limit; Wrong beyond it; None without a baseline's run."""
         found = []
         for arg in self._task.args:
-            if arg.written and self.knows(run.truth.case):
+            if arg.written and self.knows(run.oracle_case.case):
                 got, expected, ran = elements(arg, run)
-                verdict = self.judge_values(arg, run.truth.case, got, expected, ran)
+                verdict = self.judge_values(arg, run.oracle_case.case, got, expected, ran)
                 if isinstance(verdict, Wrong):
                     return verdict
                 found.append(verdict)
@@ -277,8 +277,8 @@ class BaselineErrors:
 
 
 def pieces(task: Task, run: CaseRun) -> list[Piece]:
-    """A piece of every written argument, drawn by chance like the copy that it is of."""
-    case, copy = run.truth.case, run.seed.of("copy").random().randrange(run.copies)
+    """A piece of every written argument, drawn at random like the copy that it is of."""
+    case, copy = run.oracle_case.case, run.seed.of("copy").random().randrange(run.copies)
     return [(arg, case, *elements(arg, run, copy, PART)) for arg in task.args if arg.written]
 
 
@@ -287,14 +287,14 @@ def elements(
 ) -> tuple[Array, Array, Array]:
     """Got and expected, float64, where a block ran, and those flat positions; `most` of them in a
     row, from anywhere."""
-    dtype = arg.dtype_of(run.truth.case)
+    dtype = arg.dtype_of(run.oracle_case.case)
     item, content = ITEM_BYTES[dtype], run.after(arg, copy)[0]
     total = len(content) // item
     count = min(total, most or total)
     start = run.seed.of("piece", arg.name).random().randrange(total - count + 1)
     part = slice(start, start + count)
     got = as_float(content[start * item : (start + count) * item], dtype)
-    expected, ran = np.asarray(run.truth.expected(arg)[part]), np.arange(start, start + count)
+    expected, ran = np.asarray(run.oracle_case.expected(arg)[part]), np.arange(start, start + count)
     covered = run.coverage(arg)
     if covered is None:
         return got, expected, ran

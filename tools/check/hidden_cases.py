@@ -1,8 +1,9 @@
-"""Hidden cases: drawn from the legal domain after a candidate is built, so it cannot know them.
+"""Hidden cases: drawn from the legal domain after a candidate is built, so that it cannot know
+them.
 
-Per dtype: the least extents, odd ones that are no powers of two, heavy tails, zeros and ones, and a
-family by chance; per dim that may exceed it, one case beyond a grid's second extent; and one where
-two dims exceed it only together, as the blocks of a kernel with a block a row and head do.
+Per dtype: the least extents, odd ones that are not powers of two, heavy tails, zeros and ones, and
+a random family. Per dim that may exceed it, one case beyond a grid's second extent; and one where
+two dims exceed it only together, as the blocks of a kernel with a block per row and head do.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A task must tell work from no work: outputs that cost nothing have to fail on its own cases."""
+"""Trivial outputs (zeros, a constant, an unchanged input) must fail on a task's own cases."""
 
 from __future__ import annotations
 
@@ -25,19 +25,21 @@ class Trial:
     case: Case
     argument: str
     output: str
-    """What was put there, in words."""
+    """What was put there, as text."""
     right: bool
-    """It is the truth to within an ulp everywhere, as where all of it is tiny: it may pass."""
+    """It equals the expected output to within an ulp everywhere: it may pass."""
     passed: bool
 
 
-def trials(task: Task, truths: Sequence[OracleCase], yardstick: BaselineErrors) -> list[Trial]:
+def trials(
+    task: Task, oracle_cases: Sequence[OracleCase], baseline_errors: BaselineErrors
+) -> list[Trial]:
     """Every trivial output of every written argument on every case; the others taken as right."""
     found: list[Trial] = []
-    for truth in truths:
+    for oracle_case in oracle_cases:
         for arg in task.args:
             if arg.written:
-                found += _of_argument(task, truth, arg, yardstick)
+                found += _of_argument(task, oracle_case, arg, baseline_errors)
     return found
 
 
@@ -55,17 +57,17 @@ def undetected(found: Sequence[Trial]) -> list[str]:
 
 
 def _of_argument(
-    task: Task, truth: OracleCase, arg: Arg, yardstick: BaselineErrors
+    task: Task, oracle_case: OracleCase, arg: Arg, baseline_errors: BaselineErrors
 ) -> Iterator[Trial]:
-    case, dtype = truth.case, arg.dtype_of(truth.case)
-    expected = np.asarray(truth.expected(arg))
+    case, dtype = oracle_case.case, arg.dtype_of(oracle_case.case)
+    expected = np.asarray(oracle_case.expected(arg))
     everywhere = np.arange(len(expected))
-    for words, values in _outputs(task, truth, arg, expected):
+    for words, values in _outputs(task, oracle_case, arg, expected):
         got = rounded(values, dtype)
         compared = compare_values(got, expected, task.tolerance[dtype], dtype)
         passed = bool(compared.good.all())
-        if passed and yardstick.knows(case):
-            verdict = yardstick.judge_values(arg, case, got, expected, everywhere)
+        if passed and baseline_errors.knows(case):
+            verdict = baseline_errors.judge_values(arg, case, got, expected, everywhere)
             passed = not isinstance(verdict, Wrong)
         right = _within_an_ulp(got, expected, dtype)
         yield Trial(case, arg.name, words, right, passed)
@@ -79,27 +81,27 @@ def _within_an_ulp(got: Array, expected: Array, dtype: DTypeName) -> bool:
 
 
 def _outputs(
-    task: Task, truth: OracleCase, arg: Arg, expected: Array
+    task: Task, oracle_case: OracleCase, arg: Arg, expected: Array
 ) -> Iterator[tuple[str, Array]]:
     finite = expected[np.isfinite(expected) & (np.abs(expected) < OVERFLOW["float16"])]
     yield "all zeros", np.zeros(len(expected))
     yield "a constant, the mean", np.full(len(expected), finite.mean() if len(finite) else 1.0)
     with np.errstate(over="ignore"):
-        yield "the truth and 5 %", expected * MUCH
+        yield "the expected output times 1.05", expected * MUCH
     for given in task.args:
         if given.read:
-            values = _passed_through(given, truth, arg.shape_of(truth.case))
+            values = _passed_through(given, oracle_case, arg.shape_of(oracle_case.case))
             if values is not None:
                 yield f"'{given.name}' passed through", values
 
 
-def _passed_through(given: Arg, truth: OracleCase, shape: tuple[int, ...]) -> Array | None:
+def _passed_through(given: Arg, oracle_case: OracleCase, shape: tuple[int, ...]) -> Array | None:
     """The front of each row of an input, where its rows are as many and as long at least."""
-    case = truth.case
+    case = oracle_case.case
     source = given.shape_of(case)
     if source[:-1] != shape[:-1] or source[-1] < shape[-1]:
         return None
-    content = np.fromfile(truth.input_path(given), dtype=np.uint8)
+    content = np.fromfile(oracle_case.input_path(given), dtype=np.uint8)
     rows = as_float(content, given.dtype_of(case)).reshape(-1, source[-1])
     front: Array = rows[:, : shape[-1]].reshape(-1)
     return front

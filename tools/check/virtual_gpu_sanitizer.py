@@ -1,9 +1,9 @@
-"""The virtual GPU's sanitizer on a candidate that a real GPU is to be measured with.
+"""The virtual GPU's sanitizer on a candidate that is to be timed on a real GPU.
 
-It sees what NVIDIA's tools do not: races between blocks, work that host code does on device memory,
-arguments that may only be read and are put back, launches that do not wait for the work ahead. It
-runs the same source on the CPU, and only its word that something is unsafe counts here: what it
-lacks, or does not end in time, is no fault of a kernel.
+It finds what NVIDIA's tools do not: races between blocks, host code that writes device memory,
+read-only arguments that are changed and restored, launches that do not wait for the work before
+them. It runs the same source on the CPU. Only a finding counts: an unsupported instruction or a
+timeout is not the kernel's fault.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def second_opinion(
     built = build(runner.task, source, device, runner.stop)
     if not isinstance(built, Build):
         return None
-    for run in other.run(built, oracle.truths(small, runner.stop), "check"):
+    for run in other.run(built, oracle.oracle_cases(small, runner.stop), "check"):
         if isinstance(run, Unsafe):
             return run.model_copy(update={"what": f"{run.what} (found on the virtual GPU)"})
         if not isinstance(run, CaseRun):

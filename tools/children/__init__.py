@@ -1,4 +1,20 @@
-"""Modules that run in child processes only: the oracle and the two runners.
+"""Programs of child processes: the two runners, the oracle, the PTX translator. torch only here.
 
-torch is imported here and nowhere else. Each reports through process.Reporter.
+oracle          inputs and float64 results from a task's reference.py
+values          value families: what the numbers of a case look like
+arguments       shared by the runners: poison, files of a case, the candidate's library
+cuda            the runner on a real GPU: checks and times a candidate
+cuda_timing     the GPU timing loop: CUDA-graph replay, ABBA order, event pairs
+cuda_buffers    buffers for timing: rotation, and the L2 flush between cold launches
+cuda_clock      clocks, temperature, power and throttling by NVML
+cuda_poison     poison in shared memory and on stacks; inputs that arrive late
+cuda_read_only  device memory that kernels cannot write
+cuda_once       a few calls without torch, under Compute Sanitizer or Nsight Compute
+cuda_profiled   calls under Nsight Compute's clock
+cuda_plans      launch plans on a real GPU, without host code of a candidate
+virtual         the runner on the virtual GPU
+virtual_memory  arguments on the virtual GPU, protected from host code
+translate       PTX to the C engine's files
+
+Each is started with `python -m` and reports over a private pipe (system/subprocesses.py).
 """

@@ -1,4 +1,4 @@
-"""What both runners share: poison, files of a case, and the candidate's library."""
+"""Shared by both runners: poison, files of a case, and calls of the candidate's library."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Call:
     """One case to run: where its inputs lie and where the bytes after the call go."""
 
     case: Case
-    truth: Path
+    inputs: Path
     after: Path
     how: How = "fresh"
     pattern: int = 0
@@ -38,7 +38,7 @@ class Call:
     def of(item: dict[str, Any]) -> Call:
         return Call(
             case=Case.model_validate_json(item["case"]),
-            truth=Path(item["truth"]),
+            inputs=Path(item["inputs"]),
             after=Path(item["after"]),
             how=item["how"],
             pattern=item["pattern"],
@@ -51,7 +51,7 @@ def poison(task: Task, call: Call, arg_index: int, pattern: int) -> Bytes:
     """The buffer of an argument before the call: its input, or the pattern over and over."""
     arg = task.args[arg_index]
     if arg.read:
-        content = np.fromfile(call.truth / f"{arg.name}.in", dtype=np.uint8)
+        content = np.fromfile(call.inputs / f"{arg.name}.in", dtype=np.uint8)
     else:
         content = poisoned(arg.bytes_of(call.case), pattern)
     return spread(arg, call.case, content, pattern)

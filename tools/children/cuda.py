@@ -1,4 +1,4 @@
-"""The runner process of device `cuda`: runs a candidate on a real GPU and hands back bytes."""
+"""The runner process of device `cuda`: runs a candidate on a real GPU and returns its outputs."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MEMORY_SHARE = 0.4
 VERIFIED_BYTES = 256 * 2**20
 """At most this much of what cold launches wrote is handed to the judge, or one set."""
 FURTHER_BYTES = 32 * 2**20
-"""The same of warm launches, and of those with an event pair round each."""
+"""The same of warm launches, and of those with an event pair around each."""
 FEW = 4096
 """Of so many elements of a row one differs from set to set."""
 PERSISTING_L2_LIMIT = 6

@@ -1,4 +1,4 @@
-"""What the GPU says of itself while it is timed: clocks, temperature, power, throttling."""
+"""Clocks, temperature, power and throttling of the GPU while it is timed, by NVML."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Calls of a launcher, without torch: what Nsight Compute and Compute Sanitizer look at.
+"""A few calls of a launcher, without torch, under Nsight Compute or Compute Sanitizer.
 
-They slow down all that a process does and see every kernel in it, so here is the candidate and
-little else: it starts in a tenth of the time, and no allocator's pool hides a write past the end.
+These tools slow down everything that a process does and see every kernel in it, so there is only
+the candidate here: it starts in a tenth of the time, and no allocator's pool hides a write past the
+end.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from astra_chat.tools.task.folder import Task
 STREAM_NON_BLOCKING, CAPTURE_THREAD_LOCAL = 1, 1
 PLACE_BYTES, MOST_LEAD, LEAST_APART, MOST_APART = 256, 14, 9, 28
 """An argument lies some places into its allocation, and others lie between two of them: up to 4 MB
-and 256 MB, as chance wants, so that where it lies tells a candidate nothing about who is watching.
+and 256 MB, at random, so that where it lies tells a candidate nothing about who is watching.
 The last three are powers of two."""
 
 

@@ -27,7 +27,7 @@ from astra_chat.tools.plan.model import (
 )
 
 INVALID_VALUE = 1
-"""CUDA_ERROR_INVALID_VALUE: also what the driver says of a parameter that a kernel lacks."""
+"""CUDA_ERROR_INVALID_VALUE: also the driver's error for a parameter that a kernel does not have."""
 PORTABLE_CLUSTER_BLOCKS = 8
 STATIC_SHARED_BYTES = 48 * 1024
 """Dynamic shared memory beyond this has to be allowed for each function."""
@@ -68,7 +68,7 @@ class Cubin:
         self._functions: dict[str, Any] = {}
 
     def function(self, name: str) -> Any:
-        """A kernel by its mangled name. Raises DriverError where the cubin lacks it."""
+        """A kernel by its mangled name. Raises DriverError if it is not in the cubin."""
         if name not in self._functions:
             self._functions[name] = call("cuModuleGetFunction", self._module, name.encode())
         return self._functions[name]
@@ -85,7 +85,7 @@ class Cubin:
                 return offsets
 
     def variable(self, name: str) -> tuple[int, int]:
-        """Address and bytes of a module variable. Raises DriverError where the cubin lacks it."""
+        """Address and bytes of a module variable. Raises DriverError if it is not in the cubin."""
         address, size = call("cuModuleGetGlobal", self._module, name.encode())
         return int(address), int(size)
 

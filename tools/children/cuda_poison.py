@@ -1,8 +1,7 @@
-"""Poison in the shared memory of every SM and on the stacks of its threads: what a kernel finds
-there before it wrote is no result. And inputs that arrive late.
+"""Poison in the shared memory of every SM and on its threads' stacks; inputs that arrive late.
 
-Hardware leaves what the last block had there, often zeros, so a kernel that forgot to write passes
-by luck; compute-sanitizer's initcheck looks at global memory only.
+Hardware leaves what the last block had there, often zeros, so a kernel that reads uninitialized
+shared memory may pass by luck; compute-sanitizer's initcheck covers global memory only.
 """
 
 from __future__ import annotations
@@ -118,7 +117,7 @@ DELIVERING_THREADS = 256
 
 
 def copies(targets: Sequence[torch.Tensor], sources: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The list of `Dirt.deliver`, on the device: all are flat and of bytes."""
+    """The list of `Poison.deliver`, on the device: all tensors are flat and of bytes."""
     pairs = zip(targets, sources, strict=True)
     rows = [[to.data_ptr(), of.data_ptr(), of.numel(), 0] for to, of in pairs]
     return torch.tensor(rows, device="cuda")

@@ -1,8 +1,7 @@
-"""Calls of a launcher under Nsight Compute's clock; what they wrote is handed to the judge.
+"""Calls of a launcher under Nsight Compute's clock; their outputs go to the judge.
 
-Before each call, and after the last, stands a kernel of ours, whose name no candidate knew when it
-was built: so the durations of a call's launches are told from those of the next, and a process that
-ended early shows.
+Before each call, and after the last, stands a kernel of ours with a random name: it separates the
+durations of one call's launches from those of the next, and shows a process that ended early.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Device memory that kernels may read and not write: a write ends in an error of the GPU.
+"""Device memory that kernels may read and not write: a write is a GPU fault.
 
-Who only compares an argument before and after the call does not see that a kernel used it as
-scratch and put everything back. Source: "Virtual Memory Management" in NVIDIA's CUDA C++ guide.
+Comparing an argument before and after a call does not show a kernel that used it as scratch and
+restored it. Source: "Virtual Memory Management" in NVIDIA's CUDA C++ guide.
 """
 
 from __future__ import annotations

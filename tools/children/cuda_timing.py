@@ -7,7 +7,7 @@ until the interval of the log-ratio is narrow or the time is up.
 
 What the judge verifies is what a timed replay wrote: one of the candidate's, each as likely as any
 other, so there is no other recording and no later call for which it could keep its right results.
-That goes for cold replays, for warm ones and for launches with an event pair round each.
+That goes for cold replays, for warm ones and for launches with an event pair around each.
 
 Once several streams of a process have run kernels, each kernel of its CUDA graphs begins 0.18 us
 later than before, 0.35 us where the L2 was evicted, whatever the kernel
@@ -43,7 +43,7 @@ HALF_WIDTH = 0.005
 """Stop when the log-ratio is known this well, or as well as the A/A noise allows."""
 WARM_BLOCKS, WARM_LAUNCHES = 5, 20
 EVENT_LAUNCHES, EVENT_ROUNDS = 120, 6
-"""Launches with an event pair round each, and rounds of them, at most. A sixth warms up."""
+"""Launches with an event pair around each, and rounds of them, at most. A sixth warms up."""
 SETTLING_ELEMENTS, SETTLING_KERNELS, SETTLING_TURNS = 2**17, 100, 3
 """Ten kernels of 64 blocks on a second stream were enough."""
 
@@ -209,9 +209,10 @@ class TimedCall:
         return microseconds
 
     def _events(self) -> tuple[list[float], list[float]]:
-        """Of baseline and candidate: one event pair round each launch, launch overhead included, as
-        in the paper; but no set of buffers serves twice before it is filled again, and they take
-        turns, in an order drawn by chance, so that what else the processors do hits both alike."""
+        """Of baseline and candidate: one event pair around each launch, launch overhead
+        included, as in the paper; but no set of buffers serves twice before it is filled again,
+        and they take turns, in an order drawn at random, so that what else the processors do
+        hits both alike."""
         launched = self._sets.order[:EVENT_LAUNCHES]
         calls = [
             [

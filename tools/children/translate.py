@@ -1,4 +1,4 @@
-"""A child that turns PTX into the C engine's files; it compiles and runs nothing."""
+"""Translates PTX to the C files of the virtual GPU's C engine; compiles and runs nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Value families: what the numbers of a case look like."""
+"""Value families: distributions of a case's input values (normal, special, heavy_tail, ...)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _denormal(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Ten
 
 
 def _ramp(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
-    """-8 to 8, in a period that is no power of two: a shifted index shows."""
+    """-8 to 8, in a period that is not a power of two: a shifted index shows."""
     count = int(torch.Size(shape).numel())
     return (torch.arange(count) % 1009 / 1008 * 16 - 8).reshape(shape).to(dtype)
 

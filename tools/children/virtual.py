@@ -1,4 +1,4 @@
-"""The runner process of device `virtual`: a candidate on the virtual GPU. Never loads torch."""
+"""The runner process of device `virtual`: runs a candidate on the virtual GPU, without torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 ILLEGAL_ADDRESS = 700
 WHOLE_BYTES = 2**20
 """Of cases up to this size all blocks run, however many: idle ones could crowd those that write out
-of a sample, and what nobody wrote is not compared."""
+of a sample, and what was never written is not compared."""
 
 
 def main() -> None:
@@ -107,7 +107,7 @@ def _run(
     """Run one case; write every argument's bytes and, if sampled, which of them were written."""
     start = time.monotonic()
     addresses = [
-        gpu.register(array, arg.name, fresh=not arg.read)
+        gpu.register(array, arg.name, uninitialized=not arg.read)
         for array, arg in zip(arrays, task.args, strict=True)
     ]
     gpu.reset()

@@ -1,4 +1,4 @@
-"""Arguments on the virtual GPU, closed to the launcher's host code as device memory is on a GPU."""
+"""Arguments on the virtual GPU, protected from host code as device memory is on a GPU."""
 
 from __future__ import annotations
 

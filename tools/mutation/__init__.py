@@ -1,6 +1,10 @@
-"""Mutation testing: which seeded bugs of a task's baseline do its cases, and the tester's, notice?
+"""Mutation testing: which seeded bugs of a task's baseline do its cases, and the tester's, detect?
+
+operators  mutation operators: small faults as edits of C++ tokens
+mutants    draws faults and builds them together
+scoring    runs mutants on cases in the sandbox; keeps the scores on disk
+scores     the results: killed and surviving mutants
 
 The method is of DeMillo, Lipton and Sayward, "Hints on Test Data Selection" (IEEE Computer 11(4),
-1978): a test is as good as the small faults that it tells from the program. operators.py makes the
-faults, mutants.py draws and builds some, scoring.py runs them on cases.
+1978): a test is as good as the small faults that it tells from the program.
 """

@@ -1,4 +1,4 @@
-"""Mutants: faults drawn over the operators, built together in few files.
+"""Mutants: faults drawn evenly over the operators, built together in few files.
 
 All mutants of a file share one nvcc call, each in a namespace of its own with a launcher of its own
 name (after Untch, Offutt and Harrold's mutant schemata, ISSTA 1993): twelve mutants cost two or
@@ -56,13 +56,13 @@ def mutants(source: str, count: int, scalars: Sequence[str] = (), seed: int = 0)
     rng.shuffle(piles)
     for pile in piles:
         rng.shuffle(pile)
-    found: dict[str, Mutant] = {}
-    while any(piles) and len(found) < count:
+    mutants_by_name: dict[str, Mutant] = {}
+    while any(piles) and len(mutants_by_name) < count:
         for pile in piles:
-            if pile and len(found) < count:
+            if pile and len(mutants_by_name) < count:
                 mutant = _mutant(source, pile.pop())
-                found.setdefault(_essence(mutant.source), mutant)
-    return list(found.values())
+                mutants_by_name.setdefault(_essence(mutant.source), mutant)
+    return list(mutants_by_name.values())
 
 
 def _mutant(source: str, fault: Fault) -> Mutant:
@@ -91,20 +91,20 @@ class Built:
 def build_mutants(task: Task, drawn: Sequence[Mutant], device: Device, stop: Stop) -> list[Built]:
     """Build them; those that are no C++ are dropped."""
     batches = [list(drawn[i : i + BATCH]) for i in range(0, len(drawn), BATCH)]
-    found: list[Built] = []
+    all_built: list[Built] = []
     for _ in range(TRIES):
         builds = build_all(task, [_together(task, b) for b in batches], device, stop)
         again: list[list[Mutant]] = []
         for batch, built in zip(batches, builds, strict=True):
             if isinstance(built, Build):
-                found += [Built(m, built, _entry(task, i)) for i, m in enumerate(batch)]
+                all_built += [Built(m, built, _entry(task, i)) for i, m in enumerate(batch)]
             elif isinstance(built, BuildFailed):
                 again += _without_bad(task, batch, built.log)
         batches = again
         if not batches:
             break
     order = {mutant: index for index, mutant in enumerate(drawn)}
-    return sorted(found, key=lambda one: order[one.mutant])
+    return sorted(all_built, key=lambda one: order[one.mutant])
 
 
 def _without_bad(task: Task, batch: list[Mutant], log: str) -> list[list[Mutant]]:
@@ -146,12 +146,12 @@ def _wrapped(task: Task, index: int, source: str) -> str:
 
 def _includes(source: str) -> list[str]:
     lines = source.split("\n")
-    found = [
+    includes = [
         lines[token.line - 1]
         for token in tokens(source)
         if token.kind == "directive" and token.text == "include"
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(includes))
 
 
 def _entry(task: Task, index: int) -> str:

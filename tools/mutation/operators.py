@@ -1,9 +1,9 @@
 """Mutation operators: small faults that people make in kernels, as edits of C++ tokens.
 
-They read tokens, not syntax, so they work on any kernel; a guess that is no C++ does not build and
-is dropped later. Directives are left alone. Operators after DeMillo, Lipton and Sayward (1978) and
-Offutt's selective set (relational, arithmetic, constants), and after the bugs of CUDA kernels:
-tails, outputs that are forgotten, barriers, precision, strides, indices.
+They read tokens, not syntax, so they work on any kernel; an edit that is not valid C++ does not
+build and is dropped later. Directives are left alone. Operators after DeMillo, Lipton and Sayward
+(1978) and Offutt's selective set (relational, arithmetic, constants), and after common bugs of CUDA
+kernels: tails, missing outputs, barriers, precision, strides, indices.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Code:
         return index + 1 < len(self.tokens) and self.end(index) == self.start(index + 1)
 
     def spaced(self, index: int) -> bool:
-        """Blanks on both sides: how a binary operator is told from a pointer or a template."""
+        """Blanks on both sides: they distinguish a binary operator from a pointer or a template."""
         around = self.source[self.start(index) - 1] + self.source[self.end(index)]
         return around.isspace()
 
@@ -110,13 +110,13 @@ class Code:
 def faults(source: str, scalars: Sequence[str] = ()) -> list[Fault]:
     """All faults that the operators make of a source; `scalars` are the contract's, such as eps."""
     code = Code(source)
-    found = [
+    token_faults = [
         Fault(name, edit)
         for name, operator in OPERATORS.items()
         for index in range(len(code.tokens))
         for edit in operator(code, index)
     ]
-    return [*found, *(Fault("scalar", edit) for edit in _scalars(code, scalars))]
+    return [*token_faults, *(Fault("scalar", edit) for edit in _scalars(code, scalars))]
 
 
 def _last(code: Code, at: int) -> Iterator[Edit]:

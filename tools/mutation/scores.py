@@ -1,4 +1,4 @@
-"""What a suite of cases is worth: the seeded bugs that each of them notices."""
+"""Mutation scores: the seeded bugs that each case of a suite detects."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class CaseScore(Value):
     kills: tuple[str, ...] = ()
     """Names of mutants."""
     unjudged: str = ""
-    """Why nothing can be said about it: it is too large, or the baseline itself fails it."""
+    """Why the case has no score: it is too large, or the baseline itself fails it."""
 
     @property
     def kept(self) -> bool:
-        """A case that notices no seeded bug at all would hardly notice a real one. One that
-        notices only what other cases do stays: it costs little, and kernels have other bugs."""
+        """A case that detects no seeded bug would hardly detect a real one. One that detects only
+        what other cases do stays: it costs little, and kernels have other bugs."""
         return bool(self.kills or self.unjudged)
 
 
@@ -28,16 +28,16 @@ class CaseScores(Value):
 
     kind: Literal["scores"] = "scores"
     asked: int
-    """Mutants that were to be drawn at most."""
+    """Most mutants to draw."""
     mutants: tuple[str, ...]
-    """Names of the mutants that were built and run; those that are no C++ are not among them."""
+    """Names of the mutants that were built and run; those that do not compile are left out."""
     own: tuple[str, ...]
     """Of those, what the task's own check cases kill."""
     cases: tuple[CaseScore, ...]
 
     @property
     def lived(self) -> tuple[str, ...]:
-        """Mutants that the task's own cases let live."""
+        """Mutants that survive the task's own cases."""
         return tuple(name for name in self.mutants if name not in self.own)
 
     @property
@@ -48,15 +48,15 @@ class CaseScores(Value):
 
     @property
     def survivors(self) -> tuple[str, ...]:
-        """Mutants that no case kills: gaps of the suite, or the same program in other words."""
+        """Mutants that no case kills: gaps of the suite, or equivalent mutants."""
         return tuple(name for name in self.lived if name not in self.new)
 
     @property
     def dropped(self) -> tuple[Case, ...]:
-        """Cases that kill nothing, where there is something to kill."""
+        """Cases that kill no mutant, if there are mutants."""
         return tuple(score.case for score in self.cases if self.mutants and not score.kept)
 
-    def words(self) -> str:
+    def summary(self) -> str:
         """The score in one line."""
         whose = "the task's own cases"
         killed = f"{whose} kill {len(self.own)} of {len(self.mutants)} seeded bugs of the baseline"
@@ -64,7 +64,7 @@ class CaseScores(Value):
             return "no seeded bug of the baseline could be built: all cases are kept"
         if self.lived:
             killed += f"; the {len(self.cases)} proposed ones kill {len(self.new)} of the"
-            killed += f" {len(self.lived)} that those let live"
+            killed += f" {len(self.lived)} surviving ones"
         count = len(self.dropped)
         return killed + (f"; {count} that kill none are not kept" if count else "")
 
@@ -76,17 +76,17 @@ class SuiteScore(Value):
     own: tuple[str, ...]
     """Killed by the task's own check cases."""
     drawn: tuple[str, ...]
-    """Killed by drawn cases only: what the own cases miss."""
+    """Killed by drawn cases only: missed by the task's own cases."""
 
     @property
     def survivors(self) -> tuple[str, ...]:
-        """Killed by no case: taken to be the same program in other words."""
+        """Killed by no case: taken to be equivalent mutants."""
         known = {*self.own, *self.drawn}
         return tuple(name for name in self.mutants if name not in known)
 
     def lines(self) -> list[str]:
         return [
             f"seeded bugs: the check cases kill {len(self.own)} of {len(self.mutants)}",
-            *(f"  only drawn cases notice: {name}" for name in self.drawn),
-            *(f"  no case notices, perhaps no bug: {name}" for name in self.survivors),
+            *(f"  killed by drawn cases only: {name}" for name in self.drawn),
+            *(f"  survived (possibly an equivalent mutant): {name}" for name in self.survivors),
         ]

@@ -1,7 +1,7 @@
-"""Runs mutants on cases, walled in like any candidate, and says which case kills which.
+"""Runs mutants on cases, in the sandbox like any candidate, and records which case kills which.
 
-A mutant is killed where it is found wrong, unsafe or imprecise, crashes, or does not end: by the
-gates that a candidate has to pass. Scores are kept on disk, for mutants and cases are the same in
+A mutant is killed where it is wrong, unsafe or imprecise, crashes, or does not end: by the gates
+that a candidate has to pass. Scores are kept on disk, because mutants and cases are the same in
 every run, with the seeds that the cases state.
 """
 
@@ -92,7 +92,7 @@ class Scorer:
             CaseScore(
                 case=case,
                 kills=tuple(name for name in own.mutants if case in kills[name]),
-                unjudged="" if case in [truth.case for truth in good] else why,
+                unjudged="" if case in [oracle_case.case for oracle_case in good] else why,
             )
             for case in cases
         )
@@ -137,20 +137,20 @@ class Scorer:
         """The cases that the baseline passes, small ones first, and what is wrong with others."""
         fitting = [case for case in cases if self._task.least_bytes(case) <= MOST_BYTES]
         ordered = sorted(fitting, key=self._task.least_bytes)
-        truths = self._oracle.truths(ordered, self._runner.stop)
-        failed = self._checker.learn(truths)
+        oracle_cases = self._oracle.oracle_cases(ordered, self._runner.stop)
+        failed = self._checker.learn(oracle_cases)
         if len(fitting) < len(cases):
             failed.append("too large to be scored on the virtual GPU")
-        known = self._checker.yardstick.knows
-        return [t for t in truths if known(t.case)], "; ".join(failed)
+        known = self._checker.baseline_errors.knows
+        return [t for t in oracle_cases if known(t.case)], "; ".join(failed)
 
     def _killing(
-        self, built: Sequence[Built], truths: Sequence[OracleCase]
+        self, built: Sequence[Built], oracle_cases: Sequence[OracleCase]
     ) -> dict[str, list[Case]]:
         """By mutant, the cases that kill it; half of the mutants in each of two processes."""
         found: dict[str, list[Case]] = {one.mutant.name: [] for one in built}
-        calls = [(one, truth) for one in built for truth in truths]
-        half = len(built) // 2 * len(truths)
+        calls = [(one, oracle_case) for one in built for oracle_case in oracle_cases]
+        half = len(built) // 2 * len(oracle_cases)
         with ThreadPoolExecutor(2, "astra-mutants") as pool:
             for kills in pool.map(self._kills, (calls[:half], calls[half:])):
                 for name, case in kills:
@@ -165,15 +165,18 @@ class Scorer:
         while left:
             library = left[0][0].build
             same = [call for call in left if call[0].build.folder == library.folder]
-            truths, entries = [truth for _, truth in same], [one.entry for one, _ in same]
+            oracle_cases, entries = (
+                [oracle_case for _, oracle_case in same],
+                [one.entry for one, _ in same],
+            )
             done = 0
-            for run in self._runner.run(library, truths, "check", entries=entries):
-                mutant, truth = same[done]
+            for run in self._runner.run(library, oracle_cases, "check", entries=entries):
+                mutant, oracle_case = same[done]
                 verdict = self._verdict(run)
                 if isinstance(verdict, Unsupported):
                     self._unsupported.add(mutant.mutant.name)
                 elif verdict is not None:
-                    found.append((mutant.mutant.name, truth.case))
+                    found.append((mutant.mutant.name, oracle_case.case))
                 done += 1
             gone = same[: max(1, done)]
             left = [call for call in left if call not in gone]
@@ -183,14 +186,14 @@ class Scorer:
         if not isinstance(run, CaseRun):
             return run
         found = compare(self._task, run)
-        verdict = found if isinstance(found, Wrong) else self._checker.yardstick.judge(run)
+        verdict = found if isinstance(found, Wrong) else self._checker.baseline_errors.judge(run)
         return verdict if isinstance(verdict, Wrong) else None
 
     def _kept(self, what: str, cases: Sequence[Case], kind: type[V], work: Callable[[], V]) -> V:
         """The result on disk, or that of `work`, which is put there."""
-        said = [VERSION, what, self._task.id, self._source, self._device.model_dump_json()]
-        said += [str(self.count), *(case.model_dump_json() for case in cases)]
-        final = cache_folder("mutation") / sha256_of("\0".join(said))[:32]
+        key = [VERSION, what, self._task.id, self._source, self._device.model_dump_json()]
+        key += [str(self.count), *(case.model_dump_json() for case in cases)]
+        final = cache_folder("mutation") / sha256_of("\0".join(key))[:32]
         path = final / "score.json"
         if in_cache(final):
             return kind.model_validate_json(path.read_text())

@@ -1,4 +1,4 @@
-"""A kernel file with an `extern "C"` launcher: what it takes, and the contract's launcher to it."""
+"""A kernel file with an extern "C" launcher, and the contract's launcher around it."""
 
 from __future__ import annotations
 
@@ -120,11 +120,11 @@ def types(parameters: Sequence[str]) -> list[str]:
     return [parameter.rsplit(" ", 1)[0] for parameter in parameters]
 
 
-def plain(words: str) -> str:
+def plain(text: str) -> str:
     """One way to write a parameter."""
-    words = re.sub(r"\bstd::", "", words)
-    words = re.sub(r"\s*__restrict(__)?\b", "", words)
-    return re.sub(r"\s*\*\s*", "* ", words).strip()
+    text = re.sub(r"\bstd::", "", text)
+    text = re.sub(r"\s*__restrict(__)?\b", "", text)
+    return re.sub(r"\s*\*\s*", "* ", text).strip()
 
 
 def _adapter(draft: Draft, function: Function, reading: _Reading) -> str:

@@ -1,4 +1,4 @@
-"""What is read and guessed of a kernel: the draft of a task, before it is written to files."""
+"""The draft of a task: what is read or guessed from a kernel, before it is written to files."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Draft:
     dtypes: tuple[DTypeName, ...]
     dtypes_known: bool
     origin: str
-    """What the kernel came as, in words."""
+    """The kind of source that the kernel came as, for messages."""
     baseline: str = ""
 
     @property

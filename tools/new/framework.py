@@ -1,4 +1,4 @@
-"""What a torch C++ extension or a tvm-ffi file exports, and its launcher without the framework."""
+"""What a torch C++ extension or a tvm-ffi file exports, as a launcher without the framework."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.new.baseline_source import baseline
 from astra_chat.tools.new.draft import DTYPES, Draft, Scalar, Tensor
-from astra_chat.tools.new.facts import Facts, facts_of
-from astra_chat.tools.new.launch import baseline
-from astra_chat.tools.new.sizes import with_names
+from astra_chat.tools.new.host_function import Facts, facts_of
+from astra_chat.tools.new.named_sizes import with_names
 from astra_chat.tools.new.source import (
     Function,
     Parameter,
@@ -51,18 +51,18 @@ def is_framework_header(text: str) -> bool:
     return HEADERS.match(text) is not None
 
 
-def exports(found: Sequence[Piece], defined: Sequence[Function]) -> list[Export]:
+def exports(pieces: Sequence[Piece], defined: Sequence[Function]) -> list[Export]:
     """Exported functions whose bodies stand in the file; `found` is code without directives."""
     by_name = {f.name: f for f in defined if not f.on_device}
     named: dict[str, tuple[str, str]] = {}
     schemas: dict[str, str] = {}
-    for words in _registrations(found, defined):
-        name, schema, target = words
+    for registrations in _registrations(pieces, defined):
+        name, schema, target = registrations
         if schema:
             schemas[name] = schema
         if target:
             named[name] = (target, "torch")
-    for name, target in _tvm(found):
+    for name, target in _tvm(pieces):
         named[name] = (target, "tvm-ffi")
     return [
         Export(name, by_name[target], schemas.get(name, ""), kind)
@@ -72,14 +72,14 @@ def exports(found: Sequence[Piece], defined: Sequence[Function]) -> list[Export]
 
 
 def _registrations(
-    found: Sequence[Piece], defined: Sequence[Function]
+    pieces: Sequence[Piece], defined: Sequence[Function]
 ) -> Iterator[tuple[str, str, str]]:
     """Name, schema and C++ function of each m.def and m.impl."""
     for module in defined:
         if module.name in MODULES:
             for index in range(module.body, module.close):
-                if found[index].text in ("def", "impl") and found[index + 1].text == "(":
-                    inner = found[index + 2 : closing(found, index + 1)]
+                if pieces[index].text in ("def", "impl") and pieces[index + 1].text == "(":
+                    inner = pieces[index + 2 : closing(pieces, index + 1)]
                     parts = list(split(inner))
                     first = "".join(p.text.strip('"') for p in parts[0] if p.token.kind == "string")
                     schema = first if "(" in first else ""
@@ -97,37 +97,41 @@ def _target(parts: Sequence[Sequence[Piece]]) -> str:
     return ""
 
 
-def _tvm(found: Sequence[Piece]) -> Iterator[tuple[str, str]]:
-    for index, piece in enumerate(found):
+def _tvm(pieces: Sequence[Piece]) -> Iterator[tuple[str, str]]:
+    for index, piece in enumerate(pieces):
         if piece.text == TVM_EXPORT:
-            parts = list(split(found[index + 2 : closing(found, index + 1)]))
+            parts = list(split(pieces[index + 2 : closing(pieces, index + 1)]))
             if len(parts) == 2 and parts[1]:
                 yield parts[0][0].text, parts[1][-1].text
         elif piece.text == TVM_BLOCK:
-            start = next((i for i in range(index, len(found)) if found[i].text == "{"), index)
-            yield from _tvm_block(found, start)
+            start = next((i for i in range(index, len(pieces)) if pieces[i].text == "{"), index)
+            yield from _tvm_block(pieces, start)
 
 
-def _tvm_block(found: Sequence[Piece], start: int) -> Iterator[tuple[str, str]]:
-    for index in range(start, closing(found, start)):
-        if found[index].text == "def" and found[index + 1].text == "(":
-            parts = list(split(found[index + 2 : closing(found, index + 1)]))
+def _tvm_block(pieces: Sequence[Piece], start: int) -> Iterator[tuple[str, str]]:
+    for index in range(start, closing(pieces, start)):
+        if pieces[index].text == "def" and pieces[index + 1].text == "(":
+            parts = list(split(pieces[index + 2 : closing(pieces, index + 1)]))
             if len(parts) > 1 and (target := _target(parts[1:])):
                 yield parts[0][0].text.strip('"').rsplit(".", 1)[-1], target
 
 
 def draft_of(
-    export: Export, source: str, found: Sequence[Piece], defined: Sequence[Function], entry: str
+    export: Export,
+    source: str,
+    all_pieces: Sequence[Piece],
+    defined: Sequence[Function],
+    entry: str,
 ) -> Draft:
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
-    plain = code(found)
+    plain = code(all_pieces)
     for rewrite in (_without_copies, _with_named_sizes):
         if (same := rewrite(source, export.function, plain)) != source:
-            found = pieces(same)
-            plain = code(found)
+            all_pieces = pieces(same)
+            plain = code(all_pieces)
             defined = functions(plain)
             again = next(e for e in exports(plain, defined) if e.name == export.name)
-            return draft_of(again, same, found, defined, entry)
+            return draft_of(again, same, all_pieces, defined, entry)
     facts = facts_of(export.function, source, plain, defined)
     tensors, integers, scalars = _parameters(export, facts)
     dims = list(dict.fromkeys([*facts.dims, *integers]))
@@ -141,7 +145,8 @@ def draft_of(
         dtypes=dtypes, dtypes_known=known,
         origin=f"{export.name} of the {export.kind} extension",
     )  # fmt: skip
-    return replace(draft, baseline=baseline(draft, export.function, facts, source, found, defined))
+    text = baseline(draft, export.function, facts, source, all_pieces, defined)
+    return replace(draft, baseline=text)
 
 
 def _without_copies(source: str, function: Function, plain: Sequence[Piece]) -> str:

@@ -1,4 +1,4 @@
-"""A kernel's files as one source and its headers, wherever they lie: all go flat into the task."""
+"""A kernel's files as one source and its headers; all lie flat in the task folder."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def gathered(kernels: Sequence[Path]) -> tuple[str, dict[str, str]]:
     a framework stands in the source itself, where the framework is cut. Raises BadInput where a
     file is not there or cannot be named.
     """
-    found = _Headers()
-    source = "\n".join(found.renamed(read(kernel), kernel) for kernel in kernels)
+    headers = _Headers()
+    source = "\n".join(headers.renamed(read(kernel), kernel) for kernel in kernels)
     texts: dict[str, str] = {}
-    while waiting := [path for path, name in found.names.items() if name not in texts]:
+    while waiting := [path for path, name in headers.names.items() if name not in texts]:
         for path in waiting:
-            texts[found.names[path]] = found.renamed(read(path), path)
+            texts[headers.names[path]] = headers.renamed(read(path), path)
     return source, dict(sorted(texts.items()))
 
 

@@ -1,4 +1,4 @@
-"""A kernel file's tokens with their places, and the functions it defines."""
+"""A kernel file's tokens with their places, and the functions that it defines."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Function:
 
 def pieces(source: str) -> list[Piece]:
     """All tokens with their places. Raises BadInput, with the line, where it is no C++."""
-    found: list[Piece] = []
+    result: list[Piece] = []
     at = 0
     for token in tokens(source):
         if token.kind == "bad":
@@ -73,16 +73,16 @@ def pieces(source: str) -> list[Piece]:
         if token.kind == "directive":
             start, at = at, _skip(source, at + 1)
             length = len(token.text) if token.text != "#" else 0
-            found.append(Piece(token, start, at + length))
+            result.append(Piece(token, start, at + length))
         else:
             text = token.text
             if not source.startswith(text, at):
                 text = _DIGRAPHS.get(text, text)
             if not source.startswith(text, at):
                 raise BadInput(f"line {token.line}: a line ends in a backslash within '{text}'")
-            found.append(Piece(token, at, at + len(text)))
-        at = found[-1].end
-    return found
+            result.append(Piece(token, at, at + len(text)))
+        at = result[-1].end
+    return result
 
 
 def _skip(source: str, at: int) -> int:
@@ -90,41 +90,41 @@ def _skip(source: str, at: int) -> int:
     return between.end() if between else at
 
 
-def code(found: Sequence[Piece]) -> list[Piece]:
+def code(pieces: Sequence[Piece]) -> list[Piece]:
     """Without directives."""
-    return [piece for piece in found if not piece.token.directive]
+    return [piece for piece in pieces if not piece.token.directive]
 
 
-def closing(found: Sequence[Piece], start: int) -> int:
+def closing(pieces: Sequence[Piece], start: int) -> int:
     """Index of the bracket that closes the one at `start`; the last piece's if none does."""
     depth = 0
-    for index in range(start, len(found)):
-        if found[index].token.kind == "punct":
-            depth += (found[index].text in _OPEN) - (found[index].text in _CLOSE)
+    for index in range(start, len(pieces)):
+        if pieces[index].token.kind == "punct":
+            depth += (pieces[index].text in _OPEN) - (pieces[index].text in _CLOSE)
         if depth == 0:
             return index
-    return len(found) - 1
+    return len(pieces) - 1
 
 
-def functions(found: Sequence[Piece]) -> list[Function]:
+def functions(pieces: Sequence[Piece]) -> list[Function]:
     """Functions defined at namespace level, in order; `found` is code without directives."""
     done: list[Function] = []
     index, head, c_blocks = 0, 0, [False]
-    while index < len(found):
-        text = found[index].text
+    while index < len(pieces):
+        text = pieces[index].text
         if text == "{":
-            words = [p.text for p in found[head:index]]
-            if _opens_scope(words):
-                c_blocks.append(words[-2:] == ["extern", '"C"'] or c_blocks[-1])
+            head_words = [p.text for p in pieces[head:index]]
+            if _opens_scope(head_words):
+                c_blocks.append(head_words[-2:] == ["extern", '"C"'] or c_blocks[-1])
                 index, head = index + 1, index + 1
                 continue
-            if function := _function(found, head, index, c_blocks[-1]):
+            if function := _function(pieces, head, index, c_blocks[-1]):
                 done.append(function)
-            index = closing(found, index)
-            if index + 1 < len(found) and found[index + 1].text != ";":
+            index = closing(pieces, index)
+            if index + 1 < len(pieces) and pieces[index + 1].text != ";":
                 head = index + 1
         elif text == "(":
-            index = closing(found, index)
+            index = closing(pieces, index)
         elif text in (";", "}"):
             if text == "}" and len(c_blocks) > 1:
                 c_blocks.pop()
@@ -137,42 +137,42 @@ def _opens_scope(words: Sequence[str]) -> bool:
     return "(" not in words and ("namespace" in words or words[-2:] == ["extern", '"C"'])
 
 
-def _function(found: Sequence[Piece], head: int, body: int, in_c: bool) -> Function | None:
-    name = _name(found, head, body)
+def _function(pieces: Sequence[Piece], head: int, body: int, in_c: bool) -> Function | None:
+    name = _name(pieces, head, body)
     if name is None:
         return None
-    end = closing(found, name + 1)
-    before = [p.text for p in found[head:name]]
+    end = closing(pieces, name + 1)
+    before = [p.text for p in pieces[head:name]]
     return Function(
-        name=found[name].text, returns=" ".join(before),
-        parameters=tuple(_parameters(found[name + 2 : end])),
-        c_linkage=in_c or _has_linkage(before), line=found[name].token.line,
-        start=found[head].start, body=body, close=closing(found, body),
+        name=pieces[name].text, returns=" ".join(before),
+        parameters=tuple(_parameters(pieces[name + 2 : end])),
+        c_linkage=in_c or _has_linkage(before), line=pieces[name].token.line,
+        start=pieces[head].start, body=body, close=closing(pieces, body),
     )  # fmt: skip
 
 
-def _name(found: Sequence[Piece], head: int, body: int) -> int | None:
+def _name(pieces: Sequence[Piece], head: int, body: int) -> int | None:
     """Index of the name before the parameters; attributes and template heads are passed over."""
     index = head
     while index + 1 < body:
-        text, followed = found[index].text, found[index + 1].text == "("
+        text, followed = pieces[index].text, pieces[index + 1].text == "("
         if text == "template":
-            index = _template_end(found, index + 1)
+            index = _template_end(pieces, index + 1)
         elif followed and text in _ATTRIBUTES:
-            index = closing(found, index + 1)
-        elif followed and found[index].token.kind == "name" and text not in _NO_FUNCTIONS:
+            index = closing(pieces, index + 1)
+        elif followed and pieces[index].token.kind == "name" and text not in _NO_FUNCTIONS:
             return index
         index += 1
     return None
 
 
-def _template_end(found: Sequence[Piece], start: int) -> int:
+def _template_end(pieces: Sequence[Piece], start: int) -> int:
     depth = 0
-    for index in range(start, len(found)):
-        depth += (found[index].text == "<") - (found[index].text == ">")
+    for index in range(start, len(pieces)):
+        depth += (pieces[index].text == "<") - (pieces[index].text == ">")
         if depth <= 0:
             return index
-    return len(found) - 1
+    return len(pieces) - 1
 
 
 def _has_linkage(before: Sequence[str]) -> bool:

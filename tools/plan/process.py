@@ -21,7 +21,7 @@ from astra_chat.tools.plan.report import (
     parse_report,
 )
 from astra_chat.tools.sandbox import seccomp
-from astra_chat.tools.sandbox.walls import SandboxPolicy
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.subprocesses import (
     Finished,
@@ -100,13 +100,14 @@ class Recorder:
             try:
                 done = run_limited(
                     [ENV, "-i", str(program), "request", "report", "printed"],
-                    timeout_s=RECORD_TIMEOUT_S, cwd=folder, stop=stop, walls=self._walls(folder),
+                    timeout_s=RECORD_TIMEOUT_S, cwd=folder, stop=stop,
+                    sandbox=self._sandbox(folder),
                 )  # fmt: skip
             except StepMemory:
                 return Died(None, "the launcher held too much memory")
             return _read(folder, done, [call.index for call in calls])
 
-    def _walls(self, folder: Path) -> SandboxPolicy:
+    def _sandbox(self, folder: Path) -> SandboxPolicy:
         places = (self.library.parent, cache_folder("plans"), cache_folder("virtual-gpu"))
         return SandboxPolicy(read=places, write=(folder,), file_bytes=FILE_BYTES)
 

@@ -1,4 +1,4 @@
-"""Source policy: what a candidate may say, and what its build shows that it says.
+"""Source policy: what a candidate's source may contain, and what its build is checked for.
 
 rules         the table: allowed headers and CUDA calls, forbidden names, and why
 source_guard  reads a source as tokens and applies the rules

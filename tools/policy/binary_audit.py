@@ -1,8 +1,8 @@
-"""Audits what was built, not what was written: symbols, constructors, state, precision.
+"""Audits the built object, not the source: symbols, constructors, persistent state, precision.
 
-Names can be hidden from any reader of text (rules.py); a linker is not to be fooled. What a
-launcher may link to is a list of grants. Read is the candidate's own object, kernel.o, before the
-CUDA runtime is linked to it, and the cubin and PTX of the same call.
+Names can be hidden from any reader of source text (rules.py), but not from a linker. What a
+launcher may link to is an allow-list. The audit reads the candidate's own object, kernel.o, before
+the CUDA runtime is linked to it, and the cubin and PTX of the same nvcc call.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
     host, cubin = Elf.read(build.object), Elf.read(build.folder / "kernel.cubin")
     kernels = {s.name for s in cubin.symbols if s.other & elf.CUDA_ENTRY}
     ptx = build.ptx.read_text(errors="replace")
-    said = [
+    remarks = [
         *_imports(host),
         *_exports(host, task.entry, kernels),
         *_constructors(host),
@@ -91,7 +91,7 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
     ]
     findings = [
         Finding(line=_line(source, name), what=f"{plain(name)}: {why}")
-        for name, why in said[:MOST_SAID]
+        for name, why in remarks[:MOST_SAID]
     ]
     for side in SIDES:
         text = build.expanded(side)
@@ -223,21 +223,21 @@ def _device_code(ptx: str, task: Task, source: str) -> Said:
     if not task.tensor_float32:
         yield from _low_precision(ptx, task)
     waits = rules.WAITING_HEADERS.search(source) is not None
-    if found := ptx_audit.clock(ptx, timer=not waits):
-        yield found, "reads a clock: what a kernel does must not depend on time or chance"
-    if found := ptx_audit.launch_number(ptx):
-        yield found, "tells one launch from another: every call must do the same work"
-    if found := ptx_audit.lent_memory(ptx):
-        yield found, f"writes to memory that the driver lends for grid.sync(); {STATE}"
-    if found := ptx_audit.kept_in_l2(ptx):
-        yield found, "asks the L2 cache to keep data for the next call"
+    if instruction := ptx_audit.clock(ptx, timer=not waits):
+        yield instruction, "reads a clock: what a kernel does must not depend on time or chance"
+    if instruction := ptx_audit.launch_number(ptx):
+        yield instruction, "tells one launch from another: every call must do the same work"
+    if instruction := ptx_audit.lent_memory(ptx):
+        yield instruction, f"writes to memory that the driver lends for grid.sync(); {STATE}"
+    if instruction := ptx_audit.kept_in_l2(ptx):
+        yield instruction, "asks the L2 cache to keep data for the next call"
 
 
 def _low_precision(ptx: str, task: Task) -> Said:
-    if "float32" in task.dtypes and (found := ptx_audit.tf32(ptx)):
-        yield found, "rounds float32 to ten bits: the contract says float32"
-    elif set(task.dtypes) == {"float32"} and (found := ptx_audit.tensor_or_low_precision(ptx)):
-        yield found, "computes below float32: the contract says float32"
+    if "float32" in task.dtypes and (what := ptx_audit.tf32(ptx)):
+        yield what, "rounds float32 to ten bits: the contract says float32"
+    elif set(task.dtypes) == {"float32"} and (what := ptx_audit.tensor_or_low_precision(ptx)):
+        yield what, "computes below float32: the contract says float32"
 
 
 def plain(name: str) -> str:

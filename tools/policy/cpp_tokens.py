@@ -63,8 +63,8 @@ _FORBIDDEN_TEXT = (
 class Code(list[Token]):
     """Tokens of a whole text; which brackets belong together is found once."""
 
-    def __init__(self, found: Iterable[Token]) -> None:
-        super().__init__(found)
+    def __init__(self, tokens: Iterable[Token]) -> None:
+        super().__init__(tokens)
         self._closing: dict[int, int] = {}
         self._opening: dict[int, int] = {}
         self._heads: list[int] = []
@@ -95,8 +95,8 @@ class Code(list[Token]):
 def tokens(source: str) -> Iterator[Token]:
     """All tokens in order. What cannot be read as C++ comes as kind "bad", its text the reason."""
     for pattern, reason in _FORBIDDEN_TEXT:
-        if found := pattern.search(source):
-            yield Token("bad", reason, source.count("\n", 0, found.start()) + 1)
+        if match := pattern.search(source):
+            yield Token("bad", reason, source.count("\n", 0, match.start()) + 1)
     yield from _Lexer(source).run()
 
 
@@ -105,7 +105,7 @@ def content(literal: str) -> str:
     if raw := re.match(r'\w*R"([^(]*)\((.*)\)\1"$', literal, re.DOTALL):
         return raw[2]
     inner = literal[literal.index('"') + 1 : -1]
-    return _ESCAPE.sub(lambda found: _unescaped(found[0]), inner)
+    return _ESCAPE.sub(lambda match: _unescaped(match[0]), inner)
 
 
 _ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]+|[0-7]{1,3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.DOTALL)

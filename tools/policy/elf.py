@@ -1,6 +1,6 @@
-"""Reads 64-bit little-endian ELF: sections, symbols, relocations. Objects of g++ and cubins alike.
+"""Reads 64-bit little-endian ELF: sections, symbols, relocations; host objects and cubins.
 
-Source: the System V ABI, "Object files"; CUDA's cubins keep to it, with sections of their own.
+Source: the System V ABI, "Object files"; CUDA's cubins follow it, with sections of their own.
 """
 
 from __future__ import annotations
@@ -80,16 +80,16 @@ class Elf:
 
     @cached_property
     def symbols(self) -> list[Symbol]:
-        found = []
+        symbols = []
         for section in self.sections:
             if section.kind == SYMBOL_TABLE:
                 texts = self.sections[section.link].content
                 for row in _SYMBOL.iter_unpack(section.content):
                     name, info, other, index, value, size = row
-                    found.append(
+                    symbols.append(
                         Symbol(_text(texts, name), info >> 4, info & 15, other, index, value, size)
                     )
-        return found
+        return symbols
 
     def relocations(self, target: int) -> list[Relocation]:
         """Those that change section number `target`; the form with addends, x86-64's only one."""

@@ -1,6 +1,6 @@
-"""What the PTX of a candidate says about itself: variables that persist, precision, cache policy.
+"""Audits a candidate's PTX: variables that persist between calls, precision, L2 cache policy.
 
-Text that nvcc wrote or that inline assembly put there; what is embedded in the library was made
+The PTX is what nvcc wrote or inline assembly put there; the machine code in the library was made
 from it in the same call.
 """
 
@@ -73,12 +73,12 @@ def _guarded(ptx: str) -> tuple[Statement, ...]:
 
 
 def _split(bare: str) -> tuple[Statement, ...]:
-    found = []
+    statements = []
     for statement in _FUNCTION.sub(".func;", bare).split(";"):
         before = _BEFORE.match(statement)
         assert before is not None  # it may match nothing
-        found.append((before["guard"] or "", statement[before.end() :]))
-    return tuple(found)
+        statements.append((before["guard"] or "", statement[before.end() :]))
+    return tuple(statements)
 
 
 def _bare(ptx: str) -> str:
@@ -183,8 +183,8 @@ def _own_timer(ptx: str) -> str | None:
     for line in _bare(ptx).splitlines():
         if place := re.search(r"\.loc\s+(\d+)", line):
             at = place[1]
-        if (found := TIMER.search(line)) and at in own:
-            return found["opcode"]
+        if (match := TIMER.search(line)) and at in own:
+            return match["opcode"]
     return None
 
 
@@ -206,19 +206,19 @@ def written_globals(ptx: str, names: frozenset[str]) -> list[str]:
     """
     if not names:
         return []
-    found: set[str] = set()
+    written: set[str] = set()
     bodies = list(_bodies(_guarded(ptx)))
     for body, holds in zip(bodies, _held_by_all(bodies, names), strict=True):
         for declaration in (s for _, s in body if s.startswith(".") and "=" in s):
-            found |= names & set(_NAME.findall(declaration.partition("=")[2]))
-        found |= {name for guard, text in body for name in _written(guard, text, holds, names)}
-    return sorted(found)
+            written |= names & set(_NAME.findall(declaration.partition("=")[2]))
+        written |= {name for guard, text in body for name in _written(guard, text, holds, names)}
+    return sorted(written)
 
 
 def lent_memory(ptx: str) -> str | None:
     """An instruction of the candidate's own lines that writes where %envreg leads: to memory that
     the driver lends for grid.sync(), and keeps."""
-    own, found = _own_files(ptx), None
+    own, own_files = _own_files(ptx), None
     marked = _LOCATION.sub(lambda m: f".loc{int(m['file'] in own)};", _bare(ptx))
     names = frozenset(_LENT.findall(marked))
     for body in _bodies(_split(marked)) if names else ():
@@ -226,8 +226,8 @@ def lent_memory(ptx: str) -> str | None:
         for guard, text in body:
             at = text.endswith("1") if text.startswith(".loc") else at
             if at and _written(guard, text, holds, names):
-                found = found or text.split()[0]
-    return found
+                own_files = own_files or text.split()[0]
+    return own_files
 
 
 def waiting_kernels(ptx: str) -> frozenset[str]:
@@ -262,10 +262,10 @@ def _first(pattern: re.Pattern[str], ptx: str) -> str | None:
     return None
 
 
-def _bodies(found: Sequence[Statement]) -> Iterator[list[Statement]]:
+def _bodies(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
     """The statements of each function."""
     body: list[Statement] = []
-    for statement in found:
+    for statement in statements:
         if statement[1].endswith(".func"):
             yield body
             body = []
@@ -311,20 +311,20 @@ def _held(body: list[Statement], names: frozenset[str], given: frozenset[str]) -
 def _written(
     guard: str, statement: str, holds: Mapping[str, frozenset[str]], names: frozenset[str]
 ) -> frozenset[str]:
-    words: list[str] = []
+    tokens: list[str] = []
     if _JUMPS.match(statement):
-        words = [guard]
+        tokens = [guard]
         if not _TOLD.search(statement):
-            words += _NAME.findall(_operands(_CALL_GIVES.sub("call ", statement)))
-            words += [_LOCAL] if statement.startswith("call") else []
+            tokens += _NAME.findall(_operands(_CALL_GIVES.sub("call ", statement)))
+            tokens += [_LOCAL] if statement.startswith("call") else []
     elif _LOCAL_STORE.match(statement):
         held = frozenset[str]().union(*(_of(w, holds, names) for w in _NAME.findall(statement)))
         return frozenset(name for name in held if not _STRING_LITERAL.fullmatch(name))
     elif _WRITES.match(statement) and not _TO_PARAMETER.match(statement):
-        words = _NAME.findall(" ".join(re.findall(r"\[([^\]]*)\]", statement)[:1]))
+        tokens = _NAME.findall(" ".join(re.findall(r"\[([^\]]*)\]", statement)[:1]))
         if not _COPIES.match(statement):
-            words += _NAME.findall(statement.split("]", 1)[-1])
-    return frozenset[str]().union(*(_of(word, holds, names) for word in words))
+            tokens += _NAME.findall(statement.split("]", 1)[-1])
+    return frozenset[str]().union(*(_of(word, holds, names) for word in tokens))
 
 
 def _operands(statement: str) -> str:
@@ -334,8 +334,8 @@ def _operands(statement: str) -> str:
 
 def _first_operand(statement: str) -> tuple[str, str]:
     """The first operand, which may stand in braces, and the others."""
-    found = _FIRST.match(_operands(statement))
-    return (found[1], found[2]) if found else ("", "")
+    match = _FIRST.match(_operands(statement))
+    return (match[1], match[2]) if match else ("", "")
 
 
 def _of(word: str, holds: Mapping[str, frozenset[str]], names: frozenset[str]) -> frozenset[str]:

@@ -1,7 +1,7 @@
-"""What the source of a candidate may say: allowed headers and CUDA calls, forbidden names, and why.
+"""The source policy as a table: allowed headers and CUDA calls, forbidden names with reasons.
 
-A table to read, not a proof: names can be hidden from any reader of text, so the audit of the
-built object stands behind it. It is here to refuse early, with a line number and a reason.
+The table is not a proof: names can be hidden from any reader of source text, so the audit of the
+built object follows (binary_audit.py). It exists to refuse early, with a line number and a reason.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ RULES = (
     Rule(
         "cudaGraph* cudaStreamBeginCapture* cudaStreamEndCapture cudaStreamGetCapture*"
         " cudaStreamIsCapturing cudaStreamUpdateCapture*",
-        "work must be launched anew in every call, captured or not",
+        "work must be launched again in every call, captured or not",
     ),
     Rule(
         "cudaStreamCreate* cudaStreamLegacy cudaStreamPerThread cudaStreamDestroy"

@@ -1,4 +1,4 @@
-"""Source policy: reads a candidate as tokens and refuses what it may not say (rules.py)."""
+"""The source guard: reads a candidate as tokens and refuses what the policy forbids (rules.py)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Findi
     """
     if len(source.encode(errors="replace")) > rules.SOURCE_BYTES:
         return (Finding(line=1, what=f"the source is longer than {rules.SOURCE_BYTES} bytes"),)
-    found = Code(tokens(source))
-    code = Code(token for token in found if not token.directive)
+    read = Code(tokens(source))
+    code = Code(token for token in read if not token.directive)
     findings = [
-        *(Finding(line=t.line, what=t.text) for t in found if t.kind == "bad"),
-        *_directives(found, headers),
-        *_names(found),
-        *_assembly(found),
+        *(Finding(line=t.line, what=t.text) for t in read if t.kind == "bad"),
+        *_directives(read, headers),
+        *_names(read),
+        *_assembly(read),
         *_assembly_places(code),
-        *_attributes(found),
-        *_false_markers(found),
-        *_pasting(found),
-        *_macros_for_headers(found),
+        *_attributes(read),
+        *_false_markers(read),
+        *_pasting(read),
+        *_macros_for_headers(read),
         *_entry(code, entry),
     ]
     return in_short(findings)
@@ -44,14 +44,14 @@ def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Findi
 
 def in_short(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """By line, each once, no more than can be read."""
-    found = sorted(dict.fromkeys(findings), key=lambda finding: finding.line)
+    ordered = sorted(dict.fromkeys(findings), key=lambda finding: finding.line)
     short = [
         f.model_copy(update={"what": f"{f.what[:WHAT_CHARACTERS]} ..."})
         if len(f.what) > WHAT_CHARACTERS
         else f
-        for f in found[:MOST_FINDINGS]
+        for f in ordered[:MOST_FINDINGS]
     ]
-    if rest := found[MOST_FINDINGS:]:
+    if rest := ordered[MOST_FINDINGS:]:
         short.append(Finding(line=rest[0].line, what=f"and {len(rest):,} more from here on"))
     return tuple(short)
 
@@ -63,30 +63,30 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
     `host`: it is what the host's compiler reads, so that assembly in a function that is
     __host__ too is the host's.
     """
-    found = Code(tokens(text))
-    code = Code(token for token in found if not token.directive)
+    read = Code(tokens(text))
+    code = Code(token for token in read if not token.directive)
     findings = [
-        *_names(found),
-        *_assembly(found),
+        *_names(read),
+        *_assembly(read),
         *(_assembly_places(code, host_too=not host)),
-        *_attributes(found, rules.ATTRIBUTES | rules.CUDA_ATTRIBUTES),
+        *_attributes(read, rules.ATTRIBUTES | rules.CUDA_ATTRIBUTES),
         *(_standard_streams(code) if host else ()),
         *(_copies(code) if host else ()),
     ]
     return in_short(findings)
 
 
-def _directives(found: list[Token], headers: Collection[str]) -> Iterator[Finding]:
-    for index, token in enumerate(found):
+def _directives(tokens: list[Token], headers: Collection[str]) -> Iterator[Finding]:
+    for index, token in enumerate(tokens):
         if token.kind != "directive":
             continue
-        rest = list(takewhile(_inside_directive, found[index + 1 :]))
-        words = " ".join(t.text for t in rest)
+        rest = list(takewhile(_inside_directive, tokens[index + 1 :]))
+        text = " ".join(t.text for t in rest)
         refused: str | None = None
         if token.text in ("include", "include_next", "import", "embed"):
             refused = _include(token.text, rest[0] if rest else None, headers)
-        elif token.text == "pragma" and not rules.PRAGMAS.match(words):
-            refused = f"#pragma {words}: only unroll and diagnostics"
+        elif token.text == "pragma" and not rules.PRAGMAS.match(text):
+            refused = f"#pragma {text}: only unroll and diagnostics"
         elif token.text not in rules.DIRECTIVES:
             refused = f"#{token.text}: it has no place in a kernel"
         if refused:
@@ -112,18 +112,18 @@ def _include(directive: str, header: Token | None, headers: Collection[str]) -> 
     return None
 
 
-def _names(found: Code) -> Iterator[Finding]:
-    own = _defined_functions(found)
-    for index, token in enumerate(found):
+def _names(code: Code) -> Iterator[Finding]:
+    own = _defined_functions(code)
+    for index, token in enumerate(code):
         if token.kind != "name":
             continue
-        before = [t.text for t in found[max(0, index - 2) : index]]
+        before = [t.text for t in code[max(0, index - 2) : index]]
         if reason := _std_name(token.text, before) or rules.refusal(
-            token.text, token.text not in own and _called(found, index)
+            token.text, token.text not in own and _called(code, index)
         ):
             yield Finding(line=token.line, what=f"{token.text}: {reason}")
         if token.text == "_Pragma":
-            words = "".join(t.text for t in found[index + 1 : index + 3]).lstrip('("')
+            words = "".join(t.text for t in code[index + 1 : index + 3]).lstrip('("')
             if not rules.PRAGMAS.match(words):
                 yield Finding(line=token.line, what="_Pragma: only unroll and diagnostics")
 
@@ -132,41 +132,41 @@ def _std_name(name: str, before: list[str]) -> str | None:
     return rules.STD_NAMES.get(name) if before == ["std", "::"] else None
 
 
-def _called(found: list[Token], index: int) -> bool:
+def _called(tokens: list[Token], index: int) -> bool:
     """f(...) or ::f, but neither a.f(...), a->f(...) nor scope::f(...)."""
-    before = found[index - 1].text if index else ""
+    before = tokens[index - 1].text if index else ""
     if before in (".", "->"):
         return False
     if before == "::":
-        return index < 2 or found[index - 2].kind != "name" or found[index - 2].text == "return"
-    after = found[index + 1].text if index + 1 < len(found) else ""
+        return index < 2 or tokens[index - 2].kind != "name" or tokens[index - 2].text == "return"
+    after = tokens[index + 1].text if index + 1 < len(tokens) else ""
     return after == "("
 
 
-def _defined_functions(found: Code) -> frozenset[str]:
+def _defined_functions(code: Code) -> frozenset[str]:
     """Names that the source itself gives a body: name(...) { or name = [."""
     own = set()
-    for index, (token, after) in enumerate(pairwise(found)):
-        if token.kind == "name" and _texts(found, index + 1, 2) == ["=", "["]:
+    for index, (token, after) in enumerate(pairwise(code)):
+        if token.kind == "name" and _texts(code, index + 1, 2) == ["=", "["]:
             own.add(token.text)
         if token.kind == "name" and after.text == "(":
-            end = found.closing(index + 1)
-            if end + 1 < len(found) and found[end + 1].text == "{" and index:
+            end = code.closing(index + 1)
+            if end + 1 < len(code) and code[end + 1].text == "{" and index:
                 own.add(token.text)
     return frozenset(own - {"if", "for", "while", "switch"})
 
 
-def _assembly(found: Code) -> Iterator[Finding]:
+def _assembly(code: Code) -> Iterator[Finding]:
     """Inline PTX is welcome; assembly of the host is not, wherever it stands."""
     end = 0
-    for index, token in enumerate(found):
+    for index, token in enumerate(code):
         if token.kind != "name" or token.text not in _ASM:
             continue
         if index < end:  # and so that no text is read twice
             yield Finding(line=token.line, what=f"{token.text}: inside another one")
             return
-        end = found.closing(_next_bracket(found, index))
-        text = _spelt(found[index : end + 1])
+        end = code.closing(_next_bracket(code, index))
+        text = _spelt(code[index : end + 1])
         if rules.HOST_ASSEMBLY.search(text):
             yield Finding(line=token.line, what="asm: this is assembly of the host, not PTX")
         if clock := rules.DEVICE_CLOCK.search(text):
@@ -209,7 +209,7 @@ def _assembly_places(code: list[Token], *, host_too: bool = True) -> Iterator[Fi
 
 
 def _standard_streams(code: Code) -> Iterator[Finding]:
-    """An error may be told by fprintf(stderr, ...). Nothing else is done with a stream of C: its
+    """An error may be printed by fprintf(stderr, ...). Nothing else is done with a stream of C: its
     fields say which file it writes to, the judge's pipe for one, and keep what is put there."""
     for index, token in enumerate(code):
         if token.text in ("fprintf", "vfprintf", "fputs", "fputc", "fwrite"):
@@ -261,28 +261,28 @@ def _is_statement(code: Code, index: int) -> bool:
     return before in (";", "{", "(", "else", "do", "&&", "||", "?", ":")
 
 
-def _next_bracket(found: list[Token], index: int) -> int:
-    while index < len(found) - 1 and found[index].text not in ("(", "[", "{"):
+def _next_bracket(tokens: list[Token], index: int) -> int:
+    while index < len(tokens) - 1 and tokens[index].text not in ("(", "[", "{"):
         index += 1
     return index
 
 
-def _attributes(found: Code, allowed: Collection[str] = rules.ATTRIBUTES) -> Iterator[Finding]:
+def _attributes(code: Code, allowed: Collection[str] = rules.ATTRIBUTES) -> Iterator[Finding]:
     """Attributes of GCC: __attribute__((a, b(1))), [[gnu::a]], [[using gnu: a]]."""
     end = 0
-    for index, token in enumerate(found):
+    for index, token in enumerate(code):
         named: list[Token] = []
-        after = "".join(_texts(found, index + 1, 1))
+        after = "".join(_texts(code, index + 1, 1))
         if token.text in _ATTRIBUTE and (after != "(" or index < end):
             yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
         elif token.text in _ATTRIBUTE:
-            end = found.closing(index + 1)
-            named = _outer_names(found[index + 2 : end])
+            end = code.closing(index + 1)
+            named = _outer_names(code[index + 2 : end])
         elif token.directive and token.text in ("gnu", "__gnu__") and after not in ("::", ":"):
             yield Finding(line=token.line, what=f"{token.text}: attributes are written out")
-        elif token.text in ("gnu", "__gnu__") and _texts(found, index + 1, 1) in (["::"], [":"]):
+        elif token.text in ("gnu", "__gnu__") and _texts(code, index + 1, 1) in (["::"], [":"]):
             named = list(
-                takewhile(lambda t: t.text not in ("]", "("), found[index + 2 : index + 99])
+                takewhile(lambda t: t.text not in ("]", "("), code[index + 2 : index + 99])
             )
         for name in (t for t in named if t.kind == "name"):
             if name.text.strip("_") not in (*allowed, "gnu"):
@@ -300,34 +300,34 @@ def _outer_names(inner: list[Token]) -> list[Token]:
     return names
 
 
-def _texts(found: list[Token], start: int, count: int) -> list[str]:
-    return [token.text for token in found[start : start + count]]
+def _texts(tokens: list[Token], start: int, count: int) -> list[str]:
+    return [token.text for token in tokens[start : start + count]]
 
 
-def _false_markers(found: list[Token]) -> Iterator[Finding]:
+def _false_markers(tokens: list[Token]) -> Iterator[Finding]:
     """What the preprocessor leaves of a raw string may not read as a marker of its own."""
-    for token in found:
+    for token in tokens:
         if token.kind == "string" and rules.LINE_MARKER.search(token.text):
             yield Finding(line=token.line, what='a line of a string that looks like # 1 "file"')
 
 
-def _pasting(found: list[Token]) -> Iterator[Finding]:
-    pastes = [token for token in found if token.text == "##" and token.kind == "punct"]
+def _pasting(tokens: list[Token]) -> Iterator[Finding]:
+    pastes = [token for token in tokens if token.text == "##" and token.kind == "punct"]
     if pastes:
-        words = (t.text for t in found if t.kind in ("name", "number"))
+        words = (t.text for t in tokens if t.kind in ("name", "number"))
         fragments = frozenset(word for word in words if word not in rules.KEYWORDS)
         if name := rules.pasted(fragments):
             yield Finding(line=pastes[0].line, what=f"## can paste the forbidden name {name}")
 
 
-def _macros_for_headers(found: Code) -> Iterator[Finding]:
+def _macros_for_headers(code: Code) -> Iterator[Finding]:
     """What a macro puts into a header's lines is nobody's line: so before a header a macro may
     stand for a name, a number or nothing, and no text can be made there that is not read here."""
-    includes = [i for i, t in enumerate(found) if t.kind == "directive" and t.text == "include"]
+    includes = [i for i, t in enumerate(code) if t.kind == "directive" and t.text == "include"]
     for index in range(includes[-1] if includes else 0):
-        token = found[index]
+        token = code[index]
         if token.kind == "directive" and token.text == "define":
-            body = list(takewhile(_inside_directive, found[index + 2 : index + 9]))
+            body = list(takewhile(_inside_directive, code[index + 2 : index + 9]))
             if len(body) > 1 or any(t.kind not in ("name", "number") for t in body):
                 what = "#define before #include: a name, a number or nothing; move it below"
                 yield Finding(line=token.line, what=what)

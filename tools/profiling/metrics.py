@@ -1,4 +1,4 @@
-"""Nsight Compute's metrics that a profile holds, in words; what follows from them, by stated rules.
+"""Nsight Compute metrics of a profile: their meaning, the bottleneck, the roofline, stall reasons.
 
 The virtual GPU's profile uses the same names where it counts the same thing. Sources: "Nsight
 Compute CLI" and "Profiling Guide", NVIDIA; the roofline model of Williams, Waterman and Patterson
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.types import Metric
-from astra_chat.tools.virtual_gpu.machine.units import UNITS
+from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
 TIME = "gpu__time_duration.sum"
 DRAM_READ, DRAM_WRITE = "dram__bytes_read.sum", "dram__bytes_write.sum"
@@ -232,21 +232,21 @@ def _roofline(value: _Values, spec: GpuSpec) -> Sequence[Metric]:
 
 def _top_stalls(metrics: Mapping[str, Metric]) -> list[Metric]:
     """The largest stall reasons, as shares of a warp's cycles between two of its instructions."""
-    found = {
+    shares = {
         name: metrics[name].value
         for reason in STALLS
         if (name := f"{_STALL}{reason}{_PER_ISSUE}") in metrics
     }
-    whole = sum(found.values()) + 1.0  # the cycle in which it issues
-    largest = sorted(found, key=lambda name: -found[name])[:TOP_STALLS]
+    whole = sum(shares.values()) + 1.0  # the cycle in which it issues
+    largest = sorted(shares, key=lambda name: -shares[name])[:TOP_STALLS]
     return [
-        Metric(name=name, value=100 * found[name] / whole, unit="%", words=_stall_words(name))
+        Metric(name=name, value=100 * shares[name] / whole, unit="%", words=_stall_text(name))
         for name in largest
-        if found[name] > 0
+        if shares[name] > 0
     ]
 
 
-def _stall_words(name: str) -> str:
+def _stall_text(name: str) -> str:
     reason = name.removeprefix(_STALL).removesuffix(_PER_ISSUE)
     return f"of a warp's cycles, waiting for {STALLS[reason]}"
 

@@ -1,11 +1,12 @@
-"""What Nsight Compute's durations say of the judge's own times: words, and the rule of doubt.
+"""Compares the judge's times with Nsight Compute's durations: when is a time implausible?
 
-The judge divides the time of a long CUDA-graph replay, taken by events in the candidate's process,
-by its launches; Nsight Compute reads the GPU's own timestamps round every launch, in another
-process. Its durations hold what a launch costs by itself, which replays hide, so they are longer
-for small kernels and never much shorter: what counts is a judged time far below them. Measured on
-an H200 over 172 durations of six kernels on 43 cases (docs/research/measurements.md): Nsight
-Compute's were at most 1.31 us above the judge's, and where kernels take 20 us or more, at most 1 %.
+The judge divides the time of a long CUDA-graph replay, measured by events in the candidate's
+process, by its launches. Nsight Compute reads the GPU's own timestamps around every launch, in
+another process. Its durations include the cost of a single launch, which replays hide, so they are
+longer for small kernels and never much shorter: only a judged time far below them is suspicious.
+Measured on an H200 over 172 durations of six kernels on 43 cases (docs/research/measurements.md):
+Nsight Compute's were at most 1.31 us above the judge's, and where kernels take 20 us or more, at
+most 1 %.
 """
 
 from __future__ import annotations

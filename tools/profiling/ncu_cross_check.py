@@ -2,9 +2,9 @@
 
 The rule is in tools/profiling/ncu_agreement.py.
 
-A kernel that recognises the profiler gains nothing. If it is slower there, it refuses itself. If it
-does less there, its results are missing: what every profiled call wrote is compared with the
-oracle. If it ends itself there, it crashed, for the baseline went before it.
+A kernel that detects the profiler gains nothing. If it is slower there, it hurts itself. If it does
+less there, its results are missing: what every profiled call wrote is compared with the oracle. If
+it ends the process there, it crashed, because the baseline ran there before.
 """
 
 from __future__ import annotations
@@ -53,16 +53,16 @@ def cross_check(
     runner: Runner,
     candidate: Build,
     baseline: Build,
-    truths: Sequence[OracleCase],
+    oracle_cases: Sequence[OracleCase],
     timed: Sequence[TimedCase],
 ) -> tuple[list[TimedCase] | Failure, str]:
-    """Look at the smallest and the largest of the timed cases; what was found, in words.
+    """Look at the smallest and the largest of the timed cases; what was found, as text.
 
     The cases come back with the durations in them, or all as they were where Nsight Compute cannot
     be used. Raises Cancelled.
     """
-    chosen = ends([runner.task.least_bytes(truth.case) for truth in truths])
-    asked = [truths[index] for index in chosen]
+    chosen = ends([runner.task.least_bytes(oracle_case.case) for oracle_case in oracle_cases])
+    asked = [oracle_cases[index] for index in chosen]
     try:
         base = _profiled(runner, baseline, asked)
     except MissingDependency as lack:
@@ -121,30 +121,30 @@ def durations(log: str, marker: str, times: Sequence[int]) -> list[Profiled] | N
 
 
 def _tried_twice(
-    runner: Runner, build: Build, truths: Sequence[OracleCase]
+    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
 ) -> list[Profiled] | Wrong | Crashed | TimedOut | None:
     """None where nothing was recorded either time: once may be Nsight Compute's own failure."""
     for _ in range(2):
         with suppress(MissingDependency):
-            return _profiled(runner, build, truths)
+            return _profiled(runner, build, oracle_cases)
     return None
 
 
 def _profiled(
-    runner: Runner, build: Build, truths: Sequence[OracleCase]
+    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
 ) -> list[Profiled] | Wrong | Crashed | TimedOut:
     """Raises MissingDependency where nothing, or not all, was recorded."""
     marker = f"astra_{nonce()}"
-    times = [_calls(runner, truth) for truth in truths]
-    with _under_ncu(runner, build, truths, marker, times) as seen:
+    times = [_calls(runner, oracle_case) for oracle_case in oracle_cases]
+    with _under_ncu(runner, build, oracle_cases, marker, times) as seen:
         if isinstance(seen, TimedOut):
             return seen
         if NOT_PERMITTED in seen.log + seen.output:
             raise MissingDependency(HOW_TO_PERMIT)
         found = durations(seen.log, marker, times)
         if found is None:
-            said = (seen.log + seen.output).strip()[-300:]
-            raise MissingDependency(f"Nsight Compute did not record all calls: {said}")
+            output = (seen.log + seen.output).strip()[-300:]
+            raise MissingDependency(f"Nsight Compute did not record all calls: {output}")
         for run, count in zip(seen.runs, times, strict=True):
             run = replace(run, report={"verified_sets": count})
             if odd := run.oddity(runner.task.args):
@@ -158,16 +158,21 @@ def _profiled(
 
 @contextmanager
 def _under_ncu(
-    runner: Runner, build: Build, truths: Sequence[OracleCase], marker: str, times: Sequence[int]
+    runner: Runner,
+    build: Build,
+    oracle_cases: Sequence[OracleCase],
+    marker: str,
+    times: Sequence[int],
 ) -> Iterator[NvidiaToolRun | TimedOut]:
     with watched(
-        runner, build, truths, ncu_command([TIME]), step="time", timeout_s=TIMEOUT_S, alone=True,
+        runner, build, oracle_cases, ncu_command([TIME]), step="time", timeout_s=TIMEOUT_S,
+        alone=True,
         child=CHILD, more={"marker": marker, "times": list(times)},
     ) as seen:  # fmt: skip
         yield seen
 
 
-def _calls(runner: Runner, truth: OracleCase) -> int:
+def _calls(runner: Runner, oracle_case: OracleCase) -> int:
     """As many as chance needs and the handing back allows."""
-    one = sum(arg.bytes_of(truth.case) for arg in runner.task.args)
+    one = sum(arg.bytes_of(oracle_case.case) for arg in runner.task.args)
     return max(1, min(MOST_CALLS, HANDED_BACK_BYTES // one))

@@ -1,4 +1,4 @@
-"""Why it takes that long: Nsight Compute's metrics on a GPU, counters and a model without one."""
+"""Profiles a candidate: Nsight Compute's metrics on a GPU, counters and a model without one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.timing.gpu_samples import case_limit_us
 from astra_chat.tools.types import AnyTime, Metric, Profile, TimedOut
-from astra_chat.tools.virtual_gpu.machine.units import UNITS
+from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
 NCU_TIMEOUT_S = 120.0
 NOT_PERMITTED = "ERR_NVGPUCTRPERM"
@@ -30,13 +30,13 @@ HOW_TO_PERMIT = (
 SHOWN_NAMES = 3
 
 
-def profile_cuda(runner: Runner, build: Build, truth: OracleCase) -> Profile | TimedOut:
+def profile_cuda(runner: Runner, build: Build, oracle_case: OracleCase) -> Profile | TimedOut:
     """One call under Nsight Compute, L2 cold, clocks as they are.
 
     Raises MissingDependency without ncu or its permission.
     """
     seen = run_watched(
-        runner, build, [truth], ncu_command(m.ASKED), step="profile", timeout_s=NCU_TIMEOUT_S,
+        runner, build, [oracle_case], ncu_command(m.ASKED), step="profile", timeout_s=NCU_TIMEOUT_S,
         alone=True,
     )  # fmt: skip
     if isinstance(seen, TimedOut):
@@ -45,11 +45,11 @@ def profile_cuda(runner: Runner, build: Build, truth: OracleCase) -> Profile | T
         raise MissingDependency(HOW_TO_PERMIT)
     metrics, kernels = parse_ncu(seen.log)
     if not kernels:
-        said = (seen.log + seen.output).strip()[-400:]
-        raise MissingDependency(f"Nsight Compute recorded no kernel: {said or 'it said nothing'}")
+        output = (seen.log + seen.output).strip()[-400:]
+        raise MissingDependency(f"Nsight Compute recorded no kernel: {output or 'no message'}")
     if missing := [name for name in m.NEEDED if name not in metrics]:
         raise MissingDependency(f"Nsight Compute did not read {', '.join(missing)}")
-    return _read_ncu(runner, truth, metrics, kernels)
+    return _read_ncu(runner, oracle_case, metrics, kernels)
 
 
 def ncu_command(metrics: Sequence[str]) -> list[str]:
@@ -114,10 +114,10 @@ def figure(cell: object) -> float | None:
 
 
 def _read_ncu(
-    runner: Runner, truth: OracleCase, metrics: Mapping[str, Metric], kernels: list[str]
+    runner: Runner, oracle_case: OracleCase, metrics: Mapping[str, Metric], kernels: list[str]
 ) -> Profile:
     reading = m.read(metrics, spec(runner.device.spec))
-    floor = case_limit_us(runner, truth)
+    floor = case_limit_us(runner, oracle_case)
     why = reading.why
     if len(kernels) > 1:
         names = ", ".join(kernel.split("(")[0] for kernel in kernels[:SHOWN_NAMES])
@@ -125,23 +125,23 @@ def _read_ncu(
     microseconds = metrics[m.TIME].value / 1e3
     shown = tuple(metrics[name] for name in m.WORDS if name in metrics)
     return Profile(
-        basis="measured", case=truth.case, metrics=(*shown, *reading.derived),
+        basis="measured", case=oracle_case.case, metrics=(*shown, *reading.derived),
         bottleneck=reading.bottleneck, why=why, limit_us=floor,
         percent_of_limit=100 * floor / microseconds,
     )  # fmt: skip
 
 
-def unprofiled(time: AnyTime, lack: str) -> Profile:
+def unprofiled(time: AnyTime, reason: str) -> Profile:
     """What the time over the limit alone says, where Nsight Compute cannot be used."""
     bottleneck = "dram" if time.percent_of_limit >= m.BUSY_PERCENT else "latency"
     return Profile(
         basis=time.basis, case=time.case, metrics=(), bottleneck=bottleneck,
-        why=f"judged by the time over the limit alone: {lack}", limit_us=time.limit_us,
+        why=f"judged by the time over the limit alone: {reason}", limit_us=time.limit_us,
         percent_of_limit=time.percent_of_limit,
     )  # fmt: skip
 
 
-def counted(time: AnyTime, report: Mapping[str, Any], lack: str) -> Profile:
+def counted(time: AnyTime, report: Mapping[str, Any], reason: str) -> Profile:
     """The fallback without Nsight Compute: the time that events measured on this GPU, and what the
     virtual GPU counts of the same source. Nothing of it is a hardware counter, and it says so."""
     words = "counted on the virtual GPU: "
@@ -154,12 +154,14 @@ def counted(time: AnyTime, report: Mapping[str, Any], lack: str) -> Profile:
         basis=time.basis, case=time.case, metrics=figures,
         bottleneck=report["estimate"]["limiter"], limit_us=time.limit_us,
         percent_of_limit=time.percent_of_limit,
-        why=f"{lack}; instead: {time.median_us:.2f} us by events, and by the virtual GPU's counters"
-        f" and model {report['estimate']['why']}",
+        why=f"{reason}; instead: {time.median_us:.2f} us by events, and by the virtual GPU's"
+        f" counters and model {report['estimate']['why']}",
     )  # fmt: skip
 
 
-def counted_report(runner: Runner, candidate: Build, truth: OracleCase) -> dict[str, Any] | None:
+def counted_report(
+    runner: Runner, candidate: Build, oracle_case: OracleCase
+) -> dict[str, Any] | None:
     """What the virtual GPU counts of a candidate of `runner` on one case; None where it cannot."""
     source = (candidate.folder / "kernel.cu").read_text()
     device = virtual_device(runner.device.spec)
@@ -167,16 +169,16 @@ def counted_report(runner: Runner, candidate: Build, truth: OracleCase) -> dict[
     built = build(runner.task, source, other.device, runner.stop)
     if not isinstance(built, Build):
         return None
-    run = next(other.run(built, [truth], "time"))
+    run = next(other.run(built, [oracle_case], "time"))
     return run.report if isinstance(run, CaseRun) else None
 
 
-def profile_virtual(runner: Runner, truth: OracleCase, report: Mapping[str, Any]) -> Profile:
+def profile_virtual(runner: Runner, oracle_case: OracleCase, report: Mapping[str, Any]) -> Profile:
     """The profile of a case that the virtual GPU ran with counters."""
     found = report["estimate"]
-    floor = case_limit_us(runner, truth)
+    floor = case_limit_us(runner, oracle_case)
     return Profile(
-        basis="estimated", case=truth.case, metrics=tuple(_counter_metrics(report)),
+        basis="estimated", case=oracle_case.case, metrics=tuple(_counter_metrics(report)),
         bottleneck=found["limiter"], why=found["why"], limit_us=floor,
         percent_of_limit=100 * floor / found["us"],
     )  # fmt: skip

@@ -2,6 +2,7 @@
 
 runner         runs a built candidate in a child process, case by case
 buffer_layout  how a tensor lies in its buffer: dense rows or padded rows
+failures       the failures that a runner process reports; names of CUDA errors
 poison         the bit patterns that outputs, guard bands and padding hold before a call
 output_files   files that a child process wrote: may the judge read them?
 nvidia_tools   calls of a candidate under Nsight Compute or Compute Sanitizer

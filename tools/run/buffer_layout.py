@@ -1,6 +1,6 @@
-"""How a tensor lies in its buffer: rows one after the other, or with padding after each row.
+"""Layout of a tensor in its buffer: rows one after the other, or with padding after each row.
 
-Padding holds the run's poison before the call, as the guard bands round a buffer do: neither may
+Padding holds the run's poison before the call, as the guard bands around a buffer do: neither may
 change.
 """
 

@@ -1,8 +1,8 @@
-"""Calls of a candidate under a tool of NVIDIA's: Nsight Compute or Compute Sanitizer.
+"""Runs calls of a candidate under an NVIDIA tool: Nsight Compute or Compute Sanitizer.
 
-The tool stands between us and the runner, so there is no private pipe: the request lies in a file,
-what the tool saw in its log. What a candidate prints is neither. The walls are a runner's, but for
-the socket through which the tool talks to the process that it watches, and root's privileges, which
+The tool stands between the judge and the runner, so there is no private pipe: the request is in a
+file, the tool's findings in its log. What a candidate prints is neither. The sandbox is a runner's,
+except for the socket through which the tool talks to its target, and root's privileges, which
 performance counters need.
 """
 
@@ -28,7 +28,7 @@ CHILD = "astra_chat.tools.children.cuda_once"
 
 @dataclass(frozen=True)
 class NvidiaToolRun:
-    """What was left behind by the tool."""
+    """The tool's results."""
 
     log: str
     """The file that it wrote; what was printed where it wrote none."""
@@ -41,7 +41,7 @@ class NvidiaToolRun:
 def run_watched(
     runner: Runner,
     build: Build,
-    truths: Sequence[OracleCase],
+    oracle_cases: Sequence[OracleCase],
     command: Sequence[str],
     *,
     step: Literal["sanitize", "profile"],
@@ -50,10 +50,10 @@ def run_watched(
 ) -> NvidiaToolRun | TimedOut:
     """Call the launcher on these cases, twice on each, under a tool: its full path and options.
 
-    `alone`: nobody else measures on the GPU meanwhile. Raises Cancelled.
+    `alone`: nobody else measures on the GPU in the meantime. Raises Cancelled.
     """
     with watched(
-        runner, build, truths, command, step=step, timeout_s=timeout_s, alone=alone
+        runner, build, oracle_cases, command, step=step, timeout_s=timeout_s, alone=alone
     ) as seen:
         return seen
 
@@ -62,7 +62,7 @@ def run_watched(
 def watched(
     runner: Runner,
     build: Build,
-    truths: Sequence[OracleCase],
+    oracle_cases: Sequence[OracleCase],
     command: Sequence[str],
     *,
     step: Literal["sanitize", "profile", "time"],
@@ -78,30 +78,32 @@ def watched(
     program = Path(command[0])
     with (
         tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
-        runner.request(build, truths, "profile") as (request, folders),
+        runner.request(build, oracle_cases, "profile") as (request, folders),
     ):
         scratch = Path(folder)
         log, asked = scratch / "log", scratch / "request.json"
         envelope = {"fd": -1, "nonce": "", "request": request | dict(more or {})}
         asked.write_text(json.dumps(envelope))
         started = [*command, "--log-file", str(log), sys.executable, "-m", child]
-        walls = runner.walls(build, truths, folders)
-        walls = replace(
-            walls, network=True, privileges=True, write=(scratch, *walls.write),
-            read=(*walls.read, program.resolve().parent.parent),
+        sandbox = runner.sandbox(build, oracle_cases, folders)
+        sandbox = replace(
+            sandbox, network=True, privileges=True, write=(scratch, *sandbox.write),
+            read=(*sandbox.read, program.resolve().parent.parent),
         )  # fmt: skip
         try:
             with runner.leased(step, alone=alone):
                 end = run_limited(
                     ["/bin/sh", "-c", 'exec "$@" <"$0"', str(asked), *started],
-                    timeout_s=timeout_s, walls=walls, cwd=scratch, stop=runner.stop,
+                    timeout_s=timeout_s, sandbox=sandbox, cwd=scratch, stop=runner.stop,
                 )  # fmt: skip
         except (StepMemory, StepTimeout):
             yield TimedOut(step=step, limit_s=timeout_s)
             return
         text = log.read_text(errors="replace") if log.is_file() else end.output
         runs = (
-            CaseRun(truth, left, {}, call["pattern"], runner.seed.of("judge", step, call["turn"]))
-            for truth, left, call in zip(truths, folders, request["calls"], strict=True)
+            CaseRun(
+                oracle_case, left, {}, call["pattern"], runner.seed.of("judge", step, call["turn"])
+            )
+            for oracle_case, left, call in zip(oracle_cases, folders, request["calls"], strict=True)
         )
         yield NvidiaToolRun(text, end.output, tuple(runs))

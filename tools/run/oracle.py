@@ -1,4 +1,4 @@
-"""The truth about cases: inputs and float64 results, made once by the oracle process."""
+"""The oracle: inputs and float64 results of cases, made once by the oracle process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from astra_chat.tools.errors import AstraError, BadInput
-from astra_chat.tools.sandbox.walls import SandboxPolicy
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.subprocesses import (
     Cancelled,
     StepMemory,
@@ -84,16 +84,17 @@ class Oracle:
                 os.mkfifo(self._asked)
                 # Both ends: opening waits for nobody; the process sees the end when we close.
                 self._line = os.open(self._asked, os.O_RDWR)
-                self._worker = Worker(MODULE, walls=self._walls())
+                self._worker = Worker(MODULE, sandbox=self._sandbox())
                 request = {"task": str(self._task.folder.resolve()), "asked": str(self._asked)}
                 self._worker.ask(request, ORACLE_TIMEOUT_S, Stop())
 
-    def _walls(self) -> SandboxPolicy:
+    def _sandbox(self) -> SandboxPolicy:
         """reference.py may be anybody's, as in a transcript that is judged again."""
         return SandboxPolicy(read=(self._task.folder.resolve(),), write=(Path(self._root.name),))
 
     def ahead(self, cases: Sequence[Case]) -> None:
-        """Make these in the background, case by case; what is asked for meanwhile comes first.
+        """Make these in the background, case by case; what is asked for in the meantime comes
+        first.
 
         What fails there is tried again by whoever asks for it. Nothing while others are made so.
         """
@@ -112,12 +113,12 @@ class Oracle:
         except (Cancelled, AstraError):
             return
 
-    def forget(self, truth: OracleCase) -> None:
+    def forget(self, oracle_case: OracleCase) -> None:
         """Delete a case's inputs and results."""
-        for folder in (truth.folder, truth.inputs):
+        for folder in (oracle_case.folder, oracle_case.inputs):
             shutil.rmtree(folder, ignore_errors=True)
 
-    def truths(
+    def oracle_cases(
         self,
         cases: Sequence[Case],
         stop: Stop,
@@ -133,14 +134,16 @@ class Oracle:
         return found
 
     def _complete(
-        self, truths: Sequence[OracleCase], stop: Stop, on_case: Callable[[int], None]
+        self, oracle_cases: Sequence[OracleCase], stop: Stop, on_case: Callable[[int], None]
     ) -> None:
         """Make what is not there."""
-        distinct = {truth.folder: truth for truth in truths}
+        distinct = {oracle_case.folder: oracle_case for oracle_case in oracle_cases}
         if all(folder.is_dir() for folder in distinct):
             return
         with self._one:
-            missing = [truth for folder, truth in distinct.items() if not folder.is_dir()]
+            missing = [
+                oracle_case for folder, oracle_case in distinct.items() if not folder.is_dir()
+            ]
             if missing:
                 self._make(missing, stop, on_case)
 
@@ -151,8 +154,8 @@ class Oracle:
 
     def _make(self, missing: list[OracleCase], stop: Stop, on_case: Callable[[int], None]) -> None:
         scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
-        for truth in missing:
-            truth.inputs.mkdir(exist_ok=True)
+        for oracle_case in missing:
+            oracle_case.inputs.mkdir(exist_ok=True)
         items = [
             {"case": t.case.model_dump(), "folder": str(s), "inputs": str(t.inputs)}
             for t, s in zip(missing, scratch, strict=True)

@@ -1,7 +1,7 @@
-"""Files that a process with a candidate in it wrote: are they what the judge may read?
+"""Checks the files that a process with a candidate in it wrote, before the judge reads them.
 
 The candidate can do there what the process can: put a link, a pipe or a sparse file in the place of
-a result, on which who reads it would read what is not for him, wait for ever or run out of memory.
+a result, so that the judge would read another file, wait forever or run out of memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What outputs, guards and paddings hold before a call: 16 bits, over and over."""
+"""Poison: the 16-bit patterns that outputs, guard bands and padding hold before a call."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import random
 def left_there(turn: int, draws: random.Random) -> int:
     """What outputs, guards and paddings hold before a call: NaNs, every third time numbers.
 
-    A kernel that takes a NaN for a sign that nobody has written there yet would be right in every
+    A kernel that takes a NaN for a sign that nobody has written there yet would be correct in every
     call of ours and wrong in a server, where old results lie.
     """
     return nan_pattern(draws) if turn % 3 else old_results(draws)

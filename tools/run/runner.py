@@ -1,4 +1,4 @@
-"""Runs a built candidate in a runner process and hands back what it left behind, case by case."""
+"""Runs a built candidate in a runner process and returns its outputs, case by case."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from astra_chat.tools.run.failures import Failure, failure_of, last_line
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import odd_file, taken
 from astra_chat.tools.run.poison import left_there
-from astra_chat.tools.sandbox.walls import SandboxPolicy
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.devices import gpu_uuid
 from astra_chat.tools.system.gpu_lock import lease
@@ -41,9 +41,9 @@ C_ENGINE_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class CaseRun:
-    """What a call left behind: files with the bytes of every argument, and the runner's report."""
+    """outputs of a call: files with the bytes of every argument, and the runner's report."""
 
-    truth: OracleCase
+    oracle_case: OracleCase
     folder: Path
     report: dict[str, Any]
     pattern: int
@@ -63,15 +63,15 @@ class CaseRun:
         raw = np.fromfile(path, dtype=np.uint8, count=size, offset=copy * size)
         guard = int(self.report.get("guard_bytes", 0))
         end = len(raw) - guard
-        content, between = gathered(arg, self.truth.case, raw[guard:end])
+        content, between = gathered(arg, self.oracle_case.case, raw[guard:end])
         return content, np.concatenate([raw[:guard], between, raw[end:]])
 
     def oddity(self, args: Sequence[Arg]) -> Crashed | None:
         """What stands in the place of the results, if these are not what a runner writes."""
         guard = int(self.report.get("guard_bytes", 0))
-        odd = odd_file(self.folder, args, self.truth.case, self.copies, guard)
+        odd = odd_file(self.folder, args, self.oracle_case.case, self.copies, guard)
         what = f"{odd}, where its results belong, is not what the runner writes"
-        return Crashed(case=self.truth.case, message=what) if odd else None
+        return Crashed(case=self.oracle_case.case, message=what) if odd else None
 
     def repeats_the_first(self, args: Sequence[Arg], copy: int) -> bool:
         """Whether all bytes of this copy, guards included, are those of the first."""
@@ -92,7 +92,7 @@ class CaseRun:
         if not path.is_file():
             return None
         written: Mask = np.fromfile(path, dtype=np.bool_)
-        return gathered(arg, self.truth.case, written)[0]
+        return gathered(arg, self.oracle_case.case, written)[0]
 
 
 @dataclass(frozen=True)
@@ -142,15 +142,16 @@ class Runner:
         return replace(self, seed=seed)
 
     def prepare(self, mode: Mode, inputs: Path, count: int = 1) -> None:
-        """Start processes of runs to come, until `count` wait: they load their libraries meanwhile.
+        """Start processes of runs to come, until `count` wait: they load their libraries in the
+        meantime.
 
         They touch no GPU and no candidate before they are asked. `inputs` is the folder in which
         the runs' inputs will lie, and no expected outputs.
         """
         while self.device.kind == "cuda" and len(self._early[mode]) < count:
             scratch, builds = (Path(tempfile.mkdtemp(prefix="astra-run-")) for _ in range(2))
-            walls = self._walls((builds, inputs), scratch)
-            self._early[mode].append(_Process(self._worker(walls), scratch, builds))
+            sandbox = self._sandbox((builds, inputs), scratch)
+            self._early[mode].append(_Process(self._worker(sandbox), scratch, builds))
 
     def dismiss(self) -> None:
         """End the processes that were prepared and not used."""
@@ -174,7 +175,7 @@ class Runner:
     def run(
         self,
         build: Build,
-        truths: Sequence[OracleCase],
+        oracle_cases: Sequence[OracleCase],
         mode: Mode,
         baseline: Build | None = None,
         hows: Sequence[How] | None = None,
@@ -190,12 +191,12 @@ class Runner:
         its own; what ends the process still ends the run.
         """
         with (
-            self._process(build, truths, mode, baseline) as process,
+            self._process(build, oracle_cases, mode, baseline) as process,
             self.leased(mode, alone=mode != "check"),
         ):
             worker = process.worker
             request, folders = self._asked(
-                build, truths, mode, baseline, hows, process.scratch, turns
+                build, oracle_cases, mode, baseline, hows, process.scratch, turns
             )
             for name in {"library", "baseline"} & request.keys():
                 request[name] = process.put(request[name])
@@ -211,8 +212,12 @@ class Runner:
                         continue
                     index = report["index"]
                     left = taken(folders[index])
-                    run = self._case_run(mode, request["calls"][index], truths[index], left, report)
-                    failure = failure_of(report, truths[index].case) or run.oddity(self.task.args)
+                    run = self._case_run(
+                        mode, request["calls"][index], oracle_cases[index], left, report
+                    )
+                    failure = failure_of(report, oracle_cases[index].case) or run.oddity(
+                        self.task.args
+                    )
                     try:
                         yield failure or run
                     finally:
@@ -228,50 +233,50 @@ class Runner:
                 return
             except StepMemory:
                 message = "it held more than half of this machine's memory and was killed"
-                yield Crashed(case=truths[started].case, message=message)
+                yield Crashed(case=oracle_cases[started].case, message=message)
                 return
-            if finished < len(truths):
+            if finished < len(oracle_cases):
                 message = f"the runner was {signal_name(end.returncode)}; {last_line(end.output)}"
-                yield Crashed(case=truths[started].case, message=message)
+                yield Crashed(case=oracle_cases[started].case, message=message)
 
     @contextmanager
     def _process(
-        self, build: Build, truths: Sequence[OracleCase], mode: Mode, baseline: Build | None
+        self, build: Build, oracle_cases: Sequence[OracleCase], mode: Mode, baseline: Build | None
     ) -> Iterator[_Process]:
         """The runner process of a run: one that was prepared, or a new one."""
         if self._early[mode]:
             process = self._early[mode].pop()
         else:
             scratch = tempfile.mkdtemp(prefix="astra-run-")
-            walls = self.walls(build, truths, [Path(scratch) / "0"], baseline)
-            process = _Process(self._worker(walls), Path(scratch))
+            sandbox = self.sandbox(build, oracle_cases, [Path(scratch) / "0"], baseline)
+            process = _Process(self._worker(sandbox), Path(scratch))
         try:
             yield process
         finally:
             process.close()
 
-    def _worker(self, walls: SandboxPolicy) -> Worker:
-        return Worker(f"astra_chat.tools.children.{self.device.kind}", walls=walls)
+    def _worker(self, sandbox: SandboxPolicy) -> Worker:
+        return Worker(f"astra_chat.tools.children.{self.device.kind}", sandbox=sandbox)
 
     @contextmanager
     def request(
-        self, build: Build, truths: Sequence[OracleCase], mode: Mode
+        self, build: Build, oracle_cases: Sequence[OracleCase], mode: Mode
     ) -> Iterator[tuple[dict[str, Any], list[Path]]]:
         """The request of a run, and a scratch folder for each case's results."""
         with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
-            yield self._asked(build, truths, mode, None, None, Path(scratch))
+            yield self._asked(build, oracle_cases, mode, None, None, Path(scratch))
 
     def _asked(
         self,
         build: Build,
-        truths: Sequence[OracleCase],
+        oracle_cases: Sequence[OracleCase],
         mode: Mode,
         baseline: Build | None,
         hows: Sequence[How] | None,
         scratch: Path,
         turns: Sequence[int] | None = None,
     ) -> tuple[dict[str, Any], list[Path]]:
-        folders = [scratch / str(i) for i in range(len(truths))]
+        folders = [scratch / str(i) for i in range(len(oracle_cases))]
         for folder in folders:
             folder.mkdir()
         seed = self.seed.of("runner process", mode)
@@ -287,7 +292,7 @@ class Runner:
             "calls": [
                 {
                     "case": t.case.model_dump_json(),
-                    "truth": str(t.inputs),
+                    "inputs": str(t.inputs),
                     "after": str(folder),
                     "how": how,
                     "turn": turn,
@@ -299,10 +304,10 @@ class Runner:
                     "seed": seed.of("call", turn).text,
                 }
                 for t, folder, how, turn in zip(
-                    truths,
+                    oracle_cases,
                     folders,
-                    hows or ["fresh"] * len(truths),
-                    turns or range(len(truths)),
+                    hows or ["fresh"] * len(oracle_cases),
+                    turns or range(len(oracle_cases)),
                     strict=True,
                 )
             ],
@@ -317,7 +322,7 @@ class Runner:
                 "spec": self.device.spec,
                 "counters": mode == "time",
                 "engine": self.engine,
-                "compiled": self._compiled(build, truths),
+                "compiled": self._compiled(build, oracle_cases),
                 "resources": {
                     r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources
                 },
@@ -328,16 +333,16 @@ class Runner:
         self,
         mode: Mode,
         call: dict[str, Any],
-        truth: OracleCase,
+        oracle_case: OracleCase,
         left: Path,
         report: dict[str, Any],
     ) -> CaseRun:
         seed = self.seed.of("judge", mode, call["turn"])
-        return CaseRun(truth, left, report, call["pattern"], seed)
+        return CaseRun(oracle_case, left, report, call["pattern"], seed)
 
-    def _compiled(self, build: Build, truths: Sequence[OracleCase]) -> dict[str, str]:
+    def _compiled(self, build: Build, oracle_cases: Sequence[OracleCase]) -> dict[str, str]:
         """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
-        sizes = (arg.bytes_of(t.case) for t in truths for arg in self.task.args)
+        sizes = (arg.bytes_of(t.case) for t in oracle_cases for arg in self.task.args)
         wanted = self.engine == "c" or (self.engine == "auto" and max(sizes) >= C_ENGINE_BYTES)
         if not wanted:
             return {}
@@ -345,19 +350,21 @@ class Runner:
             self._libraries[build.ptx] = compile_walled(build.ptx, self.engine, self.stop)
         return {kernel: str(path) for kernel, path in self._libraries[build.ptx].items()}
 
-    def walls(
+    def sandbox(
         self,
         build: Build,
-        truths: Sequence[OracleCase],
+        oracle_cases: Sequence[OracleCase],
         folders: Sequence[Path],
         baseline: Build | None = None,
     ) -> SandboxPolicy:
         """What a runner may reach: inputs but no expected outputs, builds, a scratch folder."""
-        inputs = tuple(t.input_path(arg) for t in truths for arg in self.task.args if arg.read)
+        inputs = tuple(
+            t.input_path(arg) for t in oracle_cases for arg in self.task.args if arg.read
+        )
         builds = (build.folder, *((baseline.folder,) if baseline else ()))
-        return self._walls((*builds, *inputs), folders[0].parent)
+        return self._sandbox((*builds, *inputs), folders[0].parent)
 
-    def _walls(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
+    def _sandbox(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
         libraries = (cache_folder("virtual-gpu"),) if self.device.kind == "virtual" else ()
         return SandboxPolicy(
             read=(self.task.folder.resolve(), *libraries, *read),

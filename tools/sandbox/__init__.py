@@ -1,6 +1,11 @@
-"""Walls round processes that build or run a candidate: bubblewrap, Landlock, seccomp, limits.
+"""Sandbox for processes that build or run a candidate: bubblewrap, Landlock, seccomp, limits.
 
-`walls` says what a child may reach and wraps its command, `launch` puts the walls up inside the
-child before it becomes the command, `seccomp.lock` takes away fork, exec and the rest just before a
-candidate's code is loaded. `level` says what this machine has. None of it needs root.
+policy     which files, devices and limits a child gets; wraps its command
+isolation  which isolation this machine has: bubblewrap, Landlock, seccomp
+launch     applies the sandbox inside the child, then becomes the command
+landlock   Landlock by system call: file access
+seccomp    seccomp filters; `lock` removes fork, exec and more before a candidate is loaded
+limits     resource limits, capabilities, OOM score
+
+None of it needs root.
 """

@@ -1,6 +1,7 @@
-"""`python -m astra_chat.tools.sandbox.launch ORDER COMMAND...`: put up walls, become COMMAND.
+"""`python -m astra_chat.tools.sandbox.launch ORDER COMMAND...`: applies the sandbox, runs COMMAND.
 
-ORDER is what `walls.Walls.order` wrote. Imports little: every build and every runner passes here.
+ORDER is what `policy.SandboxPolicy.order` wrote. Imports little: every build and every runner
+starts through this module.
 """
 
 from __future__ import annotations

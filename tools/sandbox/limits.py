@@ -1,4 +1,4 @@
-"""Limits and privileges of a child: sizes, cores, capabilities, the first to go when memory ends.
+"""Limits and privileges of a child: file sizes, memory, core dumps, capabilities, OOM score.
 
 RLIMIT_NPROC is left out: it counts all processes of a user and none of root's.
 """

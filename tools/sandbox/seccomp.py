@@ -1,6 +1,6 @@
 """seccomp by system call: which calls a process may make. x86-64 Linux; needs no privileges.
 
-The filters are lists of refusals, not of grants: the CUDA driver makes calls that no list of ours
+The filters are deny-lists, not allow-lists: the CUDA driver makes calls that no allow-list of ours
 would foresee. Source: Documentation/userspace-api/seccomp_filter.rst of Linux; numbers of
 arch/x86/entry/syscalls/syscall_64.tbl.
 """

@@ -1,4 +1,4 @@
-"""Work that is begun before anybody needs it."""
+"""Work in a background thread that is started before its result is needed."""
 
 from __future__ import annotations
 

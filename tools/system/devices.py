@@ -21,8 +21,8 @@ def pick_device(name: str, gpu: str | None = None) -> Device:
     if kind == "virtual" and not index:
         return virtual_device(gpu or DEFAULT_GPU)
     if name == "auto":
-        found = _gpus()
-        return cuda_device(0) if found and not gpu else virtual_device(gpu or DEFAULT_GPU)
+        gpus = _gpus()
+        return cuda_device(0) if gpus and not gpu else virtual_device(gpu or DEFAULT_GPU)
     if kind == "cuda" and (not index or index.isdecimal()):
         if gpu:
             raise BadInput("--gpu names whose time is estimated: it goes with --device virtual")
@@ -38,15 +38,15 @@ def virtual_device(gpu: str) -> Device:
 
 def cuda_device(index: int) -> Device:
     """A real GPU as NVML describes it. Raises MissingDependency."""
-    found = _gpus()
-    if index >= len(found):
+    gpus = _gpus()
+    if index >= len(gpus):
         named = os.environ.get("CUDA_VISIBLE_DEVICES")
         left = "" if named is None else f" with CUDA_VISIBLE_DEVICES={named!r}"
         raise MissingDependency(
-            f"no CUDA device {index}: the driver shows {len(found)} GPU(s){left}; "
+            f"no CUDA device {index}: the driver shows {len(gpus)} GPU(s){left}; "
             "use --device virtual, or see astra-chat doctor"
         )
-    name, arch = found[index]
+    name, arch = gpus[index]
     known = spec_for_device_name(name)
     if known is None:
         raise MissingDependency(
@@ -85,7 +85,7 @@ def visible(named: str, uuids: Sequence[str]) -> list[int]:
 
     Source: "CUDA Environment Variables" in the CUDA C++ Programming Guide.
     """
-    found: list[int] = []
+    places: list[int] = []
     for word in map(str.strip, named.split(",")):
         if word.isdecimal():
             fitting = [int(word)] if int(word) < len(uuids) else []
@@ -93,8 +93,8 @@ def visible(named: str, uuids: Sequence[str]) -> list[int]:
             fitting = [i for i, uuid in enumerate(uuids) if word and uuid.startswith(word)]
         if len(fitting) != 1:
             break
-        found += fitting
-    return found
+        places += fitting
+    return places
 
 
 def _gpus() -> list[tuple[str, str]]:

@@ -1,9 +1,9 @@
-"""One GPU, one measurement: a lock that all Astra processes of a machine see.
+"""GPU lock: one measurement at a time on a GPU, across all Astra processes of a machine.
 
-Two files a GPU in /tmp, named by its UUID, locked by flock(2): the kernel frees the lock of a
+Two files per GPU in /tmp, named by its UUID, locked by flock(2): the kernel frees the lock of a
 process that ends, however it ends, so none is ever stale. A measurement has the GPU alone; checks,
-which only use it, share it. Whoever wants it first passes the door, which a measurement keeps
-closed while it waits: later checks cannot keep it waiting for ever.
+which only use it, share it. Everyone first takes the second lock, the door, which a measurement
+keeps while it waits: later checks cannot delay it forever.
 
 The lock is an agreement among Astra processes: other programs do not ask for it.
 """
@@ -37,9 +37,10 @@ def lease(
     stop: Stop,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> Iterator[None]:
-    """Hold the GPU for `work`, in words; `on_wait` is told who holds it, about once a second.
+    """Hold the GPU for `work`, a description; `on_wait` gets the holder's about once a second.
 
-    Raises Cancelled when `stop` is set meanwhile, MissingDependency where the files cannot be used.
+    Raises Cancelled when `stop` is set in the meantime, MissingDependency where the files cannot be
+    used.
     """
     wanted = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
     with ExitStack() as held:
@@ -72,7 +73,7 @@ def _open(uuid: str, kind: str, stack: ExitStack) -> int:
             f"cannot lease the GPU: {path}: {error.strerror}; remove that file or its protection"
         ) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise MissingDependency(f"cannot lease the GPU: {path} is no ordinary file; remove it")
+        raise MissingDependency(f"cannot lease the GPU: {path} is not an ordinary file; remove it")
     return descriptor
 
 
@@ -88,16 +89,16 @@ def _create(path: Path, flags: int) -> int:
 def _take(
     descriptor: int, kind: int, room: int, stop: Stop, on_wait: Callable[[str], None]
 ) -> None:
-    began, told = time.monotonic(), 0.0
+    began, last_report = time.monotonic(), 0.0
     while True:
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
             return
         except BlockingIOError:
             stop.check()
-        if time.monotonic() - told > TELL_S:
-            told = time.monotonic()
-            on_wait(f"waiting {told - began:.0f} s for the GPU: {_holder(room)}")
+        if time.monotonic() - last_report > TELL_S:
+            last_report = time.monotonic()
+            on_wait(f"waiting {last_report - began:.0f} s for the GPU: {_holder(room)}")
         time.sleep(POLL_S)
 
 
@@ -107,16 +108,16 @@ def _sign(room: int, work: str) -> None:
         user = getpass.getuser()
     except (KeyError, OSError):  # no such user in a container
         user = str(os.getuid())
-    said = json.dumps({"pid": os.getpid(), "user": user, "work": work})
+    signature = json.dumps({"pid": os.getpid(), "user": user, "work": work})
     os.ftruncate(room, 0)
-    os.pwrite(room, said.encode(), 0)
+    os.pwrite(room, signature.encode(), 0)
 
 
 def _holder(room: int) -> str:
     """Who signed last, if that process is alive; the file is anyone's, so its text is cut."""
     try:
-        said = json.loads(os.pread(room, 1000, 0))
-        pid, user, work = int(said["pid"]), str(said["user"])[:40], str(said["work"])[:80]
+        holder = json.loads(os.pread(room, 1000, 0))
+        pid, user, work = int(holder["pid"]), str(holder["user"])[:40], str(holder["work"])[:80]
     except (ValueError, KeyError, TypeError):
         return "another Astra process holds it"
     if not Path(f"/proc/{pid}").exists():

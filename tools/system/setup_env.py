@@ -1,4 +1,4 @@
-"""Makes .venv complete: torch, nvcc where the machine has none, Astra and what it needs.
+"""Completes .venv (`make setup`): torch, nvcc if the machine has none, Astra, its dependencies.
 
 Run by make with a plain Python 3.11 or newer, from the root of a checkout:
 `python3 -m astra_chat.tools.system.setup_env`.
@@ -26,8 +26,8 @@ CPU_TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
 def make_environment() -> None:
     """Create .venv unless a working one of the running Python's version is there."""
     version = "{}.{}".format(*sys.version_info)
-    told = "import sys; print('{}.{}'.format(*sys.version_info))"
-    if PYTHON.exists() and _output([str(PYTHON), "-c", told]) == version:
+    program = "import sys; print('{}.{}'.format(*sys.version_info))"
+    if PYTHON.exists() and _output([str(PYTHON), "-c", program]) == version:
         return
     say(f"creating {VENV} with Python {version}")
     if _run([sys.executable, "-m", "venv", "--clear", str(VENV)]):
@@ -39,8 +39,8 @@ def make_environment() -> None:
 
 def cuda_packages() -> list[str]:
     """What PyPI must give: nvcc if this machine has none, and the tools that read its objects."""
-    if found := _output([str(PYTHON), "-m", "astra_chat.tools.system.toolkit"]):
-        say(f"using {found}")
+    if toolkit := _output([str(PYTHON), "-m", "astra_chat.tools.system.toolkit"]):
+        say(f"using {toolkit}")
         return [*PYPI_INSPECTORS]
     say("no nvcc on this machine: taking it from PyPI into the environment")
     return [PYPI_TOOLKIT, *PYPI_INSPECTORS]
@@ -71,8 +71,8 @@ def install_astra(extras: list[str]) -> None:
         raise MissingDependency("pip cannot install Astra's dependencies: see its messages above")
 
 
-def say(words: str) -> None:
-    print(f"set-up: {words}", flush=True)
+def say(text: str) -> None:
+    print(f"set-up: {text}", flush=True)
 
 
 def _pip(arguments: list[str]) -> int:
@@ -90,7 +90,7 @@ def _output(command: list[str]) -> str:
 
 
 def main() -> int:
-    """Do it all; on a lack, say it in one line and exit 3."""
+    """Do all steps; print a missing dependency in one line and exit 3."""
     try:
         if shutil.which(os.environ.get("CXX") or "g++") is None:
             raise MissingDependency("no g++ on PATH: apt-get install g++")

@@ -1,4 +1,4 @@
-"""Child processes: an allow-list environment, limits, and a kill that reaches the whole group."""
+"""Child processes: allow-listed environment, limits, timeouts, and a kill of the whole group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typing import Any
 
 from astra_chat.tools.entropy import nonce
 from astra_chat.tools.errors import AstraError, MissingDependency
-from astra_chat.tools.sandbox.walls import SandboxPolicy
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",
@@ -82,9 +82,9 @@ def run_limited(
     cwd: Path,
     stop: Stop,
     memory_bytes: int | None = None,
-    walls: SandboxPolicy | None = None,
+    sandbox: SandboxPolicy | None = None,
 ) -> Finished:
-    """Run to the end; behind `walls`, which then also say the memory, argv[0] is a full path.
+    """Run to the end; in `sandbox`, which then also limits memory, argv[0] is a full path.
 
     Raises StepTimeout, StepMemory or Cancelled after killing the process group, and
     MissingDependency where the program is not there.
@@ -94,10 +94,10 @@ def run_limited(
     if memory_bytes:
         shell = 'ulimit -v "$1"; shift; exec "$@"'
         argv = ["/bin/sh", "-c", shell, "sh", str(memory_bytes // 1024), *argv]
-    child = _start(argv, walls, stdin=subprocess.DEVNULL, cwd=cwd)
+    child = _start(argv, sandbox, stdin=subprocess.DEVNULL, cwd=cwd)
     with _Tail(child) as tail:
         _wait(child, timeout_s, stop)
-    return Finished(_status(child.returncode) if walls else child.returncode, tail.text())
+    return Finished(_status(child.returncode) if sandbox else child.returncode, tail.text())
 
 
 class Worker:
@@ -105,23 +105,23 @@ class Worker:
 
     The request goes in as JSON on stdin; each report is a JSON line that carries the nonce of
     this run, so what a candidate writes anywhere else cannot pass for a verdict. A child that
-    runs a candidate stands behind `walls`; None is for our own and the user's code.
+    runs a candidate runs in `sandbox`; None is for our own and the user's code.
     """
 
-    def __init__(self, module: str, *, walls: SandboxPolicy | None = None) -> None:
+    def __init__(self, module: str, *, sandbox: SandboxPolicy | None = None) -> None:
         """Start it; it loads what it needs and waits until `ask` tells it what to do."""
         self._module, self._stop, self._deadline = module, Stop(), time.monotonic()
         self._nonce = nonce()
         reader, self._writer = os.pipe()
         try:
             self._child = _start(
-                [sys.executable, "-m", module], walls, stdin=subprocess.PIPE,
+                [sys.executable, "-m", module], sandbox, stdin=subprocess.PIPE,
                 pass_fds=(self._writer,),
             )  # fmt: skip
         finally:
             os.close(self._writer)
         self._pipe, self._ready = reader, False
-        self._memory = _MemoryWatch(self._child) if walls else None
+        self._memory = _MemoryWatch(self._child) if sandbox else None
         self._tail = _Tail(self._child)
 
     def ask(self, request: Mapping[str, Any], timeout_s: float, stop: Stop) -> None:
@@ -216,7 +216,7 @@ class Reporter:
         os.writev(self.pipe, [line.encode()])  # sandbox/seccomp.py leaves no other way
 
     def _broken(self, kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        """Our own failure is told on the pipe: a traceback in the output could be anyone's.
+        """Our own failure is reported on the pipe: a traceback in the output could be anyone's.
 
         Memory that ran out is left to the exit status: it was the candidate that held it.
         """
@@ -226,7 +226,7 @@ class Reporter:
 
 
 def _end_with(parent: int) -> None:
-    """A judge that is killed can end nobody, and a hang would outlive it for ever."""
+    """A judge that is killed can end nobody, and a hang would outlive it forever."""
     while os.getppid() == parent:
         time.sleep(WATCH_PARENT_S)
     os._exit(1)
@@ -305,13 +305,13 @@ def _resident_pages(pid: int) -> int:
 
 
 def _start(
-    argv: Sequence[str], walls: SandboxPolicy | None, **options: Any
+    argv: Sequence[str], sandbox: SandboxPolicy | None, **options: Any
 ) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        walls.command(argv) if walls else argv,
+        sandbox.command(argv) if sandbox else argv,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=child_environment(walls.environment() if walls else None),
+        env=child_environment(sandbox.environment() if sandbox else None),
         start_new_session=True,
         **options,
     )

@@ -1,4 +1,4 @@
-"""Finds the CUDA toolkit, the host compiler and NVIDIA's tools, or says how to get them.
+"""Finds the CUDA toolkit, the host compiler and NVIDIA's tools, or says how to install them.
 
 Needs the standard library only: set-up runs `python -m astra_chat.tools.system.toolkit` before
 anything is installed.
@@ -82,12 +82,12 @@ def find_toolkit() -> Toolkit:
 @cache
 def find_compiler() -> Path:
     """$CXX or g++. Raises MissingDependency."""
-    found = shutil.which(os.environ.get("CXX") or "g++")
-    if found is None:
+    compiler = shutil.which(os.environ.get("CXX") or "g++")
+    if compiler is None:
         asked = os.environ.get("CXX")
         named = f"$CXX names {asked}, which is not there" if asked else "no g++ on PATH"
         raise MissingDependency(f"{named}: {_HOW_TO_GET['g++']}")
-    return Path(found)
+    return Path(compiler)
 
 
 @cache
@@ -138,8 +138,8 @@ class _UnusableError(Exception):
 
 
 def _nvcc_places() -> Iterator[Path]:
-    if found := shutil.which("nvcc"):
-        yield Path(found)
+    if on_path := shutil.which("nvcc"):
+        yield Path(on_path)
     for folder in (*_cuda_homes(), *_pypi_roots()):
         nvcc = folder / "bin" / "nvcc"
         if nvcc.is_file():
@@ -157,8 +157,8 @@ def _pypi_roots() -> list[Path]:
 
 
 def _tool_places(name: str) -> Iterator[Path]:
-    if found := shutil.which(name):
-        yield Path(found)
+    if on_path := shutil.which(name):
+        yield Path(on_path)
     try:
         roots = [find_toolkit().root]
     except MissingDependency:
@@ -181,8 +181,8 @@ def _ninja_places() -> Iterator[Path]:
         path = folder / "ninja"
         if path.is_file() and os.access(path, os.X_OK):
             yield path.absolute()
-    if found := shutil.which("ninja"):
-        yield Path(found).absolute()
+    if on_path := shutil.which("ninja"):
+        yield Path(on_path).absolute()
 
 
 def _inspect(nvcc: Path, cxx: Path) -> Toolkit:
@@ -194,26 +194,28 @@ def _inspect(nvcc: Path, cxx: Path) -> Toolkit:
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_NVCC:
         oldest = ".".join(map(str, OLDEST_NVCC))
         raise _UnusableError(f"version {version} is older than {oldest}")
-    said = dict(
+    folders = dict(
         re.findall(
             r"^#\$ (TOP|INCLUDES|LIBRARIES)=(.*)$",
             _answer([str(nvcc), "-dryrun", "-E", "-x", "cu", os.devnull]),
             re.MULTILINE,
         )
     )
-    if "TOP" not in said:
+    if "TOP" not in folders:
         raise _UnusableError("nvcc -dryrun does not name its folder")
-    top = Path(said["TOP"].strip()).resolve()
+    top = Path(folders["TOP"].strip()).resolve()
     include_dir = _first_with(
-        "cuda_runtime.h", _flag_folders(said, "INCLUDES", "-I"), top / "include"
+        "cuda_runtime.h", _flag_folders(folders, "INCLUDES", "-I"), top / "include"
     )
-    lib_dir = _first_with("libcudart_static.a", _flag_folders(said, "LIBRARIES", "-L"), top / "lib")
+    lib_dir = _first_with(
+        "libcudart_static.a", _flag_folders(folders, "LIBRARIES", "-L"), top / "lib"
+    )
     return Toolkit(top / "bin" / "nvcc", include_dir, lib_dir, cxx, version)
 
 
-def _flag_folders(said: dict[str, str], key: str, flag: str) -> list[Path]:
-    words = shlex.split(said.get(key, ""))
-    return [Path(word.removeprefix(flag)) for word in words if word.startswith(flag)]
+def _flag_folders(settings: dict[str, str], key: str, flag: str) -> list[Path]:
+    flags = shlex.split(settings.get(key, ""))
+    return [Path(word.removeprefix(flag)) for word in flags if word.startswith(flag)]
 
 
 def _first_with(name: str, folders: list[Path], fallback: Path) -> Path:
@@ -232,8 +234,8 @@ def _answer(command: list[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _UnusableError(f"it does not run: {error}") from None
     if done.returncode:
-        words = " ".join((done.stderr or done.stdout).split())
-        raise _UnusableError(f"it does not run: {words[:200]}")
+        text = " ".join((done.stderr or done.stdout).split())
+        raise _UnusableError(f"it does not run: {text[:200]}")
     return done.stdout + done.stderr
 
 

@@ -1,4 +1,4 @@
-"""A task: the contract of a kernel, its cases, and whose code may run unasked.
+"""A task: the contract of a kernel, its cases, and whose code may run outside the sandbox.
 
 folder     a task folder read into values: arguments, dims, cases, tolerances
 case_text  a case as a line of TOML, and back

@@ -1,4 +1,4 @@
-"""A task folder read into values: the contract of a kernel, its cases and its tolerances.
+"""A task folder as values (task.toml): the contract of a kernel, its cases and its tolerances.
 
 The folder holds task.toml, baseline.cu, reference.py and, where there are any, headers, paper.cu
 and script/.
@@ -175,7 +175,7 @@ class Task(Value):
         return {name: (self.folder / name).read_text() for name in self.headers}
 
     def files(self) -> dict[str, str]:
-        """Text of every file a stranger needs to judge again, by name in the folder."""
+        """Text of every file that someone else needs to judge again, by name in the folder."""
         paths = [p for p in self.folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
         return {p.relative_to(self.folder).as_posix(): p.read_text() for p in sorted(paths)}
 
@@ -252,7 +252,7 @@ def load_task(folder: Path) -> Task:
     """Read a task folder. Raises BadInput naming file, line and field of what is wrong."""
     for name in REQUIRED_FILES:
         if not (folder / name).is_file():
-            raise BadInput(f"{folder} is no task folder: {name} is missing")
+            raise BadInput(f"{folder} is not a task folder: {name} is missing")
     path = folder / "task.toml"
     text = path.read_text()
     try:

@@ -1,10 +1,10 @@
-"""Whose code runs: Astra's own may run anywhere, a stranger's only behind walls or if trusted."""
+"""Trust: Astra's own code runs anywhere; other code runs sandboxed, or if the user trusts it."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from astra_chat.tools.sandbox.level import require_isolation
+from astra_chat.tools.sandbox.isolation import require_isolation
 from astra_chat.tools.task.folder import BUILTIN, Task
 
 ENDINGS = (".cu", ".py", ".toml")

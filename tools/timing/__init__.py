@@ -1,6 +1,9 @@
 """Timing: samples to times, intervals and a verdict.
 
-verdict      faster, tie or slower: candidate beside baseline, case by case
+verdict      times every case; the rule: faster, tie or slower than the baseline
 gpu_samples  a GPU's raw samples to one case's time: interval, A/A noise, limits
-intervals    the interval of the mean ratio over all cases
+intervals    figures over all cases: the mean ratio and its interval
+
+The timing loop itself, with CUDA-graph replay and the L2 flush, runs in the runner process:
+children/cuda_timing.py and children/cuda_buffers.py.
 """

@@ -1,4 +1,4 @@
-"""From a GPU's raw samples to one case's time: interval, A/A noise, and what cannot be true."""
+"""A GPU's raw samples to one case's time: interval, A/A noise, and checks that it is plausible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOST_SHARE = 0.5
 """Events that claim less than this share of what the host's clock saw are not believed; what the
 host adds to every replay (record, launch, wait) is allowed for."""
 SAID = ("sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w", "throttle_reasons")
-"""What the GPU said of itself at each block, kept with the time: NVML's words and bits."""
+"""NVML's readings at each block, kept with the time."""
 SPACED_NOTE = "timed with another kernel between launches, whose time is taken off"
 
 
@@ -31,14 +31,14 @@ def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime |
     report = run.report
     blocks = steady(report["blocks"])
     candidate_us = median(b["candidate_us"] for b in blocks)
-    floor = case_limit_us(runner, run.truth)
+    floor = case_limit_us(runner, run.oracle_case)
     if why := _implausible(candidate_us, floor, report):
-        return Implausible(case=run.truth.case, median_us=candidate_us, why=why)
+        return Implausible(case=run.oracle_case.case, median_us=candidate_us, why=why)
     low, middle, high = interval(log_ratios(blocks))
     first = report["blocks"][0]
     noise = abs(median(math.log(b["baseline_us"] / b["control_us"]) for b in blocks))
     return MeasuredTime(
-        case=run.truth.case,
+        case=run.oracle_case.case,
         weight=weight,
         baseline_us=median(b["baseline_us"] for b in blocks),
         median_us=candidate_us,
@@ -70,10 +70,10 @@ def steady(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _clock_note(report: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> str:
-    """What the GPU said of itself, where that is not as it should be."""
-    blocks, told = report["blocks"], []
+    """Notes about throttling, slow clocks and other processes."""
+    blocks, notes = report["blocks"], []
     if others := report.get("other_processes"):
-        told.append(f"{others} other process(es) had work on the GPU")
+        notes.append(f"{others} other process(es) had work on the GPU")
     if slow := [block for block in kept if block["throttled"]]:
         hot = f"{max(b['temperature_c'] for b in slow)} C, {max(b['power_w'] for b in slow)} W"
         share = (
@@ -81,10 +81,10 @@ def _clock_note(report: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) ->
             if len(slow) == len(blocks)
             else f"in {len(slow)} of {len(blocks)} blocks"
         )
-        told.append(f"the GPU throttled itself {share} ({hot}), and nothing could be left out")
+        notes.append(f"the GPU throttled itself {share} ({hot}), and nothing could be left out")
     elif 4 * (left_out := len(blocks) - len(kept)) > len(blocks):
-        told.append(f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock")
-    return "; ".join(told)
+        notes.append(f"{left_out} of {len(blocks)} blocks left out: throttled, or at a slow clock")
+    return "; ".join(notes)
 
 
 def interval(logs: Sequence[float]) -> tuple[float, float, float]:
@@ -116,9 +116,9 @@ def _implausible(candidate_us: float, floor_us: float, report: Mapping[str, Any]
     return ""
 
 
-def case_limit_us(runner: Runner, truth: OracleCase) -> float:
+def case_limit_us(runner: Runner, oracle_case: OracleCase) -> float:
     """The time below which no kernel of this contract can be, on the device's GPU."""
-    task, case = runner.task, truth.case
+    task, case = runner.task, oracle_case.case
     tensor = case.dtype != "float32" or task.tensor_float32
     gpu = spec(runner.device.spec)
     return limit_us(task.least_bytes(case), task.flops_of(case), gpu, tensor=tensor)

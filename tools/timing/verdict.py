@@ -1,4 +1,7 @@
-"""How fast: a candidate beside the baseline, case by case; measured on a GPU, else estimated."""
+"""Times a candidate beside the baseline, case by case, and decides: faster, tie or slower.
+
+Times are measured on a GPU, estimated on the virtual GPU. `judge_times` is the verdict rule.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +48,22 @@ def time_cases(
     baseline: Build,
     weighted: Sequence[tuple[OracleCase, float]],
     on_case: Callable[[int], None] = lambda _: None,
-    yardstick: BaselineErrors | None = None,
+    baseline_errors: BaselineErrors | None = None,
     learn: Callable[[Sequence[OracleCase]], object] = lambda _: None,
 ) -> list[TimedCase] | Wrong | Implausible | Failure:
     """Time every case; what the timed launches wrote is compared with the oracle too, and held
-    against the baseline's own errors: `yardstick` knows them, or learns them by `learn`."""
-    truths = [truth for truth, _ in weighted]
+    against the baseline's own errors: `baseline_errors` knows them, or learns them by `learn`."""
+    oracle_cases = [oracle_case for oracle_case, _ in weighted]
     baselines: list[float] = []
     if runner.device.kind == "virtual":
-        found = _baseline_us(runner, baseline, truths)
+        found = _baseline_us(runner, baseline, oracle_cases)
         if not isinstance(found, list):
             return found
         baselines = found
     timed: dict[int, TimedCase] = {}
-    doubts = _Doubts(runner.task, yardstick, learn)
-    order = _largest_first(runner, truths)
-    ordered = [truths[index] for index in order]
+    doubts = _Doubts(runner.task, baseline_errors, learn)
+    order = _largest_first(runner, oracle_cases)
+    ordered = [oracle_cases[index] for index in order]
     for turn, run in enumerate(runner.run(candidate, ordered, "time", baseline)):
         index = order[turn]
         if not isinstance(run, CaseRun):
@@ -76,27 +79,32 @@ def time_cases(
             return time
         timed[index] = TimedCase(time, run.report)
         on_case(len(timed))
-    return doubts.borne_out() or [timed[index] for index in range(len(truths))]
+    return doubts.borne_out() or [timed[index] for index in range(len(oracle_cases))]
 
 
-def _largest_first(runner: Runner, truths: Sequence[OracleCase]) -> list[int]:
+def _largest_first(runner: Runner, oracle_cases: Sequence[OracleCase]) -> list[int]:
     """On a GPU what a case wrote is compared while the next is timed: the largest takes longest."""
-    order = list(range(len(truths)))
+    order = list(range(len(oracle_cases)))
     if runner.device.kind == "cuda":
-        order.sort(key=lambda index: -runner.task.least_bytes(truths[index].case))
+        order.sort(key=lambda index: -runner.task.least_bytes(oracle_cases[index].case))
     return order
 
 
 def _baseline_us(
-    runner: Runner, baseline: Build, truths: Sequence[OracleCase]
+    runner: Runner, baseline: Build, oracle_cases: Sequence[OracleCase]
 ) -> list[float] | Failure:
     """Estimates of the baseline's calls. One call each is enough in a runner's life."""
-    known, keys = runner.estimates_us, [(baseline.folder, t.case.model_dump_json()) for t in truths]
-    news = [(key, t) for key, t in zip(keys, truths, strict=True) if key not in known]
+    known, keys = (
+        runner.estimates_us,
+        [(baseline.folder, t.case.model_dump_json()) for t in oracle_cases],
+    )
+    news = [(key, t) for key, t in zip(keys, oracle_cases, strict=True) if key not in known]
     for run in runner.run(baseline, [t for _, t in news], "time") if news else ():
         if not isinstance(run, CaseRun):
             return run
-        known[baseline.folder, run.truth.case.model_dump_json()] = run.report["estimate"]["us"]
+        known[baseline.folder, run.oracle_case.case.model_dump_json()] = run.report["estimate"][
+            "us"
+        ]
     return [known[key] for key in keys]
 
 
@@ -120,26 +128,28 @@ class _Doubts:
     """
 
     task: Task
-    yardstick: BaselineErrors | None
+    baseline_errors: BaselineErrors | None
     learn: Callable[[Sequence[OracleCase]], object]
     found: list[tuple[OracleCase, list[Piece]]] = field(default_factory=list)
 
     def look(self, run: CaseRun) -> None:
-        if self.yardstick and self.yardstick.judge_pieces(some := pieces(self.task, run)):
-            self.found.append((run.truth, some))
+        if self.baseline_errors and self.baseline_errors.judge_pieces(
+            some := pieces(self.task, run)
+        ):
+            self.found.append((run.oracle_case, some))
 
     def borne_out(self) -> Wrong | None:
-        if self.yardstick is None or not self.found:
+        if self.baseline_errors is None or not self.found:
             return None
-        self.learn([truth for truth, _ in self.found])
-        again = (self.yardstick.judge_pieces(some) for _, some in self.found)
+        self.learn([oracle_case for oracle_case, _ in self.found])
+        again = (self.baseline_errors.judge_pieces(some) for _, some in self.found)
         return next(filter(None, again), None)
 
 
 def _touched(run: CaseRun, argument: str) -> Wrong:
     """A timed replay changed what it may not."""
     return Wrong(
-        case=run.truth.case, argument=argument, reason="write_outside", index=(),
+        case=run.oracle_case.case, argument=argument, reason="write_outside", index=(),
         expected=float("nan"), got=float("nan"), bad=1, total=run.copies,
         note="bytes beside the argument, or in one that may only be read, changed while timed",
     )  # fmt: skip
@@ -160,13 +170,14 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
         return ratio, "tie", why
     if busy := _busy_host(cases):
         return ratio, "tie", busy
-    interval_words = f"95 % interval {low:.3f} to {high:.3f}"
-    worst_words = f"worst case {worst.case.label} at {worst.ratio_low:.3f}"
-    return ratio, "accepted", f"{interval_words}; {worst_words}"
+    interval_text = f"95 % interval {low:.3f} to {high:.3f}"
+    worst_text = f"worst case {worst.case.label} at {worst.ratio_low:.3f}"
+    return ratio, "accepted", f"{interval_text}; {worst_text}"
 
 
 def _busy_host(cases: Sequence[AnyTime]) -> str:
-    """Where a call spends much longer outside its kernels than the baseline's, in words."""
+    """A sentence where a call spends much longer outside its kernels than the baseline's, else
+    ""."""
     for case in cases:
         if case.basis != "measured":
             continue
@@ -194,10 +205,10 @@ def _estimated_verdict(ratio: float, cases: Sequence[AnyTime]) -> tuple[Verdict,
 def _estimated(runner: Runner, run: CaseRun, baseline_us: float, weight: float) -> EstimatedTime:
     candidate_us = run.report["estimate"]["us"]
     ratio = baseline_us / candidate_us
-    floor = case_limit_us(runner, run.truth)
+    floor = case_limit_us(runner, run.oracle_case)
     sampled = run.report.get("sampled")
     return EstimatedTime(
-        case=run.truth.case,
+        case=run.oracle_case.case,
         weight=weight,
         baseline_us=baseline_us,
         median_us=candidate_us,

@@ -1,19 +1,22 @@
-"""The virtual GPU: nvcc's real PTX run on host memory, with sanitizer, counters and an estimate.
+"""The virtual GPU: nvcc's PTX on the CPU, with sanitizer, exact counters and a time estimate.
 
 It stands alone: nothing in here knows of tasks or chats.
 
-    gpu.py          VirtualGpu: all of it, for one process
-    types.py        what the parts hand to each other
-    ptx/            PTX text to values
-    lowering/       a parsed kernel to what the engines run
-    isa/            instructions that both engines share
-    numpy_engine/   runs a kernel: starts at once
-    c_engine/       runs a kernel: 20 times as fast, once compiled
-    launch/         engine, sampling of blocks, background compilation
-    memory/         buffers, heap, races, uninitialized reads
-    machine/        counters from the real machine code
-    model/          counters to an estimated time
-    cudart/         the fake CUDA runtime, in C; runtime/ binds it to Python
-    programs/       whole programs: `python -m astra_chat.tools.virtual_gpu run PROGRAM.cu`
+    gpu.py          VirtualGpu: load a kernel file, run its launches, read reports
+    types.py        Launch, Counters, LaunchReport, Fault: the values that the parts exchange
+    ptx/            PTX parser and validation
+    lowering/       from a parsed kernel to basic blocks: inlining, control flow, local memory
+    isa/            instructions that both engines share: tensor cores, mbarriers, bulk copies
+    numpy_engine/   runs a kernel with NumPy: starts at once; the reference
+    c_engine/       runs a kernel as compiled C: 20 times as fast
+    launch/         choice of the engine, sampling of blocks, compilation in the background
+    memory/         device memory, heap, races between blocks, uninitialized reads
+    sass/           counters from the machine code (SASS) that nvdisasm prints
+    model/          from counters to an estimated time: occupancy, traffic, issue, bottleneck
+    cudart/         the fake CUDA runtime, in C
+    runtime/        the fake CUDA runtime bound to Python, device printf, nvcc
+    programs/       whole CUDA programs with their own main()
     devtools/       for developers: bench, fuzz, validate, numerics
+
+Command line: `python -m astra_chat.tools.virtual_gpu run PROGRAM.cu`.
 """

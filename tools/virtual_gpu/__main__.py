@@ -1,4 +1,4 @@
-"""The virtual GPU from the command line: `python -m astra_chat.tools.virtual_gpu run FILE.cu`."""
+"""Command line of the virtual GPU: `python -m astra_chat.tools.virtual_gpu run FILE.cu`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.gpu_specs import DEFAULT_GPU, SPECS
-from astra_chat.tools.virtual_gpu.programs.programs import TIMEOUT_S, describe, run_program
+from astra_chat.tools.virtual_gpu.programs.run_program import TIMEOUT_S, describe, run_program
 from astra_chat.tools.virtual_gpu.types import ENGINES
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Exit code: the program's own, 99 if a kernel was stopped; 2 bad input, 3 something lacks."""
-    given = list(sys.argv[1:] if words is None else words)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: the program's own, 99 if a kernel was stopped, 2 bad input, 3 missing
+    dependency."""
+    given = list(sys.argv[1:] if argv is None else argv)
     cut = given.index("--") if "--" in given else len(given)
     asked = _parser().parse_args(given[:cut])
     try:
@@ -33,12 +34,14 @@ def main(words: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m astra_chat.tools.virtual_gpu")
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="build a CUDA program and run its main() here")
-    run.add_argument("program", type=Path, help="a .cu file; behind --, the program's arguments")
+    run = commands.add_parser("run", help="build a CUDA program and run it on the virtual GPU")
+    run.add_argument("program", type=Path, help="a .cu file; after --, the program's arguments")
     run.add_argument("--gpu", default=DEFAULT_GPU, help=f"GPU to estimate for: {', '.join(SPECS)}")
     run.add_argument("--engine", choices=ENGINES, default="auto")
-    run.add_argument("--profile", action="store_true", help="counters and estimate by kernel")
-    run.add_argument("--flag", action="append", default=[], help="for nvcc, as --flag=-DN=4")
+    run.add_argument(
+        "--profile", action="store_true", help="print counters and estimated times by kernel"
+    )
+    run.add_argument("--flag", action="append", default=[], help="a flag for nvcc, as --flag=-DN=4")
     run.add_argument("--timeout", type=float, default=TIMEOUT_S, metavar="S")
     return parser
 

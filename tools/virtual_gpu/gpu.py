@@ -17,10 +17,8 @@ from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.launch.engines import Engines
 from astra_chat.tools.virtual_gpu.launch.sampled_launches import Parts
 from astra_chat.tools.virtual_gpu.lowering.function_pointers import address_of
-from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
-from astra_chat.tools.virtual_gpu.machine.disassembly import SUFFIX
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
-from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import told
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import warnings_of
 from astra_chat.tools.virtual_gpu.ptx.parser import Module, parse
 from astra_chat.tools.virtual_gpu.runtime.calls import (
     CallsOnGpu,
@@ -29,6 +27,8 @@ from astra_chat.tools.virtual_gpu.runtime.calls import (
     device_array,
 )
 from astra_chat.tools.virtual_gpu.runtime.cudart_binding import Runtime, missing_call
+from astra_chat.tools.virtual_gpu.sass.counters import MachineCode
+from astra_chat.tools.virtual_gpu.sass.disassembly import SUFFIX
 from astra_chat.tools.virtual_gpu.types import (
     MEETING_BYTES,
     Engine,
@@ -107,7 +107,7 @@ class VirtualGpu:
         """Load a kernel file's host code and bind its kernels to the PTX of the same nvcc call.
 
         `resources` as for load_kernels. Raises BadInput also for a library that is not linked with
-        the fake runtime, and CallUnsupported if it calls what that lacks.
+        the fake runtime, and CallUnsupported if it calls what that does not have.
         """
         kernels = self.load_kernels(ptx, resources)
         try:
@@ -133,12 +133,12 @@ class VirtualGpu:
         says which blocks a sample has."""
         self._engines.afford(sample_instructions, seed)
 
-    def register(self, array: NDArray[Any], name: str, *, fresh: bool = False) -> int:
+    def register(self, array: NDArray[Any], name: str, *, uninitialized: bool = False) -> int:
         """Make a C-contiguous array device memory at its exact size; returns its address.
 
-        fresh: a kernel that reads it before it wrote to it is warned of.
+        uninitialized: a kernel that reads it before it wrote to it is warned of.
         """
-        address = self.memory.add(array, name, fresh=fresh)
+        address = self.memory.add(array, name, uninitialized=uninitialized)
         self._registered[address] = array
         return address
 
@@ -158,9 +158,9 @@ class VirtualGpu:
         return list(self._reports)
 
     def warnings(self) -> dict[str, str]:
-        """What is no fault and yet wrong, since the last reset, in words, by where it is: reads of
-        memory that nobody wrote, and buffers of the host code that were not freed."""
-        warnings = told(self._reports)
+        """What is wrong but not a fault, since the last reset, by place: uninitialized
+        reads, and buffers that the host code did not free."""
+        warnings = warnings_of(self._reports)
         unfreed = self._host.unfreed
         if leaked := [unfreed[name] for name in unfreed if name not in self._held]:
             what = "a buffer was" if len(leaked) == 1 else f"{len(leaked)} buffers were"

@@ -1,4 +1,4 @@
-"""What the parts of the virtual GPU say to each other. Plain values; imports nothing of ours."""
+"""Values that the parts of the virtual GPU exchange: launches, counters, reports, faults."""
 
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ class Counters:
     """By class: int, float, half, special, convert, global, shared, shuffle, atomic, barrier,
     control, move, tensor."""
     machine_instructions: Counter[str] = field(default_factory=Counter)
-    """By unit (machine/units.py), where the machine code is known: its instructions are exact, how
-    often each ran is worked out from the PTX's basic blocks. What else hangs on the machine code is
-    then taken from there: issue, alu and special tenths, critical path cycles, rounds of loads."""
+    """By unit (sass/functional_units.py), where the machine code is known: its instructions are
+    exact, how often each ran is worked out from the PTX's basic blocks. What else hangs on the
+    machine code is then taken from there: issue, alu and special tenths, critical path cycles,
+    rounds of loads."""
     lane_instructions: int = 0
     """Active lanes summed over warp instructions: over 32 x warp instructions = efficiency."""
     global_load_requests: int = 0
@@ -106,7 +107,7 @@ class Counters:
     common_load_sectors: int = 0
     """Sectors that each block reads, by the first ones that ran."""
     load_buffer_sectors: int = 0
-    """Sectors of all buffers that were read from: unique sectors can not be more."""
+    """Sectors of all buffers that were read from: unique sectors cannot be more."""
     store_buffer_sectors: int = 0
     atomic_lanes: int = 0
     """Single threads' atomic operations on global memory."""
@@ -141,13 +142,13 @@ class Counters:
     """Most warp instructions that any one warp ran."""
     critical_path_cycles: int = 0
     """Longest chain of results that wait for each other within basic blocks, summed over those that
-    any one warp ran; without the wait for global memory (numpy_engine/costs.py)."""
+    any one warp ran; without the wait for global memory (numpy_engine/instruction_costs.py)."""
     issue_tenths: int = 0
     """Machine instructions that the warp instructions come to, about, times ten."""
     alu_tenths: int = 0
     """Of these, what only the unit for logic and comparisons serves."""
     special_tenths: int = 0
-    """Of the unit for special functions, which conversions to whole numbers, counts of bits and
+    """Of the unit for special functions, which conversions to integers, counts of bits and
     quotients need too."""
     tensor_tenths: int = 0
     """Work of tensor cores: a product m16n8k16 of 16-bit floats counts ten."""
@@ -213,10 +214,10 @@ class UninitializedReads:
     place: str
     """Buffer and offset."""
 
-    def words(self, kernel: str) -> str:
+    def message(self, kernel: str) -> str:
         source = f"{self.source}, " if self.source else ""
         return (
-            f"uninitialised: read of {self.size} bytes that nobody wrote, at {self.place}"
+            f"uninitialized read of {self.size} bytes at {self.place}"
             f" (kernel {kernel}, {source}block {self.block}, thread {self.thread}, PTX line"
             f" {self.line}: {self.text})"
         )
@@ -233,8 +234,8 @@ class LaunchReport:
     prints: tuple[Print, ...] = field(default=(), compare=False)
     ran: Sequence[int] | None = field(default=None, compare=False)
     """The blocks that ran of a sample, linear; None: all, or as the caller chose."""
-    unset: tuple[UninitializedReads, ...] = ()
-    """Reads of memory that nobody had written."""
+    uninitialized: tuple[UninitializedReads, ...] = ()
+    """Uninitialized reads."""
     visits: Visits | None = None
     """None without counters."""
 
@@ -244,7 +245,8 @@ class LaunchReport:
 
 
 class PtxUnsupported(Exception):
-    """The virtual GPU lacks an instruction or a form of it; raised before anything ran."""
+    """The virtual GPU does not support an instruction or a form of it; raised before anything
+    ran."""
 
     def __init__(self, what: str, *, kernel: str, opcode: str, line: int) -> None:
         super().__init__(f"kernel {kernel}: PTX line {line}: {what} is not supported ({opcode})")

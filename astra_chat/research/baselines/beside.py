@@ -96,9 +96,11 @@ class Beside:
                 log = built.log if isinstance(built, BuildFailed) else "it took too long"
                 return f"{side.kernel.name} does not build: {log}"[:FAILURE_CHARACTERS]
             builds.append(built)
-        truths: list[OracleCase] = self._oracle.truths([case for case, _ in rows], Stop())
+        oracle_cases: list[OracleCase] = self._oracle.oracle_cases(
+            [case for case, _ in rows], Stop()
+        )
         weights = [weight for _, weight in rows]
-        pairs = list(zip(truths, weights, strict=True))
+        pairs = list(zip(oracle_cases, weights, strict=True))
         timed = time_cases(self._runner, builds[1], builds[0], pairs)
         if not isinstance(timed, list):
             return f"{timed.kind}: {timed}"[:FAILURE_CHARACTERS]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.cli.main import main
-from astra_chat.tools.sandbox.level import WORDS, isolation
+from astra_chat.tools.sandbox.isolation import WORDS, isolation
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import candidate_id
@@ -43,7 +43,7 @@ def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> No
     assert code == 0
     for words in ("guard: passed", "check: passed", "drawn after the build", "rules out"):
         assert words in out, words
-    assert "right on" in out and f"built and run behind {WORDS[isolation()]}" in out
+    assert "correct on" in out and f"built and run behind {WORDS[isolation()]}" in out
 
 
 def test_explained_failures_end_where_they_failed(command: Command, tmp_path: Path) -> None:
@@ -86,12 +86,12 @@ def test_a_case_that_cannot_be_is_bad_input(command: Command, case: str, said: s
 def test_a_task_is_checked(
     command: Command, task_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("astra_chat.tools.sandbox.level.isolation", lambda: "seccomp")
+    monkeypatch.setattr("astra_chat.tools.sandbox.isolation.isolation", lambda: "seccomp")
     words = ("tasks", "check", task_folder, "--device", "virtual", "--mutants", "4")
     code, out, err = command(*words)
     assert code == 3 and not out and "--trust" in err and len(err.splitlines()) == 1
     code, out, _ = command(*words, "--trust")
-    assert code == 0 and "baseline: right on 2 of 2" in out and out.endswith("fit to judge by\n")
+    assert code == 0 and "baseline: correct on 2 of 2" in out and out.endswith("fit to judge by\n")
     assert "out: all zeros: fails on 2 of 2 cases" in out
     assert "seeded bugs: the check cases kill 4 of 4" in out
 
@@ -171,7 +171,7 @@ def test_quiet_is_one_line_and_json_one_document(
     code, out, err = command(*words, "--trust", "--quiet")
     name = candidate_id(KERNELS["vector.cu"])
     assert code == 0 and err == "" and len(out.splitlines()) == 1
-    assert out.startswith(f"{name} {word}: right on")
+    assert out.startswith(f"{name} {word}: correct on")
     code, out, err = command(*words, "--trust", "--json", "--quiet")
     document = json.loads(out)
     assert code == 0 and err == "" and document["schema"] == "astra-chat/evaluation/1"

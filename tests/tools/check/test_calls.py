@@ -18,31 +18,31 @@ CASE = Case(dims={"tokens": 2, "d": 8}, dtype="float16")
 
 
 @pytest.fixture
-def truth(tmp_path: Path) -> OracleCase:
+def oracle_case(tmp_path: Path) -> OracleCase:
     return OracleCase(CASE, tmp_path / "expected", tmp_path / "inputs")
 
 
-def run(truth: OracleCase, folder: Path, value: float) -> CaseRun:
+def run(oracle_case: OracleCase, folder: Path, value: float) -> CaseRun:
     np.full(16, value, dtype=np.float16).tofile(folder / "out.after")
     np.zeros(32, dtype=np.float16).tofile(folder / "input.after")
-    return CaseRun(truth, folder, {}, 0x7FA5)
+    return CaseRun(oracle_case, folder, {}, 0x7FA5)
 
 
 @pytest.mark.parametrize(("second", "same"), [(1.0, True), (1.5, False)])
 def test_repeats_are_compared_bit_by_bit(
-    truth: OracleCase, tmp_path: Path, second: float, same: bool
+    oracle_case: OracleCase, tmp_path: Path, second: float, same: bool
 ) -> None:
     seen = CheckProgress()
-    seen.add(TASK, Call(truth), run(truth, tmp_path, 1.0))
+    seen.add(TASK, Call(oracle_case), run(oracle_case, tmp_path, 1.0))
     assert seen.correct().deterministic is None, "nothing was repeated yet"
-    seen.add(TASK, Call(truth, "graph", hidden=True), run(truth, tmp_path, second))
+    seen.add(TASK, Call(oracle_case, "graph", hidden=True), run(oracle_case, tmp_path, second))
     record = seen.record(["one"])
     assert seen.correct().deterministic is same and record.repeats == 1
     assert record.how == {"fresh": 1, "graph": 1} and record.left_out == ("one",)
     assert (record.elements, record.read_bytes, record.guard_bytes) == (32, 128, 0)
 
 
-def test_the_error_nearest_to_its_limit_is_kept(truth: OracleCase) -> None:
+def test_the_error_nearest_to_its_limit_is_kept(oracle_case: OracleCase) -> None:
     def norm(candidate: float, limit: float) -> ErrorNorm:
         return ErrorNorm(
             case=CASE, argument="out", candidate_ulps=candidate, baseline_ulps=0.5,
@@ -56,18 +56,18 @@ def test_the_error_nearest_to_its_limit_is_kept(truth: OracleCase) -> None:
     assert seen.correct().error_ratio == pytest.approx(1.2)
 
 
-def test_a_failure_says_what_was_right_before(truth: OracleCase, tmp_path: Path) -> None:
+def test_a_failure_says_what_was_right_before(oracle_case: OracleCase, tmp_path: Path) -> None:
     seen = CheckProgress()
-    seen.add(TASK, Call(truth), run(truth, tmp_path, 1.0))
-    late = Call(truth, "same_buffers")
+    seen.add(TASK, Call(oracle_case), run(oracle_case, tmp_path, 1.0))
+    late = Call(oracle_case, "same_buffers")
     wrong = Wrong(
         case=CASE, argument="out", reason="value", index=(0, 0), expected=1, got=2, bad=1, total=16
     )
     told = _in_context(wrong, late, seen)
     assert isinstance(told, Wrong)
     assert told.note == (
-        "an earlier call on the same inputs was right;"
+        "an earlier call on the same inputs was correct;"
         " called in buffers that held other inputs before"
     )
-    crashed = _in_context(Crashed(case=CASE, message="gone"), Call(truth), CheckProgress())
+    crashed = _in_context(Crashed(case=CASE, message="gone"), Call(oracle_case), CheckProgress())
     assert isinstance(crashed, Crashed) and crashed.message == "gone"

@@ -209,7 +209,7 @@ def test_what_the_virtual_gpu_warns_of_is_in_the_record(
     leaking = "  void* room = nullptr;\n  cudaMalloc(&room, 64);\n"
     outcome, record = bench.check(edited(source, SWITCH, leaking + SWITCH))
     assert isinstance(outcome, Correct), outcome
-    reads = [words for words in record.warnings if words.startswith("uninitialised: read of")]
+    reads = [words for words in record.warnings if words.startswith("uninitialized read of")]
     line = next(n for n, t in enumerate(source.splitlines(), 1) if t.endswith("// reads"))
     assert len(reads) == len(TASK.dtypes) and all(
         f".cu:{line}, block (0, 0, 0)" in w for w in reads
@@ -283,18 +283,18 @@ def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device
     whole = checker._runner.run
 
     def noted(
-        built: Build, truths: Sequence[OracleCase], *rest: Any
+        built: Build, oracle_cases: Sequence[OracleCase], *rest: Any
     ) -> Iterator[CaseRun | Failure]:
-        ran.extend(truth.case for truth in truths)
-        return whole(built, truths, *rest)
+        ran.extend(oracle_case.case for oracle_case in oracle_cases)
+        return whole(built, oracle_cases, *rest)
 
     checker._runner.run = noted  # type: ignore[method-assign, assignment]
-    truths = oracle.truths([single, several, special], Stop())
-    assert not checker.learn(truths)
+    oracle_cases = oracle.oracle_cases([single, several, special], Stop())
+    assert not checker.learn(oracle_cases)
     assert [case.dims["rows"] for case in ran] == [1, FEW, 1] + [1] * (FEW - 1)
     assert len({case.seed for case in ran if case.dims == single.dims}) == FEW
-    assert all(truth.folder.is_dir() for truth in truths)
-    assert not checker.learn(truths) and len(ran) == FEW + 2, "known by now"
+    assert all(oracle_case.folder.is_dir() for oracle_case in oracle_cases)
+    assert not checker.learn(oracle_cases) and len(ran) == FEW + 2, "known by now"
     oracle.close()
 
 
@@ -306,12 +306,14 @@ def test_a_case_is_not_judged_by_some_of_its_seeds(device: Device) -> None:
     several = single.model_copy(update={"dims": {"rows": FEW, "n": 65}})
     whole = checker._runner.run
 
-    def cut(built: Build, truths: Sequence[OracleCase], *rest: Any) -> Iterator[CaseRun | Failure]:
-        for number, run in enumerate(whole(built, truths, *rest)):
+    def cut(
+        built: Build, oracle_cases: Sequence[OracleCase], *rest: Any
+    ) -> Iterator[CaseRun | Failure]:
+        for number, run in enumerate(whole(built, oracle_cases, *rest)):
             yield TimedOut(step="check", limit_s=1.0) if number == 4 else run
 
     checker._runner.run = cut  # type: ignore[method-assign, assignment]
-    failed = checker.learn(oracle.truths([several, single], Stop()))
+    failed = checker.learn(oracle.oracle_cases([several, single], Stop()))
     assert failed == [f"{single.label}: the baseline timed_out", f"{single.label}: not tried"]
-    assert checker.yardstick.knows(several) and not checker.yardstick.knows(single)
+    assert checker.baseline_errors.knows(several) and not checker.baseline_errors.knows(single)
     oracle.close()

@@ -45,9 +45,9 @@ class Scene:
         for name, content in (("out", self.out), ("input", self.input_after)):
             guarded = np.concatenate([self.guard, content.view(np.uint8), self.guard])
             guarded.tofile(self.folder / f"{name}.after")
-        truth = OracleCase(self.case, self.folder, self.folder)
+        oracle_case = OracleCase(self.case, self.folder, self.folder)
         report = {"guard_bytes": GUARD, "sampled_share": self.sampled_share}
-        return compare(TASK, CaseRun(truth, self.folder, report, PATTERN))
+        return compare(TASK, CaseRun(oracle_case, self.folder, report, PATTERN))
 
     def wrong(self) -> Wrong:
         verdict = self.judge()
@@ -200,7 +200,7 @@ def test_copies_are_compared_unless_they_are_the_first_again(scene: Scene, tmp_p
     for sets, right in ((["out", "out", "out"], True), (["out", "out", "bad"], False)):
         (tmp_path / "out.after").write_bytes(b"".join({**good, "bad": guarded}[s] for s in sets))
         (tmp_path / "input.after").write_bytes(good["input"] * 3)
-        truth = OracleCase(scene.case, tmp_path, tmp_path)
+        oracle_case = OracleCase(scene.case, tmp_path, tmp_path)
         report = {"guard_bytes": GUARD, "verified_sets": 3}
-        verdict = compare(TASK, CaseRun(truth, tmp_path, report, PATTERN))
+        verdict = compare(TASK, CaseRun(oracle_case, tmp_path, report, PATTERN))
         assert isinstance(verdict, float) is right

@@ -95,7 +95,7 @@ task = load_task(pathlib.Path(asked["task"]))
 for call in asked["calls"]:
     case = Case.model_validate_json(call["case"])
     for arg in task.args:
-        given = pathlib.Path(call["truth"]) / f"{arg.name}.in"
+        given = pathlib.Path(call["inputs"]) / f"{arg.name}.in"
         left = given.read_bytes() if given.is_file() else bytes(buffer_bytes(arg, case))
         (pathlib.Path(call["after"]) / f"{arg.name}.after").write_bytes(3 * left)
 """
@@ -117,8 +117,10 @@ def watched_by(
     monkeypatch.setattr(module, "find_tool", lambda _: tool)
     oracle = Oracle(TASK)
     try:
-        truths = oracle.truths([Case(dims={"tokens": 3, "d": 264}, dtype="float16")], Stop())
-        return sanitize_cuda(Runner(TASK, device), built, truths, baseline=baseline)
+        oracle_cases = oracle.oracle_cases(
+            [Case(dims={"tokens": 3, "d": 264}, dtype="float16")], Stop()
+        )
+        return sanitize_cuda(Runner(TASK, device), built, oracle_cases, baseline=baseline)
     finally:
         oracle.close()
 
@@ -135,8 +137,10 @@ def test_who_ends_where_it_is_watched_crashed_if_the_baseline_does_not(
 ) -> None:
     right = HANDS_BACK.replace("bytes(buffer_bytes(arg, case))", "ANSWER")
     oracle = Oracle(TASK)
-    truth = oracle.truths([Case(dims={"tokens": 3, "d": 264}, dtype="float16")], Stop())[0]
-    answer = np.asarray(truth.expected(TASK.args[0])).astype(np.float16).tobytes()
+    oracle_case = oracle.oracle_cases(
+        [Case(dims={"tokens": 3, "d": 264}, dtype="float16")], Stop()
+    )[0]
+    answer = np.asarray(oracle_case.expected(TASK.args[0])).astype(np.float16).tobytes()
     oracle.close()
     found = watched_by(tmp_path, monkeypatch, "", f"ANSWER = {answer!r}\n{right}")
     assert isinstance(found, Crashed) and "where the baseline ran" in found.message
@@ -149,9 +153,11 @@ def sanitized(source: str) -> module.Found | None:
     built = build(TASK, source, device)
     assert isinstance(built, Build), built
     oracle = Oracle(TASK)
-    truths = oracle.truths([Case(dims={"tokens": 3, "d": 264}, dtype="float16")], Stop())
+    oracle_cases = oracle.oracle_cases(
+        [Case(dims={"tokens": 3, "d": 264}, dtype="float16")], Stop()
+    )
     try:
-        return sanitize_cuda(Runner(TASK, device), built, truths)
+        return sanitize_cuda(Runner(TASK, device), built, oracle_cases)
     finally:
         oracle.close()
 

@@ -31,7 +31,7 @@ class Bench:
         self.case = Case(dims={"tokens": rows, "d": WIDTH}, dtype=dtype, values=values)
         self.folder, self.dtype = folder, dtype
         self.expected = RNG.standard_normal(rows * WIDTH)
-        self.yardstick = BaselineErrors(TASK)
+        self.baseline_errors = BaselineErrors(TASK)
 
     def run(self, out: Array) -> CaseRun:
         self.expected.tofile(self.folder / "out.expected")
@@ -39,8 +39,8 @@ class Bench:
         return CaseRun(OracleCase(self.case, self.folder, self.folder), self.folder, {}, 0x7FA5)
 
     def judge(self, baseline: Array, candidate: Array) -> ErrorNorm | Wrong | None:
-        self.yardstick.learn(self.run(baseline))
-        return self.yardstick.judge(self.run(candidate))
+        self.baseline_errors.learn(self.run(baseline))
+        return self.baseline_errors.judge(self.run(candidate))
 
     def off_by(self, ulps: float) -> Array:
         """Results whose errors are even in +- that many ulps, before they are rounded."""
@@ -165,11 +165,11 @@ def test_infinities_and_nans_are_left_to_the_comparison(half: Bench) -> None:
 
 def test_without_the_baseline_there_is_no_verdict(half: Bench) -> None:
     run = half.run(half.expected)
-    assert half.yardstick.judge(run) is None
-    half.yardstick.learn(run)
-    assert half.yardstick.judge(run) is not None
-    half.yardstick.forget(half.case)
-    assert half.yardstick.judge(run) is None
+    assert half.baseline_errors.judge(run) is None
+    half.baseline_errors.learn(run)
+    assert half.baseline_errors.judge(run) is not None
+    half.baseline_errors.forget(half.case)
+    assert half.baseline_errors.judge(run) is None
 
 
 class TestASingleNumber:
@@ -183,7 +183,7 @@ class TestASingleNumber:
         bench = Bench(tmp_path, "float32", rows=1)
         bench.case = Case(dims={"tokens": 1, "d": 1}, dtype="float32")
         bench.expected = np.array([1.5])
-        bench.yardstick.learn(bench.run(bench.expected))
+        bench.baseline_errors.learn(bench.run(bench.expected))
         return bench
 
     def learn_further_seeds(self, bench: Bench) -> None:
@@ -192,18 +192,20 @@ class TestASingleNumber:
             bench.case = main.model_copy(update={"seed": seed})
             bench.expected = np.array([1 + seed / 10])
             error = self.ULPS * (-1) ** seed * 2.0**-23
-            bench.yardstick.learn(bench.run(bench.expected + error), main)
+            bench.baseline_errors.learn(bench.run(bench.expected + error), main)
         bench.case, bench.expected = main, own
 
     def test_a_baseline_that_is_right_by_luck_forbids_nothing(self, single: Bench) -> None:
         other = single.expected + 5 * self.ULPS * 2.0**-23
-        assert isinstance(single.yardstick.judge(single.run(other)), Wrong), "what luck would do"
+        assert isinstance(single.baseline_errors.judge(single.run(other)), Wrong), (
+            "what luck would do"
+        )
         self.learn_further_seeds(single)
-        verdict = single.yardstick.judge(single.run(other))
+        verdict = single.baseline_errors.judge(single.run(other))
         assert isinstance(verdict, ErrorNorm) and verdict.candidate_ulps == pytest.approx(20)
         assert verdict.baseline_ulps == pytest.approx(self.ULPS * math.sqrt(1 - 1 / FEW), rel=0.02)
         lost = single.expected + 20 * self.ULPS * 2.0**-23
-        assert isinstance(single.yardstick.judge(single.run(lost)), Wrong)
+        assert isinstance(single.baseline_errors.judge(single.run(lost)), Wrong)
 
     def test_a_result_that_is_small_by_luck_is_measured_on_the_scale_of_others(
         self, single: Bench
@@ -212,20 +214,20 @@ class TestASingleNumber:
         self.learn_further_seeds(single)
         single.expected = np.array([1e-6])
         close, lost = (single.expected + ulps * 2.0**-23 for ulps in (5, 80))
-        verdict = single.yardstick.judge(single.run(close))
+        verdict = single.baseline_errors.judge(single.run(close))
         assert isinstance(verdict, ErrorNorm) and verdict.candidate_ulps == pytest.approx(
             5, rel=0.1
         )
-        assert isinstance(single.yardstick.judge(single.run(lost)), Wrong)
+        assert isinstance(single.baseline_errors.judge(single.run(lost)), Wrong)
 
     def test_many_results_need_no_further_seeds(self, half: Bench) -> None:
-        half.yardstick.learn(half.run(half.off_by(1)))
+        half.baseline_errors.learn(half.run(half.off_by(1)))
         before = half.judge(half.off_by(1), half.off_by(1.2))
         again = half.case.model_copy(update={"seed": 9})
         main, half.case = half.case, again
         run = half.run(half.off_by(30))
         half.case = main
-        half.yardstick.learn(run, main)
-        after = half.yardstick.judge(half.run(half.off_by(1.2)))
+        half.baseline_errors.learn(run, main)
+        after = half.baseline_errors.judge(half.run(half.off_by(1.2)))
         assert isinstance(before, ErrorNorm) and isinstance(after, ErrorNorm)
         assert after.baseline_ulps == before.baseline_ulps

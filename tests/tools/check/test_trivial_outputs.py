@@ -20,28 +20,28 @@ def task(request: pytest.FixtureRequest) -> Task:
 
 
 @pytest.fixture
-def truths(task: Task) -> Iterator[list[OracleCase]]:
+def oracle_cases(task: Task) -> Iterator[list[OracleCase]]:
     oracle = Oracle(task)
     small = [c for c in task.check if task.least_bytes(c) < 2**17]
-    yield oracle.truths(small, Stop())
+    yield oracle.oracle_cases(small, Stop())
     oracle.close()
 
 
-def found(task: Task, truths: list[OracleCase]) -> list[Trial]:
+def found(task: Task, oracle_cases: list[OracleCase]) -> list[Trial]:
     """Without a baseline: by the tolerance alone."""
-    return trials(task, truths, BaselineErrors(task))
+    return trials(task, oracle_cases, BaselineErrors(task))
 
 
-def test_usual_values_tell_work_from_no_work(task: Task, truths: list[OracleCase]) -> None:
-    usual = [t for t in found(task, truths) if t.case.values in ("normal", "large")]
+def test_usual_values_tell_work_from_no_work(task: Task, oracle_cases: list[OracleCase]) -> None:
+    usual = [t for t in found(task, oracle_cases) if t.case.values in ("normal", "large")]
     assert {t.output for t in usual} >= {"all zeros", "a constant, the mean", "the truth and 5 %"}
     assert {t.argument for t in usual} == {a.name for a in task.args if a.written}
     assert undetected(usual) == []
 
 
-def test_a_loose_tolerance_is_found(task: Task, truths: list[OracleCase]) -> None:
+def test_a_loose_tolerance_is_found(task: Task, oracle_cases: list[OracleCase]) -> None:
     loose = {name: Tolerance(rtol=0.1, atol=100.0) for name in task.tolerance}
-    weak = undetected(found(task.model_copy(update={"tolerance": loose}), truths))
+    weak = undetected(found(task.model_copy(update={"tolerance": loose}), oracle_cases))
     assert any("all zeros" in words for words in weak)
     assert any("the truth and 5 %" in words for words in weak)
 

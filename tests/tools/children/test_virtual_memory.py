@@ -33,7 +33,7 @@ def oracle() -> Iterator[Oracle]:
 def outcomes(oracle: Oracle, source: str, cases: list[Case]) -> list[object]:
     built = build(TASK, source, DEVICE)
     assert isinstance(built, Build)
-    runs = Runner(TASK, DEVICE).run(built, oracle.truths(cases, Stop()), "check")
+    runs = Runner(TASK, DEVICE).run(built, oracle.oracle_cases(cases, Stop()), "check")
     return list(runs)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from astra_chat.tools.new.create import draft_of
 from astra_chat.tools.new.draft import Draft
-from astra_chat.tools.new.task import draft_of
 
 KERNELS = Path(__file__).parent / "kernels"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.new.task import draft_of
+from astra_chat.tools.new.create import draft_of
 from tests.tools.new.samples import draft, launcher
 
 
@@ -74,7 +74,7 @@ def test_a_row_stride_belongs_to_its_tensor() -> None:
 def test_what_no_contract_holds_is_refused(
     parameters: str, words: str, tmp_path, monkeypatch
 ) -> None:  # type: ignore[no-untyped-def]
-    from astra_chat.tools.new.task import new_task
+    from astra_chat.tools.new.create import new_task
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "go.cu").write_text(launcher(parameters))

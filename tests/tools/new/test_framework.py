@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.new.create import draft_of
 from astra_chat.tools.new.framework import exports
 from astra_chat.tools.new.source import code, functions, pieces
-from astra_chat.tools.new.task import draft_of
 from tests.tools.new.samples import draft
 
 BODY = "void f(at::Tensor x, int64_t n) {}\nvoid g(at::Tensor x, int64_t n) {}\n"

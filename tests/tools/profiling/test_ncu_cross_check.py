@@ -90,9 +90,9 @@ def test_the_smallest_and_the_largest_are_looked_at() -> None:
 
 
 @pytest.fixture(scope="module")
-def truths() -> Iterator[list[OracleCase]]:
+def oracle_cases() -> Iterator[list[OracleCase]]:
     oracle = Oracle(TASK)
-    yield oracle.truths(CASES, Stop())
+    yield oracle.oracle_cases(CASES, Stop())
     oracle.close()
 
 
@@ -103,20 +103,22 @@ def built(source: str) -> Build:
 
 
 @pytest.fixture(scope="module")
-def timed(truths: list[OracleCase]) -> list[TimedCase]:
+def timed(oracle_cases: list[OracleCase]) -> list[TimedCase]:
     """The baseline against itself."""
     base = built(TASK.baseline)
-    found = time_cases(Runner(TASK, pick_device("cuda")), base, base, [(t, 1.0) for t in truths])
+    found = time_cases(
+        Runner(TASK, pick_device("cuda")), base, base, [(t, 1.0) for t in oracle_cases]
+    )
     assert isinstance(found, list), found
     return found
 
 
 @pytest.mark.gpu
 def test_an_honest_kernel_agrees_on_two_cases(
-    truths: list[OracleCase], timed: list[TimedCase]
+    oracle_cases: list[OracleCase], timed: list[TimedCase]
 ) -> None:
     base = built(TASK.baseline)
-    found, words = cross_check(Runner(TASK, pick_device("cuda")), base, base, truths, timed)
+    found, words = cross_check(Runner(TASK, pick_device("cuda")), base, base, oracle_cases, timed)
     assert isinstance(found, list), found
     times = [case.time for case in found]
     assert [isinstance(t, MeasuredTime) and t.launches for t in times] == [1, 1, 0]
@@ -125,7 +127,7 @@ def test_an_honest_kernel_agrees_on_two_cases(
 
 @pytest.mark.gpu
 def test_a_judged_time_that_is_not_true_is_not_believed(
-    truths: list[OracleCase], timed: list[TimedCase]
+    oracle_cases: list[OracleCase], timed: list[TimedCase]
 ) -> None:
     """As if events had been made to tell a third of the time."""
     false = [
@@ -133,13 +135,13 @@ def test_a_judged_time_that_is_not_true_is_not_believed(
         for t in timed
     ]
     base = built(TASK.baseline)
-    found, _ = cross_check(Runner(TASK, pick_device("cuda")), base, base, truths, false)
+    found, _ = cross_check(Runner(TASK, pick_device("cuda")), base, base, oracle_cases, false)
     assert isinstance(found, Implausible) and "Nsight Compute saw" in found.why
 
 
 @pytest.mark.gpu
 def test_less_work_under_the_profiler_leaves_results_missing(
-    truths: list[OracleCase], timed: list[TimedCase]
+    oracle_cases: list[OracleCase], timed: list[TimedCase]
 ) -> None:
     """It works in a process's first call only, as one that recognises a profiler could."""
     start = TASK.baseline.index('extern "C"')
@@ -149,14 +151,14 @@ def test_less_work_under_the_profiler_leaves_results_missing(
         f"{TASK.baseline[body:]}"
     )
     runner, base = Runner(TASK, pick_device("cuda")), built(TASK.baseline)
-    found, _ = cross_check(runner, built(lazy), base, truths, timed)
+    found, _ = cross_check(runner, built(lazy), base, oracle_cases, timed)
     assert isinstance(found, Wrong) and found.reason == "unwritten"
     assert "under Nsight Compute" in found.note
 
 
 @pytest.mark.gpu
 def test_without_permission_it_says_so(
-    monkeypatch: pytest.MonkeyPatch, truths: list[OracleCase], timed: list[TimedCase]
+    monkeypatch: pytest.MonkeyPatch, oracle_cases: list[OracleCase], timed: list[TimedCase]
 ) -> None:
     class Refused:
         def __enter__(self) -> NvidiaToolRun | TimedOut:
@@ -167,5 +169,5 @@ def test_without_permission_it_says_so(
 
     monkeypatch.setattr(module, "_under_ncu", lambda *_: Refused())
     base = built(TASK.baseline)
-    found, words = cross_check(Runner(TASK, pick_device("cuda")), base, base, truths, timed)
+    found, words = cross_check(Runner(TASK, pick_device("cuda")), base, base, oracle_cases, timed)
     assert found == timed and "may not read the GPU's counters" in words

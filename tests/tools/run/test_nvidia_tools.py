@@ -33,8 +33,10 @@ def watched(tmp_path: Path, body: str, timeout_s: float = 30.0) -> NvidiaToolRun
     oracle, runner = Oracle(TASK), Runner(TASK, device)
     command = [sys.executable, "-c", TOOL.format(body=body)]
     try:
-        truths = oracle.truths(TASK.check[:2], Stop())
-        return run_watched(runner, built, truths, command, step="profile", timeout_s=timeout_s)
+        oracle_cases = oracle.oracle_cases(TASK.check[:2], Stop())
+        return run_watched(
+            runner, built, oracle_cases, command, step="profile", timeout_s=timeout_s
+        )
     finally:
         oracle.close()
 

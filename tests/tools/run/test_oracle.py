@@ -15,7 +15,7 @@ from astra_chat.tools.check.floats import as_float
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run import oracle as module
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.sandbox.level import ENOUGH, isolation
+from astra_chat.tools.sandbox.isolation import ENOUGH, isolation
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import BUILTIN, find_task, load_task
 from astra_chat.tools.types import Case, ValueFamily
@@ -60,25 +60,25 @@ def case(values: ValueFamily = "normal", seed: int = 0) -> Case:
     return Case(dims={"tokens": 5, "d": 24}, dtype="float16", values=values, seed=seed)
 
 
-def input_of(truth: OracleCase) -> np.ndarray:  # type: ignore[type-arg]
-    content = np.fromfile(truth.input_path(INPUT), dtype=np.uint8)
+def input_of(oracle_case: OracleCase) -> np.ndarray:  # type: ignore[type-arg]
+    content = np.fromfile(oracle_case.input_path(INPUT), dtype=np.uint8)
     return as_float(content, "float16").reshape(5, 48)
 
 
 def test_expected_is_silu_in_float64(oracle: Oracle) -> None:
-    (truth,) = oracle.truths([case()], Stop())
-    x = input_of(truth)
+    (oracle_case,) = oracle.oracle_cases([case()], Stop())
+    x = input_of(oracle_case)
     gate, up = x[:, :24], x[:, 24:]
     silu = gate / (1 + np.exp(-gate)) * up
-    np.testing.assert_allclose(truth.expected(OUT).reshape(5, 24), silu, rtol=1e-12)
+    np.testing.assert_allclose(oracle_case.expected(OUT).reshape(5, 24), silu, rtol=1e-12)
 
 
 def test_a_seed_decides_the_inputs_and_is_made_once(oracle: Oracle) -> None:
     made: list[int] = []
-    first, other = oracle.truths([case(seed=1), case(seed=2)], Stop(), made.append)
+    first, other = oracle.oracle_cases([case(seed=1), case(seed=2)], Stop(), made.append)
     assert made == [1, 2]
     assert not np.array_equal(input_of(first), input_of(other))
-    (again,) = oracle.truths([case(seed=1)], Stop(), made.append)
+    (again,) = oracle.oracle_cases([case(seed=1)], Stop(), made.append)
     assert again == first and made == [1, 2]
 
 
@@ -86,8 +86,8 @@ def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
     families: list[ValueFamily] = [
         "large", "tiny", "ramp", "one_hot", "special", "heavy_tail", "binary", "denormal",
     ]  # fmt: skip
-    truths = oracle.truths([case(values) for values in families], Stop())
-    large, tiny, ramp, one_hot, special, heavy_tail, binary, denormal = map(input_of, truths)
+    oracle_cases = oracle.oracle_cases([case(values) for values in families], Stop())
+    large, tiny, ramp, one_hot, special, heavy_tail, binary, denormal = map(input_of, oracle_cases)
     assert 40 < large.std() < 90
     assert 0 < np.abs(tiny).max() < 1e-3
     assert len(np.unique(ramp)) == ramp.size
@@ -118,7 +118,7 @@ def test_a_broken_reference_is_the_users_to_mend(
     (folder / "reference.py").write_text(text.replace(old, new))
     broken = Oracle(load_task(folder))
     with pytest.raises(BadInput, match=r"reference\.py failed on 5x24 float16") as caught:
-        broken.truths([case()], Stop())
+        broken.oracle_cases([case()], Stop())
     broken.close()
     assert said in str(caught.value)
 
@@ -131,7 +131,7 @@ def test_one_process_serves_until_it_is_closed(oracle: Oracle) -> None:
 
     before, served = processes(), set()
     for seed in (1, 2, 3):
-        oracle.truths([case(seed=seed)], Stop())
+        oracle.oracle_cases([case(seed=seed)], Stop())
         served |= processes() - before
     assert len(served) == 1
     oracle.close()
@@ -139,11 +139,11 @@ def test_one_process_serves_until_it_is_closed(oracle: Oracle) -> None:
 
 
 def test_what_is_forgotten_is_made_again(oracle: Oracle) -> None:
-    (truth,) = oracle.truths([case()], Stop())
-    first = input_of(truth)
-    oracle.forget(truth)
-    assert not truth.input_path(INPUT).exists()
-    (again,) = oracle.truths([case()], Stop())
+    (oracle_case,) = oracle.oracle_cases([case()], Stop())
+    first = input_of(oracle_case)
+    oracle.forget(oracle_case)
+    assert not oracle_case.input_path(INPUT).exists()
+    (again,) = oracle.oracle_cases([case()], Stop())
     assert np.array_equal(first, input_of(again))
 
 
@@ -151,26 +151,28 @@ def test_after_a_stop_it_serves_again(oracle: Oracle) -> None:
     stop = Stop()
     stop.set()
     with pytest.raises(Cancelled):
-        oracle.truths([case(seed=1)], stop)
-    (truth,) = oracle.truths([case(seed=1)], Stop())
-    assert input_of(truth).shape == (5, 48)
+        oracle.oracle_cases([case(seed=1)], stop)
+    (oracle_case,) = oracle.oracle_cases([case(seed=1)], Stop())
+    assert input_of(oracle_case).shape == (5, 48)
 
 
 def test_it_can_be_stopped(oracle: Oracle) -> None:
     stop = Stop()
     stop.set()
     with pytest.raises(Cancelled):
-        oracle.truths([case()], stop)
+        oracle.oracle_cases([case()], stop)
 
 
 def test_ahead_makes_what_is_asked_for_later(oracle: Oracle) -> None:
     wanted = [case(seed=seed) for seed in range(20, 26)]
     oracle.ahead(wanted)
-    (between,) = oracle.truths([case(seed=99)], Stop())
-    truths = oracle.truths(wanted, Stop())
-    assert len({tuple(input_of(truth)[0, :8]) for truth in (*truths, between)}) == 7
+    (between,) = oracle.oracle_cases([case(seed=99)], Stop())
+    oracle_cases = oracle.oracle_cases(wanted, Stop())
+    assert (
+        len({tuple(input_of(oracle_case)[0, :8]) for oracle_case in (*oracle_cases, between)}) == 7
+    )
     made: list[int] = []
-    oracle.truths(wanted, Stop(), made.append)
+    oracle.oracle_cases(wanted, Stop(), made.append)
     assert not made, "nothing is made twice"
 
 
@@ -181,7 +183,7 @@ def test_what_fails_ahead_is_told_to_whoever_asks_for_it(tmp_path: Path) -> None
     broken = Oracle(load_task(folder))
     broken.ahead([case(seed=1)])
     with pytest.raises(BadInput, match="not today"):
-        broken.truths([case(seed=1)], Stop())
+        broken.oracle_cases([case(seed=1)], Stop())
     broken.close()
 
 
@@ -211,8 +213,8 @@ def test_a_strangers_reference_reaches_nothing_of_the_users(tmp_path: Path) -> N
     honest = (folder / "reference.py").read_text()
     (folder / "reference.py").write_text(honest + HOSTILE.replace("SECRET", str(secret)))
     strange = Oracle(load_task(folder))
-    (truth,) = strange.truths([case()], Stop())
-    assert input_of(truth).shape == (5, 48)
+    (oracle_case,) = strange.oracle_cases([case()], Stop())
+    assert input_of(oracle_case).shape == (5, 48)
     strange.close()
     assert not list(tmp_path.rglob("left"))
 
@@ -226,12 +228,12 @@ def test_a_reference_that_never_ends_is_the_users_to_mend(
     (folder / "reference.py").write_text("while True:\n    pass\n")
     endless = Oracle(load_task(folder))
     with pytest.raises(BadInput, match=r"reference\.py took more than 1 s"):
-        endless.truths([case()], Stop())
+        endless.oracle_cases([case()], Stop())
     endless.close()
 
 
 def test_all_bits_of_a_seed_count(oracle: Oracle) -> None:
     """The upper half, which torch's generator ignores, tells a case's further seeds apart."""
     seeds = [7, 7 + 2**32, 7 + 2**48, 7 + 2**49, 2**62 + 7, -7]
-    truths = oracle.truths([case(seed=seed) for seed in seeds], Stop())
-    assert len({input_of(truth).tobytes() for truth in truths}) == len(seeds)
+    oracle_cases = oracle.oracle_cases([case(seed=seed) for seed in seeds], Stop())
+    assert len({input_of(oracle_case).tobytes() for oracle_case in oracle_cases}) == len(seeds)

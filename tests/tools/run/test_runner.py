@@ -44,7 +44,7 @@ def judge(device: Device) -> Iterator[Judge]:
         """Built and checked without the guard, which would refuse some of these."""
         built = build(TASK, source, device)
         assert isinstance(built, Build), built
-        calls = [Call(truth) for truth in oracle.truths(CASES, Stop())]
+        calls = [Call(oracle_case) for oracle_case in oracle.oracle_cases(CASES, Stop())]
         return check(Runner(TASK, device), built, calls)
 
     yield run
@@ -133,7 +133,7 @@ def on_virtual(source: str, arch: str) -> object:
     built = build(TASK, source, device)
     assert isinstance(built, Build)
     oracle = Oracle(TASK)
-    calls = [Call(truth) for truth in oracle.truths(CASES, Stop())]
+    calls = [Call(oracle_case) for oracle_case in oracle.oracle_cases(CASES, Stop())]
     outcome = check(Runner(TASK, device), built, calls)
     oracle.close()
     return outcome
@@ -157,8 +157,8 @@ def test_the_c_engine_runs_behind_the_walls(scalar: str) -> None:
     built = build(TASK, scalar, device)
     assert isinstance(built, Build)
     oracle = Oracle(TASK)
-    truths = oracle.truths(CASES, Stop())
-    (*runs,) = Runner(TASK, device, engine="c").run(built, truths, "check")
+    oracle_cases = oracle.oracle_cases(CASES, Stop())
+    (*runs,) = Runner(TASK, device, engine="c").run(built, oracle_cases, "check")
     oracle.close()
     assert all(isinstance(run, CaseRun) and "on_numpy" not in run.report for run in runs)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.sandbox.walls import SandboxPolicy
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.subprocesses import (
     TAIL_BYTES,
     Cancelled,
@@ -112,8 +112,8 @@ def test_signal_names() -> None:
     assert signal_name(3) == "exit status 3"
 
 
-@pytest.mark.parametrize("walls", [None, SandboxPolicy()])
-def test_a_missing_program_is_named(walls: SandboxPolicy | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sandbox", [None, SandboxPolicy()])
+def test_a_missing_program_is_named(sandbox: SandboxPolicy | None, tmp_path: Path) -> None:
     command = [str(tmp_path / "nvcc"), "--version"]
     with pytest.raises(MissingDependency, match=f"no program {command[0]}.*doctor"):
-        run_limited(command, timeout_s=5, cwd=tmp_path, stop=Stop(), walls=walls)
+        run_limited(command, timeout_s=5, cwd=tmp_path, stop=Stop(), sandbox=sandbox)

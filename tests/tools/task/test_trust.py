@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.sandbox import level
+from astra_chat.tools.sandbox import isolation as level
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import BUILTIN, find_task, load_task
 from astra_chat.tools.task.trust import acting_files, require_trust

@@ -116,8 +116,8 @@ def test_the_floor_of_arithmetic_is_that_of_the_tensor_cores_where_they_may_be_u
     task = find_task("silu_and_mul").model_copy(
         update={"flops": "100000000000", "tensor_float32": granted}
     )
-    truth = OracleCase(CASE.model_copy(update={"dtype": dtype}), Path(), Path())
-    assert case_limit_us(Runner(task, H200), truth) == pytest.approx(us, rel=0.01)
+    oracle_case = OracleCase(CASE.model_copy(update={"dtype": dtype}), Path(), Path())
+    assert case_limit_us(Runner(task, H200), oracle_case) == pytest.approx(us, rel=0.01)
 
 
 def test_events_that_claim_far_less_than_the_host_saw_are_not_believed() -> None:

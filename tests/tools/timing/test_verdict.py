@@ -110,13 +110,13 @@ def test_what_is_timed_is_as_precise_as_what_is_checked(monkeypatch: pytest.Monk
     def watched(
         runner: Runner,
         build: Build,
-        truths: Sequence[OracleCase],
+        oracle_cases: Sequence[OracleCase],
         mode: Mode,
         *more: Any,
         **named: Any,
     ) -> Iterator[CaseRun | Failure]:
-        timed.extend([(build.folder, len(truths))] if mode == "time" else [])
-        return run(runner, build, truths, mode, *more, **named)
+        timed.extend([(build.folder, len(oracle_cases))] if mode == "time" else [])
+        return run(runner, build, oracle_cases, mode, *more, **named)
 
     monkeypatch.setattr(Runner, "run", watched)
     few = Case(dims={"tokens": 16, "d": 1024}, dtype="float16")

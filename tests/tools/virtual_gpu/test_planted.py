@@ -16,7 +16,7 @@ from tests.tools.virtual_gpu.c_engine.both import engines
 
 FOLDER = Path(__file__).parent / "planted"
 KINDS: dict[str, str] = tomllib.loads((FOLDER / "planted.toml").read_text())
-FILES = ("planted.cu", "mbarriers.cu", "orders.cu", "unset.cu", "honest.cu")
+FILES = ("planted.cu", "mbarriers.cu", "orders.cu", "uninitialized.cu", "honest.cu")
 THREADS, BLOCKS = 128, 4
 ONLY_NUMPY: set[str] = set()
 """Kernels that the C engine refuses: their bugs are found on the other one only."""
@@ -53,15 +53,15 @@ def launch(bench: Any, name: str, grid: int, items: int, **options: Any) -> Laun
     first = options.pop("first", 0)
     out = both.at_256(np.arange(first, first + items, dtype=np.float32) * bool(first))
     in_ = both.at_256(np.arange(1, items + 1, dtype=np.float32))
-    if options.pop("fresh", False):
+    if options.pop("uninitialized", False):
         options["memory"] = Memory()
         options["memory"].track_writes(True)
-        options["memory"].add(out, "out", fresh=True)
+        options["memory"].add(out, "out", uninitialized=True)
     report: LaunchReport = bench.launch(name, grid, THREADS, out, in_, np.int32(items), **options)
     return report
 
 
-@pytest.mark.parametrize("name", [n for n, kind in KINDS.items() if kind != "uninitialised"])
+@pytest.mark.parametrize("name", [n for n, kind in KINDS.items() if kind != "uninitialized"])
 def test_a_planted_bug_is_found_at_its_line(benches: Any, name: str) -> None:
     bench, place = place_of(benches, name)
     options = {"instruction_budget": 1 << 24} if KINDS[name] == "timeout" else {}
@@ -78,11 +78,11 @@ def test_a_planted_bug_is_found_at_its_line(benches: Any, name: str) -> None:
         assert other.startswith("orders.cu:") and "thread (" in other, caught.value.message
 
 
-@pytest.mark.parametrize("name", [n for n, kind in KINDS.items() if kind == "uninitialised"])
+@pytest.mark.parametrize("name", [n for n, kind in KINDS.items() if kind == "uninitialized"])
 def test_what_nobody_wrote_is_told_at_its_line(benches: Any, name: str) -> None:
     bench, place = place_of(benches, name)
-    report = launch(bench, name, BLOCKS, 1024, fresh=True)
-    (found,) = report.unset
+    report = launch(bench, name, BLOCKS, 1024, uninitialized=True)
+    (found,) = report.uninitialized
     assert found.source == place and " of " in found.place and found.order[0] == 0
 
 
@@ -95,4 +95,4 @@ HONEST = [
 
 @pytest.mark.parametrize("name", HONEST)
 def test_nothing_is_said_of_honest_kernels(benches: Any, name: str) -> None:
-    assert launch(benches["honest.cu"], name, BLOCKS, 1024).unset == ()
+    assert launch(benches["honest.cu"], name, BLOCKS, 1024).uninitialized == ()

@@ -1,14 +1,22 @@
-"""The C back end: one C function per warp, loops over 32 lanes that the host compiler vectorises.
-
-program.py   kernel -> C file                build.py    C file -> library, in a cache
-code.py      one instruction's operands      launch.py   runs it, on all cores
-steps.py     statements -> loops             faults.py   what went wrong, in words
-Families of instructions: integers, bits, floats, halves, compares, convert, moves, memory, warps,
-control. In C: lanes.h (what a lane computes), simt.h, machine.h (warps and workers), blocks.c,
-barriers.c, grid.c, memory.c, copies.c, bulk.c, mbarriers.c, order.c, races.c, counters.c, tensor.c,
-warps.c.
+"""The C engine: one C function per kernel and warp, with loops over 32 lanes that gcc vectorizes.
 
 The NumPy engine is the reference: it decides what is supported and what an instruction costs.
+
+program     kernel to C file
+build       C file to shared library, kept in a cache
+launch      runs a launch on all cores
+code        translation of one instruction
+steps       statements of a basic block, fused into loops over lanes
+layout      the structures of simt.h for ctypes
+faults      messages of faults
+
+Instruction families: integers, bits, floats, halves, fp8, compares, convert, moves, memory,
+cp_async, bulk, mbarriers, tensor, warps, control.
+
+C sources: lanes.h (what a lane computes), simt.h and machine.h (warps and workers), blocks.c,
+barriers.c, grid.c (cooperative launches), memory.c, heap.c, cp_async.c, bulk.c, mbarriers.c,
+counters.c (sectors, bank conflicts), tensor.c, warps.c, doubles.c, printf.c, block_races.c,
+shared_memory_races.c, mbarrier_races.c, uninitialized_reads.c.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ from astra_chat.tools.virtual_gpu.c_engine import (
     compares,
     control,
     convert,
-    copies,
+    cp_async,
     floats,
     halves,
     integers,
@@ -32,7 +40,7 @@ from astra_chat.tools.virtual_gpu.c_engine.launch import run
 from astra_chat.tools.virtual_gpu.c_engine.program import Program, translate
 
 FAMILY_MODULES = (
-    bits, compares, control, convert, copies, floats, halves, integers, mbarriers, memory, moves,
+    bits, compares, control, convert, cp_async, floats, halves, integers, mbarriers, memory, moves,
     tensor, warps,
 )  # fmt: skip
 """Importing them registers the families."""

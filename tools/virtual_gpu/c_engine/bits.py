@@ -53,7 +53,7 @@ def lop3(code: Code) -> None:
     code.type()
     table = code.operand(4)
     if not isinstance(table, Immediate):
-        raise code.refuse("a table that is no constant")
+        raise code.refuse("a table that is not a constant")
     a, b, c = (code.read(index, "b32") for index in (1, 2, 3))
     terms = [
         f"({'' if row & 4 else '~'}{a} & {'' if row & 2 else '~'}{b} & {'' if row & 1 else '~'}{c})"
@@ -90,8 +90,8 @@ def bfind(code: Code) -> None:
     width = type_bits(type_name)
     raw = f"({{0}} ^ ({{0}} >> {width - 1}))" if type_name[0] == "s" else "{0}"
     length = f"length{width}({raw})"
-    found = f"{width} - {length}" if as_shift else f"{length} - 1"
-    elementwise(code, f"{length} ? {found} : 0xFFFFFFFFu", type_name, "u32")
+    expression = f"{width} - {length}" if as_shift else f"{length} - 1"
+    elementwise(code, f"{length} ? {expression} : 0xFFFFFFFFu", type_name, "u32")
 
 
 @family("brev")

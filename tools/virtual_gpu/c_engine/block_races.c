@@ -1,4 +1,4 @@
-/* Races between thread blocks on global memory, as crossings.py has them. A cell: site, block + 1 above it, and in the
+/* Races between thread blocks on global memory, as memory/block_races.py has them. A cell: site, block + 1 above it, and in the
  * highest bit whether several blocks read.
  *
  * At first cells are coarse, several workers run blocks, and it is only noted that blocks met, maybe. Then the launch is
@@ -38,7 +38,7 @@ static void met(struct warp *w, const struct site *site, uint32_t lane, uint64_t
   struct fault *fault = &k->fault;
   fault->address = address, fault->other = cell;
   fault->detail[0] = wrote, fault->detail[1] = thread, fault->detail[3] = site->size, fault->detail[4] = site->writes;
-  fault_at(w, CROSSING, site->instruction, lane);
+  fault_at(w, BLOCK_RACE, site->instruction, lane);
 }
 
 static uint32_t mine_of(const struct warp *w, const struct site *site) {
@@ -60,14 +60,14 @@ static void read_cell(struct warp *w, const struct site *site, const struct buff
   else if (block_of(launch, *reader) != me) *reader |= MANY;
 }
 
-void crossing_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+void block_race_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                    uint32_t m) {
   const uint32_t mine = mine_of(w, site);
   LANES_OF(m, l) {
     const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
     if (!b->writers) continue;
     if (!w->launch->precise) {
-      crossing_span_read(w, site, b, address[l], site->size);
+      block_race_span_read(w, site, b, address[l], site->size);
       continue;
     }
     const uint64_t first = index_of(b, address[l]), last = index_of(b, address[l] + site->size - 1);
@@ -89,14 +89,14 @@ static void write_cell(struct warp *w, const struct site *site, const struct buf
     buffer->writers[at] = mine, buffer->writer_threads[at] = w->index * LANES + lane;
 }
 
-void crossing_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+void block_race_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                     uint32_t m, const uint8_t *values) {
   const uint32_t mine = mine_of(w, site);
   LANES_OF(m, l) {
     const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
     if (!b->writers) continue;
     if (!w->launch->precise) {
-      crossing_span_write(w, site, b, address[l], site->size);
+      block_race_span_write(w, site, b, address[l], site->size);
       continue;
     }
     const int changes = memcmp((const void *)address[l], values + l * site->size, site->size) != 0;
@@ -106,14 +106,14 @@ void crossing_write(struct warp *w, const struct site *site, const struct buffer
 }
 
 /* Bytes in a row, on coarse cells. */
-void crossing_span_read(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
+void block_race_span_read(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
                         uint64_t bytes) {
   const struct launch *launch = w->launch;
   const uint32_t mine = mine_of(w, site), me = block_of(launch, mine);
   const uint64_t last = index_of(buffer, address + bytes - 1);
   for (uint64_t at = index_of(buffer, address); at <= last; at++) {
     const uint32_t wrote = buffer->writers[at];
-    w->worker->crossed |= wrote && block_of(launch, wrote) != me;
+    w->worker->blocks_met |= wrote && block_of(launch, wrote) != me;
     if (!buffer->readers) continue;
     uint32_t *reader = &buffer->readers[at];
     if (!*reader) *reader = mine;
@@ -121,7 +121,7 @@ void crossing_span_read(struct warp *w, const struct site *site, const struct bu
   }
 }
 
-void crossing_span_write(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
+void block_race_span_write(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
                          uint64_t bytes) {
   const struct launch *launch = w->launch;
   const uint32_t mine = mine_of(w, site), me = block_of(launch, mine);
@@ -129,12 +129,12 @@ void crossing_span_write(struct warp *w, const struct site *site, const struct b
   for (uint64_t at = index_of(buffer, address); at <= last; at++) {
     const uint32_t wrote = buffer->writers[at], read = buffer->readers ? buffer->readers[at] : 0;
     if (!wrote) buffer->writers[at] = mine, w->worker->claims++;
-    else w->worker->crossed |= block_of(launch, wrote) != me;
-    w->worker->crossed |= read && (read & MANY || block_of(launch, read) != me);
+    else w->worker->blocks_met |= block_of(launch, wrote) != me;
+    w->worker->blocks_met |= read && (read & MANY || block_of(launch, read) != me);
   }
 }
 
-void crossing_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+void block_race_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                      uint32_t m) {
   LANES_OF(m, l) {
     const struct buffer *b = buffer ? buffer : find_buffer(w->launch, address[l]);
@@ -153,7 +153,7 @@ static uint64_t cells_of(const struct launch *launch, const struct buffer *buffe
 }
 
 /* All blocks have met: what they did until now is ordered before what comes. */
-void crossing_begin_anew(const struct launch *launch) {
+void block_races_restart(const struct launch *launch) {
   const uint64_t blocks = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
   if (launch->states) memset(launch->states, 0, blocks);
   for (uint64_t b = 0; b < launch->buffer_count; b++) {
@@ -165,7 +165,7 @@ void crossing_begin_anew(const struct launch *launch) {
 }
 
 /* Cells that are taken; *pairs: cells that one block wrote and another read. */
-uint64_t crossing_taken(const struct launch *launch, int *pairs) {
+uint64_t block_races_taken(const struct launch *launch, int *pairs) {
   uint64_t taken = 0;
   for (uint64_t b = 0; b < launch->buffer_count; b++) {
     const struct buffer *buffer = &launch->buffers[b];

@@ -160,7 +160,7 @@ int run_on(struct worker *k) {
 static int run_block(struct worker *k, int64_t id) {
   if (setjmp(k->stopped)) return 0;
   begin(k, id);
-  for (uint32_t vain = 0; run_on(k);) vain = go_on_alone(k, vain);
+  for (uint32_t failed_polls = 0; run_on(k);) failed_polls = resume_alone(k, failed_polls);
   return 1;
 }
 
@@ -169,7 +169,7 @@ struct team {
   atomic_uint_fast64_t next, stop_at; /* positions among the launch's blocks */
   pthread_mutex_t lock;
   uint64_t claims;
-  uint32_t crossed;
+  uint32_t blocks_met;
 };
 
 static void *wide(size_t bytes) {
@@ -188,8 +188,8 @@ static void set_up(struct worker *k, const struct launch *launch) {
   k->local = wide(k->local_stride * LANES * k->warp_count);
   k->warps = wide(k->warp_count * sizeof *k->warps);
   k->hints = wide(program.sites * sizeof *k->hints);
-  k->unset = wide(program.sites * sizeof *k->unset);
-  memset(k->unset, 0xFF, program.sites * sizeof *k->unset);
+  k->uninitialized = wide(program.sites * sizeof *k->uninitialized);
+  memset(k->uninitialized, 0xFF, program.sites * sizeof *k->uninitialized);
   if (launch->shared_limit) k->filled = wide(launch->shared_limit);
   k->visits = wide(program.blocks * sizeof *k->visits), k->longest = wide(program.blocks * sizeof *k->longest);
   k->longest_warp.block = INT64_MAX;
@@ -228,7 +228,7 @@ static void tear_down(struct worker *k) {
   free(k->flying);
   for (uint32_t i = 0; i < k->warp_count; i++) free_warp(&k->warps[i]);
   free(k->shared), free(k->local), free(k->warps), free(k->hints), free(k->visits), free(k->longest), free(k->arrivals);
-  free(k->writer), free(k->reader), free(k->filled), free(k->unset);
+  free(k->writer), free(k->reader), free(k->filled), free(k->uninitialized);
   free(k->paused);
   for (uint64_t b = 0; b < k->launch->buffer_count; b++) free(k->touched[b]), free(k->atomics[b]);
   free(k->touched), free(k->atomics), free(k->local_touched);
@@ -269,7 +269,7 @@ static void hand_over(struct team *team, struct worker *k) {
   add_up(team->launch, k);
   hand_over_prints(k);
   hand_over_unset(k);
-  team->claims += k->claims, team->crossed |= k->crossed;
+  team->claims += k->claims, team->blocks_met |= k->blocks_met;
   tear_down(k);
 }
 
@@ -301,10 +301,10 @@ static void work_together(struct team *team) {
 int run_launch(const struct launch *launch) {
   struct team team = {.launch = launch, .lock = PTHREAD_MUTEX_INITIALIZER};
   int pairs = 0;
-  const uint64_t taken = launch->again ? crossing_taken(launch, &pairs) : 0;
+  const uint64_t taken = launch->again ? block_races_taken(launch, &pairs) : 0;
   atomic_init(&team.next, 0);
   atomic_init(&team.stop_at, UINT64_MAX);
-  if (program.together) {
+  if (program.cooperative) {
     work_together(&team);
     return launch->fault->kind != NONE;
   }
@@ -315,5 +315,5 @@ int run_launch(const struct launch *launch) {
   for (uint32_t i = 0; i < started; i++) pthread_join(threads[i], NULL);
   if (launch->fault->kind != NONE) return 1;
   const int coarse = launch->watched && !launch->precise;
-  return coarse && (team.crossed || crossing_taken(launch, &pairs) != taken + team.claims || pairs) ? 2 : 0;
+  return coarse && (team.blocks_met || block_races_taken(launch, &pairs) != taken + team.claims || pairs) ? 2 : 0;
 }

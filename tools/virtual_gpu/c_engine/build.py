@@ -31,14 +31,14 @@ LARGE_SOURCE_LINES = 6000
 RUNTIME_FLAGS = ("-O3",)
 LIBRARY = "kernel.so"
 StartCompiler = Callable[[Sequence[str], Path], tuple[int, str]]
-"""Runs a command in a folder to its end; its exit status and what it said. May raise
+"""Runs a command in a folder to its end; its exit status and output. May raise
 MissingDependency. The text that is compiled comes from untrusted PTX: a judge sandboxes it."""
 _RUNTIME = (
-    "barriers.c", "block_races.c", "blocks.c", "bulk.c", "copies.c", "doubles.c", "grid.c",
-    "heap.c", "mbarriers.c", "memory.c", "order.c", "prints.c", "races.c", "counters.c", "tensor.c",
-    "uninitialized_reads.c", "warps.c",
+    "barriers.c", "block_races.c", "blocks.c", "bulk.c", "cp_async.c", "doubles.c", "grid.c",
+    "heap.c", "mbarriers.c", "memory.c", "mbarrier_races.c", "printf.c", "shared_memory_races.c",
+    "counters.c", "tensor.c", "uninitialized_reads.c", "warps.c",
 )  # fmt: skip
-_HEADERS = ("lanes.h", "machine.h", "mbarriers.h", "order.h", "simt.h")
+_HEADERS = ("lanes.h", "machine.h", "mbarriers.h", "mbarrier_races.h", "simt.h")
 
 
 def start_plainly(command: Sequence[str], folder: Path) -> tuple[int, str]:
@@ -114,8 +114,8 @@ def _key(*texts: str) -> str:
 def machine() -> tuple[str, ...]:
     """The compiler and this CPU's abilities: objects are not for other machines."""
     compiler = find_compiler().resolve()
-    found = compiler.stat()
-    return str(compiler), f"{found.st_size} {found.st_mtime_ns}", platform.machine(), _cpu_flags()
+    file = compiler.stat()
+    return str(compiler), f"{file.st_size} {file.st_mtime_ns}", platform.machine(), _cpu_flags()
 
 
 def _cpu_flags() -> str:
@@ -128,7 +128,7 @@ def _cpu_flags() -> str:
 
 def _compile(arguments: list[str], folder: Path, start: StartCompiler = start_plainly) -> None:
     compiler = str(find_compiler())
-    status, said = start([compiler, *arguments], folder)
+    status, output = start([compiler, *arguments], folder)
     if status:
-        words = "\n".join(said.splitlines()[:8])
-        raise MissingDependency(f"{compiler} cannot build the virtual GPU's C engine:\n{words}")
+        excerpt = "\n".join(output.splitlines()[:8])
+        raise MissingDependency(f"{compiler} cannot build the virtual GPU's C engine:\n{excerpt}")

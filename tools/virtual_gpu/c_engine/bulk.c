@@ -34,7 +34,7 @@ static void note(struct worker *k, const struct reading *r, int step) {
 
 static void still_read(struct warp *w, const struct site *site, uint32_t lane, uint64_t offset) {
   w->worker->fault.address = offset;
-  fault_at(w, STILL_READ, site->instruction, lane);
+  fault_at(w, COPY_STILL_READING, site->instruction, lane);
 }
 
 /* Faults where a write meets bytes that a copy out of shared memory still reads. */
@@ -66,13 +66,13 @@ static uint8_t *checked_span(struct warp *w, const struct site *reads, const str
   return (uint8_t *)off_chip;
 }
 
-/* One more, or one fewer, bulk copy on its way to each word. */
+/* One more, or one fewer, bulk copy in flight to each word. */
 static void fly(struct worker *k, uint64_t start, uint64_t size, int64_t step) {
   for (uint64_t at = start / 4; at < (start + size) / 4; at++) k->flying[at] += step;
   k->in_flight += step;
 }
 
-/* The bytes are read now, and are there when the mbarrier's phase ends. */
+/* The bytes are read now, and have arrived when the mbarrier's phase ends. */
 void bulk_to_shared(struct warp *w, const struct site *reads, const struct site *writes, const struct site *barrier,
                     const uint64_t *to, const uint64_t *from, const uint32_t *sizes, const uint64_t *mbarrier,
                     uint32_t m) {

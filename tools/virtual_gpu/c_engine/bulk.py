@@ -1,4 +1,4 @@
-"""Bulk copies between global and shared memory."""
+"""cp.async.bulk: bulk copies between global and shared memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def bulk(code: Code) -> None:
     elif form.action == "wait":
         operand = code.operand(0)
         if not isinstance(operand, Immediate):
-            raise code.refuse("a number of groups that is no constant on the C engine")
+            raise code.refuse("a number of groups that is not a constant on the C engine")
         code.warp(f"bulk_wait(w, {code.active()}, {operand.value});")
     elif form.action != "prefetch":
         _copy(code, form.action == "to_shared", form.reduction, form.type)

@@ -1,7 +1,7 @@
-"""Translation of one instruction to steps in C: families and operands.
+"""Translation of one instruction to C: opcode families and operands.
 
-What the NumPy engine refuses never comes here; what it takes and this engine does not know is
-refused here, by the same rule: every modifier is taken exactly once.
+The NumPy engine has checked the instruction before. What this engine does not support is refused
+by the same rule: every modifier is consumed exactly once.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def selp(code: Code) -> None:
 
 @family("slct")
 def slct(code: Code) -> None:
-    """a where c is not negative, else b."""
+    """A where c is not negative, else b."""
     flushes = code.flag("ftz")
     raw = f"b{type_bits(code.type())}"
     chooser = ftz("{0}", flushes).format(code.read(3, code.type()))

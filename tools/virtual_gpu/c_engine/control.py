@@ -1,4 +1,4 @@
-"""How basic blocks end, and instructions that order, stop or report."""
+"""Ends of basic blocks (branch, barrier, exit), fences, traps and assertions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from astra_chat.tools.virtual_gpu.c_engine.steps import Step
 from astra_chat.tools.virtual_gpu.isa.mbarriers import is_poll
 from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     Branch,
+    GridPoll,
     Jump,
-    Pause,
     Suspend,
     Switch,
     Terminator,
@@ -41,7 +41,7 @@ def translate_end(unit: Unit, end: Terminator) -> Sequence[Step]:
             return code.steps
         case Suspend(instruction=instruction, target=target):
             return _barrier(Code(unit, instruction), target)
-        case Pause(instruction=instruction, target=target):
+        case GridPoll(instruction=instruction, target=target):
             return [Step(f"pause_at(w, {target}, {unit.instruction(instruction)}, m);", warp=True)]
         case _:
             return [Step("w->live &= ~m;", warp=True)]

@@ -85,7 +85,7 @@ def _to_integer(source: str, target: str, integral: str, flushes: bool) -> str:
 
 
 def _from_integer(source: str, target: str, mode: str) -> str:
-    """Through double, rounded to odd where it can not hold 64 bits."""
+    """Through double, rounded to odd where it cannot hold 64 bits."""
     sign = "s" if source[0] == "s" else "u"
     if target == "f64":
         plain = mode == "RN" or type_bits(source) < 64

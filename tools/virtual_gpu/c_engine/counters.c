@@ -1,4 +1,4 @@
-/* Sectors and bank conflicts, counted as the NumPy engine counts them (tally.py). */
+/* Sectors and bank conflicts, counted as the NumPy engine counts them (counters.py). */
 #include <stdlib.h>
 #include <string.h>
 #include "machine.h"

@@ -1,20 +1,29 @@
-"""What C noted about a fault, in the words of the NumPy engine."""
+"""Fault records of the C engine as messages: the same text as the NumPy engine's."""
 
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.c_engine import layout
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
-from astra_chat.tools.virtual_gpu.isa.bulk_copies import BAD_SIZE, FLYING, STILL_READ
-from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, in_vain
+from astra_chat.tools.virtual_gpu.isa.bulk_copies import (
+    BAD_SIZE,
+    COPY_IN_FLIGHT,
+    COPY_STILL_READING,
+)
+from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, hang_message
 from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
-from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import unset_read
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import uninitialized_read
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.copies import UNWAITED
-from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import UNSEEN, words_of
-from astra_chat.tools.virtual_gpu.numpy_engine.pauses import IN_VAIN as GRID_IN_VAIN
-from astra_chat.tools.virtual_gpu.numpy_engine.races import UNKNOWN_SITE, Verb, race_words
+from astra_chat.tools.virtual_gpu.numpy_engine.grid_sync import HANG as GRID_HANG
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import UNSEEN, mbarrier_race_message
+from astra_chat.tools.virtual_gpu.numpy_engine.pending_copies import COPY_NOT_AWAITED
+from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import (
+    UNKNOWN_SITE,
+    Verb,
+    race_message,
+)
+from astra_chat.tools.virtual_gpu.numpy_engine.warps import MASK_MISMATCH
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Fault, Launch, UninitializedReads
 
@@ -40,10 +49,10 @@ _KINDS = (
     _BRANCH,
     _WAIT,
 ) = range(13)
-_MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNSEEN, _BULK, _STILL_READ, _SIZE, _IN_VAIN = range(
-    13, 21
+_MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNAWAITED_BULK, _BULK, _STILL_READ, _SIZE, _IN_VAIN = (
+    range(13, 21)
 )
-_CROSSING, _GRID, _BAD_FREE = 21, 22, 23
+_BLOCK_RACE, _GRID, _BAD_FREE = 21, 22, 23
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
@@ -51,55 +60,55 @@ _ERRORS = {
 }  # fmt: skip
 _SPACES = ("global", "shared", "local", "param")
 _RACE_VERBS: tuple[Verb, ...] = ("read", "wrote", "at once")
-"""By enum verb of races.c."""
+"""By enum verb of shared_memory_races.c."""
 
 
 def fault_of(
     program: Program,
     launch: Launch,
     memory: Memory,
-    found: layout.Fault,
+    record: layout.Fault,
     budget: int,
-    crossings: BlockRaces | None = None,
+    block_races: BlockRaces | None = None,
 ) -> Fault:
-    instruction = program.instructions[found.instruction]
-    thread = found.warp * WARP_LANES + found.lane
+    instruction = program.instructions[record.instruction]
+    thread = record.warp * WARP_LANES + record.lane
     where = [f"kernel {launch.kernel}"]
     if instruction.source:
         where.append(instruction.source)
-    block = machine.coordinates(found.block, launch.grid)
+    block = machine.coordinates(record.block, launch.grid)
     where.append(f"block {block}, thread {machine.coordinates(thread, launch.block)}")
     where.append(f"PTX line {instruction.line}: {instruction.text}")
     return Fault(
-        _KINDS[found.kind],
-        crossings.words(
-            _verb(found),
-            found.detail[3],
-            found.address,
-            found.other,
-            found.detail[1],
-            bool(found.detail[0]),
+        _KINDS[record.kind],
+        block_races.message(
+            _verb(record),
+            record.detail[3],
+            record.address,
+            record.other,
+            record.detail[1],
+            bool(record.detail[0]),
         )
-        if found.kind == _CROSSING and crossings is not None
-        else _message(program, launch, memory, found, instruction, budget),
-        cuda_error=_ERRORS.get(found.kind, machine.LAUNCH_FAILURE),
+        if record.kind == _BLOCK_RACE and block_races is not None
+        else _message(program, launch, memory, record, instruction, budget),
+        cuda_error=_ERRORS.get(record.kind, machine.LAUNCH_FAILURE),
         where=", ".join(where),
     )
 
 
-def unset_of(
-    program: Program, launch: Launch, memory: Memory, found: layout.UninitializedReads
+def uninitialized_of(
+    program: Program, launch: Launch, memory: Memory, record: layout.UninitializedReads
 ) -> UninitializedReads:
-    in_shared = _SPACES[found.space] == "shared"
-    return unset_read(
-        program.instructions[found.instruction],
-        (found.block, found.thread),
+    in_shared = _SPACES[record.space] == "shared"
+    return uninitialized_read(
+        program.instructions[record.instruction],
+        (record.block, record.thread),
         (
-            str(machine.coordinates(found.block, launch.grid)),
-            str(machine.coordinates(found.thread, launch.block)),
+            str(machine.coordinates(record.block, launch.grid)),
+            str(machine.coordinates(record.thread, launch.block)),
         ),
-        found.size,
-        f"offset {found.address} of shared memory" if in_shared else memory.place(found.address),
+        record.size,
+        f"offset {record.address} of shared memory" if in_shared else memory.place(record.address),
     )
 
 
@@ -107,97 +116,104 @@ def _message(
     program: Program,
     launch: Launch,
     memory: Memory,
-    found: layout.Fault,
+    record: layout.Fault,
     instruction: Instruction,
     budget: int,
 ) -> str:
-    match found.kind:
+    match record.kind:
         case 1:
-            return f"{_access(found)} at {_place(program, launch, memory, found)}"
+            return f"{_access(record)} at {_place(program, launch, memory, record)}"
         case 2:
-            return f"{_access(found)} at address {found.address:#x}"
+            return f"{_access(record)} at address {record.address:#x}"
         case 3:
-            return _race(program, launch, found)
+            return _race(program, launch, record)
         case 12:
-            return f"{UNWAITED} (shared offset {found.address})"
+            return f"{COPY_NOT_AWAITED} (shared offset {record.address})"
         case 5:
-            text, file, function = (_string(memory, found.detail[i]) for i in (0, 1, 3))
-            line = found.detail[2] & 0xFFFFFFFF
+            text, file, function = (_string(memory, record.detail[i]) for i in (0, 1, 3))
+            line = record.detail[2] & 0xFFFFFFFF
             return f"assertion `{text}` failed in {function}, {file}:{line}"
         case 8:
-            other = program.instructions[found.other]
+            other = program.instructions[record.other]
             return f"other threads wait at another barrier ({other.source or other.line})"
         case 10:
             return (
-                f"more than {budget} instructions in a row: an endless loop, or a wait for "
+                f"more than {budget} instructions in a row: an infinite loop, or a wait for "
                 "another block"
             )
         case kind if kind in _PLAIN:
             return _PLAIN[kind]
         case _:
-            return _of_mbarriers(found)
+            return _of_mbarriers(record)
 
 
 _PLAIN = {
     _TRAP: "the kernel stopped itself",
-    _LANES: "a lane of the member mask is not at this instruction, or one that is not named is",
-    _TORN: "only a part of the warp's threads reach this barrier",
+    _LANES: MASK_MISMATCH,
+    _TORN: "only some threads of the warp reach this barrier",
     _STUCK: "some threads wait here, others elsewhere",
-    _BRANCH: "an index outside the table of targets",
-    _GRID: GRID_IN_VAIN,
+    _BRANCH: "a branch index outside the branch table",
+    _GRID: GRID_HANG,
     _BAD_FREE: FREED_TWICE,
 }
 
 
 _DID = ("read before", "wrote before", "writes at once")
-"""By enum did of order.c."""
+"""By enum did of mbarrier_races.c."""
 
 
-def _of_mbarriers(found: layout.Fault) -> str:
-    match found.kind:
+def _of_mbarriers(record: layout.Fault) -> str:
+    match record.kind:
         case 13:
-            return MISUSES[found.detail[0]]
+            return MISUSES[record.detail[0]]
         case 14:
             return UNORDERED
         case 15:
-            thread = found.warp * WARP_LANES + found.lane
-            did = _DID[found.detail[0]]
-            return words_of(thread, _verb(found), found.detail[3], found.other, did, found.address)
+            thread = record.warp * WARP_LANES + record.lane
+            did = _DID[record.detail[0]]
+            return mbarrier_race_message(
+                thread, _verb(record), record.detail[3], record.other, did, record.address
+            )
         case 19:
-            return BAD_SIZE.format(found.detail[3])
+            return BAD_SIZE.format(record.detail[3])
         case 20:
-            return in_vain(found.address, found.detail[0])
+            return hang_message(record.address, record.detail[0])
         case kind:
-            words = {_UNSEEN: UNSEEN, _BULK: FLYING, _STILL_READ: STILL_READ}[kind]
-            return f"{words} (shared offset {found.address})"
+            message = {
+                _UNAWAITED_BULK: UNSEEN,
+                _BULK: COPY_IN_FLIGHT,
+                _STILL_READ: COPY_STILL_READING,
+            }[kind]
+            return f"{message} (shared offset {record.address})"
 
 
-def _verb(found: layout.Fault) -> str:
-    return "write" if found.detail[4] else "read"
+def _verb(record: layout.Fault) -> str:
+    return "write" if record.detail[4] else "read"
 
 
-def _access(found: layout.Fault) -> str:
-    return f"{_verb(found)} of {found.detail[3]} bytes"
+def _access(record: layout.Fault) -> str:
+    return f"{_verb(record)} of {record.detail[3]} bytes"
 
 
-def _place(program: Program, launch: Launch, memory: Memory, found: layout.Fault) -> str:
-    space = _SPACES[found.space]
+def _place(program: Program, launch: Launch, memory: Memory, record: layout.Fault) -> str:
+    space = _SPACES[record.space]
     if space == "global":
-        return memory.describe(found.address)
+        return memory.describe(record.address)
     limits = {
         "shared": launch.dynamic_shared_bytes + program.reference.shared_bytes,
         "local": program.reference.local_bytes,
         "param": program.reference.kernel.param_bytes,
     }
-    return f"{space} offset {found.address}; {limits[space]} bytes are there"
+    return f"{space} offset {record.address}; {limits[space]} bytes are there"
 
 
-def _race(program: Program, launch: Launch, found: layout.Fault) -> str:
-    known = found.other < min(len(program.instructions), UNKNOWN_SITE)
-    verb, other, many, size, _ = found.detail
-    return race_words(
-        launch, _verb(found), size, _RACE_VERBS[verb], found.warp * WARP_LANES + found.lane, other,
-        bool(many), program.instructions[found.other] if known else None, found.address,
+def _race(program: Program, launch: Launch, record: layout.Fault) -> str:
+    known = record.other < min(len(program.instructions), UNKNOWN_SITE)
+    verb, other, many, size, _ = record.detail
+    return race_message(
+        launch, _verb(record), size, _RACE_VERBS[verb],
+        record.warp * WARP_LANES + record.lane, other, bool(many),
+        program.instructions[record.other] if known else None, record.address,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""cvt from and to pairs of 8-bit floats."""
+"""cvt between floats and pairs of 8-bit floats (e4m3, e5m2)."""
 
 from __future__ import annotations
 

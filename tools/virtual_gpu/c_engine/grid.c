@@ -1,10 +1,10 @@
-/* Cooperative launches: all thread blocks run at once, in turns, and wait for each other (pauses.py says how). */
+/* Cooperative launches: all thread blocks run at once, in turns, and wait for each other (grid_sync.py says how). */
 #include <stdlib.h>
 #include <string.h>
 #include "machine.h"
 
-#define PATIENCE 32 /* looks in vain of all who wait before lanes go on without the others of their warp */
-#define MOST_IN_VAIN 1000
+#define PATIENCE 32 /* failed polls of all waiting lanes before lanes go on without the others of their warp */
+#define MAX_FAILED_POLLS 1000
 #define ARRIVED ((uint32_t)1 << 31) /* the bit of the grid's second word that turns with each sync */
 
 void pause_at(struct warp *w, uint32_t target, uint32_t instruction, uint32_t m) {
@@ -14,11 +14,11 @@ void pause_at(struct warp *w, uint32_t target, uint32_t instruction, uint32_t m)
     if (!(k->paused = realloc(k->paused, k->pause_room * sizeof *k->paused))) abort();
   }
   k->paused[k->pauses++] = (struct pause){w, target, instruction, m};
-  if (k->vain < PATIENCE && target < w->back) w->back = target;
+  if (k->failed_polls < PATIENCE && target < w->back) w->back = target;
 }
 
 /* The same lanes before the same instructions as when they went on last? */
-static int in_vain(struct worker *k) {
+static int is_hanging(struct worker *k) {
   uint64_t sum = k->pauses;
   for (size_t i = 0; i < k->pauses; i++) {
     const struct pause *p = &k->paused[i];
@@ -30,28 +30,28 @@ static int in_vain(struct worker *k) {
   return same;
 }
 
-static void go_on(struct worker *k, uint32_t vain) {
-  k->vain = vain;
+static void resume(struct worker *k, uint32_t failed_polls) {
+  k->failed_polls = failed_polls;
   for (size_t i = 0; i < k->pauses; i++) k->paused[i].warp->back = UINT32_MAX;
   for (size_t i = 0; i < k->pauses; i++) send(k->paused[i].warp, k->paused[i].target, k->paused[i].lanes);
   k->pauses = 0;
 }
 
-static void stop_in_vain(struct worker *k) {
+static void stop_hanging(struct worker *k) {
   const struct pause *first = k->paused;
   for (size_t i = 1; i < k->pauses; i++) {
     const struct pause *p = &k->paused[i];
     if (p->warp->index * LANES + LOWEST(p->lanes) < first->warp->index * LANES + LOWEST(first->lanes)) first = p;
   }
-  fault_at(first->warp, GRID_IN_VAIN, first->instruction, LOWEST(first->lanes));
+  fault_at(first->warp, GRID_HANG, first->instruction, LOWEST(first->lanes));
 }
 
-/* Warps of a tile that wait for each other, in a block that runs by itself: the looks in vain until now. */
-uint32_t go_on_alone(struct worker *k, uint32_t vain) {
-  vain = in_vain(k) ? vain + 1 : 0;
-  if (vain > MOST_IN_VAIN) stop_in_vain(k);
-  go_on(k, vain);
-  return vain;
+/* Warps of a tile that wait for each other, in a block that runs by itself: the failed polls so far. */
+uint32_t resume_alone(struct worker *k, uint32_t failed_polls) {
+  failed_polls = is_hanging(k) ? failed_polls + 1 : 0;
+  if (failed_polls > MAX_FAILED_POLLS) stop_hanging(k);
+  resume(k, failed_polls);
+  return failed_polls;
 }
 
 /* What all blocks did before they met comes before what they do after. */
@@ -60,7 +60,7 @@ static void see_sync(const struct launch *launch, uint32_t *turned) {
   const uint32_t word = ((const uint32_t *)launch->meeting_place)[1] & ARRIVED;
   if (word == *turned) return;
   *turned = word;
-  crossing_begin_anew(launch);
+  block_races_restart(launch);
 }
 
 /* Whether the block still waits for others. A fault is noted in its worker. */
@@ -69,14 +69,14 @@ static int turn(struct worker *k) {
   return run_on(k);
 }
 
-static int fails_in_vain(struct worker *k) {
-  if (!setjmp(k->stopped)) stop_in_vain(k);
+static int fails_hanging(struct worker *k) {
+  if (!setjmp(k->stopped)) stop_hanging(k);
   return 1;
 }
 
 /* Returns the fault of the first block that had one, or null. */
 const struct fault *run_together(const struct launch *launch, struct worker *blocks) {
-  uint32_t turned = 0, vain = 0;
+  uint32_t turned = 0, failed_polls = 0;
   uint8_t *open = malloc(launch->block_count);
   if (!open) abort();
   memset(open, 1, launch->block_count);
@@ -89,17 +89,17 @@ const struct fault *run_together(const struct launch *launch, struct worker *blo
       open[b] = turn(&blocks[b]);
       left += open[b];
       if (!open[b]) same = 0;
-      else same &= in_vain(&blocks[b]);
+      else same &= is_hanging(&blocks[b]);
       if (blocks[b].fault.kind != NONE) fault = &blocks[b].fault;
     }
     if (!left || fault) break;
     see_sync(launch, &turned);
-    vain = same ? vain + 1 : 0;
+    failed_polls = same ? failed_polls + 1 : 0;
     for (uint64_t b = 0; b < launch->block_count; b++) {
       if (!open[b]) continue;
-      if (vain > MOST_IN_VAIN && fails_in_vain(&blocks[b])) fault = &blocks[b].fault;
+      if (failed_polls > MAX_FAILED_POLLS && fails_hanging(&blocks[b])) fault = &blocks[b].fault;
       if (fault) break;
-      go_on(&blocks[b], vain);
+      resume(&blocks[b], failed_polls);
     }
   }
   free(open);

@@ -1,4 +1,4 @@
-/* malloc and free of kernels (heap.py), and the check of what they touch of the device's heap. */
+/* malloc and free of kernels (memory/heap.py), and the check of what they touch of the device's heap. */
 #include <string.h>
 #include "machine.h"
 

@@ -1,4 +1,4 @@
-"""Integer arithmetic: add to mad, division, extremes, carry chains, dot products."""
+"""Integer arithmetic: add, mul, mad, div, rem, min, max, carry chains, dp4a, sad."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ INLINE uint32_t brev32(uint32_t a) {
 }
 INLINE uint64_t brev64(uint64_t a) { return (uint64_t)brev32((uint32_t)a) << 32 | brev32(a >> 32); }
 
-/* Bit fields: of 32 bits the low bytes of start and count, of 64 the whole numbers. */
+/* Bit fields: of 32 bits the low bytes of start and count, of 64 the integers. */
 #define PART32(number) ((number) & 255)
 #define PART64(number) at_most(number, 255)
 #define FIELDS(width, type, signed_type) \
@@ -108,7 +108,7 @@ INLINE int32_t word_u(uint32_t word, int place) { return (uint16_t)(word >> 16 *
 INLINE int32_t distance(int32_t a, int32_t b) { return a > b ? a - b : b - a; }
 INLINE int32_t byte_u(uint32_t word, int place) { return (uint8_t)(word >> 8 * place); }
 
-/* Two whole numbers of 16 bits in a register. */
+/* Two integers of 16 bits in a register. */
 #define PAIRS(kind, type) \
   INLINE uint32_t add_##kind##16x2(uint32_t a, uint32_t b) { \
     return (uint16_t)(a + b) | ((a >> 16) + (b >> 16)) << 16; } \
@@ -158,7 +158,7 @@ INLINE float float_of(double exact, int mode) {
   const float near = (float)exact;
   return f32(toward32(bits32(near), near, exact, mode));
 }
-/* S. Boldo, G. Melquiond: rounding to odd makes a later rounding right. */
+/* S. Boldo, G. Melquiond: rounding to odd makes a later rounding correct. */
 INLINE double to_odd(double near, double error) {
   const uint64_t raw = bits64(near);
   const uint64_t finite = (bits64(near - near) | bits64(error - error)) << 1 ? 0 : 1;

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.c_engine import layout
-from astra_chat.tools.virtual_gpu.c_engine.faults import fault_of, unset_of
+from astra_chat.tools.virtual_gpu.c_engine.faults import fault_of, uninitialized_of
 from astra_chat.tools.virtual_gpu.c_engine.program import Program
-from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces, crossings_of
+from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces, block_races_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import blocks_of
@@ -35,7 +35,7 @@ from astra_chat.tools.virtual_gpu.types import (
 BUDGET_SHARE = 256
 """A batch of the NumPy engine has at least so many warps: what runs there runs here."""
 _MET = 2
-"""Of run_launch: blocks met, of which several workers can not tell which was first."""
+"""Of run_launch: blocks met, of which several workers cannot tell which was first."""
 _libraries: dict[str, ctypes.CDLL] = {}
 
 
@@ -51,23 +51,23 @@ def run(
     prints: bool = False,
     races: bool = True,
     workers: int | None = None,
-    crossings: BlockRaces | None = None,
+    block_races: BlockRaces | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     instruction_budget: of single threads, as for a batch of the NumPy engine; here a warp may issue
-    a BUDGET_SHARE-th of it before it counts as an endless loop. Without
+    a BUDGET_SHARE-th of it before it counts as an infinite loop. Without
     `races` the race checks are left out; bounds and alignment are always checked.
-    crossings: of the launch, where other parts of it run elsewhere.
+    block_races: of the launch, where other parts of it run elsewhere.
     workers: threads of the host; None means one for each core that this process may use.
     Raises Fault where a GPU or its sanitizer would stop, KeyError for a variable of the module
-    without an address, MissingDependency where the kernel can not be compiled.
+    without an address, MissingDependency where the kernel cannot be compiled.
     """
     library = _load(program)
     if program.reference.has_heap:
         _ = memory.heap
-    if races and crossings is None:
-        crossings = crossings_of(program.reference.reach, launch, memory, module_globals or {})
+    if races and block_races is None:
+        block_races = block_races_of(program.reference.reach, launch, memory, module_globals or {})
     chosen = np.ascontiguousarray(blocks_of(launch, blocks))
     table = _Buffers(memory, counters)
     symbols = np.array([(module_globals or {})[name] for name in program.symbols], np.uint64)
@@ -76,8 +76,8 @@ def run(
     params[: given.size] = given
     visits = np.zeros(len(program.reference.blocks), np.uint64)
     longest, longest_warp = np.zeros_like(visits), layout.Longest(block=np.iinfo(np.int64).max)
-    tally, fault = layout.Counters(), layout.Fault()
-    unset: Any = (layout.UninitializedReads * program.sites)(
+    raw, fault = layout.Counters(), layout.Fault()
+    uninitialized: Any = (layout.UninitializedReads * program.sites)(
         *[layout.UninitializedReads(block=-1)] * program.sites
     )
     printed, printed_bytes = ctypes.c_void_p(), ctypes.c_uint64()
@@ -100,19 +100,22 @@ def run(
         workers=1 if program.serial else _workers(workers, chosen.size),
         printed=ctypes.addressof(printed) if prints else None,
         printed_bytes=ctypes.addressof(printed_bytes),
-        unset=ctypes.addressof(unset), visits=visits.ctypes.data if counters else None,
+        uninitialized=ctypes.addressof(uninitialized),
+        visits=visits.ctypes.data if counters else None,
         longest=longest.ctypes.data, longest_warp=ctypes.addressof(longest_warp),
-        counters=ctypes.addressof(tally), fault=ctypes.addressof(fault),
+        counters=ctypes.addressof(raw), fault=ctypes.addressof(fault),
         meeting_place=launch.meeting_place, has_heap=memory.has_heap,
         take=layout.TAKE(lambda nbytes: memory.heap.take(nbytes)),
         give=layout.GIVE(lambda address: memory.heap.give(address)),
     )  # fmt: skip
-    failed = _watching(library, program, request, crossings, table)
-    said = _prints(library, printed, printed_bytes.value)
+    failed = _watching(library, program, request, block_races, table)
+    prints_of_launch = _prints(library, printed, printed_bytes.value)
     if failed:
-        raise fault_of(program, launch, memory, fault, request.budget, crossings)
-    found = _counters(program, visits, tally, table) if counters else Counters()
-    met = [unset_of(program, launch, memory, each) for each in unset if each.block >= 0]
+        raise fault_of(program, launch, memory, fault, request.budget, block_races)
+    result_counters = _counters(program, visits, raw, table) if counters else Counters()
+    met = [
+        uninitialized_of(program, launch, memory, each) for each in uninitialized if each.block >= 0
+    ]
     seen = None
     if counters and chosen.size:
         seen = Visits(
@@ -120,7 +123,12 @@ def run(
             longest_warp.block,
         )  # fmt: skip
     return LaunchReport(
-        launch, int(chosen.size), found, said, unset=first_of_each(met), visits=seen
+        launch,
+        int(chosen.size),
+        result_counters,
+        prints_of_launch,
+        uninitialized=first_of_each(met),
+        visits=seen,
     )
 
 
@@ -128,29 +136,29 @@ def _watching(
     library: ctypes.CDLL,
     program: Program,
     request: layout.Launch,
-    crossings: BlockRaces | None,
+    block_races: BlockRaces | None,
     table: _Buffers,
 ) -> bool:
     """Runs the launch; by one worker again where blocks seem to have met. Whether it failed."""
-    if crossings is None:
+    if block_races is None:
         return bool(library.run_launch(ctypes.byref(request)))
-    numbers = np.array([crossings.number(i) for i in program.instructions] or [0], np.uint32)
+    numbers = np.array([block_races.number(i) for i in program.instructions] or [0], np.uint32)
     request.site_numbers = numbers.ctypes.data
-    request.states = crossings.states.ctypes.data if crossings.states.size else None
-    request.watched, request.again = 1, crossings.used
-    request.site_bits = crossings.site_bits
-    # What atomic operations did can not be undone: such kernels run precisely at once.
+    request.states = block_races.states.ctypes.data if block_races.states.size else None
+    request.watched, request.again = 1, block_races.used
+    request.site_bits = block_races.site_bits
+    # What atomic operations did cannot be undone: such kernels run precisely at once.
     request.precise = program.serial
-    table.watch(crossings, precise=program.serial)
-    undo = crossings.snapshot() if not program.serial else None
+    table.watch(block_races, precise=program.serial)
+    undo = block_races.snapshot() if not program.serial else None
     end = library.run_launch(ctypes.byref(request))
     if end == _MET and undo is not None:
         undo()
         request.workers = request.precise = 1
         request.visits = request.printed = None
-        table.watch(crossings, precise=True)
+        table.watch(block_races, precise=True)
         end = library.run_launch(ctypes.byref(request))
-    crossings.used = True
+    block_races.used = True
     return bool(end)
 
 
@@ -158,9 +166,9 @@ def _prints(library: ctypes.CDLL, at: ctypes.c_void_p, nbytes: int) -> tuple[Pri
     if not at:
         return ()
     rows = (layout.Print * (nbytes // ctypes.sizeof(layout.Print))).from_address(at.value or 0)
-    found = tuple(Print(r.block, r.format, bytes(r.arguments[: r.bytes])) for r in rows)
+    prints = tuple(Print(r.block, r.format, bytes(r.arguments[: r.bytes])) for r in rows)
     library.drop_prints(at)
-    return found
+    return prints
 
 
 def _load(program: Program) -> ctypes.CDLL:
@@ -185,7 +193,7 @@ class _Buffers:
         self.rows: Any = (layout.Buffer * len(buffers))()
         for row, buffer in zip(self.rows, buffers, strict=True):
             row.address, row.end = buffer.address, buffer.address + buffer.nbytes
-            row.fresh = buffer.fresh
+            row.starts_uninitialized = buffer.starts_uninitialized
             if buffer.allocated is not None:
                 row.allocated = buffer.allocated.ctypes.data
             row.written = buffer.written.ctypes.data if buffer.written is not None else None
@@ -197,9 +205,9 @@ class _Buffers:
                 row.loaded = self.loaded[-1].ctypes.data
                 row.stored = self.stored[-1].ctypes.data
 
-    def watch(self, crossings: BlockRaces, *, precise: bool) -> None:
+    def watch(self, block_races: BlockRaces, *, precise: bool) -> None:
         """Gives buffers the cells of the check for races between blocks."""
-        cells = crossings.fine() if precise else crossings.coarse()
+        cells = block_races.fine() if precise else block_races.coarse()
         for row in self.rows:
             if row.address in cells:
                 mine = cells[row.address]
@@ -211,7 +219,7 @@ class _Buffers:
 
 
 def _counters(
-    program: Program, visits: NDArray[np.uint64], tally: layout.Counters, table: _Buffers
+    program: Program, visits: NDArray[np.uint64], raw: layout.Counters, table: _Buffers
 ) -> Counters:
     classes: Counter[str] = Counter()
     slots = alu = special = tensor = 0
@@ -224,47 +232,47 @@ def _counters(
             tensor += count * mix.tensor
     return Counters(
         warp_instructions=classes,
-        lane_instructions=tally.lane_instructions,
-        global_load_requests=tally.load_requests,
-        global_load_sectors=tally.load_sectors,
-        global_load_lines=tally.load_lines,
-        global_load_wavefronts=tally.load_wavefronts,
-        global_load_bytes=tally.load_bytes,
-        global_store_requests=tally.store_requests,
-        global_store_sectors=tally.store_sectors,
-        global_store_lines=tally.store_lines,
-        global_store_bytes=tally.store_bytes,
-        store_packets=tally.store_packets,
-        store_packet_thirds=tally.store_packet_thirds,
+        lane_instructions=raw.lane_instructions,
+        global_load_requests=raw.load_requests,
+        global_load_sectors=raw.load_sectors,
+        global_load_lines=raw.load_lines,
+        global_load_wavefronts=raw.load_wavefronts,
+        global_load_bytes=raw.load_bytes,
+        global_store_requests=raw.store_requests,
+        global_store_sectors=raw.store_sectors,
+        global_store_lines=raw.store_lines,
+        global_store_bytes=raw.store_bytes,
+        store_packets=raw.store_packets,
+        store_packet_thirds=raw.store_packet_thirds,
         unique_load_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.loaded),
         unique_store_sectors=sum(int(np.count_nonzero(bitmap)) for bitmap in table.stored),
-        block_load_sectors=tally.block_sectors,
-        block_load_lines=tally.block_lines,
-        late_load_sectors=tally.late_sectors,
+        block_load_sectors=raw.block_sectors,
+        block_load_lines=raw.block_lines,
+        late_load_sectors=raw.late_sectors,
         load_buffer_sectors=sum(bitmap.size for bitmap in table.loaded if bitmap.any()),
         store_buffer_sectors=sum(bitmap.size for bitmap in table.stored if bitmap.any()),
-        atomic_lanes=tally.atomic_lanes,
-        atomic_turns=tally.atomic_turns,
-        atomic_hottest_turns=tally.hottest_turns,
-        atomic_float_turns=tally.float_turns,
-        local_load_requests=tally.local_load_requests,
-        local_load_sectors=tally.local_load_sectors,
-        local_store_requests=tally.local_store_requests,
-        local_store_sectors=tally.local_store_sectors,
-        local_unique_sectors=tally.local_unique_sectors,
-        shared_requests=tally.shared_requests,
-        shared_wavefronts=tally.shared_wavefronts,
-        match_turns=tally.match_turns,
-        critical_path_match_turns=tally.longest_matches,
-        barriers=tally.barriers,
-        divergent_branches=tally.divergent_branches,
-        critical_path_instructions=tally.longest_instructions,
-        critical_path_cycles=tally.longest_cycles,
+        atomic_lanes=raw.atomic_lanes,
+        atomic_turns=raw.atomic_turns,
+        atomic_hottest_turns=raw.hottest_turns,
+        atomic_float_turns=raw.float_turns,
+        local_load_requests=raw.local_load_requests,
+        local_load_sectors=raw.local_load_sectors,
+        local_store_requests=raw.local_store_requests,
+        local_store_sectors=raw.local_store_sectors,
+        local_unique_sectors=raw.local_unique_sectors,
+        shared_requests=raw.shared_requests,
+        shared_wavefronts=raw.shared_wavefronts,
+        match_turns=raw.match_turns,
+        critical_path_match_turns=raw.longest_matches,
+        barriers=raw.barriers,
+        divergent_branches=raw.divergent_branches,
+        critical_path_instructions=raw.longest_instructions,
+        critical_path_cycles=raw.longest_cycles,
         issue_tenths=slots,
         alu_tenths=alu,
         special_tenths=special,
         tensor_tenths=tensor,
-        critical_path_loads=tally.longest_loads,
-        dependent_load_rounds=tally.longest_rounds,
-        fresh_load_rounds=tally.fresh_rounds,
+        critical_path_loads=raw.longest_loads,
+        dependent_load_rounds=raw.longest_rounds,
+        fresh_load_rounds=raw.fresh_rounds,
     )

@@ -17,7 +17,7 @@ class Buffer(ctypes.Structure):
         *((name, c_void_p) for name in (
             "written", "loaded", "stored", "writers", "readers", "writer_threads", "reader_threads",
         )),
-        ("cell_bits", c_uint64), ("allocated", c_void_p), ("fresh", c_uint64),
+        ("cell_bits", c_uint64), ("allocated", c_void_p), ("starts_uninitialized", c_uint64),
     ]  # fmt: skip
 
 
@@ -136,7 +136,7 @@ class Launch(ctypes.Structure):
             "workers",
         )),
         ("printed", c_void_p), ("printed_bytes", c_void_p),
-        ("unset", c_void_p), ("states", c_void_p), ("site_numbers", c_void_p),
+        ("uninitialized", c_void_p), ("states", c_void_p), ("site_numbers", c_void_p),
         ("watched", c_uint64),
         *((name, c_uint32) for name in ("site_bits", "precise", "again")),
         *((name, c_void_p) for name in ("visits", "longest", "longest_warp", "counters", "fault")),

@@ -8,7 +8,7 @@
 #define REGION_BYTES 512
 enum { FLOAT_ATOMIC = 2, COUNT_ATOMIC }; /* site.ordered */
 #define FLOAT_TRIES 3
-#define FLYING_BULK (1 << 16) /* what a bulk copy adds to the copies on their way to a word */
+#define FLYING_BULK (1 << 16) /* what a bulk copy adds to the copies in flight to a word */
 
 struct arrival {
   struct warp *warp;
@@ -30,16 +30,16 @@ struct worker {
   size_t arrived, room;
   uint64_t *writer, *reader; /* race check: a stamp for each granule of shared memory, or null */
   uint32_t epoch, granule_bits;
-  uint32_t *flying; /* by word of shared memory: copies on their way there; null until the first */
+  uint32_t *flying; /* by word of shared memory: copies in flight to it; null until the first */
   int64_t in_flight;
   uint32_t *unread; /* by word: bulk copies out of shared memory that still read it; null until the first */
   int64_t reading;
   struct order *order; /* race check of kernels with mbarriers, or null */
   struct mbarriers *mbarriers;
   uint8_t *filled; /* by byte of shared memory: has a store been there? */
-  struct unset *unset; /* by site */
+  struct uninitialized *uninitialized; /* by site */
   uint64_t claims;     /* cells of block_races.c that it took */
-  uint32_t crossed;    /* blocks met */
+  uint32_t blocks_met;    /* blocks met */
   const struct buffer **hints; /* by site: where its last access fell */
   uint64_t *visits, *longest;
   struct longest longest_warp;
@@ -52,7 +52,7 @@ struct worker {
   struct pause *paused;
   size_t pauses, pause_room;
   uint64_t paused_before; /* who waited when they went on last, as a sum */
-  uint32_t vain;          /* looks in vain since one was not */
+  uint32_t failed_polls;          /* failed polls since the last success */
   struct print *prints; /* what the lanes print; null until the first */
   size_t print_count;
   struct counters counters;
@@ -63,11 +63,11 @@ struct worker {
 void fault_at(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t lane) __attribute__((noreturn));
 void hand_over_prints(struct worker *k);
 int run_on(struct worker *k);
-uint32_t go_on_alone(struct worker *k, uint32_t vain);
+uint32_t resume_alone(struct worker *k, uint32_t failed_polls);
 const struct arrival *waiting_at_barrier(const struct worker *k);
 int open_some(struct worker *k);
 const struct fault *run_together(const struct launch *launch, struct worker *blocks);
-void crossing_begin_anew(const struct launch *launch);
+void block_races_restart(const struct launch *launch);
 void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
                 const uint8_t *values, const uint8_t *after);
@@ -101,17 +101,17 @@ int not_allocated(const struct warp *w, const struct site *site, const struct bu
                   uint32_t m);
 /* flags: it stores something for others to see. */
 void block_synchronise(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int flags);
-void crossing_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+void block_race_read(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                    uint32_t m);
-void crossing_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+void block_race_write(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                     uint32_t m, const uint8_t *values);
-void crossing_span_read(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
+void block_race_span_read(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
                         uint64_t bytes);
-void crossing_span_write(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
+void block_race_span_write(struct warp *w, const struct site *site, const struct buffer *buffer, uint64_t address,
                          uint64_t bytes);
-void crossing_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
+void block_race_update(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                      uint32_t m);
-uint64_t crossing_taken(const struct launch *launch, int *pairs);
+uint64_t block_races_taken(const struct launch *launch, int *pairs);
 void check_set(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m);
 void check_filled(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void fill(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);

@@ -4,8 +4,8 @@
 #include "mbarriers.h"
 
 #define MOST ((1 << 20) - 1)
-#define PATIENCE 32 /* tests in vain of all who wait before lanes go on without the others of their warp */
-#define FAILED_NS 1000 /* what a test in vain takes, by the clock of the kernel and out of its budget */
+#define PATIENCE 32 /* failed tests of all waiting lanes before lanes go on without the others of their warp */
+#define FAILED_NS 1000 /* what a failed test takes, by the clock of the kernel and out of its budget */
 enum misuse { NO_MBARRIER, BAD_COUNT, TOO_MANY, COMPLETES, TOO_MANY_BYTES, STALE };
 
 static void *grown(void *items, size_t count, size_t *room, size_t size) {
@@ -35,8 +35,8 @@ void mbarriers_forget(struct worker *k) {
   struct mbarriers *all = k->mbarriers;
   if (!all) return;
   for (size_t i = 0; i < all->count; i++) drop(all->records[i]);
-  all->count = all->waits = all->vain = 0;
-  all->in_vain.warp = NULL;
+  all->count = all->waits = all->failed_polls = 0;
+  all->last_failed.warp = NULL;
 }
 
 void mbarriers_free(struct worker *k) {
@@ -106,7 +106,7 @@ static void land(struct worker *k, struct record *r, struct event *event) {
   release_to(event->warp, r->before);
 }
 
-/* Lets arrive what is on its way, if that ends the phase; no more than needed. */
+/* Lets arrive what is in flight, if that ends the phase; no more than needed. */
 static void settle(struct worker *k, struct record *r) {
   struct state s;
   if (!is_mbarrier(k, r->address, &s)) return;
@@ -202,7 +202,7 @@ void mbarrier_arrive(struct warp *w, const struct site *site, const uint64_t *ad
   }
 }
 
-/* The lanes' copies by cp.async bring an arrival when they are there. */
+/* The lanes' copies by cp.async bring an arrival when they have arrived. */
 void mbarrier_arrive_copies(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, int extra) {
   if (!m) return;
   shared_places(w, site, address, m);
@@ -232,7 +232,7 @@ void mbarrier_wait(struct warp *w, const struct poll *poll, const struct site *s
   all->waiting = grown(all->waiting, all->waits, &all->places, sizeof *all->waiting);
   struct waiting *it = &all->waiting[all->waits++];
   *it = (struct waiting){.warp = w, .poll = poll, .lanes = m, .result = result};
-  if (all->vain < PATIENCE && poll->target < w->back) w->back = poll->target;
+  if (all->failed_polls < PATIENCE && poll->target < w->back) w->back = poll->target;
   LANES_OF(m, l) {
     it->address[l] = address[l], it->parities |= (uint32_t)(phase[l] >> (poll->parity ? 0 : 61) & 1) << l;
     it->numbers[l] = phase[l] >> 40 & MOST;
@@ -254,7 +254,7 @@ static void acquire(struct waiting *it, uint32_t lanes) {
 static void hold(struct worker *k) {
   const struct mbarriers *all = k->mbarriers;
   for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].back = UINT32_MAX;
-  for (size_t i = 0; i < all->waits && all->vain < PATIENCE; i++) {
+  for (size_t i = 0; i < all->waits && all->failed_polls < PATIENCE; i++) {
     struct warp *w = all->waiting[i].warp;
     w->back = all->waiting[i].poll->target < w->back ? all->waiting[i].poll->target : w->back;
   }
@@ -282,14 +282,14 @@ static int pass(struct worker *k) {
     if (it->lanes) all->waiting[kept++] = *it;
   }
   all->waits = kept;
-  if (passed) all->in_vain.warp = NULL, all->vain = 0;
+  if (passed) all->last_failed.warp = NULL, all->failed_polls = 0;
   hold(k);
   return passed;
 }
 
 int polls_waiting(const struct worker *k) { return k->mbarriers && k->mbarriers->waits; }
 
-/* Lets lanes go on whose phase is over; if there are none, whose phase ends with what is on its way. */
+/* Lets lanes go on whose phase is over; if there are none, whose phase ends with what is in flight. */
 int polls_pass(struct worker *k) {
   if (!polls_waiting(k)) return 0;
   if (pass(k)) return 1;
@@ -305,20 +305,20 @@ int polls_pass(struct worker *k) {
 /* Tells all who wait that their phase is not over: nothing else can go on. */
 void polls_fail(struct worker *k) {
   struct mbarriers *all = k->mbarriers;
-  all->in_vain = all->waiting[0];
+  all->last_failed = all->waiting[0];
   for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].idle += FAILED_NS;
   for (size_t i = 0; i < all->waits; i++) answer(&all->waiting[i], all->waiting[i].lanes, 0);
   all->waits = 0;
-  all->vain++;
+  all->failed_polls++;
   hold(k);
 }
 
-/* Faults if lanes wait in vain at an mbarrier. */
+/* Faults if lanes wait without progress at an mbarrier. */
 void check_in_vain(struct worker *k) {
-  const struct waiting *it = k->mbarriers ? &k->mbarriers->in_vain : NULL;
+  const struct waiting *it = k->mbarriers ? &k->mbarriers->last_failed : NULL;
   if (!it || !it->warp) return;
   const uint32_t lane = LOWEST(it->lanes);
   k->fault.address = it->address[lane];
   k->fault.detail[0] = *(const uint64_t *)(k->shared + it->address[lane]);
-  fault_at(it->warp, IN_VAIN, it->poll->instruction, lane);
+  fault_at(it->warp, HANG, it->poll->instruction, lane);
 }

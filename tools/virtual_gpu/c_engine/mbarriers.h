@@ -1,7 +1,7 @@
-/* Barriers in shared memory, and what is on its way to them (mbarriers.py says how). */
+/* Barriers in shared memory, and what is in flight to them (mbarriers.py says how). */
 #ifndef MBARRIERS_H
 #define MBARRIERS_H
-#include "order.h"
+#include "mbarrier_races.h"
 
 struct state { int64_t pending, expected, bytes; uint32_t phase; };
 struct event {
@@ -14,7 +14,7 @@ struct event {
 };
 struct record {
   uint64_t address;
-  uint32_t by; /* warp that initialised it, and when */
+  uint32_t by; /* warp that initialized it, and when */
   int64_t time;
   uint64_t phases; /* that have ended */
   struct event *events;
@@ -33,8 +33,8 @@ struct mbarriers {
   size_t count, room;
   struct waiting *waiting;
   size_t waits, places;
-  uint32_t vain; /* tests in vain since one was not */
-  struct waiting in_vain; /* the last test that failed; no warp once one did not */
+  uint32_t failed_polls; /* failed polls since the last success */
+  struct waiting last_failed; /* the last test that failed; no warp once one did not */
 };
 
 struct mbarriers *mbarriers_of(struct worker *k);

@@ -1,11 +1,11 @@
-"""mbarrier's instructions, and arrivals that cp.async brings to mbarriers."""
+"""mbarrier instructions, and arrivals that cp.async brings to mbarriers."""
 
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, constant, family
 from astra_chat.tools.virtual_gpu.c_engine.memory import address, site_of
 from astra_chat.tools.virtual_gpu.isa.mbarriers import MOST, SIZE, Form, form_of
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import WINDOWS
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import WINDOWS
 from astra_chat.tools.virtual_gpu.ptx.syntax import Operand, Register
 
 _ACTIONS = {"init": "INIT", "inval": "INVAL", "expect_tx": "EXPECT", "complete_tx": "COMPLETE"}
@@ -53,7 +53,7 @@ def _arrive(code: Code, form: Form, place: str, counts: str) -> None:
 
 
 def arrival_of_copies(code: Code) -> None:
-    """cp.async.mbarrier.arrive: the thread's copies bring an arrival when they are there."""
+    """cp.async.mbarrier.arrive: the thread's copies bring an arrival when they have arrived."""
     code.option("arrive")
     extra = not code.flag("noinc")
     generic = not code.optional("shared::cta", "shared")

@@ -101,11 +101,11 @@ static void give(const struct site *site, const uint64_t *place, uint32_t m, con
 static void load_global(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, void *data) {
   count_global(w, site, address, m);
   const struct buffer *buffer = checked(w, site, address, m);
-  if (!buffer || buffer->fresh) check_set(w, site, buffer, address, m);
+  if (!buffer || buffer->starts_uninitialized) check_set(w, site, buffer, address, m);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
   if (w->launch->watched && (!buffer || buffer->writers) && !site->ordered) {
-    if (in_a_row && !w->launch->precise) crossing_span_read(w, site, buffer, address[0], LANES * site->size);
-    else crossing_read(w, site, buffer, address, m);
+    if (in_a_row && !w->launch->precise) block_race_span_read(w, site, buffer, address[0], LANES * site->size);
+    else block_race_read(w, site, buffer, address, m);
   }
   if (site->ordered) block_synchronise(w, site, address, m, 0);
   if (in_a_row) {
@@ -123,8 +123,8 @@ static void store_global(struct warp *w, const struct site *site, const uint64_t
   const struct buffer *buffer = checked(w, site, address, m);
   const int in_a_row = m == ~0u && buffer && contiguous(address, site->size);
   if (w->launch->watched && (!buffer || buffer->writers) && !site->ordered) {
-    if (in_a_row && !w->launch->precise) crossing_span_write(w, site, buffer, address[0], LANES * site->size);
-    else crossing_write(w, site, buffer, address, m, data);
+    if (in_a_row && !w->launch->precise) block_race_span_write(w, site, buffer, address[0], LANES * site->size);
+    else block_race_write(w, site, buffer, address, m, data);
   }
   if (site->ordered) block_synchronise(w, site, address, m, 1);
   if (in_a_row) {
@@ -244,7 +244,7 @@ static void split(struct warp *w, const struct site *site, const uint64_t *addre
   if (rest) bad_access(w, site, OUT_OF_BOUNDS, GLOBAL, LOWEST(rest), address[LOWEST(rest)]);
 }
 
-/* Constants have a cache of their own: they are no traffic of global memory. */
+/* Constants have a cache of their own: they do not count as traffic of global memory. */
 static void load_constant(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, void *data) {
   checked(w, site, address, m);
   take(site, address, m, data);
@@ -267,9 +267,9 @@ static void atomic_part(struct warp *w, const struct site *site, enum space spac
   if (space == GLOBAL) {
     count_global(w, site, address, m);
     const struct buffer *buffer = checked(w, site, address, m);
-    if ((!buffer || buffer->fresh) && !site->blind) check_set(w, site, buffer, address, m);
+    if ((!buffer || buffer->starts_uninitialized) && !site->blind) check_set(w, site, buffer, address, m);
     block_synchronise(w, site, address, m, 0);
-    if (w->launch->watched && (!buffer || buffer->writers)) crossing_update(w, site, buffer, address, m);
+    if (w->launch->watched && (!buffer || buffer->writers)) block_race_update(w, site, buffer, address, m);
     mark_each(w, site, buffer, address, m);
     if (w->launch->visits) {
       const struct buffer *buffers[LANES];

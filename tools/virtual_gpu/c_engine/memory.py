@@ -1,4 +1,7 @@
-"""ld, st, prefetch, atom and red: addresses as arrays, items of the access's width as raw bytes."""
+"""ld, st, prefetch, atom, red, malloc, free and printf.
+
+Addresses are arrays over lanes; an item is the raw bytes of one lane's access.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.c_engine.code import Code, constant, family, raw_type
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import WINDOWS
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import WINDOWS
 from astra_chat.tools.virtual_gpu.ptx.syntax import Operand, Vector, type_bits
 
 

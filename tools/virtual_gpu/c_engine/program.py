@@ -1,4 +1,4 @@
-"""A kernel as one C file. Nothing has run yet; what is lacking is refused."""
+"""Translates a kernel to one C file. Nothing runs yet; unsupported instructions are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from astra_chat.tools.virtual_gpu.c_engine.control import translate_end
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step, block_text, find_uniform
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, local_registers
 from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
-from astra_chat.tools.virtual_gpu.numpy_engine.mix import load_levels
+from astra_chat.tools.virtual_gpu.numpy_engine.block_costs import load_levels
 from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Module
 
@@ -53,32 +53,32 @@ _programs: weakref.WeakKeyDictionary[Module, dict[tuple[str, bool], Program]] = 
 )
 
 
-def translate(module: Module, kernel: str, *, together: bool = False) -> Program:
+def translate(module: Module, kernel: str, *, cooperative: bool = False) -> Program:
     """The program of one kernel; made once a module, compiled when it is first run.
 
-    Raises PtxUnsupported for what the NumPy engine lacks (the whitelists are its), and for what
-    only that engine has; KeyError for a kernel that the module does not have.
+    Raises PtxUnsupported for what the NumPy engine does not support (the whitelists are its), and
+    for what only that engine has; KeyError for a kernel that the module does not have.
     """
     known = _programs.setdefault(module, {})
-    key = kernel, together
+    key = kernel, cooperative
     if key not in known:
-        known[key] = _translate(module, kernel, together)
+        known[key] = _translate(module, kernel, cooperative)
     return known[key]
 
 
-def _translate(module: Module, kernel: str, together: bool) -> Program:
-    reference = numpy_engine.translate(module, kernel, together=together)
-    found = prepare(module, module.kernels[kernel], together=together)
+def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
+    reference = numpy_engine.translate(module, kernel, cooperative=cooperative)
+    prepared = prepare(module, module.kernels[kernel], cooperative=cooperative)
     unit = Unit(
-        kernel, local_registers(found.blocks), found.places, found.kernel.param_bytes,
-        load_levels(found.blocks), found.in_registers, store_runs(found.blocks),
+        kernel, local_registers(prepared.blocks), prepared.places, prepared.kernel.param_bytes,
+        load_levels(prepared.blocks), prepared.in_registers, store_runs(prepared.blocks),
     )  # fmt: skip
-    blocks = [_block(unit, block) for block in found.blocks]
+    blocks = [_block(unit, block) for block in prepared.blocks]
     find_uniform(blocks, unit.variables)
-    firsts = [_first(unit, block) for block in found.blocks]
+    firsts = [_first(unit, block) for block in prepared.blocks]
     return Program(
         reference, _source(unit, blocks, firsts, reference), tuple(unit.instructions),
-        tuple(unit.symbols), len(unit.sites) + 1, unit.serial or together,
+        tuple(unit.symbols), len(unit.sites) + 1, unit.serial or cooperative,
     )  # fmt: skip
 
 
@@ -126,7 +126,7 @@ def _source(
         "  }",
         "}",
         f"const struct program program = {{run, mixes, {len(blocks)}, sizeof(struct regs), "
-        f"{len(unit.sites) + 1}, {int(reference.together)}, {int(reference.has_mbarriers)}}};",
+        f"{len(unit.sites) + 1}, {int(reference.cooperative)}, {int(reference.has_mbarriers)}}};",
         "",
     ]
     return "\n".join(lines)

@@ -16,7 +16,7 @@ enum space { GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONSTANT };
 enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
-                  UNSEEN_COPY, UNARRIVED_BULK, STILL_READ, BAD_SIZE, IN_VAIN, CROSSING, GRID_IN_VAIN, BAD_FREE };
+                  UNSEEN_COPY, UNARRIVED_BULK, COPY_STILL_READING, BAD_SIZE, HANG, BLOCK_RACE, GRID_HANG, BAD_FREE };
 
 struct buffer {
   uint64_t address, end;
@@ -26,10 +26,10 @@ struct buffer {
   uint16_t *writer_threads, *reader_threads; /* of precise cells */
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
   const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */
-  uint64_t fresh;           /* what is not `written` nobody has written */
+  uint64_t starts_uninitialized;/* what is not `written` nobody has written */
 };
-/* A read of what nobody wrote; block: linear, or -1 for none. */
-struct unset {
+/* A read of uninitialized memory; block: linear, or -1 for none. */
+struct uninitialized {
   int64_t block;
   uint64_t address;
   uint32_t thread, instruction, size, space;
@@ -56,7 +56,7 @@ struct site {
   uint32_t instruction, number;
   uint8_t size, writes, ordered, blind, releases, in_registers;
   uint8_t turns, rounds[1 + MOST_TURNS]; /* of a global load: the round of its region that waits for it, from 1, by turn */
-  uint8_t run; /* stores that begin here: store_runs.py; 0 within a run */
+  uint8_t run; /* stores that begin here: lowering/store_merging.py; 0 within a run */
   int64_t behind[MOST_RUN];
 };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
@@ -79,7 +79,7 @@ struct launch {
   uint32_t param_bytes, shared_limit, local_bytes, dynamic_shared, race_granule, workers;
   uint8_t **printed;       /* records of struct print, one behind the other: to be freed; null: drop them */
   uint64_t *printed_bytes;
-  struct unset *unset; /* by site */
+  struct uninitialized *uninitialized; /* by site */
   uint8_t *states;     /* by block: fences and atomic operations, for the check between blocks; or null */
   const uint32_t *site_numbers; /* of that check, by instruction */
   uint64_t watched;    /* some buffers have cells */
@@ -112,10 +112,10 @@ struct warp {
   uint32_t *visits;  /* by basic block */
   uint64_t *queue;   /* which basic blocks have any */
   void *regs;
-  struct copies *copies; /* cp.async on their way; null until the first */
+  struct copies *copies; /* cp.async copies in flight; null until the first */
   struct bulk *bulk;     /* bulk copies out of shared memory; null until the first */
   uint64_t syncs;        /* how often its lanes met since the last barrier of the block */
-  uint64_t idle; /* spent on tests in vain */
+  uint64_t idle; /* spent on failed tests */
   uint64_t empty; /* visits of blocks without an instruction that counts: a loop may be nothing else */
   uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
   uint64_t steps, cycles, loads, matches, rounds, fresh_rounds;
@@ -128,7 +128,7 @@ struct program {
   void (*run)(struct warp *);
   const struct mix *mixes;
   uint32_t blocks, regs_bytes, sites;
-  uint32_t together; /* all blocks run at once */
+  uint32_t cooperative; /* all blocks run at once */
   uint32_t orders; /* it has mbarriers or bulk copies, which order some warps with some others */
 };
 extern const struct program program;
@@ -220,7 +220,7 @@ double s64_directed(int64_t a, int mode);
 double u64_directed(uint64_t a, int mode);
 double fma_directed(double a, double b, double c, int mode);
 void block_fence(struct warp *w, uint32_t m);
-void together(struct warp *w, uint32_t instruction, uint32_t m);
+void require_whole_warp(struct warp *w, uint32_t instruction, uint32_t m);
 void meet(struct warp *w, uint32_t m);
 void count_turned(struct warp *w, uint32_t m, uint32_t tiles);
 void take_matrix(const void *lines, int matrix, int transposed, uint32_t *out);

@@ -31,7 +31,7 @@ class Step:
     """So do lanes that are not active."""
     warp: bool = False
     scalar: bool = False
-    """The host compiler can not vectorise it: it stays in a loop of its own."""
+    """The host compiler cannot vectorise it: it stays in a loop of its own."""
 
     @property
     def scalars(self) -> set[int]:
@@ -73,15 +73,15 @@ def find_uniform(blocks: Iterable[Sequence[Step]], variables: Variables) -> None
         if step.target is not None and written[step.target] == 1 and not step.guard
         and step.target not in fixed and not _LANE.search(step.text)
     ]  # fmt: skip
-    found = True
-    while found:
-        found = False
+    changed = True
+    while changed:
+        changed = False
         for step in candidates:
             assert step.target is not None
             sources = step.scalars - {step.target}
             if step.target not in variables.uniform and sources <= variables.uniform.keys():
                 variables.uniform[step.target] = step.text
-                found = True
+                changed = True
 
 
 def block_text(steps: Sequence[Step], variables: Variables) -> list[str]:

@@ -98,7 +98,7 @@ static void multiply_whole(const struct product *p, const int64_t *a, const int6
 void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p, const uint32_t *const *ra,
               const uint32_t *const *rb, const uint32_t *const *rc, uint32_t *const *rd) {
   if (!m) return;
-  together(w, instruction, m);
+  require_whole_warp(w, instruction, m);
   uint32_t raw[LARGEST];
   if (p->integer) MULTIPLY(int64_t, whole, multiply_whole)
   else MULTIPLY(double, real, multiply_real)
@@ -114,7 +114,7 @@ void multiply(struct warp *w, uint32_t instruction, uint32_t m, const struct pro
 void multiply_doubles(struct warp *w, uint32_t instruction, uint32_t m, const struct product *p,
                       const uint64_t *const *ra, const uint64_t *const *rb, const uint64_t *const *rc, uint64_t *const *rd) {
   if (!m) return;
-  together(w, instruction, m);
+  require_whole_warp(w, instruction, m);
   double a[LARGEST], b[LARGEST], sum[LARGEST];
   EACH {
     for (int i = 0; i < p->a.elements; i++) a[p->a.at[l * p->a.elements + i]] = f64(ra[i][l]);
@@ -129,7 +129,7 @@ void multiply_doubles(struct warp *w, uint32_t instruction, uint32_t m, const st
 }
 
 /* PTX: all threads of a warp execute it, those that have ended included. */
-void together(struct warp *w, uint32_t instruction, uint32_t m) {
+void require_whole_warp(struct warp *w, uint32_t instruction, uint32_t m) {
   if (m && m != ~0u) fault_at(w, MISSING_LANE, instruction, LOWEST(m));
   meet(w, m);
 }

@@ -84,7 +84,7 @@ def wmma(code: Code) -> None:
     stride = code.read(2, "u32") if len(code.operands) == 3 else f"{usual}u"
     lines = code.keep(stride, "uint32_t")
     active = code.active()
-    code.warp(f"together(w, {code.place}, {active});")
+    code.warp(f"require_whole_warp(w, {code.place}, {active});")
     if transfer.turned:
         code.warp(f"count_turned(w, {active}, {len(transfer.accesses)});")
     bits = BITS[transfer.fragment.format]
@@ -104,17 +104,17 @@ def _places(code: Code, access: Access, size: int, base: int, lines: int) -> str
 
 
 def _load(code: Code, transfer: Transfer, space: str, active: str, places: Sequence[str]) -> None:
-    found = []
+    loaded = []
     for access, place in zip(transfer.accesses, places, strict=True):
         data = room(code, access.size)
         site = site_of(code, access.size, writes=False, ordered=False)
         taking = f"({active} & {(1 << len(access.at)) - 1}u)"
         code.warp(f"load(w, {site}, {space}, {place}, {taking}, X{data});")
-        found.append(f"X{data}")
+        loaded.append(f"X{data}")
     code.warp(f"meet(w, {active});")
     fragment = transfer.fragment
     source = ", ".join(str(place) for lane in transfer.source for place in lane)
-    carried, table = _carried(code, transfer, found), code.unit.table("uint16_t", source)
+    carried, table = _carried(code, transfer, loaded), code.unit.table("uint16_t", source)
     targets = parts(code, code.operand(0), fragment)
     bits = fragment.word_bits
     words = [code.results(f"uint{bits}_t") for _ in targets]
@@ -157,7 +157,7 @@ def load_matrix(code: Code) -> None:
     where = code.array(address(code, code.operand(1)), "uint64_t")
     active, data = code.active(), code.results(_LINE)
     site = site_of(code, 16, writes=False, ordered=False)
-    code.warp(f"together(w, {code.place}, {active});")
+    code.warp(f"require_whole_warp(w, {code.place}, {active});")
     lanes = f"({active} & {(1 << 8 * count) - 1}u)"
     code.warp(f"load(w, {site}, {space}, {where}, {lanes}, X{data});")
     code.warp(f"meet(w, {active});")
@@ -176,7 +176,7 @@ def store_matrix(code: Code) -> None:
     words = [code.array(code.reader(item, "b32")) for item in items_of(code.operand(1))]
     active, data = code.active(), code.results(_LINE)
     site = site_of(code, 16, writes=True, ordered=False)
-    code.warp(f"together(w, {code.place}, {active});")
+    code.warp(f"require_whole_warp(w, {code.place}, {active});")
     for matrix, word in enumerate(words):
         code.warp(f"give_matrix(X{data}, {matrix}, {int(transposed)}, {word});")
     lanes = f"({active} & {(1 << 8 * count) - 1}u)"

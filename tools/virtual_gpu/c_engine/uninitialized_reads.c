@@ -1,15 +1,15 @@
-/* Reads of memory that nobody wrote: the first of each site, by thread block and thread. */
+/* uninitialized reads: the first of each site, by thread block and thread. */
 #include <string.h>
 #include "machine.h"
 
-static int earlier(const struct unset *a, const struct unset *b) {
+static int earlier(const struct uninitialized *a, const struct uninitialized *b) {
   return b->block < 0 || a->block < b->block || (a->block == b->block && a->thread < b->thread);
 }
 
 static void note(struct warp *w, const struct site *site, enum space space, uint32_t lane, uint64_t address) {
-  const struct unset found = {.block = w->block_id, .thread = w->index * LANES + lane, .instruction = site->instruction,
+  const struct uninitialized found = {.block = w->block_id, .thread = w->index * LANES + lane, .instruction = site->instruction,
                               .address = address, .size = site->size, .space = space};
-  struct unset *known = &w->worker->unset[site->number];
+  struct uninitialized *known = &w->worker->uninitialized[site->number];
   if (earlier(&found, known)) *known = found;
 }
 
@@ -20,7 +20,7 @@ static int gap(const uint8_t *flags, uint32_t size) { return memchr(flags, 0, si
 void check_set(struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address, uint32_t m) {
   LANES_OF(m, l) {
     const struct buffer *mine = buffer ? buffer : find_buffer(w->launch, address[l]);
-    if (!mine->fresh || !mine->written || !gap(mine->written + (address[l] - mine->address), site->size)) continue;
+    if (!mine->starts_uninitialized || !mine->written || !gap(mine->written + (address[l] - mine->address), site->size)) continue;
     note(w, site, GLOBAL, l, address[l]);
     return;
   }
@@ -48,5 +48,5 @@ void fill(struct warp *w, const struct site *site, const uint64_t *address, uint
 /* One worker at a time. */
 void hand_over_unset(const struct worker *k) {
   for (uint32_t i = 0; i < program.sites; i++)
-    if (k->unset[i].block >= 0 && earlier(&k->unset[i], &k->launch->unset[i])) k->launch->unset[i] = k->unset[i];
+    if (k->uninitialized[i].block >= 0 && earlier(&k->uninitialized[i], &k->launch->uninitialized[i])) k->launch->uninitialized[i] = k->uninitialized[i];
 }

@@ -1,4 +1,4 @@
-/* Instructions in which the lanes of a warp see each other; in words as warps.py has them. */
+/* Instructions in which the lanes of a warp see each other; as text as warps.py has them. */
 #include "machine.h"
 
 /* Faults if a lane that the mask names is alive but not here, or one here is not named. Several

@@ -1,4 +1,4 @@
-"""Instructions in which the lanes of a warp see each other: shfl, vote, match, redux, elect."""
+"""Warp-wide instructions: shfl, vote, match, redux, elect, bar.warp.sync."""
 
 from __future__ import annotations
 

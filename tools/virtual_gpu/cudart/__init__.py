@@ -1,1 +1,1 @@
-"""C sources of the fake CUDA runtime; runtime.py compiles and binds them."""
+"""The fake CUDA runtime (libcudart) in C; runtime/cudart_binding.py builds and binds it."""

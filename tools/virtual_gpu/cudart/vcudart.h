@@ -2,7 +2,7 @@
  * every structure has the layout that the kernel file's host code was compiled with.
  *
  * This side knows only the ABI: symbols, handles, the error state. What a call means is decided in
- * Python (runtime.py), which fills `struct vcudart_host` with callbacks. Every callback that
+ * Python (runtime/cudart_binding.py), which fills `struct vcudart_host` with callbacks. Every callback that
  * returns an int returns a cudaError_t. */
 #ifndef VCUDART_H
 #define VCUDART_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Field order and widths are repeated in runtime.py. */
+/* Field order and widths are repeated in runtime/cudart_binding.py. */
 struct vcudart_device {
     char name[256];
     uint64_t memory_bytes, l2_bytes;

@@ -1,8 +1,8 @@
 """For developers of the virtual GPU only, not in the wheel: `python -m` this package.
 
-bench        how long kernels take on the virtual GPU
-fuzz         mutated PTX against parser and translators
-validate     how good the estimate is
-numerics/    both engines against an H200's results
-validation/  the kernels and times that `validate` reads
+bench        how fast the virtual GPU builds and runs kernels
+fuzz         mutated PTX against the parser and both engines' translators
+validate     error of the time estimate over kernels that it was not fitted to
+numerics/    results of both engines against those of an H200
+validation/  the kernels and measured times that `validate` reads
 """

@@ -15,7 +15,8 @@ from astra_chat.tools.virtual_gpu.devtools.validate import validate
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Exit code: 0, or 1 where fuzz or numerics found something; 2 bad input, 3 something lacks."""
+    """Exit code: 0, or 1 where fuzz or numerics found something; 2 bad input, 3 missing
+    dependency."""
     asked = _parser().parse_args(words)
     try:
         match asked.command:

@@ -1,4 +1,4 @@
-"""How long kernels take on the virtual GPU: nvcc, translation, host compiler, and launches."""
+"""Benchmark of the virtual GPU itself: seconds of nvcc, translation, host compiler and launches."""
 
 from __future__ import annotations
 

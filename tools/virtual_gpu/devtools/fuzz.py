@@ -1,4 +1,4 @@
-"""Mutated PTX against the parser and both translators: a refusal in words, or a program; no crash.
+"""Fuzzer: mutated PTX against the parser and both translators, which must not crash.
 
 `python -m astra_chat.tools.virtual_gpu.devtools fuzz FILE.ptx ... --count N`
 """
@@ -47,7 +47,7 @@ def pieces(text: str) -> list[str]:
     """Texts of one kernel each, with what it needs of the module: they are tried faster. Comments
     go: they are no part of PTX to mutate."""
     plain = _COMMENT.sub("", text)
-    starts = [found.start() for found in _FUNCTION.finditer(plain)]
+    starts = [match.start() for match in _FUNCTION.finditer(plain)]
     if not starts:
         return [plain]
     tail = _TAIL.search(plain, starts[-1])
@@ -79,7 +79,7 @@ def _needed(kernel: str, functions: dict[str, str]) -> list[str]:
     return [function for name, function in functions.items() if name in named]
 
 
-def words_of(text: str) -> Words:
+def word_list(text: str) -> Words:
     """Words, with the blanks between them."""
     return _WORD.findall(text)
 
@@ -130,31 +130,31 @@ def fuzz(files: Sequence[Path], count: int, seed: int, ptxas: int, refused: int 
     up to `refused` of those that are no PTX here, of which it should take none. Raises BadInput
     without a file.
     """
-    corpus = [words_of(piece) for text in _read(files) for piece in pieces(text)]
+    corpus = [word_list(piece) for text in _read(files) for piece in pieces(text)]
     originals = {"".join(words) for words in corpus}
-    generator, found = random.Random(seed), Counter[str]()
+    generator, outcomes = random.Random(seed), Counter[str]()
     accepted: list[str] = []
     no_ptx: list[str] = []
     began = time.monotonic()
     for _ in range(count):
         text = mutated(generator.choice(corpus), generator)
         outcome = _outcome(text)
-        found[outcome] += 1
+        outcomes[outcome] += 1
         if outcome == "accepted" and len(accepted) < ptxas and text not in originals:
             accepted.append(text)
         if outcome == "not_ptx" and len(no_ptx) < refused:
             no_ptx.append(text)
-    for outcome, number in found.most_common():
+    for outcome, number in outcomes.most_common():
         print(f"{number:8d} {outcome}")
     print(f"{count} texts, seed {seed}, {time.monotonic() - began:.0f} s")
     if accepted:
-        said = _ask_ptxas(accepted)
-        print(f"ptxas takes {said.pop('', 0)} of {len(accepted)} accepted texts")
-        for why, number in said.most_common():
+        reasons = _ask_ptxas(accepted)
+        print(f"ptxas takes {reasons.pop('', 0)} of {len(accepted)} accepted texts")
+        for why, number in reasons.most_common():
             print(f"{number:8d} {why}")
     if no_ptx:
         print(f"ptxas takes {_ask_ptxas(no_ptx)['']} of {len(no_ptx)} texts that are no PTX here")
-    return sum(n for outcome, n in found.items() if outcome.startswith(("crash", "hang")))
+    return sum(n for outcome, n in outcomes.items() if outcome.startswith(("crash", "hang")))
 
 
 def _outcome(text: str) -> str:
@@ -219,8 +219,8 @@ def _ptxas_says(text: str) -> str:
             return "no end"
     if not done.returncode:
         return ""
-    said = (done.stderr + done.stdout).splitlines()
-    lines = [line for line in said if line.strip() and " warning " not in line]
+    output = (done.stderr + done.stdout).splitlines()
+    lines = [line for line in output if line.strip() and " warning " not in line]
     return _NAMED.sub("'...'", lines[0].partition(";")[2].strip() or lines[0]) if lines else "died"
 
 

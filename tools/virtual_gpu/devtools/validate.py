@@ -1,4 +1,4 @@
-"""`validate`: how good the estimate is, over kernels that it was never tuned on."""
+"""The command `validate`: error of the time estimate over kernels that it was not fitted to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def validate(device: str, folder: Path | None, out: Path | None, *, again: bool)
     """On `cuda` measures every point of the set in `folder` and keeps the times in `out`; on
     `virtual` prints each estimate beside its time, and the score.
 
-    `again`: count anew what the kernels do, which is kept beside the set, and keep it in `out`.
+    `again`: count again what the kernels do, which is kept beside the set, and keep it in `out`.
     Raises BadInput for a set without times.
     """
     place = folder or HERE
@@ -37,9 +37,9 @@ def validate(device: str, folder: Path | None, out: Path | None, *, again: bool)
     for part in (place / TIMES, counters):
         if not part.is_file():
             raise BadInput(f"no {part}: run validate --device cuda, or validate --again, first")
-    found = measured.read_times(place / TIMES), counted.read_counts(counters)
-    cold = compared(place, *found, gpu, warm=False)
-    warm = compared(place, *found, gpu, warm=True)
+    recorded = measured.read_times(place / TIMES), counted.read_counts(counters)
+    cold = compared(place, *recorded, gpu, warm=False)
+    warm = compared(place, *recorded, gpu, warm=True)
     print(f"{'':46}{'cold us':>10}{'estimated':>11}{'':7}{'warm us':>10}{'estimated':>11}")
     for a, b in zip(cold, warm, strict=True):
         print(
@@ -57,8 +57,8 @@ def compared(
         Scored(
             point.shape, f"{point.variant} {point.a}x{point.b}",
             time.warm_us if warm else time.cold_us,
-            estimate(found.reports, found.resources, gpu, warm=warm).us,
+            estimate(counted_point.reports, counted_point.resources, gpu, warm=warm).us,
         )
-        for point, found in counted.pick(read_points(folder), counts)
+        for point, counted_point in counted.pick(read_points(folder), counts)
         if (time := times.get(point.key))
     ]  # fmt: skip

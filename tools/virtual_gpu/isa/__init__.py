@@ -1,7 +1,7 @@
-"""Instructions that both engines share: tensor cores, barriers, bulk copies.
+"""Instructions that both engines share: tensor cores, mbarriers, bulk copies.
 
-fragments    wmma's fragments: which lane holds which element
-matrices     mma: formats, shapes, layouts
+matrices     mma, wmma, ldmatrix: formats, shapes, layouts, numerics
+fragments    wmma fragments: which lane holds which element
 mbarriers    barriers in shared memory (mbarrier)
-bulk_copies  cp.async.bulk
+bulk_copies  cp.async.bulk (TMA without tensor maps)
 """

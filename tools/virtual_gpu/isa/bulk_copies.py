@@ -1,4 +1,4 @@
-"""Bulk copies (cp.async.bulk, without tensor maps and clusters), as both engines see them."""
+"""cp.async.bulk: bulk copies without tensor maps and clusters, for both engines."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 
 ALIGNMENT = 16
 """Of both addresses and of the size, in bytes."""
-BAD_SIZE = "a bulk copy of {} bytes, no multiple of 16"
-FLYING = (
-    "read of bytes that a bulk copy is still on its way to: the phase of its mbarrier was not "
-    "waited for"
+BAD_SIZE = "a bulk copy of {} bytes, not a multiple of 16"
+COPY_IN_FLIGHT = (
+    "read of bytes that a bulk copy is still writing: the phase of its mbarrier was not waited for"
 )
-STILL_READ = (
+COPY_STILL_READING = (
     "write of bytes that a bulk copy to global memory still reads: its group was not waited for"
 )
 COMPLETES = "mbarrier::complete_tx::bytes"

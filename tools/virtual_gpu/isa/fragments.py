@@ -1,11 +1,11 @@
-"""wmma's fragments as an H200 has them: who holds which element, and the loads and stores of them.
+"""wmma fragments as on an H200: which lane holds which element, and how they are loaded and stored.
 
-PTX leaves both open. Read off the machine code that ptxas 13.0 makes for sm_90 of every shape, type
-and layout: a fragment is made of tiles of eight lines by 16 bytes (32 of doubles), the operands of
-the machine's mma; lane l holds a piece of line l / 4 of each. Where memory runs along the lines a
-tile is one access of each lane; where it runs across them, 16-bit tiles are loaded as they lie and
-turned over in registers, and what is wider or narrower goes one element at a time. 8- and 16-bit
-operands come from shared memory by ldmatrix, two lines of tiles at once.
+PTX leaves both open. Read off the machine code that ptxas 13.0 makes for sm_90 for every shape,
+type and layout. A fragment consists of tiles of eight lines by 16 bytes (32 for doubles), the
+operands of the hardware's mma; lane l holds a piece of line l / 4 of each. Where memory runs along
+the lines, a tile is one access of each lane. Where it runs across them, 16-bit tiles are loaded as
+they are and transposed in registers; wider and narrower elements are loaded one by one. 8- and
+16-bit operands come from shared memory by ldmatrix, two lines of tiles at once.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Transfer:
     accesses: tuple[Access, ...]
     """Of one size, each."""
     source: tuple[tuple[int, ...], ...]
-    """[lane][element that is no copy]: its place in what the accesses carry, element by element of
-    each lane of each access."""
+    """[lane][element that is not a copy]: its place in what the accesses carry, element by
+    element of each lane of each access."""
     turned: bool = False
     """Each access's tile is turned over in registers."""
 
@@ -159,17 +159,17 @@ def transfer(fragment: Fragment, part: str, order: str, *, shared: bool) -> Tran
     form = _form(fragment.format, part, fragment.rows, fragment.columns)
     along, turned = (order == "col") == form.by_column, False
     if shared and part in "ab" and (form.bits == 16 or (form.bits == 8 and along)):
-        size, found = _MATRIX_BYTES, list(_by_matrix(form, along))
+        size, parts = _MATRIX_BYTES, list(_by_matrix(form, along))
     elif along:
-        size, found = form.each * form.bits // 8, list(_along(form))
+        size, parts = form.each * form.bits // 8, list(_along(form))
     elif form.bits == 16:
-        size, found = 4, list(_turned(form))
+        size, parts = 4, list(_turned(form))
         turned = True
     else:
-        size, found = form.bits // 8, list(_single(form))
+        size, parts = form.bits // 8, list(_single(form))
     each = size * 8 // form.bits
     accesses, numbers = [], dict[int, int]()
-    for number, lanes in enumerate(found):
+    for number, lanes in enumerate(parts):
         at = []
         for lane, (line, place) in enumerate(lanes):
             row, column = form.element(line, place)
@@ -187,7 +187,7 @@ def transfer(fragment: Fragment, part: str, order: str, *, shared: bool) -> Tran
 def machine_accesses(modifiers: tuple[str, ...]) -> int:
     """Instructions that a wmma.load or wmma.store becomes, without those for addresses; 0 for what
     is none."""
-    shape = next((found for m in modifiers if (found := _SHAPE.fullmatch(m))), None)
+    shape = next((match for m in modifiers if (match := _SHAPE.fullmatch(m))), None)
     part = next((m for m in modifiers if m in tuple("abcd")), None)
     if shape is None or part is None:
         return 0

@@ -1,15 +1,15 @@
-"""Tensor-core instructions as both engines see them: formats, shapes, who holds which element.
+"""Tensor-core instructions (mma, wmma, ldmatrix): formats, shapes, fragment layouts, numerics.
 
-Fragments of mma are laid out as the PTX ISA says; those of wmma, which PTX leaves open, as an H200
-has them (fragments.py).
+Fragments of mma are laid out as the PTX ISA says. Those of wmma, which PTX leaves open, are laid
+out as on an H200 (fragments.py).
 
-Numerics, as found on an H200 (numerics/, bit for bit): products are exact. Those of all k and the
-accumulator are aligned to the largest exponent (a product's is the sum of its factors') and cut to
-FRACTION_BITS behind it; what is left is added exactly, and the sum is cut to float32 or rounded to
-nearest even as f16. Other GPUs cut differently. wmma does the same; its tf32 products add four of
-k, cut, and add the other four; halves that are added to float32 are cut to that first.
-Doubles are added product by product in the order of k, each step rounded once. Integers wrap at 32
-bits, or clamp with .satfinite. NaNs come out canonical.
+Numerics, as observed on an H200 (devtools/numerics, bit for bit): products are exact. The products
+of all k and the accumulator are aligned to the largest exponent (a product's exponent is the sum of
+its factors') and truncated to FRACTION_BITS below it. The rest is added exactly. The sum is
+truncated to float32, or rounded to nearest even as f16. Other GPUs truncate differently. wmma does
+the same; its tf32 products add four of k, truncate, and add the other four; halves that are added
+to float32 are truncated to that first. Doubles are added product by product in the order of k, each
+step rounded once. Integers wrap at 32 bits, or clamp with .satfinite. NaNs are canonical.
 """
 
 from __future__ import annotations
@@ -166,19 +166,19 @@ def wmma_transfer(code: Modifiers, space: str) -> tuple[Transfer, int]:
     rows, columns = {"a": (m, k), "b": (k, n)}.get(part, (m, n))
     if form not in (_INPUTS if part in "ab" else _SUMS):
         raise code.refuse("this format")
-    found = transfer(
+    result = transfer(
         wmma_fragment(form, part, rows, columns), part, order, shared=space == "shared"
     )
-    return found, columns if order == "row" else rows
+    return result, columns if order == "row" else rows
 
 
 def _formats(code: Modifiers, *counts: int) -> list[str]:
-    found = [m for m in code.instruction.modifiers if m in BITS]
-    if len(found) not in counts:
+    formats = [m for m in code.instruction.modifiers if m in BITS]
+    if len(formats) not in counts:
         raise code.refuse("this number of formats")
-    for each in found:
+    for each in formats:
         code.flag(each)
-    return found
+    return formats
 
 
 def _shape(code: Modifiers, allowed: Sequence[tuple[int, int, int]]) -> tuple[int, int, int]:

@@ -1,8 +1,8 @@
-"""Barriers in shared memory (mbarrier), as both engines see them: forms, state, and words.
+"""Barriers in shared memory (mbarrier): instruction forms, state bits, fault messages.
 
-An mbarrier is 64 bits that PTX leaves opaque. Here, from bit 0: 20 bits of arrivals that the phase
-still awaits, 20 of arrivals that each phase awaits, 21 of bytes that it still awaits (signed), the
-parity of the phase, and the mark of an mbarrier.
+An mbarrier is 64 bits that PTX leaves opaque. Here, from bit 0: 20 bits of pending arrivals, 20 of
+expected arrivals of each phase, 21 of pending transaction bytes (signed), the parity of the phase,
+and a mark that identifies an mbarrier.
 """
 
 from __future__ import annotations
@@ -18,22 +18,24 @@ PENDING, EXPECTED, BYTES, PHASE, MARK = 0, 20, 40, 61, 62
 """First bit of each part."""
 SIZE = 8
 FAILED_NS = 1000
-"""What a test in vain takes, by the clock of the kernel and out of its budget of instructions."""
+"""What a failed test takes, by the clock of the kernel and out of its budget of instructions."""
 ACTIONS = (
     "init", "inval", "arrive", "arrive_drop", "expect_tx", "complete_tx", "test_wait", "try_wait",
     "pending_count",
 )  # fmt: skip
 
-NONE = "no mbarrier is there: it was not initialised, or it was invalidated"
+NONE = "no mbarrier at this address: it was not initialized, or it was invalidated"
 BAD_COUNT = "a count outside 1 to 1,048,575"
-TOO_MANY = "more arrivals than the phase still awaits"
+TOO_MANY = "more arrivals than the phase awaits"
 COMPLETES = "an arrival marked .noComplete would complete the phase"
-TOO_MANY_BYTES = "more than 1,048,575 bytes on their way in one phase"
+TOO_MANY_BYTES = "more than 1,048,575 transaction bytes in one phase"
 STALE = (
     "a test of a phase that is neither the current one nor the one before: phases ended without "
     "this thread"
 )
-UNORDERED = "the mbarrier may not be initialised yet: no barrier lies between"
+UNORDERED = (
+    "the mbarrier may not be initialized yet: no barrier orders the initialization before this"
+)
 MISUSES = (NONE, BAD_COUNT, TOO_MANY, COMPLETES, TOO_MANY_BYTES, STALE)
 
 
@@ -61,7 +63,7 @@ def is_poll(instruction: Instruction) -> bool:
 
 
 def has_no_result(instruction: Instruction) -> bool:
-    """Whether it is an mbarrier instruction whose first operand is no destination."""
+    """Whether it is an mbarrier instruction whose first operand is not a destination."""
     if instruction.family != "mbarrier":
         return False
     return not {"arrive", "arrive_drop", "test_wait", "try_wait", "pending_count"}.intersection(
@@ -131,7 +133,7 @@ class State:
 
     @classmethod
     def of(cls, word: int) -> State | None:
-        """None if the word is no mbarrier."""
+        """None if the word is not an mbarrier."""
         if word >> MARK != 1:
             return None
         bytes_ = word >> BYTES & (1 << 21) - 1
@@ -163,13 +165,13 @@ class State:
         return False
 
 
-def in_vain(offset: int, word: int) -> str:
+def hang_message(offset: int, word: int) -> str:
     """Of threads that wait for an mbarrier of that content while nothing else can go on."""
     state = State.of(word)
-    awaits = "nothing that was initialised"
+    awaits = "nothing, as it is not initialized"
     if state is not None:
         awaits = f"{state.pending} of {state.expected} arrivals and {state.bytes} bytes"
     return (
-        f"threads wait in vain at the mbarrier at shared offset {offset}, which still awaits "
-        f"{awaits}: nothing else in the block can go on"
+        f"deadlock: threads wait at the mbarrier at shared offset {offset}, which still awaits "
+        f"{awaits}, and no other thread of the block can continue"
     )

@@ -1,7 +1,7 @@
-"""Launches: engine, sampling of blocks, compilation in the background.
+"""Launches: choice of the engine, sampling of blocks, compilation in the background.
 
-engines             NumPy or C for a launch
+engines             NumPy or C engine for a launch
 background_compile  blocks on NumPy while the C engine compiles
 sampling            which blocks of a large launch run
-sampled_launches    launches of which only some blocks ran
+sampled_launches    launches that follow one of which only some blocks ran
 """

@@ -1,4 +1,4 @@
-"""Blocks on NumPy while the host compiler works on a large kernel; the rest on the C engine."""
+"""Runs blocks on the NumPy engine while the host compiler works, and the rest on the C engine."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ RunProgram = Callable[[Program, Sequence[int] | None, bool], LaunchReport]
 
 
 class Compiling:
-    """A kernel on its way to the C engine. A launch that ends before does not wait for it."""
+    """A kernel that is being compiled for the C engine. A launch that ends before does not wait
+    for it."""
 
     def __init__(self, prepare: Callable[[], Program | None]) -> None:
         self._prepare = prepare
         self._thread = threading.Thread(target=self._work, daemon=True)
         self.program: Program | None = None
-        """None until it is ready to run, and for good where it can not be had."""
+        """None until it is ready to run, and for good where it cannot be had."""
         self._thread.start()
 
     def _work(self) -> None:

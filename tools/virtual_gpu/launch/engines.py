@@ -1,4 +1,4 @@
-"""Which engine runs a launch: NumPy starts at once, C is 20 times as fast once compiled."""
+"""Chooses the engine of a launch: NumPy starts at once, C is 20 times as fast once compiled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from astra_chat.tools.virtual_gpu.c_engine.build import (
 from astra_chat.tools.virtual_gpu.launch.background_compile import Compiling, run_meanwhile
 from astra_chat.tools.virtual_gpu.launch.sampled_launches import Parts
 from astra_chat.tools.virtual_gpu.launch.sampling import Run, run_sampled
-from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
-from astra_chat.tools.virtual_gpu.memory.block_races import crossings_of
+from astra_chat.tools.virtual_gpu.memory.block_races import block_races_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.ptx.parser import Module, PtxSyntaxError, parse
+from astra_chat.tools.virtual_gpu.sass.counters import MachineCode
 from astra_chat.tools.virtual_gpu.types import Engine, Launch, LaunchReport, PtxUnsupported
 
 C_WORTH_INSTRUCTIONS = 50_000_000
@@ -29,7 +29,7 @@ C_WORTH_THREADS = 8192
 C_SPEEDUP = 20
 """So many times more instructions are affordable on the C engine."""
 C_LARGEST_KERNEL = 1000
-"""PTX instructions: beyond, the host compiler takes so long that NumPy goes on meanwhile."""
+"""PTX instructions: beyond, the host compiler takes so long that NumPy goes on in the meantime."""
 
 
 class Engines:
@@ -71,15 +71,15 @@ class Engines:
         parts: the launches before it of which only a sample ran. machine: of the module's kernels;
         without it counters of machine code are guessed.
         """
-        together = bool(launch.meeting_place)
+        cooperative = bool(launch.meeting_place)
 
         def counted(report: LaunchReport) -> LaunchReport:
             if machine is None:
                 return report
-            program = numpy_engine.translate(module, launch.kernel, together=together)
+            program = numpy_engine.translate(module, launch.kernel, cooperative=cooperative)
             return machine.counted(report, program.outline)
 
-        if together:
+        if cooperative:
             if parts is not None:
                 parts.alone(launch)
             return counted(self._together(module, launch, memory, addresses, counters))
@@ -102,12 +102,12 @@ class Engines:
     ) -> Callable[[Sequence[int] | None], LaunchReport]:
         """Runs these blocks of an ordinary launch, or, given None, as many as can be afforded."""
         reference = numpy_engine.translate(module, launch.kernel)
-        crossings = crossings_of(reference.reach, launch, memory, addresses)
+        block_races = block_races_of(reference.reach, launch, memory, addresses)
 
         def on_numpy(blocks: Sequence[int] | None, counting: bool) -> LaunchReport:
             return numpy_engine.run(
                 reference, launch, memory, blocks=blocks, module_globals=addresses,
-                counters=counting, prints=self._prints, crossings=crossings,
+                counters=counting, prints=self._prints, block_races=block_races,
             )  # fmt: skip
 
         def on_c(
@@ -115,7 +115,7 @@ class Engines:
         ) -> LaunchReport:
             return c_engine.run(
                 program, launch, memory, blocks=blocks, module_globals=addresses,
-                counters=counting, prints=self._prints, crossings=crossings,
+                counters=counting, prints=self._prints, block_races=block_races,
             )  # fmt: skip
 
         small = numpy_engine.count(reference) <= C_LARGEST_KERNEL
@@ -150,7 +150,7 @@ class Engines:
         counters: bool,
     ) -> LaunchReport:
         """A cooperative launch: whatever it costs, all its blocks run, and all at once."""
-        reference = numpy_engine.translate(module, launch.kernel, together=True)
+        reference = numpy_engine.translate(module, launch.kernel, cooperative=True)
         worth = (
             launch.grid.count * launch.block.count >= C_WORTH_THREADS
             and numpy_engine.count(reference) <= C_LARGEST_KERNEL
@@ -172,19 +172,19 @@ class Engines:
         return None if self._budget is None else C_SPEEDUP * self._budget
 
     def _program(self, module: Module, launch: Launch) -> c_engine.Program | None:
-        """The kernel on the C engine, ready to run; None, with a note, where that can not be."""
+        """The kernel on the C engine, ready to run; None, with a note, where that cannot be."""
         try:
-            together = bool(launch.meeting_place)
-            program = c_engine.translate(module, launch.kernel, together=together)
+            cooperative = bool(launch.meeting_place)
+            program = c_engine.translate(module, launch.kernel, cooperative=cooperative)
             if self._compiled is None:
                 program.library()
                 return program
-            if launch.kernel in self._compiled and not together:
+            if launch.kernel in self._compiled and not cooperative:
                 program.use(self._compiled[launch.kernel])
                 return program
             self.notes[launch.kernel] = "it was not compiled for the C engine"
-        except (PtxUnsupported, MissingDependency, OSError) as lack:
-            self.notes[launch.kernel] = str(lack)
+        except (PtxUnsupported, MissingDependency, OSError) as error:
+            self.notes[launch.kernel] = str(error)
         return None
 
 
@@ -192,7 +192,7 @@ def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:
     """Libraries of a file's kernels for the C engine, those left out that run on NumPy only.
 
     For a process that may not start a compiler; the cache keeps them. With `auto` also those that
-    take long to compile, or can not be compiled, are left out; else that raises MissingDependency.
+    take long to compile, or cannot be compiled, are left out; else that raises MissingDependency.
     """
     return compile_sources(c_sources(ptx, engine), engine)
 

@@ -1,7 +1,7 @@
-"""Launches of one call of the host code of which only some blocks ran: what comes after them.
+"""Launches that follow a sampled launch, one of which only some blocks ran.
 
-A later launch may read what an earlier one wrote. With the same grid it runs the same blocks; one
-of another grid waits until the earlier one has run to its end, or is refused.
+A later launch may read what an earlier one wrote. With the same grid it runs the same blocks. With
+another grid the earlier launch is completed first, or the later one is refused.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Parts:
         if len(self._parts) > 1:
             raise PartsUnsupported(
                 launch.kernel, first.launch.kernel,
-                "further launches built on that sample: one of another grid can not follow",
+                "later launches used that sample: one with another grid cannot follow",
             )  # fmt: skip
         self._complete(self._parts.pop(), launch)
         return None
@@ -70,12 +70,13 @@ class Parts:
     def after(
         self, report: LaunchReport, finish: Callable[[Sequence[int]], LaunchReport]
     ) -> LaunchReport:
-        """Takes note of a launch. Raises PartsUnsupported where it read what nobody wrote: blocks
-        that were left out would have."""
-        if self._parts and any("shared memory" not in one.place for one in report.unset):
+        """Takes note of a launch. Raises PartsUnsupported where it read uninitialized memory:
+        blocks that were left out would have."""
+        if self._parts and any("shared memory" not in one.place for one in report.uninitialized):
+            place = report.uninitialized[0].place
             raise PartsUnsupported(
                 report.launch.kernel, self._parts[0].report.launch.kernel,
-                f"it reads what the other blocks would have written: {report.unset[0].place}",
+                f"it reads what the other blocks would have written: {place}",
             )  # fmt: skip
         if report.sampled:
             self._parts.append(_Part(report, finish))
@@ -85,7 +86,7 @@ class Parts:
         report = part.report
         blocks = report.launch.grid.count
         if part.touched:
-            why = "host code wrote to device memory since: it can not be run to its end any more"
+            why = "host code has written to device memory since, so it cannot be completed"
         elif blocks > WHOLE_FACTOR * report.blocks_run:
             why = f"its {blocks} blocks are too many to run: one of another grid needs them all"
         else:

@@ -1,4 +1,4 @@
-"""Which blocks of a large launch run, and one report out of the parts that ran."""
+"""Sampling of blocks: which blocks of a large launch run, and one report from several parts."""
 
 from __future__ import annotations
 
@@ -109,7 +109,8 @@ def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
     total.unique_load_sectors -= min(first.counters.unique_load_sectors, _shared(second))
     return LaunchReport(
         first.launch, first.blocks_run + second.blocks_run, total, first.prints + second.prints,
-        unset=first_of_each(first.unset + second.unset), visits=_added(first, second),
+        uninitialized=first_of_each(first.uninitialized + second.uninitialized),
+        visits=_added(first, second),
     )  # fmt: skip
 
 
@@ -126,7 +127,7 @@ def _told(report: LaunchReport, first: LaunchReport) -> LaunchReport:
 
 
 def _shared(report: LaunchReport) -> int:
-    """Sectors that every block reads, about: of those read, what is no block's own."""
+    """Sectors that every block reads, about: of those read, what is not a block's own."""
     c, blocks = report.counters, report.blocks_run
     if blocks < 2:
         return 0

@@ -1,13 +1,13 @@
-"""Lowering: a parsed kernel to what the engines run and the model counts.
+"""Lowering: from a parsed kernel to what the engines run and the model counts.
 
 inline             device functions inlined into a kernel
 recursion          recursive functions and alloca: a stack in local memory
 function_pointers  addresses of device functions, and calls through them
 vector_atomics     vector atomics as scalar ones
-control_flow       basic blocks and their order
-block_order        where the lanes of a warp meet again
-regions            blocks that ptxas merges
+control_flow       basic blocks and the terminators between them
+block_order        order of basic blocks in which divergent lanes reconverge
+regions            basic blocks that ptxas merges: predication and unrolling
 pointer_reach      which arguments a kernel may load and store through
 local_memory       which accesses to local memory the machine code makes
-store_merging      stores that go to L2 together
+store_merging      stores that L1 passes to L2 together
 """

@@ -1,4 +1,4 @@
-"""The order in which a warp's lanes meet again after they parted.
+"""Order of basic blocks in which divergent lanes of a warp reconverge.
 
 A scheduler that always runs the earliest block with pending lanes, in a weak topological order
 (F. Bourdoncle, "Efficient chaotic iteration strategies with widenings", 1993), reconverges lanes

@@ -1,4 +1,4 @@
-"""Control flow of a kernel: basic blocks, in the order in which a scheduler serves them."""
+"""Control-flow graph of a kernel: basic blocks in the order in which the scheduler runs them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_RESULT = frozenset(
     "nanosleep brkpt pmevent discard applypriority cp stmatrix __assertfail vprintf malloc "
     "free".split()
 )
-"""Families whose first operand is no destination."""
+"""Families whose first operand is not a destination."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Suspend:
 
 
 @dataclass(frozen=True)
-class Pause:
+class GridPoll:
     """Before an instruction by which blocks of a cooperative launch wait for each other: lanes go
     on once nobody else can."""
 
@@ -72,7 +72,7 @@ class Leave:
     """The end of a thread."""
 
 
-Terminator = Jump | Branch | Switch | Suspend | Pause | Leave
+Terminator = Jump | Branch | Switch | Suspend | GridPoll | Leave
 
 
 @dataclass
@@ -89,7 +89,7 @@ class BasicBlock:
     @property
     def successors(self) -> tuple[int, ...]:
         match self.end:
-            case Jump(target=target) | Suspend(target=target) | Pause(target=target):
+            case Jump(target=target) | Suspend(target=target) | GridPoll(target=target):
                 return (target,)
             case Branch(taken=taken, other=other):
                 return (taken, other)
@@ -99,13 +99,13 @@ class BasicBlock:
                 return ()
 
 
-def control_flow(flat: FlatKernel, kernel: str, *, together: bool = False) -> list[BasicBlock]:
+def control_flow(flat: FlatKernel, kernel: str, *, cooperative: bool = False) -> list[BasicBlock]:
     """Reachable basic blocks in weak topological order; block 0 is the entry.
 
-    together: all thread blocks run at once, and loops that wait for others pause.
+    cooperative: all thread blocks run at once, and loops that wait for others pause.
     Raises PtxUnsupported for a branch whose target is unknown.
     """
-    blocks = _Builder(flat, kernel, _waits(flat) if together else frozenset()).build()
+    blocks = _Builder(flat, kernel, _waits(flat) if cooperative else frozenset()).build()
     order = weak_topological_order([block.successors for block in blocks])
     place = {old: new for new, old in enumerate(order)}
     ordered = [blocks[old] for old in order]
@@ -117,11 +117,11 @@ def control_flow(flat: FlatKernel, kernel: str, *, together: bool = False) -> li
 def unreached_instructions(flat: FlatKernel) -> list[Instruction]:
     """Those of basic blocks that control never comes to, but for the ends of the blocks."""
     blocks = _Builder(flat, "", frozenset()).build()
-    seen, found = {0}, [0]
-    for number in found:
+    seen, reached = {0}, [0]
+    for number in reached:
         new = [n for n in blocks[number].successors if n not in seen]
         seen.update(new)
-        found += new
+        reached += new
     return [i for number, block in enumerate(blocks) if number not in seen for i in block.body]
 
 
@@ -134,12 +134,12 @@ def _waits(flat: FlatKernel) -> frozenset[int]:
             to = statement.operands[0] if statement.operands else None
             start = labels.get(to.name, at) if isinstance(to, Symbol) else at
             loops.update(range(start, at))
-    found = (flat.body[at] for at in loops)
-    return frozenset(id(s) for s in found if isinstance(s, Instruction) and looks_for_news(s))
+    waiting = (flat.body[at] for at in loops)
+    return frozenset(id(s) for s in waiting if isinstance(s, Instruction) and is_polling_load(s))
 
 
-def looks_for_news(instruction: Instruction) -> bool:
-    """It is to see what another block stores meanwhile, as a loop that waits makes it."""
+def is_polling_load(instruction: Instruction) -> bool:
+    """It is to see what another block stores in the meantime, as a loop that waits makes it."""
     spaces = {m.partition("::")[0] for m in instruction.modifiers}
     if spaces & {"shared", "local"}:
         return False
@@ -245,7 +245,7 @@ class _Builder:
     def _add(self, instruction: Instruction) -> None:
         if id(instruction) in self._waits:
             block = self._last
-            block.end = Pause(instruction, self._begin())
+            block.end = GridPoll(instruction, self._begin())
         match instruction.family:
             case "bra":
                 to = instruction.operands[0] if instruction.operands else Symbol("")
@@ -332,7 +332,7 @@ def _moved(end: Terminator, place: dict[int, int]) -> Terminator:
             return Switch(instruction, tuple(place[t] for t in targets))
         case Suspend(instruction=instruction, target=target):
             return Suspend(instruction, place[target])
-        case Pause(instruction=instruction, target=target):
-            return Pause(instruction, place[target])
+        case GridPoll(instruction=instruction, target=target):
+            return GridPoll(instruction, place[target])
         case _:
             return end

@@ -1,7 +1,7 @@
-"""Addresses of device functions, and calls through them as a choice among those it can be.
+"""Function pointers: addresses of device functions, and indirect calls as a choice of direct ones.
 
-A function's address is a number of its own, far from any memory. Who is called through a pointer
-can only be a function whose address the module takes somewhere and that has the slots of the call.
+A function's address is a number of its own, far from any memory. The target of an indirect call can
+only be a function whose address the module takes somewhere and whose parameters match the call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIRST, _STEP = 1 << 59, 16
 
 
 def address_of(module: Module, name: str) -> int | None:
-    """The address of a device function; None for a name that is none."""
+    """The address of a device function; None for any other name."""
     names = sorted(module.functions)
     return _FIRST + _STEP * names.index(name) if name in module.functions else None
 
@@ -61,11 +61,11 @@ def candidates(module: Module, call: Instruction, slots: dict[str, Variable]) ->
 
 
 def choice(
-    module: Module, call: Instruction, pointer: Register, found: list[Function], number: int
+    module: Module, call: Instruction, pointer: Register, functions: list[Function], number: int
 ) -> Iterator[Statement]:
     """One direct call for each candidate, behind a comparison; a trap if it is none of them."""
     after, hit = f"$called${number}", Register(f"$other${number}", "pred")
-    for place, function in enumerate(found):
+    for place, function in enumerate(functions):
         following = f"$next${number}${place}"
         address = Immediate(address_of(module, function.name) or 0)
         yield _one(call, "setp.ne.u64", (hit, pointer, address))
@@ -94,9 +94,9 @@ def _direct(call: Instruction, function: Function) -> tuple[Operand, ...]:
 
 def _taken(module: Module) -> set[str]:
     """Functions whose address the module takes."""
-    found = {r.symbol for v in module.globals.values() for r in v.relocations}
+    names = {r.symbol for v in module.globals.values() for r in v.relocations}
     for body in (f.body for f in (*module.functions.values(), *module.kernels.values())):
         for statement in body:
             if isinstance(statement, Instruction) and statement.family == "mov":
-                found.update(o.name for o in statement.operands if isinstance(o, Symbol))
-    return found & set(module.functions)
+                names.update(o.name for o in statement.operands if isinstance(o, Symbol))
+    return names & set(module.functions)

@@ -1,8 +1,7 @@
-"""Device functions inlined into a kernel: the engines see one body and no calls. Recursive ones
-stand behind the body once (recursion.py).
+"""Inlines device functions into a kernel: the engines see one body without calls.
 
-What travels through a call's .param slots lies in local memory, so a structure may be read at
-another width than it was written.
+Recursive functions stand once, after the body (recursion.py). A call's .param slots are in local
+memory, so a structure may be read at another width than it was written.
 """
 
 from __future__ import annotations
@@ -229,11 +228,11 @@ class _Inliner:
             self._flat.body.append(one(call, "mov.b64", TOP, saved))
 
     def _indirect_call(self, call: Instruction, pointer: Register, stack: tuple[str, ...]) -> None:
-        found = candidates(self._module, call, self._flat.variables)
-        if not found:
+        functions = candidates(self._module, call, self._flat.variables)
+        if not functions:
             raise self._refuse(call, "an indirect call that no function here fits")
         self._copies += 1
-        self._expand(list(choice(self._module, call, pointer, found, self._copies)), stack)
+        self._expand(list(choice(self._module, call, pointer, functions, self._copies)), stack)
 
     def _parts(self, call: Instruction) -> tuple[Group, str, Group]:
         operands = list(call.operands)

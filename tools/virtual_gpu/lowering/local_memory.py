@@ -1,11 +1,10 @@
-"""Which loads and stores of local memory the machine makes: ptxas keeps what it can in registers.
+"""Local memory: which loads and stores stay in registers, because ptxas keeps what it can there.
 
-What travels through a call's slots is in registers, and so is an array whose every address is known
-beforehand, unless a pointer to it is passed on. Small arrays of 32-bit words that are indexed at
-run time become chains of selections, where something is stored outside loops or at a known place,
-or nothing is loaded by index. How small was found by asking ptxas 13.0 for the stack frames of 89
-kernels for sm_90 (the constants); nothing here asks it again. What is spilled for want of registers
-shows in no PTX.
+A call's slots are in registers. So is an array whose every address is known at compile time, unless
+a pointer to it is passed on. Small arrays of 32-bit words that are indexed at run time become
+chains of selections if something is stored outside loops or at a known place, or if nothing is
+loaded by index. The limits (the constants) were found from the stack frames that ptxas 13.0 reports
+for 89 kernels for sm_90. Register spills do not show in PTX.
 """
 
 from __future__ import annotations
@@ -168,12 +167,12 @@ class _Flow:
         return set()
 
     def arrays(self) -> list[_Array]:
-        found = []
+        arrays = []
         for name, variable in self._local.items():
             inside = sorted(at for at in self._starts[name] if 0 < at < variable.size)
             ends = [0, *inside, variable.size]
-            found += [_Array(name, start, end) for start, end in pairwise(ends)]
-        return found
+            arrays += [_Array(name, start, end) for start, end in pairwise(ends)]
+        return arrays
 
     def _follow(self, instruction: Instruction) -> None:
         family, operands = instruction.family, instruction.operands
@@ -197,17 +196,17 @@ class _Flow:
 
     def _compute(self, instruction: Instruction) -> None:
         sources = instruction.operands[1:]
-        found = {b for o in sources for r in registers_of(o) for b in self.bases(r)}
-        if not found:
+        bases = {b for o in sources for r in registers_of(o) for b in self.bases(r)}
+        if not bases:
             return
         step = sources[-1] if sources else None
         if instruction.family == "add" and isinstance(step, Immediate):
-            for base in found:
+            for base in bases:
                 if base.whole:
                     self._starts[base.variable].add(base.offset + int(step.value))
-            self._put(instruction, {_moved(b, int(step.value)) for b in found})
+            self._put(instruction, {_moved(b, int(step.value)) for b in bases})
         else:
-            self._put(instruction, set(map(_unknown, found)))
+            self._put(instruction, set(map(_unknown, bases)))
 
     def _put(self, instruction: Instruction, values: set[_Base]) -> None:
         for operand in instruction.operands[:1]:

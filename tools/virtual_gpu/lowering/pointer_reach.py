@@ -1,7 +1,7 @@
-"""Which arguments a kernel may store through, and load through: known before it runs.
+"""Pointer analysis: through which arguments a kernel may load and store.
 
 Addresses are followed from parameters and variables through all registers, without regard to order;
-one that comes out of memory may lead anywhere.
+an address that is loaded from memory may point anywhere.
 """
 
 from __future__ import annotations
@@ -108,10 +108,10 @@ def _width(instruction: Instruction) -> int:
 def _leads_to(
     addresses: Sequence[Operand], origins: Mapping[str, set[Origin]], params: Mapping[str, int]
 ) -> set[Origin]:
-    found: set[Origin] = set()
+    reached: set[Origin] = set()
     for address in addresses:
-        found |= _of(address, origins, params) or {ANYWHERE}
-    return found or {ANYWHERE}
+        reached |= _of(address, origins, params) or {ANYWHERE}
+    return reached or {ANYWHERE}
 
 
 def _of(
@@ -135,22 +135,22 @@ def _origins(
     instructions: Sequence[Instruction], params: Mapping[str, int]
 ) -> dict[str, set[Origin]]:
     """By register, to a fixed point."""
-    found: dict[str, set[Origin]] = {}
+    origins: dict[str, set[Origin]] = {}
     grown = True
     while grown:
         grown = False
         for instruction in instructions:
-            new = _result(instruction, found, params)
+            new = _result(instruction, origins, params)
             for name in destinations(instruction) if new else ():
-                known = found.setdefault(name, set())
+                known = origins.setdefault(name, set())
                 if not new <= known:
                     known |= new
                     grown = True
-    return found
+    return origins
 
 
 def _result(
-    instruction: Instruction, found: Mapping[str, set[Origin]], params: Mapping[str, int]
+    instruction: Instruction, known_origins: Mapping[str, set[Origin]], params: Mapping[str, int]
 ) -> set[Origin]:
     """What an instruction's results may come from."""
     if instruction.family in ("ld", "atom"):
@@ -161,8 +161,8 @@ def _result(
             return {first + 8 * lane for lane in range(lanes)}
         wide = any(is_type(m) and type_bits(m) == 64 for m in instruction.modifiers)
         return {ANYWHERE} if wide else set()
-    flows = set().union(*(found.get(name, set()) for name in sources(instruction)))
+    flows = set().union(*(known_origins.get(name, set()) for name in sources(instruction)))
     for operand in instruction.operands:
         if isinstance(operand, Symbol):
-            flows |= _of(operand, found, params)
+            flows |= _of(operand, known_origins, params)
     return flows

@@ -1,8 +1,8 @@
-"""Recursive device functions, and `alloca`: a stack in each thread's local memory.
+"""Recursive device functions and `alloca`: a stack in each thread's local memory.
 
-A recursive function stands once behind the kernel's body. A call of one puts the arguments and the
-number of its own place into a new frame, saves the registers of its function where it may come back
-into the same, and jumps; a `ret` jumps to the place whose number is in its frame.
+A recursive function stands once, after the kernel's body. A call puts the arguments and the number
+of its return place into a new frame, saves the registers of its function if it may be re-entered,
+and jumps; `ret` jumps to the place whose number is in the frame.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _slots_of_the_machine(function: Function) -> set[str]:
 
 def on_frame(body: Sequence[Statement], frame: Frame, returns: str) -> Iterator[Statement]:
     """A recursive function's body whose variables lie in its frame; `ret` goes back by the table
-    `returns`. Raises ValueError(instruction) for an address that can not be moved there."""
+    `returns`. Raises ValueError(instruction) for an address that cannot be moved there."""
     for number, statement in enumerate(body):
         if isinstance(statement, Label):
             yield statement

@@ -1,7 +1,7 @@
-"""Basic blocks that ptxas makes one: short branches become predicates, small loops are unrolled.
+"""Basic blocks that ptxas merges: short branches become predicated code, small loops are unrolled.
 
-Learnt from what ptxas 13.0 made of some 150 kernels for sm_90. PTX shows neither, and both decide
-which loads wait together: within a region all of them are moved up as far as they can go.
+Derived from what ptxas 13.0 made of about 150 kernels for sm_90. PTX shows neither, and both decide
+which loads are in flight together: within a region all of them are moved up as far as possible.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def find_regions(blocks: Sequence[BasicBlock]) -> list[Region]:
     for index, block in enumerate(blocks):
         for target in block.successors:
             before[target].add(index)
-    found: list[Region] = []
+    regions: list[Region] = []
     taken: set[int] = set()
     for index in range(len(blocks)):
         if index not in taken:
             region = _grown(index, blocks, before)
-            found.append(region)
+            regions.append(region)
             taken.update(region.blocks)
-    return found
+    return regions
 
 
 def is_global_load(instruction: Instruction) -> bool:

@@ -1,10 +1,10 @@
-"""Which stores an SM may hand to L2 as one.
+"""Stores that L1 merges before it passes them to L2.
 
-L1 holds a warp's store back for a moment; the warp's next store to the same sectors goes along with
-it. A store takes a turn for each four bytes of a lane. Measured on an H200 (Nsight Compute,
-l1tex__m_l1tex2xbar_write_sectors, kernels words.cu of calibration/mechanisms): up to six turns in a
-row go along with each other, of eight a third is spared, of sixteen nothing: others' stores come
-between. So they do where a load stands between.
+L1 holds a warp's store back for a moment; the warp's next store to the same sectors is merged with
+it. A store takes one slot for each four bytes of a lane. Measured on an H200 (Nsight Compute,
+l1tex__m_l1tex2xbar_write_sectors, kernels words.cu of calibration/mechanisms): up to six slots in
+a row merge completely; of eight a third is saved; of sixteen nothing, because other warps' stores
+come between. A load between two stores also prevents merging.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ _WAITS = frozenset("ld ldu atom red bar barrier membar fence cp wmma mma call".s
 def store_runs(blocks: Sequence[BasicBlock]) -> Mapping[int, tuple[int, ...]]:
     """By id() of each store of a run: of the first one, how far behind it each lies, in bytes, with
     itself; of the others, nothing. Stores that are in no run are not there."""
-    found: dict[int, tuple[int, ...]] = {}
+    runs: dict[int, tuple[int, ...]] = {}
     for block in blocks:
         for run in _runs(block.body):
             if sum(map(_turns, run)) > MOST_TURNS:
                 continue
             first = _address(run[0]).offset
-            found.update({id(store): () for store in run})
-            found[id(run[0])] = tuple(_address(store).offset - first for store in run)
-    return found
+            runs.update({id(store): () for store in run})
+            runs[id(run[0])] = tuple(_address(store).offset - first for store in run)
+    return runs
 
 
 def _runs(body: Sequence[Instruction]) -> Iterator[list[Instruction]]:

@@ -1,4 +1,4 @@
-"""atom and red on vectors: one scalar instruction an item, as their items are atomic one by one."""
+"""Vector atom and red as scalar instructions, one per element: elements are atomic one by one."""
 
 from __future__ import annotations
 

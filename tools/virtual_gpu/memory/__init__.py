@@ -1,7 +1,7 @@
-"""Device memory: buffers, heap, races, uninitialized reads.
+"""Device memory: buffers, heap, races between blocks, uninitialized reads.
 
 buffers              host arrays at their own addresses, each registered at its exact size
-heap                 malloc and free in kernels
+heap                 the device heap: malloc and free in kernels
 page_guard           device pages that host code cannot touch
 block_races          races between thread blocks on global memory
 uninitialized_reads  reads of memory that was never written

@@ -1,12 +1,13 @@
-"""Races between thread blocks on global memory: two blocks touch the same bytes, one of them stores
-what was not there, and nothing orders the two.
+"""Races between thread blocks on global memory.
 
-A cell for each granule of a buffer that the kernel may store to tells which block wrote there, and
-where the kernel loads too, which read. Two blocks are ordered once the first has done an atomic (or
-volatile) operation behind a fence, and the second any such operation: so do the last block of a
-reduction, locks and flags. What the first only read is done with once it stores a flag, fence or
-none: so do tiles that are compacted in place. That is more than the memory model grants: rather
-miss a race than see one that is none.
+A race: two blocks access the same bytes, one of them stores another value, and nothing orders them.
+
+For each granule of a buffer that the kernel may store to, a cell records which block wrote it and,
+where the kernel loads too, which block read it. Two blocks are ordered once the first has done an
+atomic (or volatile) operation after a fence, and the second any such operation: that covers the
+last block of a reduction, locks and flags. Reads of the first block are ordered by a flag that it
+stores, with or without a fence: that covers tiles that are compacted in place. This accepts more
+than the memory model does: a missed race is better than a false positive.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class BlockRaces:
         for buffer in self._memory.buffers:
             buffer.cells = cells.get(buffer.address)
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """All blocks have met: what they did until now is ordered before what comes."""
         for cells in (*self._fine.values(), *self._coarse.values()):
             cells.writers[:] = 0
@@ -155,7 +156,9 @@ class BlockRaces:
 
         return undo
 
-    def words(self, does: str, size: int, address: int, cell: int, thread: int, wrote: bool) -> str:
+    def message(
+        self, does: str, size: int, address: int, cell: int, thread: int, wrote: bool
+    ) -> str:
         """cell, thread: of the earlier access."""
         did = "wrote" if wrote else "read"
         many = bool(cell & MANY) and not wrote
@@ -174,7 +177,7 @@ class BlockRaces:
         )
 
 
-def crossings_of(
+def block_races_of(
     reach: Reach, launch: Launch, memory: Memory, symbols: Mapping[str, int]
 ) -> BlockRaces | None:
     """None where there is nothing to watch, or nobody wants to."""
@@ -203,17 +206,17 @@ def _buffers(
 
 
 @contextmanager
-def watched(crossings: BlockRaces | None) -> Iterator[None]:
+def watched(block_races: BlockRaces | None) -> Iterator[None]:
     """While the cells are at the buffers."""
-    if crossings is None:
+    if block_races is None:
         yield
         return
-    crossings.attach()
+    block_races.attach()
     try:
         yield
     finally:
-        crossings.detach()
-        crossings.used = True
+        block_races.detach()
+        block_races.used = True
 
 
 def _coordinates(linear: int, extent: Dim3) -> tuple[int, int, int]:

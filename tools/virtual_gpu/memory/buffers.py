@@ -58,7 +58,7 @@ class Buffer:
     """Which bytes were stored to since tracking began; None while it is off."""
     cells: Cells | None = None
     """Of the check for races between blocks, while a launch runs that may store here."""
-    fresh: bool = False
+    starts_uninitialized: bool = False
     """Nobody had written to it when tracking began."""
     allocated: Bytes | None = None
     """Of the device's heap: by byte, whether it may be touched."""
@@ -70,9 +70,9 @@ class Buffer:
             self._views[size] = items_of(self.data, size, self.address)
         return self._views[size]
 
-    def unset(self, size: int, index: NDArray[Any]) -> NDArray[np.bool_] | None:
-        """Which of these items hold a byte that nobody has written; None for none of them."""
-        if not self.fresh or self.written is None:
+    def uninitialized(self, size: int, index: NDArray[Any]) -> NDArray[np.bool_] | None:
+        """Which of these items hold an uninitialized byte; None for none of them."""
+        if not self.starts_uninitialized or self.written is None:
             return None
         flags = items_of(self.written.view(np.uint8), size, self.address)[0].take(index)
         return missing(flags)
@@ -104,7 +104,7 @@ class Memory:
         """The device's own; made on first use."""
         if self._heap is None:
             self._heap = Heap(self._heap_bytes)
-            self.add(self._heap.array, HEAP_NAME, fresh=True)
+            self.add(self._heap.array, HEAP_NAME, uninitialized=True)
             buffer = self.find(self._heap.address)
             assert buffer is not None
             buffer.allocated, self._heap.written = self._heap.allocated, buffer.written
@@ -126,10 +126,10 @@ class Memory:
             self.remove(self._heap.address)
             self._heap = None
 
-    def add(self, array: NDArray[Any], name: str, *, fresh: bool = False) -> int:
+    def add(self, array: NDArray[Any], name: str, *, uninitialized: bool = False) -> int:
         """Registers a C-contiguous array at its exact byte size; returns its device address.
 
-        fresh: it holds nothing yet that a kernel may read.
+        uninitialized: it holds nothing yet that a kernel may read.
 
         Raises ValueError if it is not contiguous or overlaps a registered buffer.
         """
@@ -144,7 +144,7 @@ class Memory:
             after and (after.address < address + data.nbytes or after.address == address)
         ):
             raise ValueError(f"buffer {name} overlaps a registered buffer")
-        buffer = Buffer(address, data.nbytes, name, data, fresh=fresh)
+        buffer = Buffer(address, data.nbytes, name, data, starts_uninitialized=uninitialized)
         if self._tracking:
             buffer.written = np.zeros(data.nbytes, np.bool_)
         self._starts.insert(at, address)
@@ -172,11 +172,11 @@ class Memory:
         return list(self._buffers)
 
     def track_writes(self, on: bool) -> None:
-        """Begins anew to note which bytes are stored to, or stops."""
+        """Begins again to note which bytes are stored to, or stops."""
         self._tracking = on
         for buffer in self._buffers:
-            if buffer.fresh and (buffer.written is None or buffer.written.any()):
-                buffer.fresh = False  # what was written before is forgotten now
+            if buffer.starts_uninitialized and (buffer.written is None or buffer.written.any()):
+                buffer.starts_uninitialized = False  # what was written before is forgotten now
             buffer.written = np.zeros(buffer.nbytes, np.bool_) if on else None
             if self._heap is not None and buffer.allocated is not None:
                 self._heap.written = buffer.written

@@ -1,4 +1,4 @@
-"""The device's own heap: what malloc, free, new and delete in kernels work on."""
+"""The device heap: malloc, free, new and delete in kernels."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 DEFAULT_BYTES = 8 << 20
 """cudaLimitMallocHeapSize, unless a program asks for more."""
 ALIGNMENT_BYTES = 32
-"""CUDA grants 16. Sectors have 32: so counters hardly depend on who came first."""
-FREED_TWICE = "free of an address that malloc did not give, or that was freed already"
+"""CUDA guarantees 16. Sectors have 32: so counters hardly depend on the order of calls."""
+FREED_TWICE = "free of an address that malloc did not return, or a double free"
 NAME = "the device's heap"
 UNWRITTEN = 0xA5
 

@@ -1,4 +1,4 @@
-"""Device memory that host code can not touch: its pages are open only while the GPU works."""
+"""Page protection: host code that touches device memory crashes, as with a GPU."""
 
 from __future__ import annotations
 

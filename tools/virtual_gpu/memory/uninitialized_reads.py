@@ -1,6 +1,7 @@
-"""Reads of memory that nobody wrote: a warning, told once a source line, by its first thread.
+"""Uninitialized reads: reads of device memory that was never written.
 
-A kernel may read such bytes and never use them, so it is not stopped.
+A warning, reported once per source line for its first thread. A kernel may read such bytes and
+never use them, so it is not stopped.
 """
 
 from __future__ import annotations
@@ -11,29 +12,29 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import LaunchReport, UninitializedReads
 
 
-def first_of_each(found: Iterable[UninitializedReads]) -> tuple[UninitializedReads, ...]:
+def first_of_each(reads: Iterable[UninitializedReads]) -> tuple[UninitializedReads, ...]:
     """The first of each instruction, in the order of the PTX."""
     kept: dict[int, UninitializedReads] = {}
-    for one in found:
+    for one in reads:
         known = kept.get(one.line)
         if known is None or one.order < known.order:
             kept[one.line] = one
     return tuple(kept[line] for line in sorted(kept))
 
 
-def told(reports: Iterable[LaunchReport]) -> dict[str, str]:
+def warnings_of(reports: Iterable[LaunchReport]) -> dict[str, str]:
     """In words, once a source line of a kernel and a buffer, by these."""
     lines: dict[str, str] = {}
     for report in reports:
         kernel = report.launch.kernel
-        for one in sorted(report.unset, key=lambda one: one.order):
+        for one in sorted(report.uninitialized, key=lambda one: one.order):
             buffer = one.place.partition(" of ")[2].partition(" (")[0]
             where = f"{kernel}, {one.source or f'PTX line {one.line}'}, {buffer}"
-            lines.setdefault(where, one.words(kernel))
+            lines.setdefault(where, one.message(kernel))
     return lines
 
 
-def unset_read(
+def uninitialized_read(
     instruction: Instruction,
     order: tuple[int, int],
     names: tuple[str, str],

@@ -1,4 +1,4 @@
-"""What a launch's time goes to: the largest term in words, with the counters behind it."""
+"""The bottleneck of a launch as text: the limiting term with the counters behind it."""
 
 from __future__ import annotations
 

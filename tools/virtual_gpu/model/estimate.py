@@ -1,13 +1,13 @@
-"""How long a GPU would take: a few throughputs and one latency, from counters of the real code.
+"""Estimated time of a launch on a GPU, from exact counters and a few throughputs and latencies.
 
-Each term is the time of one unit if nothing else cost anything. On an SM, what one warp after the
-other waits for loads and for its own results overlaps with the slowest unit that all share; SMs,
-DRAM, L2 and the start of blocks overlap too (p-norms); the launch, and the first blocks' first
-round, which nothing hides, are added.
+Each term is the time of one unit if nothing else cost anything. Within an SM, a warp's waits for
+loads and for its own results overlap with the slowest shared unit. SMs, DRAM, L2 and block starts
+overlap too (p-norms). The launch itself, and the first blocks' first round of loads, which nothing
+hides, are added.
 
 The constants are fitted to kernels of one mechanism each and to others; see
-tests/tools/virtual_gpu/calibration. How good that is was measured over kernels of further kinds,
-listed before (validation/, docs/research/estimate.md). Checked on an H200 only.
+tests/tools/virtual_gpu/calibration. The error was measured over other kinds of kernels, chosen
+before (devtools/validation, docs/research/estimate.md). Checked on an H200 only.
 """
 
 from __future__ import annotations
@@ -147,8 +147,8 @@ def estimate(
         return _with_bar(floor, {"launch": floor}, "launch", 0.0, 0.0, "nothing was launched", "")
     single, left = [], math.inf if warm else 0.0
     for report in reports:
-        found, footprint = _launch(report, resources, spec, constants, left)
-        single.append(found)
+        launch_estimate, footprint = _launch(report, resources, spec, constants, left)
+        single.append(launch_estimate)
         left += footprint
     terms = {name: sum(e.terms[name] for e in single) for name in single[0].terms}
     longest = max(single, key=lambda e: e.us)
@@ -220,12 +220,12 @@ def _launch(
     waves = blocks / (shape.per_sm * spec.sms)
     sampled = f"{report.blocks_run} of {blocks} blocks" if report.sampled else ""
     by = limited_by(report, moved, terms, limiter, shape.turns)
-    held_words = (
+    resident_text = (
         f"{shape.per_sm} blocks of {shape.warps} warps an SM ({occupancy:.0%} of its warps)"
     )
-    words = f"{by}; {waves:.2g} waves, {held_words}"
-    found = _with_bar(us, terms, limiter, occupancy, waves, words, sampled)
-    return found, moved.footprint
+    why = f"{by}; {waves:.2g} waves, {resident_text}"
+    launch_estimate = _with_bar(us, terms, limiter, occupancy, waves, why, sampled)
+    return launch_estimate, moved.footprint
 
 
 _SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor")

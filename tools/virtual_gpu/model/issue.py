@@ -1,4 +1,4 @@
-"""Issue slots and arithmetic units of an SM: from its machine code, or from guesses by the PTX."""
+"""Issue slots and arithmetic units of an SM: from its machine code, or estimated from the PTX."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a GPU accepts: blocks per SM, and the error that a launch it does not accept gets.
+"""Occupancy: blocks per SM, and the CUDA error of a launch that a GPU refuses.
 
 Occupancy follows the allocation units of NVIDIA's CUDA occupancy calculator for compute capability
-8.0 to 9.0. The errors were seen on an H200 with CUDA 13.0.
+8.0 to 9.0. The errors were observed on an H200 with CUDA 13.0.
 """
 
 from __future__ import annotations

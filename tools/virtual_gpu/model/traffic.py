@@ -1,7 +1,7 @@
-"""How many bytes of a launch come from L1, from L2 and from DRAM, by its counters.
+"""Memory traffic: how many bytes of a launch come from L1, L2 and DRAM, from its counters.
 
 No cache is simulated: a block's sectors count once while they fit in its share of L1, the launch's
-once while they fit in L2. Blocks that ran stand for those that did not.
+once while they fit in L2. Blocks that ran represent those that did not.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Traffic:
 def traffic(
     report: LaunchReport, spec: GpuSpec, resident: int, shared_bytes: int, left: float
 ) -> Traffic:
-    """`resident`: blocks that an SM holds; `shared_bytes`: of each, which L1 lacks; `left`: bytes
+    """`resident`: blocks that an SM holds; `shared_bytes`: of each, taken from L1; `left`: bytes
     that launches before touched, of which L2 holds what it has room for."""
     c, ran, blocks = report.counters, report.blocks_run, report.launch.grid.count
     scale = blocks / max(ran, 1)

@@ -1,25 +1,42 @@
-"""The NumPy back end: runs translated kernels on arrays of lanes, with sanitizer and counters.
+"""The NumPy engine: runs kernels on arrays of lanes, with sanitizer and exact counters.
 
-code.py      one instruction's modifiers and operands, each taken once or refused
-program.py   kernel -> Program                 schedule.py   runs it, batch by batch
-frame.py     the state of a batch              barriers.py   of a thread block
-arena.py     where addresses lead              races.py, ordered_races.py   the race check
-counters.py, mix.py   exact counters
-Families of instructions: floats, halves, integers, bits, compares, moves, convert, loads,
-asynchronous, bulk, mbarriers, polls, pauses, atomics, warps, control; rounding.py has the
-arithmetic that needs care.
+program              kernel to Program: basic blocks of steps
+schedule             runs a Program, batch by batch of thread blocks
+frame                state of one batch: registers, active lanes
+code                 translation of one instruction: modifiers and operands
+dtypes               PTX types as NumPy dtypes
+address_spaces       addresses to buffers: global, shared, local, parameter memory
+dead_code            code that never runs, translated to find unsupported instructions
+barriers             barriers of a thread block (bar.sync, bar.red)
+grid_sync            waits between the blocks of a cooperative launch
+shared_memory_races  races on shared memory, between warps and within one
+mbarrier_races       the same race check where mbarriers order warps
+block_races          the check for races between blocks, on arrays of lanes
+pending_copies       copies to shared memory that are in flight
+counters             sectors, wavefronts, bank conflicts, divergent branches
+first_touch          sectors that a block reads for the first time
+l2_atomics           serialized atomics in L2
+store_packets        what L1 passes to L2 for stores
+instruction_costs    machine instructions and cycles of PTX instructions
+block_costs          cost of one execution of a basic block
+rounding             halves, directed rounding, FMA with one rounding
+doubles              float64 in the directed rounding modes
+tensor_core_sums     how tensor cores add
+
+Instruction families: floats, halves, fp8, integers, bits, compares, moves, convert, loads, atomics,
+allocation (malloc and free), cp_async, bulk, mbarriers, mbarrier_waits, tensor, warps, control.
 """
 
 from __future__ import annotations
 
 from astra_chat.tools.virtual_gpu.numpy_engine import (
     allocation,
-    asynchronous,
     atomics,
     bits,
     compares,
     control,
     convert,
+    cp_async,
     floats,
     halves,
     integers,
@@ -34,7 +51,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.schedule import INSTRUCTION_BUDGE
 
 FAMILY_MODULES = (
     allocation,
-    asynchronous,
+    cp_async,
     atomics,
     bits,
     compares,

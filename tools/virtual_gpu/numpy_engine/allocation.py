@@ -1,4 +1,4 @@
-"""malloc and free of kernels, and the check of what they touch of the device's heap."""
+"""malloc and free in kernels, and the check of accesses to the device heap."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import lane_number
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.ptx.syntax import Group, Operand, Symbol
@@ -45,8 +45,8 @@ def free(code: Code) -> Step:
 
 def _starts(f: Frame) -> list[int]:
     """Where the local memory of each active lane begins."""
-    found = np.broadcast_to(f.local.origin, f.shape)[f.active.mask]
-    return [int(start) for start in found]
+    starts = np.broadcast_to(f.local.origin, f.shape)[f.active.mask]
+    return [int(start) for start in starts]
 
 
 def _slots(code: Code, group: Operand, count: int) -> list[int]:

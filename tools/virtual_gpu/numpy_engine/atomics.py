@@ -1,4 +1,4 @@
-"""atom and red: lanes take their turn in the order of their numbers."""
+"""atom and red: the lanes of a warp update memory in the order of their numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
 from astra_chat.tools.virtual_gpu.memory.buffers import Items
 from astra_chat.tools.virtual_gpu.numpy_engine import halves
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Index,
     Region,
     Site,
@@ -22,13 +22,13 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.block_races import synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import HALVES, Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import HALVES, Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     address_reader,
     arena_of,
-    note_unset_global,
-    note_unset_shared,
+    note_uninitialized_global,
+    note_uninitialized_shared,
     resolved_space,
     space_of,
 )
@@ -121,8 +121,8 @@ def _targets(
         positions = order[lanes.mask.reshape(-1)]
         if where == "global":
             addresses = select(inner, lanes, f.shape)
-            if f.tally is not None:
-                f.tally.global_access(site, np.broadcast_to(inner, f.shape), lanes)
+            if f.counters is not None:
+                f.counters.global_access(site, np.broadcast_to(inner, f.shape), lanes)
             for region in global_regions(f, site, addresses, lanes):
                 _touch(f, site, region, addresses, lanes)
                 chosen = positions if region.chosen is None else positions[region.chosen]
@@ -132,7 +132,7 @@ def _targets(
             index = arena.locate(f, site, inner, lanes)
             if where == "shared":
                 if f.races is not None and arena.reserved_at:
-                    # So tiles of several warps meet: rather miss a race than see one that is none.
+                    # So tiles of several warps meet: a missed race is better than a false positive.
                     f.races.advance(lanes.mask.any(axis=1))
                 _touch_shared(f, site, inner, index, lanes)
             yield arena.items(site.size), index, positions
@@ -140,22 +140,22 @@ def _targets(
 
 def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active) -> None:
     if not site.blind:
-        note_unset_global(f, site, region, addresses, lanes)
+        note_uninitialized_global(f, site, region, addresses, lanes)
     synchronise(f, site, addresses, lanes)
     if touched := touch(f, site, region, addresses, lanes):
         touched.update()
     region.buffer.mark_written(site.size, region.index)
-    if f.tally is not None:
-        f.tally.touch(site, region, addresses)
-        f.tally.atomic(region, addresses, lanes, site.floats)
+    if f.counters is not None:
+        f.counters.touch(site, region, addresses)
+        f.counters.atomic(region, addresses, lanes, site.floats)
 
 
 def _touch_shared(f: Frame, site: Site, address: Array, index: Index, lanes: Active) -> None:
     if not site.blind:
-        note_unset_shared(f, site, index, lanes)
+        note_uninitialized_shared(f, site, index, lanes)
     f.shared.fill(site.size, index)
-    if f.tally is not None:
-        count = f.tally.shared_access if site.counts else f.tally.shared_atomic
+    if f.counters is not None:
+        count = f.counters.shared_access if site.counts else f.counters.shared_atomic
         count(site, address, lanes)
 
 
@@ -167,11 +167,11 @@ def _in_turn(items: Items, index: Index, update: Update, values: list[Array]) ->
     old = np.empty(index.size, items.dtype)
     for turn in _turns(index):
         at = index[turn]
-        found = items[at]
-        old[turn] = found
+        old_values = items[at]
+        old[turn] = old_values
         b = values[0][turn]
         c = values[1][turn] if len(values) > 1 else b
-        items[at] = update(found, b, c)
+        items[at] = update(old_values, b, c)
     return old
 
 

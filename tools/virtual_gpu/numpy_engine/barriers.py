@@ -1,4 +1,4 @@
-"""Barriers of a thread block: who waits where, when they open, bar.red and bar.arrive."""
+"""Barriers of a thread block (bar.sync, bar.arrive, bar.red): who waits, when they open."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.lowering.control_flow import is_reducing_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import lane_number
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import lane_number
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Write
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
@@ -82,7 +82,7 @@ def _different(numbers: Array, active: Active) -> Array:
     return np.unique(numbers[active.mask])
 
 
-class WaitingRoom:
+class BarrierWaits:
     """The lanes of a batch that wait at barriers."""
 
     def __init__(self, exists: Mask) -> None:
@@ -101,8 +101,8 @@ class WaitingRoom:
         votes = active.mask
         if barrier.reduction is not None:
             votes = active.mask & barrier.reduction.value(f)
-        if f.tally is not None:
-            f.tally.barrier(active)
+        if f.counters is not None:
+            f.counters.barrier(active)
         for number in _different(numbers, active):
             mask = active.mask & (numbers == number)
             wanted = None if threads is None else int(np.broadcast_to(threads, f.shape)[mask][0])
@@ -150,7 +150,7 @@ class WaitingRoom:
             absent = self._exists.reshape(-1, WARP_LANES) & ~same
             torn = mine & absent.any(axis=1, keepdims=True)
             if torn.any():
-                what = "only a part of the warp's threads reach this barrier"
+                what = "only some threads of the warp reach this barrier"
                 raise self._fault(f, arrival, torn.reshape(f.shape), what)
             others = [a for a in here if a.barrier is not arrival.barrier and a.barrier.aligned]
             mixed = [a for a in others if (a.mask.any(axis=1) & mine_rows(mine, f)).any()]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
 from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate, type_bits
 
 _BITS = ("b16", "b32", "b64", "pred")
@@ -91,7 +91,7 @@ def lop3(code: Code) -> Step:
     code.count(5)
     table = code.operand(4)
     if not isinstance(table, Immediate):
-        raise code.refuse("a table that is no constant")
+        raise code.refuse("a table that is not a constant")
     write = code.write(0, "b32")
     a, b, c = (code.read(index, "b32") for index in (1, 2, 3))
     return lambda f: write(f, truth_table(a(f), b(f), c(f), table.value))
@@ -162,8 +162,8 @@ def bfind(code: Code) -> Step:
         if a.dtype.kind == "i":
             a = (a ^ (a >> a.dtype.type(int(width) - 1))).view(dtype_of(f"u{width}"))
         length = bit_length(a)
-        found = width - length if as_shift else length - np.uint32(1)
-        return np.where(length == 0, np.uint32(0xFFFFFFFF), found)
+        position = width - length if as_shift else length - np.uint32(1)
+        return np.where(length == 0, np.uint32(0xFFFFFFFF), position)
 
     return elementwise(code, compute, type_name, "u32")
 
@@ -196,7 +196,7 @@ def bfe(code: Code) -> Step:
 
 
 def _field(number: Array, width: int) -> Array:
-    """Of 32 bits the low byte counts; of 64, seen on an H200, the whole number."""
+    """Of 32 bits the low byte counts; of 64, seen on an H200, the integer."""
     return number & np.uint32(0xFF) if width == 32 else np.minimum(number, np.uint32(0xFF))
 
 
@@ -276,13 +276,13 @@ def find_set_bit(code: Code) -> Step:
 
     def step(f: Frame) -> None:
         bits, start, count = mask(f), base(f).astype(np.int64), wanted(f).astype(np.int64)
-        left, found = np.maximum(np.abs(count), 1), np.full((1, 1), 0xFFFFFFFF, np.uint32)
+        left, position = np.maximum(np.abs(count), 1), np.full((1, 1), 0xFFFFFFFF, np.uint32)
         for distance in range(32):
             place = start + np.where(count < 0, -distance, distance)
             inside = (place >= 0) & (place < 32) & (start < 32) & ((count != 0) | (distance == 0))
             there = inside & (shift_right(bits, np.clip(place, 0, 31).astype(np.uint32)) & 1 == 1)
             left = left - there
-            found = np.where(there & (left == 0), place, found).astype(np.uint32)
-        write(f, found)
+            position = np.where(there & (left == 0), place, position).astype(np.uint32)
+        write(f, position)
 
     return step

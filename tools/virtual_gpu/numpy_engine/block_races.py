@@ -1,4 +1,4 @@
-"""The check for races between blocks, on arrays of lanes; what it knows crossings.py says."""
+"""The check for races between blocks on arrays of lanes; the rules are in memory/block_races.py."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from astra_chat.tools.virtual_gpu.memory.block_races import (
     BlockRaces,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site, lane_number, select
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
+    Region,
+    Site,
+    lane_number,
+    select,
+)
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.numpy_engine.races import differ
+from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import differ
 from astra_chat.tools.virtual_gpu.types import MEETING_BYTES
 
 Mask = NDArray[np.bool_]
@@ -29,8 +34,8 @@ _MANY = np.uint32(MANY)
 
 def fence(f: Frame, active: Active) -> None:
     """For the whole GPU, of these lanes' blocks."""
-    if f.crossings is not None and f.crossings.states.size:
-        f.crossings.states[f.blocks[active.mask.any(axis=1)]] |= np.uint8(FENCED)
+    if f.block_races is not None and f.block_races.states.size:
+        f.block_races.states[f.blocks[active.mask.any(axis=1)]] |= np.uint8(FENCED)
 
 
 def synchronise(
@@ -38,27 +43,27 @@ def synchronise(
 ) -> None:
     """An atomic or volatile operation of these lanes' blocks. addresses: of these lanes, or one;
     flags: it stores something for others to see."""
-    if f.crossings is None or not f.crossings.states.size:
+    if f.block_races is None or not f.block_races.states.size:
         return
     place = f.launch.meeting_place
     if place and place <= int(addresses.flat[0]) < place + MEETING_BYTES:
-        return  # where the grid meets: that is seen once all are there (pauses.py)
+        return  # where the grid meets: that is seen once all are there (grid_sync.py)
     blocks = f.blocks[active.mask.any(axis=1)]
-    states = f.crossings.states[blocks] | np.uint8(ACQUIRED | (FLAGGED if flags else 0))
+    states = f.block_races.states[blocks] | np.uint8(ACQUIRED | (FLAGGED if flags else 0))
     if site.releases:
         states |= np.uint8(FENCED)
     states[(states & np.uint8(FENCED)) != 0] |= np.uint8(PUBLISHED)
-    f.crossings.states[blocks] = states
+    f.block_races.states[blocks] = states
 
 
 class Touch:
     """One plain access of some lanes to one buffer that is watched."""
 
     def __init__(
-        self, f: Frame, crossings: BlockRaces, site: Site, region: Region, addresses: Array,
+        self, f: Frame, block_races: BlockRaces, site: Site, region: Region, addresses: Array,
         active: Active,
     ) -> None:  # fmt: skip
-        self._f, self._crossings, self._site, self._active = f, crossings, site, active
+        self._f, self._block_races, self._site, self._active = f, block_races, site, active
         assert region.buffer.cells is not None
         self._buffer, self._cells = region.buffer, region.buffer.cells
         mine = addresses if region.chosen is None else addresses[region.chosen]
@@ -74,13 +79,13 @@ class Touch:
                 blocks, threads = blocks[region.chosen], threads[region.chosen]
         self._threads = threads.astype(np.uint16)
         self._addresses = mine
-        self._shift = np.uint32(crossings.site_bits)
+        self._shift = np.uint32(block_races.site_bits)
         self._block = (blocks + 1).astype(np.uint32)
-        number = crossings.number(site.instruction)
+        number = block_races.number(site.instruction)
         self._mine: Words = (self._block << self._shift) | np.uint32(number)
 
     def _granules(self) -> Iterator[NDArray[np.int64]]:
-        bits = self._crossings.granule_bits
+        bits = self._block_races.granule_bits
         first = self._buffer.address >> bits
         start = (self._addresses >> np.uint64(bits)).astype(np.int64) - first
         for part in range(max(self._site.size >> bits, 1)):
@@ -91,7 +96,7 @@ class Touch:
         return np.asarray((cells != 0) & (((cells & ~_MANY) >> self._shift) != self._block))
 
     def _unordered(self, cells: Words, clash: Mask, *, wrote: bool = True) -> Mask:
-        states = self._crossings.states
+        states = self._block_races.states
         if not states.size or not clash.any():
             return clash
         first = np.maximum((cells & ~_MANY) >> self._shift, np.uint32(1)) - np.uint32(1)
@@ -168,7 +173,7 @@ class Touch:
         else:
             chosen = at if self._chosen is None else int(self._chosen[at])
             lane = lane_number(self._active, chosen)
-        words = self._crossings.words(
+        message = self._block_races.message(
             self._site.verb,
             self._site.size,
             int(self._addresses[at]),
@@ -176,23 +181,23 @@ class Touch:
             int(threads[granules[at]]),
             wrote,
         )
-        return self._f.fault(self._site.instruction, "race", words, machine.LAUNCH_FAILURE, lane)
+        return self._f.fault(self._site.instruction, "race", message, machine.LAUNCH_FAILURE, lane)
 
 
 def touch(f: Frame, site: Site, region: Region, addresses: Array, active: Active) -> Touch | None:
     """None where nobody watches."""
-    if f.crossings is None or region.buffer.cells is None:
+    if f.block_races is None or region.buffer.cells is None:
         return None
-    return Touch(f, f.crossings, site, region, addresses, active)
+    return Touch(f, f.block_races, site, region, addresses, active)
 
 
 def claim_rows(f: Frame, site: Site, region: Region, active: Active) -> bool:
     """Before a store: notes it where each block stores to places in a row that nobody had touched,
     at even distances, which is the usual and can be done fast. False where it is not so."""
-    crossings, cells = f.crossings, region.buffer.cells
-    if crossings is None or cells is None:
+    block_races, cells = f.block_races, region.buffer.cells
+    if block_races is None or cells is None:
         return True
-    whole = active.dense and region.chosen is None and site.size == 1 << crossings.granule_bits
+    whole = active.dense and region.chosen is None and site.size == 1 << block_races.granule_bits
     if not whole or cells.readers is not None:
         return False
     index = region.index.reshape(f.shape)
@@ -206,8 +211,8 @@ def claim_rows(f: Frame, site: Site, region: Region, active: Active) -> bool:
     mine = _rows_of(cells.writers, int(firsts[0]) + skipped, step, f.shape)
     if mine.any():
         return False
-    number = np.int64(crossings.number(site.instruction))
-    stamps = ((f.blocks + 1) << np.int64(crossings.site_bits) | number).astype(np.uint32)
+    number = np.int64(block_races.number(site.instruction))
+    stamps = ((f.blocks + 1) << np.int64(block_races.site_bits) | number).astype(np.uint32)
     mine[:] = stamps[:, None]
     if cells.writer_threads is not None:
         threads = _rows_of(cells.writer_threads, int(firsts[0]) + skipped, step, f.shape)

@@ -1,4 +1,4 @@
-"""Bulk copies between global and shared memory, and arrivals that cp.async brings to mbarriers."""
+"""cp.async.bulk: bulk copies between global and shared memory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.isa.bulk_copies import (
     ALIGNMENT,
     BAD_SIZE,
-    STILL_READ,
+    COPY_STILL_READING,
     Bulk,
     bulk_of,
 )
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site, lane_number, select
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Site, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step
-from astra_chat.tools.virtual_gpu.numpy_engine.copies import BULK, WORD, queue_of
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import COPIES
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import (
     Event,
     Record,
@@ -31,7 +31,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import (
     ordering,
     target_of,
 )
-from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import COPIES
+from astra_chat.tools.virtual_gpu.numpy_engine.pending_copies import BULK, WORD, queue_of
 from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
@@ -85,8 +85,8 @@ class BulkGroups:
 
 
 def _still_read(f: Frame, site: Site, lane: int, offset: int) -> Exception:
-    words = f"{STILL_READ} (shared offset {offset})"
-    return f.fault(site.instruction, "missing_wait", words, machine.LAUNCH_FAILURE, lane)
+    message = f"{COPY_STILL_READING} (shared offset {offset})"
+    return f.fault(site.instruction, "missing_wait", message, machine.LAUNCH_FAILURE, lane)
 
 
 def _groups(f: Frame) -> BulkGroups:
@@ -107,7 +107,7 @@ def bulk(code: Code) -> Step:
         if form.action == "wait":
             operand = code.operand(0)
             if not isinstance(operand, Immediate):
-                raise code.refuse("a number of groups that is no constant")
+                raise code.refuse("a number of groups that is not a constant")
             left = operand.value
 
         def finish(f: Frame) -> None:
@@ -213,13 +213,13 @@ def _copy(code: Code, form: Bulk) -> Step:
 def _to_shared(
     span: _Span, buffer: Buffer, reads: Site, writes: Site, target: Target, word: int
 ) -> None:
-    """The bytes are read now, and are there when the mbarrier's phase ends."""
+    """The bytes are read now, and have arrived when the mbarrier's phase ends."""
     f = span.f
     record, _ = target.record(f, word, span.lane)
     start = span.address - buffer.address
     data = buffer.data[start : start + span.size].copy()
-    if f.tally is not None:
-        f.tally.span(buffer, span.address, span.size, span.lane, writes=False)
+    if f.counters is not None:
+        f.counters.span(buffer, span.address, span.size, span.lane, writes=False)
     if f.bulk is not None and f.bulk.read[span.words].any():
         raise _still_read(f, writes, span.lane, span.shared)
     order = ordering(f)
@@ -264,8 +264,8 @@ def _to_global(span: _Span, buffer: Buffer, reads: Site, writes: Site, form: Bul
     else:
         there[:] = data
     buffer.mark_span(start, span.size)
-    if f.tally is not None:
-        f.tally.span(buffer, span.address, span.size, span.lane, writes=True)
+    if f.counters is not None:
+        f.counters.span(buffer, span.address, span.size, span.lane, writes=True)
     groups = _groups(f)
     groups.read[span.words] += 1
     groups.readings.append(_Reading(span.lane, int(groups.committed[span.lane]), span.words))

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import (
     Array,
     as_type,
     bits_of,
@@ -20,6 +19,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.kinds import (
     resize,
     unsigned,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers, needs_gpu
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Immediate,
@@ -79,7 +79,7 @@ class Unit:
     """Bits of each register, by number."""
 
     def space(self, symbol: str) -> str:
-        """Space of a variable; empty for a name that is none."""
+        """Space of a variable; empty for any other name."""
         place = self.places.get(symbol)
         return place.space if place else ""
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import HALVES, Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.halves import (
     format_of,
@@ -14,7 +15,6 @@ from astra_chat.tools.virtual_gpu.numpy_engine.halves import (
     on_halves,
     split,
 )
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import HALVES, Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import flush
 from astra_chat.tools.virtual_gpu.ptx.syntax import Sink, type_bits
 
@@ -143,7 +143,7 @@ def selp(code: Code) -> Step:
 
 @family("slct")
 def slct(code: Code) -> Step:
-    """a where c is not negative, else b."""
+    """A where c is not negative, else b."""
     flushes = code.flag("ftz")
     type_name = code.type(*_INTEGER_TYPES, "f32", "f64")
     by = code.type("s32", "f32")

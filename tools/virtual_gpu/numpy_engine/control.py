@@ -6,7 +6,7 @@ import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine import block_races
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import WINDOWS, lane_number, select
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import WINDOWS, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.ptx.syntax import Group, Symbol

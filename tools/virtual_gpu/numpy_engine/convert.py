@@ -9,8 +9,8 @@ import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine import doubles, fp8, rounding
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.halves import format_of, join
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import MODES, flush
 from astra_chat.tools.virtual_gpu.ptx.syntax import type_bits
 
@@ -98,7 +98,7 @@ def _to_integer(code: Code, source: str, target: str, integral: str, flushes: bo
 
 
 def _from_integer(code: Code, source: str, target: str, mode: str) -> Function:
-    """Through float64, rounded to odd where it can not hold 64 bits."""
+    """Through float64, rounded to odd where it cannot hold 64 bits."""
     if target == "f64":
         return lambda a: doubles.of_integer(a, mode)
     wide = odd_float64 if type_bits(source) == 64 else lambda a: a.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Exact counts of a launch: instructions by class, sectors, wavefronts, critical path."""
+"""Exact counters: instructions by class, sectors, bank conflicts, critical path."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import Region, Site
-from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import FreshRounds
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Region, Site
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
+from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import FirstTouchRounds
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
-from astra_chat.tools.virtual_gpu.numpy_engine.packets import (
+from astra_chat.tools.virtual_gpu.numpy_engine.l2_atomics import AtomicTurns
+from astra_chat.tools.virtual_gpu.numpy_engine.store_packets import (
     LINE_SHIFT,
     SECTOR_SHIFT,
     packets_in,
     packets_of,
     per_warp,
 )
-from astra_chat.tools.virtual_gpu.numpy_engine.turns import AtomicTurns
 from astra_chat.tools.virtual_gpu.types import (
     FLOAT_TRIES,
     LINE_BYTES,
@@ -37,7 +37,7 @@ _LANES_OF_SECTOR = SECTOR_BYTES // 4
 
 
 @dataclass(frozen=True)
-class Mix:
+class BlockCost:
     """What one visit of a basic block costs a warp: known without running it."""
 
     classes: dict[str, int]
@@ -93,7 +93,7 @@ class BlockCounters:
         self,
         launch: LaunchCounters,
         shape: tuple[int, int],
-        mixes: list[Mix],
+        mixes: list[BlockCost],
         local_bytes: int,
         blocks: NDArray[np.int64],
     ) -> None:
@@ -104,7 +104,7 @@ class BlockCounters:
         self._counters = launch.counters
         warps = shape[0] * shape[1] // WARP_LANES
         self._matches = np.zeros(warps, np.int64)
-        self._fresh = FreshRounds(shape, warps)
+        self._first_touches = FirstTouchRounds(shape, warps)
         self._mixes, self._blocks = mixes, blocks
         self._visits = np.zeros((len(mixes), warps), np.int32)
         """By basic block and warp."""
@@ -120,7 +120,7 @@ class BlockCounters:
             warps = _warps(active)
             self._rows[block] += warps
         if mix.head:
-            self._fresh.visit(block, warps, mix.rounds, mix.turns)
+            self._first_touches.visit(block, warps, mix.rounds, mix.turns)
 
     def branch(self, active: Active, taken: NDArray[np.bool_]) -> None:
         """Counts the warps that part at a branch."""
@@ -152,17 +152,17 @@ class BlockCounters:
         counters.critical_path_loads = max(counters.critical_path_loads, int(loads.max()))
         self._keep_visits(total, instructions)
         counters.dependent_load_rounds = max(
-            counters.dependent_load_rounds, int(self._fresh.rounds.max())
+            counters.dependent_load_rounds, int(self._first_touches.rounds.max())
         )
         if self._local is not None:
             counters.local_unique_sectors += int(np.count_nonzero(self._local))
         counters.critical_path_match_turns = max(
             counters.critical_path_match_turns, int(self._matches.max())
         )
-        counters.block_load_sectors += self._fresh.sectors
-        counters.block_load_lines += self._fresh.lines
-        counters.late_load_sectors += self._fresh.late
-        counters.fresh_load_rounds = max(counters.fresh_load_rounds, self._fresh.longest())
+        counters.block_load_sectors += self._first_touches.sectors
+        counters.block_load_lines += self._first_touches.lines
+        counters.late_load_sectors += self._first_touches.late
+        counters.fresh_load_rounds = max(counters.fresh_load_rounds, self._first_touches.longest())
 
     def _of_warps(self, each: list[int]) -> NDArray[np.int64]:
         """Of each warp, the sum over its visits of what one of a block costs: int64 [warps]."""
@@ -189,14 +189,14 @@ class BlockCounters:
             counters.global_store_sectors += sectors
             counters.global_store_lines += lines
             counters.global_store_bytes += bytes_
-            self._fresh.store(address, active)
+            self._first_touches.store(address, active)
         else:
             counters.global_load_requests += requests
             counters.global_load_sectors += sectors
             counters.global_load_lines += lines
             counters.global_load_bytes += bytes_
             counters.global_load_wavefronts += self._wavefronts(site, address, active)
-            self._fresh.load(address, active, site.levels)
+            self._first_touches.load(address, active, site.levels)
 
     def atomic(self, region: Region, addresses: Array, active: Active, floats: bool) -> None:
         """Counts an atomic operation of the active lanes on a part of memory."""
@@ -245,7 +245,7 @@ class BlockCounters:
         if buffer.address not in bitmaps:
             bitmaps[buffer.address] = np.zeros(_sector_count(buffer), np.bool_)
         first = buffer.address // SECTOR_BYTES
-        self._fresh.span(sectors, lane // WARP_LANES, reads=not writes)
+        self._first_touches.span(sectors, lane // WARP_LANES, reads=not writes)
         bitmaps[buffer.address][sectors.start - first : sectors.stop - first] = True
         if writes:
             counters.global_store_requests += counts[0]

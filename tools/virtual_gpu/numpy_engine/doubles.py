@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine import rounding
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 
 Function = Callable[..., Array]
 Excess = Callable[..., Fraction | int]

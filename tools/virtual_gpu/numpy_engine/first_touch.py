@@ -1,4 +1,4 @@
-"""Which sectors a block reads for the first time, and how many rounds of loads wait for such."""
+"""First touches: sectors that a block reads for the first time, and loads that wait for them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 from astra_chat.tools.virtual_gpu.types import LINE_BYTES, SECTOR_BYTES, WARP_LANES
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -59,7 +59,7 @@ class KeySet:
         return new, at
 
 
-class FreshRounds:
+class FirstTouchRounds:
     """Of one batch of blocks; shape: its blocks and the threads of each, whole warps."""
 
     def __init__(self, shape: tuple[int, int], warps: int) -> None:
@@ -74,7 +74,7 @@ class FreshRounds:
         self._seen = KeySet()
         self.rounds = np.zeros(warps, np.int64)
         """Of loads, by warp."""
-        self._fresh = np.zeros(warps, np.int64)
+        self._first_touches = np.zeros(warps, np.int64)
         self._pending = np.zeros(warps, np.uint64)
         """Of the region that a warp is in, the rounds with a new sector: a bit each."""
         self._region = np.full(warps, -1)
@@ -88,7 +88,7 @@ class FreshRounds:
         self._region[warps] = region
         self.rounds[warps] += np.where(again, 0, rounds)
         left = np.where(again, np.uint64(0), self._pending[warps])
-        self._fresh[warps] += np.bitwise_count(left)
+        self._first_touches[warps] += np.bitwise_count(left)
         self._pending[warps] ^= left
 
     def load(self, address: Array, active: Active, levels: Sequence[int]) -> None:
@@ -135,4 +135,4 @@ class FreshRounds:
 
     def longest(self) -> int:
         """Most rounds of any one warp that waited for a sector new to its block."""
-        return int((self._fresh + np.bitwise_count(self._pending)).max())
+        return int((self._first_touches + np.bitwise_count(self._pending)).max())

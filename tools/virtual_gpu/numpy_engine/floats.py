@@ -13,7 +13,7 @@ import numpy as np
 from astra_chat.tools.virtual_gpu.numpy_engine import rounding
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
 from astra_chat.tools.virtual_gpu.numpy_engine.doubles import EXACT
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import MODES, flush, saturate
 
 Function = Callable[..., Array]
@@ -105,7 +105,7 @@ def div(code: Code) -> Step:
 
 
 def approximate_quotient(a: Array, b: Array) -> Array:
-    """a * (1/b); for |b| above 2^126 the reciprocal counts as 0, as PTX says."""
+    """A * (1/b); for |b| above 2^126 the reciprocal counts as 0, as PTX says."""
     reciprocal = 1 / b
     huge = np.abs(b) > 2.0**126
     if huge.any():

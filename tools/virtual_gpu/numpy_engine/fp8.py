@@ -11,9 +11,9 @@ from functools import cache, cached_property
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.halves import format_of, join
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
 
 _NAN = 0x7F
 

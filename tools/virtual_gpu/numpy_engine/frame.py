@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
-from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import unset_read
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import uninitialized_read
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import (
     WARP_LANES,
@@ -28,12 +28,12 @@ from astra_chat.tools.virtual_gpu.types import (
 
 if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces
-    from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena
+    from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Arena
     from astra_chat.tools.virtual_gpu.numpy_engine.bulk import BulkGroups
-    from astra_chat.tools.virtual_gpu.numpy_engine.copies import CopyQueue
     from astra_chat.tools.virtual_gpu.numpy_engine.counters import BlockCounters
     from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import Mbarriers
-    from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
+    from astra_chat.tools.virtual_gpu.numpy_engine.pending_copies import CopyQueue
+    from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import RaceCheck
 
 Mask = NDArray[np.bool_]
 
@@ -71,7 +71,7 @@ class Frame:
     local: Arena
     params: Arena
     races: RaceCheck | None
-    tally: BlockCounters | None
+    counters: BlockCounters | None
     live: Mask
     live_count: int = 0
     active: Active = field(init=False)
@@ -83,12 +83,12 @@ class Frame:
     """Instructions issued so far: what the budget counts."""
     prints: list[Print] | None = None
     """What the kernel printed; None: nobody wants to know."""
-    crossings: BlockRaces | None = None
+    block_races: BlockRaces | None = None
     """The check for races between blocks."""
-    unset: dict[int, UninitializedReads] = field(default_factory=dict)
-    """Reads of memory that nobody wrote, by PTX line."""
+    uninitialized: dict[int, UninitializedReads] = field(default_factory=dict)
+    """Uninitialized reads, by PTX line."""
     copies: CopyQueue | None = None
-    """cp.async on their way; made by the first."""
+    """cp.async copies in flight; made by the first."""
     bulk: BulkGroups | None = None
     """Bulk copies out of shared memory; made by the first."""
     mbarriers: Mbarriers | None = None
@@ -118,21 +118,23 @@ class Frame:
             self.specials[name] = special_register(self, name)
         return self.specials[name]
 
-    def note_unset(
+    def note_uninitialized(
         self,
         instruction: Instruction,
         size: int,
         lane: int,
         place: Callable[[], str],
     ) -> None:
-        """The `lane`-th lane of the batch read what nobody wrote. The first of all is kept."""
+        """The `lane`-th lane of the batch read uninitialized memory. The first of all is kept."""
         row, thread = divmod(lane, self.shape[1])
         order = int(self.blocks[row]), thread
-        known = self.unset.get(instruction.line)
+        known = self.uninitialized.get(instruction.line)
         if known is None or order < known.order:
             launch = self.launch
             names = str(coordinates(order[0], launch.grid)), str(coordinates(thread, launch.block))
-            self.unset[instruction.line] = unset_read(instruction, order, names, size, place())
+            self.uninitialized[instruction.line] = uninitialized_read(
+                instruction, order, names, size, place()
+            )
 
     def fault(
         self,

@@ -1,7 +1,7 @@
 """f16 and bf16 arithmetic, single and packed: computed wider, rounded once.
 
 Sums and products go through float32: 24 bits are at least 2 * 11 + 2, so the second rounding is
-innocuous, and a product of bf16 that float32 can not hold is below half of bf16's least value. FMA
+innocuous, and a product of bf16 that float32 cannot hold is below half of bf16's least value. FMA
 goes through float64, rounded to odd where that matters.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine import floats, rounding
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, elementwise, family
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import HALVES, Array
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import HALVES, Array
 
 Function = Callable[..., Array]
 

@@ -1,4 +1,4 @@
-"""Integer arithmetic: add to mad, division, extremes, carry chains, dot products."""
+"""Integer arithmetic: add, mul, mad, div, rem, min, max, carry chains, dp4a, sad."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.code import (
     elementwise,
     family,
 )
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
 from astra_chat.tools.virtual_gpu.ptx.syntax import type_bits
 
 Function = Callable[..., Array]

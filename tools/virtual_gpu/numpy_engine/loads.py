@@ -1,4 +1,4 @@
-"""ld, st, prefetch and what is a no-op for them: all spaces, vectors, faults and counts."""
+"""ld, st, prefetch and cache hints: all address spaces, vectors, faults and counters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Arena,
     Index,
     Region,
@@ -21,8 +21,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.block_races import claim_rows, synchronise, touch
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, Write, family
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.ptx.syntax import Address, Operand, Register, Symbol, Vector
 
 _ORDERS = ("volatile", "relaxed", "acquire", "release")
@@ -155,23 +155,24 @@ def fetch_global(
 ) -> Array:
     """One item of `site.size` bytes a lane: [blocks, threads], or [1, 1] from one address.
 
-    Constants have a cache of their own: they are no traffic of global memory, and not `counted`.
+    Constants have a cache of their own: they do not count as traffic of global memory, and not
+    `counted`.
     """
-    tally = f.tally if counted else None
-    if tally is not None:
-        tally.global_access(site, address, active)
+    block_counters = f.counters if counted else None
+    if block_counters is not None:
+        block_counters.global_access(site, address, active)
     uniform = address.size == 1
     addresses = address.reshape(-1) if uniform else select(address, active, f.shape)
     if site.ordered:
         synchronise(f, site, addresses, active)
     values = None
     for region in global_regions(f, site, addresses, active):
-        note_unset_global(f, site, region, addresses, active)
+        note_uninitialized_global(f, site, region, addresses, active)
         if not site.ordered and (touched := touch(f, site, region, addresses, active)):
             touched.read()
         part = region.items.take(region.index)
-        if tally is not None:
-            tally.touch(site, region, addresses)
+        if block_counters is not None:
+            block_counters.touch(site, region, addresses)
         if region.chosen is None:
             values = part
         else:
@@ -181,26 +182,26 @@ def fetch_global(
     return values.reshape(1, 1) if uniform else spread(values, active, f.shape)
 
 
-def note_unset_global(
+def note_uninitialized_global(
     f: Frame, site: Site, region: Region, addresses: Array, active: Active
 ) -> None:
-    """Warns where bytes are read that nobody wrote."""
-    unset = region.buffer.unset(site.size, region.index)
-    if unset is not None:
-        lane = int(np.argmax(unset))
+    """Warns about uninitialized reads."""
+    uninitialized = region.buffer.uninitialized(site.size, region.index)
+    if uninitialized is not None:
+        lane = int(np.argmax(uninitialized))
         chosen = lane if region.chosen is None else int(region.chosen[lane])
-        f.note_unset(
+        f.note_uninitialized(
             site.instruction, site.size, lane_number(active, chosen),
             lambda: f.memory.place(int(addresses[chosen])),
         )  # fmt: skip
 
 
-def note_unset_shared(f: Frame, site: Site, index: Index, active: Active) -> None:
-    unset = f.shared.unset(site.size, index)
-    if unset is not None:
-        lane = int(np.argmax(unset))
+def note_uninitialized_shared(f: Frame, site: Site, index: Index, active: Active) -> None:
+    uninitialized = f.shared.uninitialized(site.size, index)
+    if uninitialized is not None:
+        lane = int(np.argmax(uninitialized))
         offset = int(index[lane]) * site.size - int(select(f.shared.origin, active, f.shape)[lane])
-        f.note_unset(
+        f.note_uninitialized(
             site.instruction, site.size, lane_number(active, lane),
             lambda: f"offset {offset} of shared memory",
         )  # fmt: skip
@@ -218,15 +219,15 @@ def fetch_arena(f: Frame, site: Site, space: str, address: Array, active: Active
         return np.array(data).view(arena.items(site.size).dtype).reshape(1, 1)
     index = arena.locate(f, site, address, active)
     if space == "shared":
-        if f.tally is not None:
-            f.tally.shared_access(site, address, active)
+        if f.counters is not None:
+            f.counters.shared_access(site, address, active)
         if f.copies is not None:
             f.copies.check_arrived(f, site, index, active)
         if f.races is not None:
             f.races.read(f, site, index, active)
-        note_unset_shared(f, site, index, active)
-    elif space == "local" and f.tally is not None and not site.in_registers:
-        f.tally.local_access(site, address, active)
+        note_uninitialized_shared(f, site, index, active)
+    elif space == "local" and f.counters is not None and not site.in_registers:
+        f.counters.local_access(site, address, active)
     return spread(arena.items(site.size).take(index), active, f.shape)
 
 
@@ -282,8 +283,8 @@ def putter(space: str, site: Site) -> Put:
 
 
 def put_global(f: Frame, site: Site, address: Array, values: Array, active: Active) -> None:
-    if f.tally is not None:
-        f.tally.global_access(site, address, active)
+    if f.counters is not None:
+        f.counters.global_access(site, address, active)
     addresses = select(address, active, f.shape)
     if site.ordered:
         synchronise(f, site, addresses, active, flags=True)
@@ -296,8 +297,8 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
         if touched is not None and before is not None:
             touched.write(before, chosen, region.items.take(region.index))
         region.buffer.mark_written(site.size, region.index)
-        if f.tally is not None:
-            f.tally.touch(site, region, addresses)
+        if f.counters is not None:
+            f.counters.touch(site, region, addresses)
 
 
 def put_arena(
@@ -308,12 +309,12 @@ def put_arena(
     items = arena.items(site.size)
     if space == "shared":
         arena.fill(site.size, index)
-        if f.tally is not None:
-            f.tally.shared_access(site, address, active)
+        if f.counters is not None:
+            f.counters.shared_access(site, address, active)
         if f.bulk is not None:
             f.bulk.check_free(f, site, index, active)
-    elif f.tally is not None and not site.in_registers:
-        f.tally.local_access(site, address, active)
+    elif f.counters is not None and not site.in_registers:
+        f.counters.local_access(site, address, active)
     if space == "shared" and f.races is not None:
         before = items[index]
         items[index] = values

@@ -1,8 +1,7 @@
-"""Barriers in shared memory: mbarrier's instructions but the tests, which end basic blocks
-(polls.py), and what is still on its way to a barrier.
+"""mbarrier instructions except the tests (mbarrier_waits.py), and copies in flight to an mbarrier.
 
-What a copy brings to an mbarrier is held back until threads wait for nothing else: who reads the
-copy's bytes without having waited finds them missing.
+What a copy brings to an mbarrier is held back until threads wait for nothing else: a thread that
+reads the copy's bytes without having waited finds them missing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.isa import mbarriers as shared
 from astra_chat.tools.virtual_gpu.isa.mbarriers import MOST, SIZE, Form, State, form_of
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     WINDOWS,
     Site,
     select,
@@ -26,7 +25,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.arena import (
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader
-from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import Clock, OrderedRaces
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import Clock, OrderedRaces
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Operand
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
@@ -36,7 +35,7 @@ Lanes = NDArray[np.int64]
 
 @dataclass
 class Event:
-    """Something on its way to an mbarrier: arrivals of a cp.async's thread, or a bulk copy."""
+    """Something in flight to an mbarrier: arrivals of a cp.async's thread, or a bulk copy."""
 
     arrivals: int
     bytes: int
@@ -52,7 +51,7 @@ class Record:
     row: int
     """Its block."""
     by: int
-    """Warp that initialised it, and when."""
+    """Warp that initialized it, and when."""
     time: int
     phases: int = 0
     """That have ended."""
@@ -80,7 +79,7 @@ class Mbarriers:
     records: dict[int, Record] = field(default_factory=dict)
 
     def settle(self, f: Frame, record: Record) -> None:
-        """Lets arrive what is on its way, if that ends the phase; no more than needed."""
+        """Lets arrive what is in flight, if that ends the phase; no more than needed."""
         words = f.shared.items(SIZE)
         state = State.of(int(words[record.word]))
         if state is None:
@@ -137,7 +136,7 @@ class Target:
         return record, state
 
     def check_known(self, f: Frame, record: Record, lane: int) -> None:
-        """Raises Fault where the lane can not know that the mbarrier is initialised."""
+        """Raises Fault where the lane cannot know that the mbarrier is initialized."""
         row, warp = _warp_of(f, lane)
         order = ordering(f)
         if order is not None and not order.is_seen(row, warp, record.by, record.time):
@@ -197,11 +196,11 @@ def _each(
 
 
 def _count(f: Frame, target: Target, active: Active) -> None:
-    if f.tally is not None:
+    if f.counters is not None:
         address = target.address(f)
         if target.generic:
             address = address - np.uint64(WINDOWS["shared"])
-        f.tally.shared_access(target.site, address, active)
+        f.counters.shared_access(target.site, address, active)
 
 
 def _init(f: Frame, target: Target, lane: int, word: int, count: int) -> None:
@@ -331,7 +330,7 @@ class _Arrivals:
 
 
 def arrival_of_copies(code: Code) -> Step:
-    """cp.async.mbarrier.arrive: the thread's copies bring an arrival when they are there."""
+    """cp.async.mbarrier.arrive: the thread's copies bring an arrival when they have arrived."""
     code.option("arrive")
     extra = not code.flag("noinc")
     generic = not code.optional("shared::cta", "shared")

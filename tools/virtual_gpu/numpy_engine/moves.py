@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import WINDOWS
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import WINDOWS
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.ptx.syntax import Operand, Vector, type_bits
 
 _MOVES = tuple("pred b16 b32 b64 u16 u32 u64 s16 s32 s64 f32 f64 f16 bf16 f16x2 bf16x2".split())

@@ -1,4 +1,7 @@
-"""A kernel translated: basic blocks of steps. Nothing has run yet; what is lacking is refused."""
+"""Translates a kernel to a Program: basic blocks of steps on arrays of lanes.
+
+Nothing runs yet; unsupported instructions are refused.
+"""
 
 from __future__ import annotations
 
@@ -11,31 +14,35 @@ from astra_chat.tools.virtual_gpu.isa.mbarriers import is_poll
 from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     BasicBlock,
     Branch,
+    GridPoll,
     Jump,
     Leave,
-    Pause,
     Suspend,
     Switch,
     control_flow,
+    is_polling_load,
     local_registers,
-    looks_for_news,
 )
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
 from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, reach_of
 from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
-from astra_chat.tools.virtual_gpu.machine.placement import PtxBlock, ptx_blocks
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
+from astra_chat.tools.virtual_gpu.numpy_engine.block_costs import (
+    block_costs,
+    class_of,
+    load_levels,
+)
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Read, Step, Unit
-from astra_chat.tools.virtual_gpu.numpy_engine.counters import Mix
+from astra_chat.tools.virtual_gpu.numpy_engine.counters import BlockCost
+from astra_chat.tools.virtual_gpu.numpy_engine.dead_code import translate_dead_code
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import RESERVED
-from astra_chat.tools.virtual_gpu.numpy_engine.mix import class_of, instruction_mixes, load_levels
-from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, translate_poll
-from astra_chat.tools.virtual_gpu.numpy_engine.unreached import translate_unreached
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_waits import Poll, translate_poll
 from astra_chat.tools.virtual_gpu.ptx.modifiers import is_type
 from astra_chat.tools.virtual_gpu.ptx.parser import shared_layout
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Kernel, Module, Special, type_bits
 from astra_chat.tools.virtual_gpu.ptx.validation import check
+from astra_chat.tools.virtual_gpu.sass.block_mapping import PtxBlock, ptx_blocks
 from astra_chat.tools.virtual_gpu.types import PtxUnsupported
 
 
@@ -57,14 +64,14 @@ class Table:
     targets: tuple[int, ...]
 
 
-End = Jump | Fork | Table | Barrier | Poll | Pause | Leave
+End = Jump | Fork | Table | Barrier | Poll | GridPoll | Leave
 
 
 @dataclass(frozen=True)
 class Block:
     steps: tuple[Step, ...]
     end: End
-    mix: Mix
+    mix: BlockCost
     first: Instruction | None
     """For messages about the block; None where it has no instruction."""
 
@@ -95,13 +102,13 @@ class Program:
     """It calls malloc or free."""
     reserves: bool
     """Tiles of several warps meet in shared memory beyond its own."""
-    together: bool
+    cooperative: bool
     """All blocks run at once: translated for a cooperative launch."""
     outline: tuple[PtxBlock, ...]
     """The basic blocks as the mapping to machine code sees them."""
 
     @property
-    def mixes(self) -> list[Mix]:
+    def mixes(self) -> list[BlockCost]:
         return [block.mix for block in self.blocks]
 
 
@@ -110,16 +117,16 @@ _programs: weakref.WeakKeyDictionary[Module, dict[tuple[str, bool], Program]] = 
 )
 
 
-def translate(module: Module, kernel: str, *, together: bool = False) -> Program:
-    """The program of one kernel; made once a module. together: for cooperative launches.
+def translate(module: Module, kernel: str, *, cooperative: bool = False) -> Program:
+    """The program of one kernel; made once a module. cooperative: for cooperative launches.
 
     Raises PtxUnsupported, which names kernel, PTX line and opcode, for anything that the engine
-    lacks; KeyError for a kernel that the module does not have.
+    does not support; KeyError for a kernel that the module does not have.
     """
     known = _programs.setdefault(module, {})
-    key = kernel, together
+    key = kernel, cooperative
     if key not in known:
-        known[key] = _translate(module, module.kernels[kernel], together)
+        known[key] = _translate(module, module.kernels[kernel], cooperative)
     return known[key]
 
 
@@ -142,7 +149,7 @@ class Prepared:
     """id() of loads and stores of local memory that the machine does not make."""
 
 
-def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
+def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
     """Raises PtxUnsupported for clusters and for control flow that is not known beforehand."""
     if "reqnctapercluster" in kernel.directives or "explicitcluster" in kernel.directives:
         raise PtxUnsupported(
@@ -153,33 +160,33 @@ def prepare(module: Module, kernel: Kernel, *, together: bool) -> Prepared:
     reserves = any(
         o == Special(RESERVED) for s in flat.body if isinstance(s, Instruction) for o in s.operands
     )
-    blocks = control_flow(flat, kernel.name, together=together or reserves)
+    blocks = control_flow(flat, kernel.name, cooperative=cooperative or reserves)
     offsets, shared_bytes = shared_layout(module, kernel)
     local, local_bytes = _local_layout(flat)
     places = _places(module, kernel, offsets) | local
-    translate_unreached(module, kernel.name, flat, places)
+    translate_dead_code(module, kernel.name, flat, places)
     return Prepared(
         kernel, blocks, places, shared_bytes, local_bytes, reserves,
         kept_in_registers(blocks, flat.variables),
     )  # fmt: skip
 
 
-def _translate(module: Module, kernel: Kernel, together: bool) -> Program:
-    found = prepare(module, kernel, together=together)
+def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
+    prepared = prepare(module, kernel, cooperative=cooperative)
+    blocks = prepared.blocks
     unit = Unit(
-        kernel.name, local_registers(found.blocks), found.places, load_levels(found.blocks),
-        found.in_registers, store_runs(found.blocks),
+        kernel.name, local_registers(blocks), prepared.places, load_levels(blocks),
+        prepared.in_registers, store_runs(blocks),
     )  # fmt: skip
-    mixes = instruction_mixes(found.blocks)
-    pairs = zip(found.blocks, mixes, strict=True)
-    translated = tuple(_block(unit, block, mix) for block, mix in pairs)
+    pairs = zip(blocks, block_costs(blocks), strict=True)
+    translated = tuple(_block(unit, block, cost) for block, cost in pairs)
     return Program(
-        kernel, translated, tuple(unit.widths), found.shared_bytes, found.local_bytes,
-        _granule(found.blocks), reach_of(found.blocks, {p.name: p.offset for p in kernel.params}),
-        any(i.family == "ld" and looks_for_news(i) for b in found.blocks for i in b.body),
-        _has_mbarriers(found.blocks),
-        any(i.family in ("malloc", "free") for b in found.blocks for i in b.body),
-        found.reserves, together, ptx_blocks(found.blocks),
+        kernel, translated, tuple(unit.widths), prepared.shared_bytes, prepared.local_bytes,
+        _granule(blocks), reach_of(blocks, {p.name: p.offset for p in kernel.params}),
+        any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
+        _has_mbarriers(blocks),
+        any(i.family in ("malloc", "free") for b in blocks for i in b.body),
+        prepared.reserves, cooperative, ptx_blocks(blocks),
     )  # fmt: skip
 
 
@@ -202,7 +209,7 @@ def _places(module: Module, kernel: Kernel, shared: dict[str, int]) -> dict[str,
     return places | {param.name: Place("param", param.offset) for param in kernel.params}
 
 
-def _block(unit: Unit, block: BasicBlock, mix: Mix) -> Block:
+def _block(unit: Unit, block: BasicBlock, mix: BlockCost) -> Block:
     steps = tuple(Code(unit, instruction).translate() for instruction in block.body)
     instruction = block.body[0] if block.body else getattr(block.end, "instruction", None)
     return Block(steps, _end(unit, block), mix, instruction)

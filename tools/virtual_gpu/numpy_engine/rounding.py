@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 
 _F32_SIGN = np.uint32(0x80000000)
 _F32_EXPONENT = np.uint32(0x7F800000)
@@ -106,7 +106,7 @@ def _canonical(bits: Array, value: Array) -> Array:
 
 
 def odd_float32(exact: Array) -> Array:
-    """float64 to float32 by rounding to odd: any later rounding to fewer bits is then right."""
+    """float64 to float32 by rounding to odd: any later rounding to fewer bits is then correct."""
     near = exact.astype(np.float32)
     bits = near.view(np.uint32)
     cut = toward(bits, near.astype(np.float64), exact, "rz")
@@ -190,7 +190,7 @@ def exact_fma(a: Array, b: Array, c: Array) -> Array:
 
 
 def narrowing_fma(a: Array, b: Array, c: Array, bits: int) -> Array:
-    """a * b + c as float64, good for one more rounding, to `bits` bits of fraction or fewer.
+    """A * b + c as float64, good for one more rounding, to `bits` bits of fraction or fewer.
 
     That rounding can only go wrong where the rest of the bits is zero: half-way between two
     values, or on one. Only there the sum is rounded to odd.
@@ -239,7 +239,7 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _product(a: Array, b: Array) -> tuple[Array, Array]:
-    """a * b as an unevaluated sum of two float64 (G. Veltkamp, T. Dekker, 1971)."""
+    """A * b as an unevaluated sum of two float64 (G. Veltkamp, T. Dekker, 1971)."""
     product = a * b
     a_high, a_low = _split(a)
     b_high, b_low = _split(b)

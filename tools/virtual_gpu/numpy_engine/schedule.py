@@ -1,4 +1,4 @@
-"""Runs a program over the blocks of a launch, batch by batch."""
+"""Runs a Program over the blocks of a launch, batch by batch: warp scheduling and divergence."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.lowering.control_flow import Jump, Leave, Pause
-from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces, crossings_of, watched
+from astra_chat.tools.virtual_gpu.lowering.control_flow import GridPoll, Jump, Leave
+from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces, block_races_of, watched
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import Arena, lane_number, make_arena
-from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, WaitingRoom
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Arena, lane_number, make_arena
+from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, BarrierWaits
 from astra_chat.tools.virtual_gpu.numpy_engine.counters import BlockCounters, LaunchCounters
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import (
     Active,
     Frame,
@@ -25,12 +26,11 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import (
     blocks_of,
     padded_threads,
 )
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, unsigned
-from astra_chat.tools.virtual_gpu.numpy_engine.ordered_races import OrderedRaces
-from astra_chat.tools.virtual_gpu.numpy_engine.pauses import Pauses
-from astra_chat.tools.virtual_gpu.numpy_engine.polls import Poll, Polls
+from astra_chat.tools.virtual_gpu.numpy_engine.grid_sync import GridWaits
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import OrderedRaces
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_waits import MbarrierWaits, Poll
 from astra_chat.tools.virtual_gpu.numpy_engine.program import Block, Fork, Program, Table
-from astra_chat.tools.virtual_gpu.numpy_engine.races import RaceCheck
+from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import RaceCheck
 from astra_chat.tools.virtual_gpu.types import (
     WARP_LANES,
     Counters,
@@ -41,10 +41,10 @@ from astra_chat.tools.virtual_gpu.types import (
 )
 
 BATCH_LANES = 32768
-"""Lanes that run together: enough to hide the cost of a NumPy call, few enough for the cache."""
+"""Lanes that run cooperative: enough to hide the cost of a NumPy call, few enough for the cache."""
 INSTRUCTION_BUDGET = 1 << 33
-"""Instructions of single threads that one batch may issue before it counts as an endless loop: some
-seconds. All threads of the batch count, idle ones too, and at least _LEAST_LANES."""
+"""Instructions of single threads that one batch may issue before it counts as an infinite loop:
+some seconds. All threads of the batch count, idle ones too, and at least _LEAST_LANES."""
 _LEAST_LANES = 8192
 _KEPT_BYTES = 1 << 28
 RESERVED_BYTES = 288
@@ -62,42 +62,49 @@ def run(
     module_globals: Mapping[str, int] | None = None,
     counters: bool = True,
     prints: bool = False,
-    crossings: BlockRaces | None = None,
+    block_races: BlockRaces | None = None,
 ) -> LaunchReport:
     """Runs the launch, or the given linear block ids of it, on host memory.
 
     module_globals: address of each variable of the module. Without `counters` those of the report
-    stay zero, without `prints` what the kernel prints is dropped. crossings: of the launch, where
+    stay zero, without `prints` what the kernel prints is dropped. block_races: of the launch, where
     other parts of it run elsewhere. Raises Fault where a GPU or its
     sanitizer would stop, KeyError for a variable of the module without an address.
     """
     _keep_freed_memory()
     chosen = blocks_of(launch, blocks)
     threads = padded_threads(launch.block)
-    step = chosen.size if program.together else _step(program, threads)
-    tally = LaunchCounters() if counters else None
+    step = chosen.size if program.cooperative else _step(program, threads)
+    launch_counters = LaunchCounters() if counters else None
     room = shared_limit(program, launch)
     if program.has_heap:
         _ = memory.heap
-    if crossings is None:
-        crossings = crossings_of(program.reach, launch, memory, module_globals or {})
+    if block_races is None:
+        block_races = block_races_of(program.reach, launch, memory, module_globals or {})
     printed: list[Print] = []
-    unset: list[UninitializedReads] = []
+    uninitialized: list[UninitializedReads] = []
     for start in range(0, chosen.size, step):
         frame = _frame(
-            program, launch, memory, module_globals or {}, chosen[start : start + step], tally, room
+            program,
+            launch,
+            memory,
+            module_globals or {},
+            chosen[start : start + step],
+            launch_counters,
+            room,
         )
         frame.prints = printed if prints else None
-        frame.crossings = crossings
-        with np.errstate(all="ignore"), watched(crossings):
+        frame.block_races = block_races
+        with np.errstate(all="ignore"), watched(block_races):
             _Batch(program, frame, instruction_budget).run()
-        if frame.tally is not None:
-            frame.tally.finish()
-        unset += frame.unset.values()
-    found = tally.finish() if tally else Counters()
+        if frame.counters is not None:
+            frame.counters.finish()
+        uninitialized += frame.uninitialized.values()
+    result_counters = launch_counters.finish() if launch_counters else Counters()
     return LaunchReport(
-        launch, int(chosen.size), found, tuple(printed), unset=first_of_each(unset),
-        visits=tally.visits if tally else None,
+        launch, int(chosen.size), result_counters, tuple(printed),
+        uninitialized=first_of_each(uninitialized),
+        visits=launch_counters.visits if launch_counters else None,
     )  # fmt: skip
 
 
@@ -142,7 +149,7 @@ def _frame(
     memory: Memory,
     symbols: Mapping[str, int],
     ids: NDArray[np.int64],
-    tally: LaunchCounters | None,
+    launch_counters: LaunchCounters | None,
     shared_limit: int,
 ) -> Frame:
     shape = (ids.size, padded_threads(launch.block))
@@ -170,8 +177,8 @@ def _frame(
         local=local,
         params=_params(program, launch),
         races=races,
-        tally=BlockCounters(tally, shape, program.mixes, program.local_bytes, ids)
-        if tally
+        counters=BlockCounters(launch_counters, shape, program.mixes, program.local_bytes, ids)
+        if launch_counters
         else None,
         live=exists,
     )
@@ -190,15 +197,15 @@ class _Batch:
     def __init__(self, program: Program, frame: Frame, budget: int) -> None:
         self._blocks = program.blocks
         self._frame = frame
-        lanes = 0 if program.together else frame.live.size
+        lanes = 0 if program.cooperative else frame.live.size
         self._most_steps = budget // max(lanes, _LEAST_LANES)
         self._empty = 0
         """Visits of blocks without an instruction that counts: a loop may be nothing else."""
         self._pending: list[Active | None] = [None] * len(program.blocks)
         self._queue: list[int] = []
-        self._waiting = WaitingRoom(frame.live)
-        self._polls = Polls(frame.live.size)
-        self._pauses = Pauses(frame.live.size)
+        self._waiting = BarrierWaits(frame.live)
+        self._polls = MbarrierWaits(frame.live.size)
+        self._pauses = GridWaits(frame.live.size)
         self._held: list[tuple[int, Active]] = []
 
     def run(self) -> None:
@@ -243,7 +250,7 @@ class _Batch:
             others_wait = not (self._polls.empty and self._pauses.empty)
             released = self._waiting.open(frame, others_wait=others_wait)
         if not released and not self._pauses.empty:
-            return self._pauses.go_on(frame)
+            return self._pauses.resume(frame)
         return released or self._polls.fail(frame)
 
     def _visit(self, index: int, active: Active) -> None:
@@ -253,8 +260,8 @@ class _Batch:
         self._empty += not block.mix.instructions
         if frame.steps + self._empty > self._most_steps:
             raise self._endless(block, active)
-        if frame.tally is not None:
-            frame.tally.visit(index, active)
+        if frame.counters is not None:
+            frame.counters.visit(index, active)
         for step in block.steps:
             step(frame)
         match block.end:
@@ -269,8 +276,8 @@ class _Batch:
             case end:
                 self._wait(end, active)
 
-    def _wait(self, end: Barrier | Poll | Pause, active: Active) -> None:
-        if isinstance(end, Pause):
+    def _wait(self, end: Barrier | Poll | GridPoll, active: Active) -> None:
+        if isinstance(end, GridPoll):
             self._pauses.arrive(self._frame, end, active)
             return
         if isinstance(end, Poll):
@@ -282,8 +289,8 @@ class _Batch:
 
     def _send(self, target: int, active: Active) -> None:
         if self._blocks[target].only_leaves:
-            if self._frame.tally is not None:
-                self._frame.tally.visit(target, active)
+            if self._frame.counters is not None:
+                self._frame.counters.visit(target, active)
             self._frame.leave(active)
             return
         there = self._pending[target]
@@ -305,8 +312,8 @@ class _Batch:
         elif count == active.count:
             self._send(fork.taken, active)
         else:
-            if self._frame.tally is not None:
-                self._frame.tally.branch(active, taken)
+            if self._frame.counters is not None:
+                self._frame.counters.branch(active, taken)
             self._send(fork.taken, Active(taken, count))
             rest: Mask = active.mask & ~taken
             self._send(fork.other, Active(rest, active.count - count))
@@ -327,7 +334,7 @@ class _Batch:
             raise frame.fault(
                 table.instruction,
                 "illegal_branch",
-                "an index outside the table of targets",
+                "a branch index outside the branch table",
                 machine.LAUNCH_FAILURE,
                 lane,
             )
@@ -336,7 +343,7 @@ class _Batch:
         if (fault := self._polls.endless(self._frame)) is not None:
             return fault
         message = (
-            f"more than {self._most_steps} instructions in a row: an endless loop, or a wait for "
+            f"more than {self._most_steps} instructions in a row: an infinite loop, or a wait for "
             "another block"
         )
         assert block.first is not None

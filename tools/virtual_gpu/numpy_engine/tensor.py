@@ -18,11 +18,11 @@ from astra_chat.tools.virtual_gpu.isa.matrices import (
     wmma_transfer,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
-from astra_chat.tools.virtual_gpu.numpy_engine.arena import Site, select
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Site, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.convert import narrowed, widened
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     address_reader,
     fetcher,
@@ -31,8 +31,8 @@ from astra_chat.tools.virtual_gpu.numpy_engine.loads import (
     space_of,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import fma64
-from astra_chat.tools.virtual_gpu.numpy_engine.sums import aligned_sums, cut_float32
-from astra_chat.tools.virtual_gpu.numpy_engine.warps import MISSING, rows
+from astra_chat.tools.virtual_gpu.numpy_engine.tensor_core_sums import aligned_sums, cut_float32
+from astra_chat.tools.virtual_gpu.numpy_engine.warps import MASK_MISMATCH, rows
 from astra_chat.tools.virtual_gpu.ptx.syntax import Operand, Vector
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
@@ -42,7 +42,7 @@ _TF32 = np.uint32(0xFFFFE000)
 
 
 def _decode(raw: Array, form: str) -> Array:
-    """Raw bits as float64, or whole numbers as int64."""
+    """Raw bits as float64, or integers as int64."""
     if form in ("f16", "bf16"):
         wide: Array = widened(form)(raw).astype(np.float64)
         return wide
@@ -85,7 +85,7 @@ def _together(f: Frame, code: Code, active: Active) -> None:
     if torn.any():
         lane = int(np.argmax(torn.reshape(-1)))
         raise f.fault(
-            code.instruction, "shuffle_missing_lane", MISSING, machine.LAUNCH_FAILURE, lane
+            code.instruction, "shuffle_missing_lane", MASK_MISMATCH, machine.LAUNCH_FAILURE, lane
         )
 
 
@@ -204,12 +204,12 @@ def _load(code: Code, transfer: Transfer, space: str, lines: _Lines) -> Step:
             return
         _together(f, code, active)
         _turn(f, active, transfer)
-        found = [
+        loaded = [
             fetch(f, lines.places(f, access, bits), _first_lanes(f, active, len(access.at)))
             for access in transfer.accesses
         ]
         _meet(f, active)
-        carried = np.stack([rows(f, each) for each in found], axis=1)
+        carried = np.stack([rows(f, each) for each in loaded], axis=1)
         elements = carried.view(_RAW[bits]).reshape(carried.shape[0], -1)
         words = np.ascontiguousarray(elements[:, source]).view(word)
         for place, write in enumerate(writes):
@@ -246,8 +246,8 @@ def _store(code: Code, transfer: Transfer, space: str, lines: _Lines) -> Step:
 
 
 def _turn(f: Frame, active: Active, transfer: Transfer) -> None:
-    if f.tally is not None and transfer.turned:
-        f.tally.turned(active, len(transfer.accesses))
+    if f.counters is not None and transfer.turned:
+        f.counters.turned(active, len(transfer.accesses))
 
 
 def _first_lanes(f: Frame, active: Active, count: int) -> Active:
@@ -282,9 +282,9 @@ def load_matrix(code: Code) -> Step:
         if not active.count:
             return
         _together(f, code, active)
-        found = np.broadcast_to(fetch(f, address(f), _first_lanes(f, active, 8 * count)), f.shape)
+        loaded = np.broadcast_to(fetch(f, address(f), _first_lanes(f, active, 8 * count)), f.shape)
         _meet(f, active)
-        halves = np.ascontiguousarray(found).view(np.uint16).reshape(-1, 4, 8, 8)
+        halves = np.ascontiguousarray(loaded).view(np.uint16).reshape(-1, 4, 8, 8)
         if transposed:
             halves = halves.transpose(0, 1, 3, 2)
         words = np.ascontiguousarray(halves).view(np.uint32).reshape(-1, 4, WARP_LANES)

@@ -1,4 +1,4 @@
-"""Instructions in which the lanes of a warp see each other: shfl, vote, match, redux, elect."""
+"""Warp-wide instructions: shfl, vote, match, redux, elect, bar.warp.sync."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import numpy as np
 
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
-from astra_chat.tools.virtual_gpu.numpy_engine.kinds import Array, dtype_of
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 _LANES = np.arange(WARP_LANES, dtype=np.int64)
 _BIT = np.uint32(1) << np.arange(WARP_LANES, dtype=np.uint32)
 
-MISSING = "a lane of the member mask is not at this instruction, or one that is not named is"
+MASK_MISMATCH = (
+    "member mask mismatch: a lane of the mask is not at this instruction, or another lane is"
+)
 
 
 def rows(f: Frame, value: Array) -> Array:
@@ -42,7 +44,7 @@ def members(f: Frame, code: Code, named: Array, active: Active) -> Mask:
         raise f.fault(
             code.instruction,
             "shuffle_missing_lane",
-            MISSING,
+            MASK_MISMATCH,
             machine.LAUNCH_FAILURE,
             lane,
         )
@@ -205,8 +207,8 @@ def match(code: Code) -> Step:
         values = rows(f, value(f))
         equal = values[:, :, None] == values[:, None, :]
         same = (equal * _BIT).sum(axis=2, dtype=np.uint32) & group
-        if f.tally is not None and how == "any":
-            f.tally.match(active, _firsts(same, here))
+        if f.counters is not None and how == "any":
+            f.counters.match(active, _firsts(same, here))
         if how == "all":
             unanimous = same == group
             same = np.where(unanimous, group, np.uint32(0))

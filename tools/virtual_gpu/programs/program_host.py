@@ -42,8 +42,8 @@ class ProgramHost(CallsOnGpu):
         launched: Launched,
         stopped: Callable[[str, bool], None],
     ) -> None:
-        """stopped: told what stopped the first kernel, and whether the virtual GPU lacks something,
-        at once: the program may not end well."""
+        """stopped: called with what stopped the first kernel, and whether the virtual GPU does
+        not support something, at once: the program may not end well."""
         super().__init__(gpu)
         self._guard, self._launched, self._stopped = memory, launched, stopped
         self._open_memory: dict[int, NDArray[np.uint8]] = {}
@@ -73,10 +73,10 @@ class ProgramHost(CallsOnGpu):
             self._print(report)
             loaded = self._gpu.loaded(module)
             warm = kernel in self._seen
-            found = estimate([report], loaded.resources, self.spec, warm=warm)
+            launch_estimate = estimate([report], loaded.resources, self.spec, warm=warm)
             self._seen.add(kernel)
-            self._ns += 1e3 * found.us
-            self._launched(report, found)
+            self._ns += 1e3 * launch_estimate.us
+            self._launched(report, launch_estimate)
         return error
 
     def _print(self, report: LaunchReport) -> None:
@@ -98,14 +98,14 @@ class ProgramHost(CallsOnGpu):
         self._count += 1
         with self._guard:
             array[:] = UNWRITTEN
-        address = self._memory.add(array, name, fresh=True)
+        address = self._memory.add(array, name, uninitialized=True)
         self._allocated[address] = array
         return 0, address
 
     def managed(self, nbytes: int) -> tuple[int, int]:
         error, address = super().allocate(nbytes)
         if not error and (buffer := self._memory.find(address)) is not None:
-            buffer.fresh = False  # host code writes there too, and nobody sees it
+            buffer.starts_uninitialized = False  # host code writes there too, and nobody sees it
             self._open_memory[address] = self._allocated.pop(address)
         return error, address
 

@@ -1,7 +1,7 @@
-"""The process that a whole program runs in: `python -m ...worker REQUEST`, see programs.py.
+"""The process that a whole program runs in: `python -m ...worker REQUEST`, see run_program.py.
 
-Standard output and error are the program's; what it launched goes into the file `report`, a JSON
-object a line, as it happens, so that it is there when the program exits or dies.
+Standard output and error are the program's. What it launched is appended to the file `report`, one
+JSON object a line, so that it is there when the program exits or dies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TextIO
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory
-from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import told
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import warnings_of
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.programs.program_host import ProgramHost
 from astra_chat.tools.virtual_gpu.ptx.parser import PtxSyntaxError
@@ -38,20 +38,20 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
 
     warned: set[str] = set()
 
-    def launched(done: LaunchReport, found: Estimate) -> None:
+    def launched(done: LaunchReport, launch_estimate: Estimate) -> None:
         launch = done.launch
-        for where, words in told([done]).items():
+        for where, message in warnings_of([done]).items():
             if where not in warned:
                 warned.add(where)
-                say(what="warning", words=words)
+                say(what="warning", message=message)
         say(
             what="launch", kernel=launch.kernel, grid=[launch.grid.x, launch.grid.y, launch.grid.z],
-            block=[launch.block.x, launch.block.y, launch.block.z], estimated_us=found.us,
-            limiter=found.limiter, why=found.why, counters=vars(done.counters),
+            block=[launch.block.x, launch.block.y, launch.block.z], estimated_us=launch_estimate.us,
+            limiter=launch_estimate.limiter, why=launch_estimate.why, counters=vars(done.counters),
         )  # fmt: skip
 
-    def stopped(words: str, lacks: bool) -> None:
-        say(what="refused" if lacks else "fault", words=words)
+    def stopped(message: str, unsupported: bool) -> None:
+        say(what="refused" if unsupported else "fault", message=message)
 
     gpu = VirtualGpu(
         spec(request["gpu"]), sample_instructions=None, engine=request["engine"], prints=True
@@ -64,10 +64,10 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
         resources = {kernel: tuple(v) for kernel, v in request["resources"].items()}
         program = gpu.load(library, Path(request["ptx"]), resources)
     except (CallUnsupported, PtxSyntaxError) as error:
-        say(what="refused", words=str(error))
+        say(what="refused", message=str(error))
         return 3
     if not hasattr(program, "main"):
-        say(what="refused", words="the program has no main()")
+        say(what="refused", message="the program has no main()")
         return 2
     libc = ctypes.CDLL(None)
 
@@ -77,10 +77,10 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
     # A program may call exit() too.
     at_exit = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_void_p)(ended)
     libc.on_exit(at_exit, None)
-    words = [w.encode() for w in request["arguments"]]
-    arguments = (ctypes.c_char_p * (len(words) + 1))(*words, None)
+    argv = [w.encode() for w in request["arguments"]]
+    argv_array = (ctypes.c_char_p * (len(argv) + 1))(*argv, None)
     sys.stdout.flush()
-    code = program.main(len(words), arguments)
+    code = program.main(len(argv), argv_array)
     libc.exit(code)
     return int(code)
 

@@ -53,7 +53,8 @@ class _Scope:
 class BodyParser:
     """Fills a Function from the tokens after its opening brace.
 
-    Raises PtxSyntaxError for what is no body; for names that a scope declares twice, too.
+    Raises PtxSyntaxError for text that is not a function body; for names that a scope declares
+    twice, too.
     """
 
     def __init__(self, cursor: Cursor, function: Function, files: dict[int, str]) -> None:
@@ -137,8 +138,8 @@ class BodyParser:
 
     def _pragma(self) -> None:
         body = self._function.body
-        said = self._cursor.strings()
-        if "nounroll" in said and body and isinstance(body[-1], Label):
+        pragmas = self._cursor.strings()
+        if "nounroll" in pragmas and body and isinstance(body[-1], Label):
             body[-1] = replace(body[-1], nounroll=True)
 
     def _variable(self, variable: Variable) -> None:
@@ -232,14 +233,14 @@ class BodyParser:
     def _prototype(self) -> tuple[Variable, ...]:
         """(.param .b32 _) _ (.param .b64 _): results, then parameters."""
         cursor = self._cursor
-        found = params(cursor, unnamed=True) if cursor.at("(") else []
+        formals = params(cursor, unnamed=True) if cursor.at("(") else []
         if not cursor.accept("_"):
             cursor.identifier()
         if cursor.at("("):
-            found += params(cursor, unnamed=True)
+            formals += params(cursor, unnamed=True)
         cursor.accept(".noreturn")
         cursor.expect(";")
-        return tuple(found)
+        return tuple(formals)
 
     def _instruction(self) -> Instruction:
         cursor = self._cursor

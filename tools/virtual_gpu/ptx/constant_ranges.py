@@ -1,4 +1,4 @@
-"""Constants that an operand may be, where not every number will do (ptxas 13.0)."""
+"""Ranges of constant operands, where ptxas 13.0 does not accept every number."""
 
 from __future__ import annotations
 

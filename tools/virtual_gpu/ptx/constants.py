@@ -33,7 +33,7 @@ _LEVELS: tuple[dict[str, Callable[[int, int], int]], ...] = (
 
 
 def constant(cursor: Cursor) -> Immediate:
-    """A float with or without a sign, or an expression of whole numbers.
+    """A float with or without a sign, or an expression of integers.
 
     Raises PtxSyntaxError for what is neither, numbers of more than 64 bits, and quotients by 0.
     """
@@ -44,12 +44,12 @@ def constant(cursor: Cursor) -> Immediate:
 
 
 def whole(cursor: Cursor) -> int:
-    """An expression of whole numbers."""
+    """An expression of integers."""
     start = cursor.peek
-    found = constant(cursor)
-    if found.kind != "int":
-        raise cursor.error("expected a whole number", start)
-    return found.value
+    value = constant(cursor)
+    if value.kind != "int":
+        raise cursor.error("expected an integer", start)
+    return value.value
 
 
 def starts(token: Token) -> bool:
@@ -76,13 +76,13 @@ def literal(cursor: Cursor) -> Immediate:
     return Immediate(bits ^ (negative << 63), "decimal")
 
 
-def decimal(found: Immediate, type_name: str) -> Immediate:
+def decimal(immediate: Immediate, type_name: str) -> Immediate:
     """A decimal float as one of f64 or, for any other type, f32; other constants as they are."""
-    if found.kind != "decimal":
-        return found
+    if immediate.kind != "decimal":
+        return immediate
     if type_name == "f64":
-        return Immediate(found.value, "f64")
-    (number,) = struct.unpack("<d", struct.pack("<Q", found.value))
+        return Immediate(immediate.value, "f64")
+    (number,) = struct.unpack("<d", struct.pack("<Q", immediate.value))
     try:
         (bits,) = struct.unpack("<I", struct.pack("<f", number))
     except OverflowError:
@@ -138,10 +138,10 @@ def _unary(cursor: Cursor) -> int:
         cursor.next()
         return 32
     start = cursor.peek
-    found = literal(cursor)
-    if found.kind != "int":
+    immediate = literal(cursor)
+    if immediate.kind != "int":
         raise cursor.error("a float in an expression", start)
-    return found.value
+    return immediate.value
 
 
 def _wrapped(value: int) -> int:

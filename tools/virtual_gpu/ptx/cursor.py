@@ -1,4 +1,4 @@
-"""A place in the tokens of a PTX text."""
+"""A position in the tokens of a PTX text."""
 
 from __future__ import annotations
 
@@ -93,8 +93,8 @@ class Cursor:
 
     def strings(self) -> list[str]:
         """ "a", "b";: of .pragma."""
-        found = [self.string()]
+        strings = [self.string()]
         while self.accept(","):
-            found.append(self.string())
+            strings.append(self.string())
         self.expect(";")
-        return found
+        return strings

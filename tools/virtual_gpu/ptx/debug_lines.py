@@ -1,4 +1,4 @@
-"""Where lines come from: `.file`, and the sections that hold names and DWARF data."""
+"""Source lines: `.file`, and the sections that hold names and DWARF data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def section(cursor: Cursor) -> tuple[str, Section]:
         else:
             label = cursor.identifier()
             if label in labels:
-                raise cursor.error(f"label {label} a second time", token)
+                raise cursor.error(f"label {label} is declared twice", token)
             labels.add(label)
             cursor.expect(":")
     return name.text, Section(frozenset(labels))

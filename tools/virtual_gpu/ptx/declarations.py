@@ -1,4 +1,4 @@
-"""Variables and parameters: what stands behind `.global`, `.param` and their like."""
+"""Declarations of variables and parameters: what follows `.global`, `.param` and others."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _Tree = _Item | list["_Tree"]
 
 def params(cursor: Cursor, *, unnamed: bool = False) -> list[Variable]:
     """(.param .u64 a, .param .align 8 .b8 b[24]): of a function. A prototype's may be `_`."""
-    found: list[Variable] = []
+    params: list[Variable] = []
     cursor.expect("(")
     if cursor.accept(")"):
-        return found
-    while not found or cursor.accept(","):
+        return params
+    while not params or cursor.accept(","):
         space = cursor.next().text
         if space not in (".param", ".reg"):
             raise cursor.error(f"expected .param, found {space!r}")
@@ -46,9 +46,9 @@ def params(cursor: Cursor, *, unnamed: bool = False) -> list[Variable]:
         if type_name == "f16x2":
             raise cursor.error("a parameter of type .f16x2")
         name = "_" if unnamed and cursor.accept("_") else cursor.identifier()
-        found.append(_param(cursor, name, align, type_name, space[1:]))
+        params.append(_param(cursor, name, align, type_name, space[1:]))
     cursor.expect(")")
-    return found
+    return params
 
 
 def variables(cursor: Cursor, space: str, external: bool = False) -> list[Variable]:
@@ -57,11 +57,11 @@ def variables(cursor: Cursor, space: str, external: bool = False) -> list[Variab
     Raises PtxSyntaxError, for initial values that do not fit too.
     """
     align, type_name = _type(cursor)
-    found = [_declarator(cursor, align, type_name, space, external)]
+    variables = [_declarator(cursor, align, type_name, space, external)]
     while cursor.accept(","):
-        found.append(_declarator(cursor, align, type_name, space, external))
+        variables.append(_declarator(cursor, align, type_name, space, external))
     cursor.expect(";")
-    return found
+    return variables
 
 
 def _type(cursor: Cursor, *, of_param: bool = False) -> tuple[int, str]:
@@ -107,8 +107,8 @@ def _param(cursor: Cursor, name: str, align: int, type_name: str, space: str) ->
     if len(extents) > 1:
         raise cursor.error(f"{name} has more than one dimension")
     size = width * (extents[0] if extents else 1)
-    found = Variable(name, space, size, align or width, external=not size, type=type_name)
-    return _checked(cursor, found)
+    param = Variable(name, space, size, align or width, external=not size, type=type_name)
+    return _checked(cursor, param)
 
 
 def _declarator(cursor: Cursor, align: int, type_name: str, space: str, external: bool) -> Variable:
@@ -127,13 +127,13 @@ def _declarator(cursor: Cursor, align: int, type_name: str, space: str, external
         if size > _LARGEST_INITIAL_BYTES:
             raise cursor.error(f"initial values of {size} bytes", start)
         items = list(_items(cursor, tree, extents, 0))
-    found = Variable(
+    variable = Variable(
         name, space, _size(width, extents), align or width, external=external, type=type_name
     )
-    if found.size == 0 and not external:
+    if variable.size == 0 and not external:
         raise cursor.error(f"{name} has no size")
-    _checked(cursor, found)
-    return _filled(cursor, found, width, items) if items else found
+    _checked(cursor, variable)
+    return _filled(cursor, variable, width, items) if items else variable
 
 
 def _checked(cursor: Cursor, variable: Variable) -> Variable:
@@ -166,13 +166,13 @@ def _tree(cursor: Cursor) -> _Tree:
     """Constants, or addresses of symbols, in braces as the dimensions nest."""
     if not cursor.accept("{"):
         return _item(cursor)
-    found: list[_Tree] = []
+    items: list[_Tree] = []
     if cursor.accept("}"):
-        return found
-    while not found or cursor.accept(","):
-        found.append(_tree(cursor))
+        return items
+    while not items or cursor.accept(","):
+        items.append(_tree(cursor))
     cursor.expect("}")
-    return found
+    return items
 
 
 def _item(cursor: Cursor) -> _Item:

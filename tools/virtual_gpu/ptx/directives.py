@@ -1,4 +1,4 @@
-"""Directives of functions and kernels: `.visible` before, `.maxntid 512, 1, 1` behind them."""
+"""Directives of functions and kernels: linkage (`.visible`) and limits (`.maxntid 512, 1, 1`)."""
 
 from __future__ import annotations
 
@@ -23,23 +23,25 @@ def kernel_directives(cursor: Cursor, *, entry: bool) -> dict[str, tuple[int, ..
 
     Raises PtxSyntaxError for unknown ones and for numbers that ptxas does not take.
     """
-    found: dict[str, tuple[int, ...]] = {}
+    directives: dict[str, tuple[int, ...]] = {}
     while cursor.peek.kind == "directive":
         token = cursor.next()
         name = token.text[1:]
         if name == "pragma":
             cursor.strings()
         elif name == "noreturn" and not entry:
-            found[name] = ()
+            directives[name] = ()
         elif entry and name in _MOST_NUMBERS:
-            found[name] = _numbers(cursor, name)
+            directives[name] = _numbers(cursor, name)
         else:
             raise cursor.error(f"{token.text!r} before a body", token)
-    if {"maxntid", "reqntid"} <= set(found):
+    if {"maxntid", "reqntid"} <= set(directives):
         raise cursor.error("both .maxntid and .reqntid")
-    if "blocksareclusters" in found and not {"reqntid", "reqnctapercluster"} <= set(found):
+    if "blocksareclusters" in directives and not {"reqntid", "reqnctapercluster"} <= set(
+        directives
+    ):
         raise cursor.error(".blocksareclusters without .reqntid and .reqnctapercluster")
-    return found
+    return directives
 
 
 def _numbers(cursor: Cursor, name: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""The head of a PTX text: version, target, size of addresses."""
+"""Header of a PTX text: .version, .target, .address_size."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OPTIONS = frozenset({"texmode_unified", "texmode_independent", "debug", "map_f6
 def head(cursor: Cursor) -> tuple[str, frozenset[str]]:
     """.version 9.0 .target sm_90 .address_size 64: the target, and its options.
 
-    Raises PtxSyntaxError for what no version and no target is, and for addresses of 32 bits.
+    Raises PtxSyntaxError for an unknown version or target, and for addresses of 32 bits.
     """
     if not cursor.accept(".version"):
         raise cursor.error("a PTX text begins with .version")

@@ -21,7 +21,7 @@ _TOKEN = re.compile(
 
 
 class PtxSyntaxError(ValueError):
-    """The text is not PTX as nvcc writes it; the message says what and at which line."""
+    """The text is not PTX in the form that nvcc writes; the message says what and at which line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,21 @@ def tokenize(text: str) -> list[Token]:
 
     `.reg.b16` is two directives; the modifiers of an opcode belong to its name, `::` included.
     """
-    newlines = [found.start() for found in re.finditer("\n", text)]
+    newlines = [match.start() for match in re.finditer("\n", text)]
     tokens: list[Token] = []
     if foreign := re.search(r"[^\x00-\x7f]", text):
         line = bisect.bisect_left(newlines, foreign.start()) + 1
         raise PtxSyntaxError(f"line {line}: {foreign.group()!r} is not ASCII")
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        match = _TOKEN.match(text, at)
+        if match is None:
             line = bisect.bisect_left(newlines, at) + 1
             raise PtxSyntaxError(f"line {line}: {text[at : at + 20]!r} is not PTX")
-        kind = found.lastgroup or ""
+        kind = match.lastgroup or ""
         if kind != "skip":
             line = bisect.bisect_left(newlines, at) + 1
-            tokens.append(Token(kind, found.group(), line, at))
-        at = found.end()
+            tokens.append(Token(kind, match.group(), line, at))
+        at = match.end()
     tokens.append(Token("end", "", len(newlines) + 1, len(text)))
     return tokens

@@ -1,6 +1,6 @@
-"""Modifiers that do not go together, or not with the types, where ptxas 13.0 says so.
+"""Combinations of modifiers and types that ptxas 13.0 rejects.
 
-Which modifiers an instruction may have at all, the engines know; here are the combinations.
+The engines know which modifiers an instruction may have at all.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _wrong_rounding(roundings: Sequence[str], target: str, source: str) -> str:
         same = target == source
         return "a rounding here" if plain or (whole and not same) else ""
     if source in _FLOATS and target[0] in "us":
-        return "" if whole else "this without a rounding to a whole number"
+        return "" if whole else "this without a rounding to an integer"
     if target in _FLOATS and source[0] in "us":
         return "" if plain else "this without a rounding"
     if target[0] in "us" and source[0] in "us":
@@ -134,7 +134,7 @@ def _wrong_half(modifiers: Sequence[str], types: Sequence[str]) -> str:
     if target == "tf32" and {"rna", "relu"} <= set(modifiers):
         return "modifier .relu here"
     if source[0] not in "us" and target[0] not in "us" and set(modifiers) & _WHOLE_ROUNDINGS:
-        return "" if source == target else "a rounding to a whole number"
+        return "" if source == target else "a rounding to an integer"
     if source == "bf16" and target == "f32" and set(modifiers) & (_ROUNDINGS | {"sat"}):
         return "a rounding or .sat here"
     if target == "bf16" and source[0] in "us" and not set(modifiers) & _ROUNDINGS:
@@ -151,7 +151,7 @@ def _flushes(target: str, source: str) -> bool:
 
 
 def _loses(target: str, source: str) -> bool:
-    """Whole numbers: may a value of the source lie outside the target's range?"""
+    """Integers: may a value of the source lie outside the target's range?"""
     if "f" in target or "f" in source:
         return True
     have, want = type_bits(source), type_bits(target)
@@ -187,12 +187,12 @@ def _wrong_set(target: str, kind: str) -> bool:
 
 
 def _accessed(instruction: Instruction, _: Sequence[str]) -> str:
-    said = list(instruction.modifiers)
-    modifiers = {m.partition("::")[0] for m in said}
+    written = list(instruction.modifiers)
+    modifiers = {m.partition("::")[0] for m in written}
     orders, scopes = _ORDERS & modifiers, _SCOPES & modifiers
-    hints = {m for m in said if m.startswith(("L1::", "L2::cache"))}
-    if len(orders) > 1 or len(scopes) > 1 or len(set(said)) < len(said):
-        return "modifiers that say one thing twice"
+    hints = {m for m in written if m.startswith(("L1::", "L2::cache"))}
+    if len(orders) > 1 or len(scopes) > 1 or len(set(written)) < len(written):
+        return "duplicate modifiers"
     if bool(scopes) != bool(orders - {"volatile"}):
         return "an order without a scope, or a scope without one"
     if "nc" in modifiers and (instruction.family == "st" or "global" not in modifiers or orders):
@@ -208,7 +208,7 @@ def _atomic(instruction: Instruction, types: Sequence[str]) -> str:
     modifiers = instruction.modifiers
     how = next((m for m in modifiers if m in _ATOMIC_TYPES), "")
     if len(_SCOPES & set(modifiers)) > 1 or len(_ORDERS & set(modifiers)) > 1:
-        return "modifiers that say one thing twice"
+        return "duplicate modifiers"
     if how and types and types[-1] not in _ATOMIC_TYPES[how]:
         return f"operation .{how} on .{types[-1]}"
     if "noftz" in modifiers and types and "16" not in types[-1]:

@@ -1,6 +1,6 @@
-"""One instruction's modifiers, each taken exactly once by the engine that translates it.
+"""One instruction's modifiers, each consumed exactly once by the engine that translates it.
 
-What nobody takes is refused, so a modifier that changes the meaning can not be overlooked.
+A modifier that nothing consumes is refused, so one that changes the meaning cannot be overlooked.
 """
 
 from __future__ import annotations
@@ -85,11 +85,11 @@ class Modifiers:
 
     def type(self, *allowed: str) -> str:
         """The first type among the modifiers."""
-        found = next((m for m in self._left if is_type(m)), None)
-        if found is None or (allowed and found not in allowed):
-            raise self.refuse(f"type {found}")
-        self._left.remove(found)
-        return found
+        type_name = next((m for m in self._left if is_type(m)), None)
+        if type_name is None or (allowed and type_name not in allowed):
+            raise self.refuse(f"type {type_name}")
+        self._left.remove(type_name)
+        return type_name
 
     def ignore(self, *names: str) -> None:
         """Modifiers that concern speed or the memory model only."""

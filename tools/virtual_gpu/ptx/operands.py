@@ -1,8 +1,8 @@
-"""Operands against what an instruction wants (signatures.py), as ptxas checks them.
+"""Checks operands against signatures.py, as ptxas does.
 
-Both engines keep registers as bits and need no types; a text that mixes them up is no PTX all the
-same. Rules of the PTX ISA (operand type checking, relaxed for loads, stores and conversions), as
-ptxas 13.0 applies them. What an instruction of a family that is not listed wants is not known.
+Both engines keep registers as bits and need no types; a text that mixes types is still not PTX.
+Rules of the PTX ISA (operand type checking, relaxed for loads, stores and conversions), as ptxas
+13.0 applies them. Operands of families that are not listed are not checked.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _GENERIC = frozenset({"global", "shared", "local"})
 """Spaces that a variable's name may stand for where no space is named."""
 _INSIDE = {"param": {"param", "slot"}}
 Space = Callable[[str], str]
-"""Space of a variable by its name; empty for a name that is none."""
+"""Space of a variable by its name; empty for any other name."""
 
 
 def mistake(instruction: Instruction, space: Space = lambda _: "") -> str:
@@ -56,12 +56,12 @@ def mistake(instruction: Instruction, space: Space = lambda _: "") -> str:
     for operand in instruction.operands:
         if wrong := _wrong_base(instruction, operand) or _unknown_form(instruction, operand):
             return wrong
-    found = forms(instruction)
-    if not found:
+    expected = forms(instruction)
+    if not expected:
         return ""
-    if len(instruction.operands) != len(found):
+    if len(instruction.operands) != len(expected):
         return "this number of operands"
-    for operand, form in zip(instruction.operands, found, strict=True):
+    for operand, form in zip(instruction.operands, expected, strict=True):
         if form.startswith("@"):
             wrong = _wrong_place(instruction, operand, form[1:], space)
         else:
@@ -80,7 +80,8 @@ def _wrong_pair(instruction: Instruction) -> str:
 
 
 def _unknown_form(instruction: Instruction, operand: Operand) -> str:
-    """128 bits are for ld and st of .b128 only, which the engines lack; two results for few."""
+    """128 bits are for ld and st of .b128 only, which the engines do not support; two results
+    for few."""
     if any(register.bits > _MOST_BITS for register in registers_of(operand)):
         return "registers of 128 bits"
     if isinstance(operand, Pair) and instruction.family not in _PAIRS:
@@ -106,7 +107,7 @@ def _wrong_base(instruction: Instruction, operand: Operand) -> str:
 def _wrong_place(instruction: Instruction, operand: Operand, named: str, space: Space) -> str:
     """Of a variable's name as an address: does it lie where the instruction looks?"""
     if not isinstance(operand, Address):
-        return "no address where one is wanted"
+        return "no address where one is expected"
     base = operand.base
     storing = instruction.family == "st" and "param" in instruction.modifiers
     if not isinstance(base, Symbol):
@@ -118,8 +119,8 @@ def _wrong_place(instruction: Instruction, operand: Operand, named: str, space: 
         return f"a store to the parameter {base.name}"
     if not lies:
         return ""
-    said = {m.partition("::")[0] for m in instruction.modifiers}
-    looks = named if named in _SPACES else next((s for s in _SPACES if s in said), "")
+    spaces = {m.partition("::")[0] for m in instruction.modifiers}
+    looks = named if named in _SPACES else next((s for s in _SPACES if s in spaces), "")
     if lies in _INSIDE.get(looks, {looks}) or (not looks and lies in _GENERIC):
         return ""
     return f"{base.name} lies in .{lies}, which this does not access:"
@@ -144,7 +145,7 @@ def _wrong(instruction: Instruction, operand: Operand, form: str) -> str:
     family = instruction.family
     if form == "#":
         whole = isinstance(operand, Immediate) and operand.kind == "int"
-        return "" if whole else "no whole number where one is wanted"
+        return "" if whole else "an integer is expected here, not this operand"
     if form.startswith("{"):
         return _wrong_vector(family, operand, form[1:])
     if isinstance(operand, Vector) and family == "mov":
@@ -166,7 +167,7 @@ def _discards(instruction: Instruction) -> bool:
 def _wrong_vector(family: str, operand: Operand, form: str) -> str:
     """Elements of one size and kind; those of memory may be wider than the type."""
     if not isinstance(operand, Vector):
-        return "no vector where one is wanted"
+        return "no vector where one is expected"
     items, type_name = operand.items, form.lstrip("=")
     of_memory = family in ("ld", "st")
     if wrong := _wrong_sizes(items, type_bits(type_name), wider=of_memory):
@@ -191,7 +192,7 @@ def _wrong_sizes(items: Sequence[Operand], bits: int, *, wider: bool) -> str:
         return "an element that is no register"
     sizes = {item.bits for item in items if isinstance(item, Register)}
     if items and all(isinstance(item, Sink) for item in items):
-        return "a vector of nothing"
+        return "an empty vector"
     if len(sizes) > 1:
         return "a vector of registers of unlike sizes"
     size = next(iter(sizes), bits)
@@ -203,19 +204,19 @@ def _inferred(items: Sequence[Operand], type_name: str) -> str:
     """Kind of a vector's elements: bits go with all; empty if neighbours differ.
 
     ptxas compares each with the one before, and takes over its kind: bits between a float and a
-    whole number make them fit.
+    integer make them fit.
     """
-    found: list[str] = []
+    kinds: list[str] = []
     for item in items:
         if isinstance(item, Register):
-            found.append(_kind(item.type))
+            kinds.append(_kind(item.type))
         elif isinstance(item, Immediate):
-            found.append("whole" if item.kind == "int" else "float")
-            if found[-1] == "whole" and _kind(type_name) == "float":
+            kinds.append("whole" if item.kind == "int" else "float")
+            if kinds[-1] == "whole" and _kind(type_name) == "float":
                 return ""
-    if any(len({a, b, "bits"}) > 2 for a, b in pairwise(found)):
+    if any(len({a, b, "bits"}) > 2 for a, b in pairwise(kinds)):
         return ""
-    return "bits" if "bits" in found else next(iter(found), "none")
+    return "bits" if "bits" in kinds else next(iter(kinds), "none")
 
 
 def _wrong_parts(items: Sequence[Operand], type_name: str) -> str:
@@ -278,7 +279,7 @@ def _kind(type_name: str) -> str:
 
 
 def _number_fits(kind: str, type_name: str) -> bool:
-    """Floats go for floats and bits, whole numbers for all but floats."""
+    """Floats go for floats and bits, integers for all but floats."""
     if kind == "int":
         return type_name == "pred" or _kind(type_name) != "float"
     return type_name in ("f32", "f64", "b32", "b64")

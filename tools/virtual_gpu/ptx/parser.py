@@ -1,4 +1,4 @@
-"""PTX text to a Module: declarations here, function bodies in body.py.
+"""PTX parser: text to a Module; function bodies are in body.py.
 
 Grammar: PTX ISA 8.x, the part that nvcc writes and inline assembly uses. Unknown opcodes pass; the
 engine that translates a kernel refuses them.
@@ -34,7 +34,7 @@ MOST_PARAM_BYTES, MOST_CONST_BYTES, MOST_SHARED_BYTES = 32_764, 65_536, 49_152
 
 def parse(text: str) -> Module:
     """The module of one PTX text. Raises PtxSyntaxError where it is not PTX: where ptxas would not
-    take it either, as far as that can be told without looking at single instructions."""
+    take it either, as far as declarations show."""
     return _ModuleParser(text).parse()
 
 
@@ -63,12 +63,12 @@ class _ModuleParser:
         """Everything that is named is there."""
         labels = {label for section in self._sections.values() for label in section.labels}
         if missing := self._named_lines - labels:
-            raise PtxSyntaxError(f".loc names {min(missing)}, which is nowhere")
+            raise PtxSyntaxError(f".loc names {min(missing)}, which is not defined")
         bodies = (*self._module.functions.values(), *self._module.kernels.values())
         tables = (table for body in bodies for table in body.call_targets.values())
         for target in (target for table in tables for target in table):
             if target not in self._module.functions:
-                raise PtxSyntaxError(f".calltargets names {target}, which is no function")
+                raise PtxSyntaxError(f".calltargets names {target}, which is not a function")
         for name, function in self._module.functions.items():
             if not function.defined and not function.external:
                 raise PtxSyntaxError(f"function {name} is declared and not defined")
@@ -125,7 +125,7 @@ class _ModuleParser:
         for end in (",", ";"):
             name = cursor.identifier()
             if name not in self._module.functions:
-                raise cursor.error(f"an alias of {name}, which is no function")
+                raise cursor.error(f"an alias of {name}, which is not a function")
             cursor.expect(end)
 
     def _module_variable(self, space: str, external: bool) -> None:
@@ -143,7 +143,7 @@ class _ModuleParser:
 
     def _check_new(self, name: str, known: Iterable[str]) -> None:
         if name in known:
-            raise self._cursor.error(f"{name} a second time")
+            raise self._cursor.error(f"{name} is declared twice")
 
     def _function(self, entry: bool, linked: str) -> None:
         cursor = self._cursor
@@ -190,7 +190,7 @@ class _ModuleParser:
         if known is None:
             return
         if entry or known.defined:
-            raise self._cursor.error(f"{name} a second time")
+            raise self._cursor.error(f"{name} is declared twice")
         for a, b in ((known.params, function.params), (known.returns, function.returns)):
             if [(p.type, p.size) for p in a] != [(p.type, p.size) for p in b]:
                 raise self._cursor.error(f"{name} is declared with other parameters")
@@ -235,11 +235,11 @@ def _shared_bytes(module: Module, kernel: Kernel) -> int:
 
 
 def _reachable(module: Module, function: Function) -> list[Function]:
-    found = [function]
-    for caller in found:
+    functions = [function]
+    for caller in functions:
         callees = (module.functions.get(name) for name in _symbols(caller))
-        found += {c.name: c for c in callees if c is not None and c not in found}.values()
-    return found
+        functions += {c.name: c for c in callees if c is not None and c not in functions}.values()
+    return functions
 
 
 def _symbols(function: Function) -> dict[str, None]:

@@ -1,12 +1,12 @@
-"""What each operand of an instruction has to be, as ptxas 13.0 wants it.
+"""Operand signatures: what each operand of an instruction must be, as ptxas 13.0 requires.
 
-A type says that a value of it is wanted; before it stands
-    ~   registers of more bits will do
-    =   registers declared so, no others and no constants
-    {   a vector of such
+A type requires a value of that type; before it stands
+    ~   registers with more bits are accepted
+    =   registers declared with exactly this type, no others and no constants
+    {   a vector of such values
 and in its place
-    @space   an address; a variable in it lies there; @ alone: where the modifiers say
-    #        a whole number, no register
+    @space   an address in that space; @ alone: in the space that the modifiers name
+    #        an integer constant, not a register
 """
 
 from __future__ import annotations

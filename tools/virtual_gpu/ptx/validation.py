@@ -1,7 +1,7 @@
-"""Every instruction of a kernel, and of the functions that go with it, as ptxas would look at it.
+"""Checks every instruction of a kernel, and of the functions it reaches, as ptxas does.
 
-Also where control never comes, and in functions that nobody calls: a text that ptxas does not take
-is refused before anything runs, whatever of it would have run.
+Dead code and functions that nothing calls are checked too: a text that ptxas does not accept is
+refused before anything runs.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ def check(module: Module, kernel: Kernel) -> None:
 
 def reached(module: Module, function: Function) -> list[Function]:
     """It and the functions that it, or a variable that it names, names."""
-    found: dict[str, Function] = {function.name: function}
+    functions: dict[str, Function] = {function.name: function}
     names = list(_named(function))
     seen = set(names)
     for name in names:
         variable = module.globals.get(name)
         more: Iterable[str] = [r.symbol for r in variable.relocations] if variable else ()
-        if name in module.functions and name not in found:
-            found[name] = module.functions[name]
+        if name in module.functions and name not in functions:
+            functions[name] = module.functions[name]
             more = _named(module.functions[name])
         new = [n for n in more if n not in seen]
         seen.update(new)
         names += new
-    return list(found.values())
+    return list(functions.values())
 
 
 def unreached(module: Module) -> list[Function]:
@@ -194,11 +194,11 @@ def _formal(
     named = [o for o in operands if isinstance(o, Symbol)]
     if not any(isinstance(o, Register) for o in operands):
         callee = module.functions.get(named[0].name) if named else None
-        return (*callee.returns, *callee.params) if callee else "a function that is not here"
-    said = named[-1].name if named else ""
-    if said in function.prototypes:
-        return function.prototypes[said]
-    targets = function.call_targets.get(said)
+        return (*callee.returns, *callee.params) if callee else "an undefined function"
+    name = named[-1].name if named else ""
+    if name in function.prototypes:
+        return function.prototypes[name]
+    targets = function.call_targets.get(name)
     if not targets:
         return "a call without a prototype"
     first = module.functions[targets[0]]
@@ -210,7 +210,7 @@ def _wrong_argument(function: Function, argument: Operand, formal: Param | Varia
         return ""
     variable = next((v for v in function.variables.values() if v.name == argument.name), None)
     if variable is None or variable.space != "param" or argument.offset:
-        return f"argument {argument.name}, which is no .param of here,"
+        return f"argument {argument.name}, which is not a .param of this function,"
     if variable.size != formal.size or _is_array(variable) != _is_array(formal):
         return f"argument {argument.name}, of another type than the parameter,"
     wrong = variable.align != formal.align

@@ -1,8 +1,8 @@
-"""The fake CUDA runtime: host code calls it, the virtual GPU answers.
+"""The fake CUDA runtime: host code calls it, the virtual GPU executes.
 
-cudart_binding  builds cudart/ and binds it to Python
-host            what the fake runtime asks of its host
-calls           runtime calls on a VirtualGpu
+cudart_binding  builds cudart/ and binds it to Python (ctypes)
+host            the interface that the fake runtime calls
+calls           CUDA runtime calls on a VirtualGpu: cudaMalloc, launches, copies
 printf          device printf
-compile         a .cu file to host code, PTX and machine code
+compile         nvcc: a .cu file to host code, PTX and machine code
 """

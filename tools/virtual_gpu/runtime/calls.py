@@ -1,4 +1,4 @@
-"""What the calls of the CUDA runtime mean on a VirtualGpu."""
+"""CUDA runtime calls on a VirtualGpu: cudaMalloc, cudaMemcpy, launches, attributes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from astra_chat.tools.virtual_gpu.machine.counts import MachineCode
 from astra_chat.tools.virtual_gpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
 from astra_chat.tools.virtual_gpu.ptx.parser import Kernel, Module
 from astra_chat.tools.virtual_gpu.runtime.host import FunctionAttributes
+from astra_chat.tools.virtual_gpu.sass.counters import MachineCode
 from astra_chat.tools.virtual_gpu.types import Dim3, Launch, PtxUnsupported
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ MAX_DYNAMIC_SHARED, SHARED_CARVEOUT = 8, 9
 
 
 class CallUnsupported(PtxUnsupported):
-    """The host code asks the CUDA runtime for something that the virtual GPU lacks."""
+    """The host code asks the CUDA runtime for something that the virtual GPU does not support."""
 
     def __init__(self, what: str, call: str = "") -> None:
         super().__init__(what, kernel="host code", opcode=call or what, line=0)
@@ -41,7 +41,7 @@ class CallUnsupported(PtxUnsupported):
 
 @dataclass
 class Loaded:
-    """One kernel file: its PTX, what ptxas said of it, and its device variables."""
+    """One kernel file: its PTX, ptxas' report, and its device variables."""
 
     module: Module
     resources: Mapping[str, tuple[int, int]]
@@ -129,7 +129,7 @@ class CallsOnGpu:
         except MemoryError:
             return MEMORY_ALLOCATION, 0
         self._count += 1
-        address = self._memory.add(array, f"cudaMalloc number {self._count}", fresh=True)
+        address = self._memory.add(array, f"cudaMalloc number {self._count}", uninitialized=True)
         self._allocated[address] = array
         return 0, address
 
@@ -201,7 +201,7 @@ class CallsOnGpu:
         """Host code writes there too, and nobody sees it."""
         error, address = self.allocate(nbytes)
         if (buffer := self._memory.find(address)) is not None:
-            buffer.fresh = False
+            buffer.starts_uninitialized = False
         return error, address
 
     def lend(self, address: int, nbytes: int) -> int:

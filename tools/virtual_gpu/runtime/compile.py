@@ -1,6 +1,6 @@
-"""A .cu file to host code, PTX and ptxas' report, in one nvcc call, linked with the fake runtime.
+"""nvcc: builds a .cu file to host code, PTX and ptxas' report, linked with the fake CUDA runtime.
 
-One call, because names of internal linkage carry a hash that differs between calls.
+All in one call, because names of internal linkage carry a hash that differs between calls.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.toolkit import find_toolkit
-from astra_chat.tools.virtual_gpu.machine.disassembly import SUFFIX, disassemble
 from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+from astra_chat.tools.virtual_gpu.sass.disassembly import SUFFIX, disassemble
 
 COMPILE_TIMEOUT_S = 300.0
 _LOG_LINES = 20
@@ -77,13 +77,13 @@ def compile_file(
 
 def read_resources(log: str) -> dict[str, tuple[int, int]]:
     """Registers and static shared bytes by kernel, from what `ptxas -v` wrote."""
-    found = re.findall(
+    entries = re.findall(
         r"entry function '(\S+)'.*?Used (\d+) registers([^\n]*)", log, re.DOTALL
     )  # fmt: skip
     shared = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
     return {
         kernel: (int(used), int(match[1]) if (match := shared.search(rest)) else 0)
-        for kernel, used, rest in found
+        for kernel, used, rest in entries
     }
 
 

@@ -1,6 +1,6 @@
-"""The fake CUDA runtime: built on first use with the host compiler, bound to Python by ctypes.
+"""Builds the fake CUDA runtime with the host compiler on first use, and binds it by ctypes.
 
-The C side (cudart/) knows the ABI; what a call means is decided by a `Host` (gpu.py).
+The C side (cudart/) knows the ABI; a `Host` (host.py) decides what a call does.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ def _key(cxx: str, include_dir: Path, sources: dict[str, bytes]) -> str:
     digest = hashlib.sha256(f"{cxx}\0{include_dir}".encode())
     for header in ("cuda_runtime_api.h", "driver_types.h"):
         try:
-            found = (include_dir / header).stat()
+            status = (include_dir / header).stat()
         except OSError:
             raise MissingDependency(
                 f"no {header} in {include_dir}: the CUDA toolkit's headers are needed"
             ) from None
-        digest.update(f"{header} {found.st_size} {found.st_mtime_ns}".encode())
+        digest.update(f"{header} {status.st_size} {status.st_mtime_ns}".encode())
     for name, text in sources.items():
         digest.update(name.encode() + b"\0" + text)
     return digest.hexdigest()[:16]
@@ -247,12 +247,12 @@ class _Adapters:
         return error
 
     def function(self, module: int, name: bytes, out: Any) -> int:
-        error, found = self._host.function(module, name.decode())
-        if found is not None:
+        error, attributes = self._host.function(module, name.decode())
+        if attributes is not None:
             major, minor = self._host.spec.compute
             out[0] = _Function(
-                found.registers, found.static_shared_bytes, found.max_threads,
-                found.max_dynamic_shared_bytes, 10 * major + minor,
+                attributes.registers, attributes.static_shared_bytes, attributes.max_threads,
+                attributes.max_dynamic_shared_bytes, 10 * major + minor,
             )  # fmt: skip
         return error
 

@@ -1,4 +1,4 @@
-"""What the fake CUDA runtime asks of whoever answers its calls."""
+"""Host: the interface through which the fake CUDA runtime calls Python."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Host(Protocol):
         """How much malloc of kernels may hand out; too late once a kernel has called it."""
 
     def refuse(self, what: str) -> int:
-        """Notes that the host code asked for something that the virtual GPU lacks."""
+        """Notes that the host code asked for something that the virtual GPU does not support."""
 
     def broke(self, error: BaseException) -> int:
         """Notes an exception of one of the others; it must not cross C."""

@@ -1,7 +1,7 @@
-"""What kernels print, formatted as C does.
+"""Device printf: what kernels print, formatted as C does.
 
-Arguments lie one behind the other as vprintf gets them (CUDA C++ Programming Guide, "Formatted
-Output"): integers of 4 or 8 bytes, floats as doubles, each at a multiple of its size.
+Arguments are laid out one after the other, as vprintf gets them (CUDA C++ Programming Guide,
+"Formatted Output"): integers of 4 or 8 bytes, floats as doubles, each at a multiple of its size.
 """
 
 from __future__ import annotations

@@ -35,11 +35,11 @@ def test_every_vector_is_written_once_from_both_halves() -> None:
     assert isinstance(built, Build)
     case = Case(dims={"tokens": 5, "d": 1048}, dtype="float16", values="ramp")
     oracle = Oracle(task)
-    (truth,) = oracle.truths([case], Stop())
+    (oracle_case,) = oracle.oracle_cases([case], Stop())
     out, source = task.args
-    flat = np.fromfile(truth.input_path(source), dtype=np.uint16)
+    flat = np.fromfile(oracle_case.input_path(source), dtype=np.uint16)
     half = len(flat) // 2
-    for run in Runner(task, device).run(built, [truth], "check"):
+    for run in Runner(task, device).run(built, [oracle_case], "check"):
         assert isinstance(run, CaseRun), run
         got = run.after(out)[0].view(np.uint16)
         np.testing.assert_array_equal(got, flat[:half] ^ flat[half:])

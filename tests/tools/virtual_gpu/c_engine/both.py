@@ -42,10 +42,12 @@ class Both:
         self.only_numpy: set[str] = set()
         """Kernels that the C engine refused."""
 
-    def translate(self, module: Module, kernel: str, *, together: bool = False) -> tuple[Any, Any]:
-        reference = numpy_engine.translate(module, kernel, together=together)
+    def translate(
+        self, module: Module, kernel: str, *, cooperative: bool = False
+    ) -> tuple[Any, Any]:
+        reference = numpy_engine.translate(module, kernel, cooperative=cooperative)
         try:
-            return reference, c_engine.translate(module, kernel, together=together)
+            return reference, c_engine.translate(module, kernel, cooperative=cooperative)
         except PtxUnsupported as lack:
             assert "on the C engine" in str(lack)
             self.only_numpy.add(kernel)

@@ -5,4 +5,4 @@ from __future__ import annotations
 from tests.tools.virtual_gpu.c_engine.both import on_both_engines
 
 globals().update(on_both_engines("test_faults"))
-globals().update(on_both_engines("test_races"))
+globals().update(on_both_engines("test_shared_memory_races"))

@@ -32,15 +32,15 @@ def test_a_task_s_kernel(name: str, file: str) -> None:
     assert isinstance(built, Build)
     smallest = sorted(task.check, key=lambda case: np.prod(list(case.dims.values())))
     oracle = Oracle(task)
-    truths = oracle.truths(smallest[2 : 2 + CASES], Stop())
-    found = {engine: list(_runs(task, built, truths, engine)) for engine in ("numpy", "c")}
+    oracle_cases = oracle.oracle_cases(smallest[2 : 2 + CASES], Stop())
+    found = {engine: list(_runs(task, built, oracle_cases, engine)) for engine in ("numpy", "c")}
     oracle.close()
     assert found["numpy"] == found["c"]
 
 
-def _runs(task: Any, built: Build, truths: Any, engine: Engine) -> Iterator[Any]:
+def _runs(task: Any, built: Build, oracle_cases: Any, engine: Engine) -> Iterator[Any]:
     device = pick_device("virtual", None)
-    for run in Runner(task, device, engine=engine).run(built, truths, "time"):
+    for run in Runner(task, device, engine=engine).run(built, oracle_cases, "time"):
         if not isinstance(run, CaseRun):
             yield run
             return

@@ -24,17 +24,17 @@ from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import ITEM_BYTES, Device
 
 
-def outputs(task: Task, device: Device, source: str, truths: list[OracleCase]) -> list[dict]:
+def outputs(task: Task, device: Device, source: str, oracle_cases: list[OracleCase]) -> list[dict]:
     """By case: of each written argument its bytes, and which were written: on the virtual GPU a
     launch over its budget runs a sample of its blocks."""
     built = build(task, source, device)
     assert isinstance(built, Build), built
     found = []
-    for run in Runner(task, device).run(built, truths, "check"):
+    for run in Runner(task, device).run(built, oracle_cases, "check"):
         assert isinstance(run, CaseRun), run
         written = (arg for arg in task.args if arg.written)
         found.append({arg.name: (run.after(arg)[0], run.coverage(arg)) for arg in written})
-    assert len(found) == len(truths)
+    assert len(found) == len(oracle_cases)
     return found
 
 
@@ -47,9 +47,9 @@ def compare(name: str, most: int) -> None:
         for c in (*task.check, *(case for case, _ in task.bench))
         if math.prod(c.dims.values()) <= most
     ]
-    truths = list(oracle.truths(cases, Stop()))
+    oracle_cases = list(oracle.oracle_cases(cases, Stop()))
     for number, (source, _) in enumerate(recorded(name)):
-        theirs, ours = (outputs(task, device, source, truths) for device in devices)
+        theirs, ours = (outputs(task, device, source, oracle_cases) for device in devices)
         results, equal = Counter[str](), Counter[str]()
         for case, a, b in zip(cases, theirs, ours, strict=True):
             for arg in a:

@@ -56,8 +56,10 @@ def compared(name: str, most: int) -> Iterator[Scored]:
         cases = [Case.model_validate(c["case"]) for c in small]
         built = build(task, source, device)
         assert isinstance(built, Build)
-        truths = oracle.truths(cases, Stop())
-        for row, run in zip(small, Runner(task, device).run(built, truths, "time"), strict=True):
+        oracle_cases = oracle.oracle_cases(cases, Stop())
+        for row, run in zip(
+            small, Runner(task, device).run(built, oracle_cases, "time"), strict=True
+        ):
             assert isinstance(run, CaseRun), run
             yield Scored(
                 json.dumps(row["case"]), f"{name} {row['case']['dims']}", row["median_us"],

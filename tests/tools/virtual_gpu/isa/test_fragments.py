@@ -7,7 +7,7 @@ import pytest
 from astra_chat.tools.virtual_gpu.isa.fragments import Fragment, transfer, wmma_fragment
 from astra_chat.tools.virtual_gpu.isa.matrices import mma_product
 from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers
-from tests.tools.virtual_gpu.numpy_engine.test_costs import instructions
+from tests.tools.virtual_gpu.numpy_engine.test_instruction_costs import instructions
 
 USUAL = ((16, 16, 16), (32, 8, 16), (8, 32, 16))
 FORMS = [

@@ -10,8 +10,8 @@ from astra_chat.tools.virtual_gpu.isa.mbarriers import (
     MOST,
     PHASE,
     State,
+    hang_message,
     has_no_result,
-    in_vain,
     is_poll,
 )
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
@@ -63,7 +63,7 @@ def test_which_instructions_wait_and_which_have_results() -> None:
 
 
 def test_words_of_a_wait_in_vain() -> None:
-    assert "offset 8, which still awaits 2 of 3 arrivals and 16 bytes" in in_vain(
+    assert "offset 8, which still awaits 2 of 3 arrivals and 16 bytes" in hang_message(
         8, State(2, 3, 16, 0).word
     )
-    assert "nothing that was initialised" in in_vain(8, 0)
+    assert "nothing, as it is not initialized" in hang_message(8, 0)

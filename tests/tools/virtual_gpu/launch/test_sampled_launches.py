@@ -69,7 +69,7 @@ def chain(built: Any) -> Chain:
         arrays = [device_array(4 * N).view(np.float32) for _ in range(3)]
         arrays[2][:] = np.arange(N)
         places = [
-            ctypes.c_void_p(gpu.register(array, name, fresh=name != "in"))
+            ctypes.c_void_p(gpu.register(array, name, uninitialized=name != "in"))
             for array, name in zip(arrays, ("out", "between", "in"), strict=True)
         ]
         gpu.reset()
@@ -104,7 +104,7 @@ def test_before_another_grid_the_first_launch_runs_to_its_end(chain: Chain, engi
     ("how", "blocks", "words"),
     [
         ("o", 100, "are too many to run: one of another grid needs them all"),
-        ("m", 2000, "host code wrote to device memory since"),
+        ("m", 2000, "host code has written to device memory since"),
         ("t", 100, "it reads what the other blocks would have written: offset"),
     ],
 )

@@ -25,7 +25,7 @@ def test_ptxas_has_a_stack_frame_where_we_count_memory(toolkit: Toolkit, tmp_pat
     assert len(module.kernels) >= 19
     found, expected = {}, {}
     for name, kernel in module.kernels.items():
-        prepared = prepare(module, kernel, together=False)
+        prepared = prepare(module, kernel, cooperative=False)
         local = [i for b in prepared.blocks for i in b.body if "local" in i.modifiers]
         found[name] = any(id(i) not in prepared.in_registers for i in local)
         expected[name] = int(frames[name]) > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.virtual_gpu.lowering.regions import Region, find_regions
-from astra_chat.tools.virtual_gpu.numpy_engine.mix import instruction_mixes
+from astra_chat.tools.virtual_gpu.numpy_engine.block_costs import block_costs
 from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare
 from astra_chat.tools.virtual_gpu.ptx.parser import parse
 
@@ -21,8 +21,8 @@ ld.param.u64 %rd1, [in]; mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 5; setp.lt.u
 def regions(body: str) -> tuple[list[Region], int]:
     """Regions, and rounds of loads of the longest way through all of them."""
     module = parse(HEAD + body + "st.global.f32 [%rd1], %f1; ret; }")
-    blocks = prepare(module, module.kernels["k"], together=False).blocks
-    mixes = instruction_mixes(blocks)
+    blocks = prepare(module, module.kernels["k"], cooperative=False).blocks
+    mixes = block_costs(blocks)
     found = find_regions(blocks)
     assert sorted(n for region in found for n in region.blocks) == list(range(len(blocks)))
     assert [i for i, mix in enumerate(mixes) if mix.head] == sorted(r.blocks[0] for r in found)

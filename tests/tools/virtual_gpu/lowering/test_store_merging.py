@@ -21,7 +21,7 @@ FIRST, SECOND, THIRD = (f"st.global.u32 [%rd1+{at}], %r1;" for at in (8, 0, 4))
 
 def runs(body: str) -> list[tuple[int, ...]]:
     module = parse(TEXT.format(body=body))
-    found = store_runs(prepare(module, module.kernels["k"], together=False).blocks)
+    found = store_runs(prepare(module, module.kernels["k"], cooperative=False).blocks)
     return sorted(run for run in found.values() if run)
 
 

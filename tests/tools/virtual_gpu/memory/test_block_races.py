@@ -10,7 +10,7 @@ import pytest
 
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu import c_engine, numpy_engine
-from astra_chat.tools.virtual_gpu.memory.block_races import SWITCH, crossings_of
+from astra_chat.tools.virtual_gpu.memory.block_races import SWITCH, block_races_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.ptx.parser import Module, parse
 from astra_chat.tools.virtual_gpu.runtime.calls import device_array
@@ -34,7 +34,7 @@ N = BLOCKS * THREADS
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> Module:
-    folder = tmp_path_factory.mktemp("crossings")
+    folder = tmp_path_factory.mktemp("block_races")
     (folder / "k.cu").write_text(SOURCE)
     return parse(compile_file(folder / "k.cu", folder, spec("h200")).ptx.read_text())
 
@@ -90,11 +90,11 @@ def test_a_second_look_leaves_no_trace(module: Module, kernel: str, workers: int
 
 def test_parts_of_a_launch_know_of_each_other(module: Module) -> None:
     bench = Bench(module, "last_writes")
-    crossings = crossings_of(bench.c.reference.reach, bench.launch, bench.memory, {})
+    block_races = block_races_of(bench.c.reference.reach, bench.launch, bench.memory, {})
     early, late = range(BLOCKS // 2), range(BLOCKS // 2, BLOCKS)
-    bench.on_numpy(blocks=early, crossings=crossings)
+    bench.on_numpy(blocks=early, block_races=block_races)
     with pytest.raises(Fault, match="between blocks"):
-        bench.on_c(2, blocks=late, crossings=crossings)
+        bench.on_c(2, blocks=late, block_races=block_races)
 
 
 def test_it_can_be_left_out(module: Module, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +108,6 @@ def test_what_is_only_read_or_has_one_block_is_not_watched(module: Module) -> No
     bench = Bench(module, "own")
     reach = bench.c.reference.reach
     one = Launch("own", Dim3(1), Dim3(96), 0, bench.launch.params)
-    assert crossings_of(reach, one, bench.memory, {}) is None
-    found = crossings_of(reach, bench.launch, bench.memory, {})
+    assert block_races_of(reach, one, bench.memory, {}) is None
+    found = block_races_of(reach, bench.launch, bench.memory, {})
     assert found is not None and list(found.fine()) == [bench.out.ctypes.data]

@@ -1,4 +1,4 @@
-"""How reads of memory that nobody wrote are told, and how the host code's doings count."""
+"""How uninitialized reads are reported, and how writes by host code count."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
-from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each, told
+from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_each, warnings_of
 from astra_chat.tools.virtual_gpu.runtime.calls import device_array
 from astra_chat.tools.virtual_gpu.runtime.compile import compile_file
 from astra_chat.tools.virtual_gpu.types import (
@@ -46,7 +46,7 @@ N = 40
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    folder = tmp_path_factory.mktemp("unset")
+    folder = tmp_path_factory.mktemp("uninitialized")
     (folder / "call.cu").write_text(SOURCE)
     return compile_file(folder / "call.cu", folder, spec("h200"), ("-std=c++17", "-O3"))
 
@@ -56,7 +56,7 @@ def called(built: Any, how: str) -> dict[str, str]:
     library = gpu.load(Path(built.library), Path(built.ptx), built.resources)
     out, given = (device_array(4 * N).view(np.float32) for _ in range(2))
     given[:] = 1
-    places = [gpu.register(out, "out", fresh=True), gpu.register(given, "in")]
+    places = [gpu.register(out, "out", uninitialized=True), gpu.register(given, "in")]
     for _ in range(2):  # what a call before left is no news
         gpu.reset()
         assert library.call(*map(ctypes.c_void_p, places), N, ord(how)) == 0
@@ -72,13 +72,13 @@ def test_what_the_host_wrote_is_written(built: Any, how: str) -> None:
 def test_a_part_that_it_left_out_is_told_once(built: Any) -> None:
     ((where, words),) = called(built, "h").items()
     assert "call.cu:4" in where and "cudaMalloc number" in where
-    assert "read of 4 bytes that nobody wrote, at offset 80 of cudaMalloc number" in words
+    assert "read of 4 bytes at offset 80 of cudaMalloc number" in words
     assert "(160 bytes)" in words and "thread (20, 0, 0)" in words
 
 
 def test_what_was_not_freed_is_told_of_this_call_alone(built: Any) -> None:
     words = list(called(built, "l").values())
-    assert len(words) == 2 and words[0].startswith("uninitialised")
+    assert len(words) == 2 and words[0].startswith("uninitialized")
     assert words[1] == "leak: a buffer was allocated and not freed, 160 bytes"
 
 
@@ -95,7 +95,9 @@ def test_the_first_thread_of_an_instruction_counts() -> None:
 
 def test_a_source_line_is_told_once_a_buffer() -> None:
     found = (read(10, (1, 0)), read(11, (0, 5)), read(12, (2, 0), "offset 4 of y"))
-    report = LaunchReport(Launch("k", Dim3(4), Dim3(32), 0, b""), 4, Counters(), unset=found)
-    words = told([report])
+    report = LaunchReport(
+        Launch("k", Dim3(4), Dim3(32), 0, b""), 4, Counters(), uninitialized=found
+    )
+    words = warnings_of([report])
     assert list(words) == ["k, k.cu:1, x", "k, k.cu:1, y"]
     assert "block 0, thread 5" in words["k, k.cu:1, x"]

@@ -55,12 +55,12 @@ class Bench:
         block: int | Dim3,
         *arguments: Any,
         shared: int = 0,
-        together: bool = False,
+        cooperative: bool = False,
         memory: Memory | None = None,
         **options: Any,
     ) -> LaunchReport:
         """Arrays become pointers to themselves; integers of NumPy and Python floats go by value.
-        together: as a cooperative launch."""
+        cooperative: as a cooperative launch."""
         name = self.name(kernel)
         memory = memory or Memory()
         variables: dict[str, Array] = {}
@@ -72,15 +72,15 @@ class Bench:
             if isinstance(argument, np.ndarray) and memory.find(argument.ctypes.data) is None:
                 memory.add(argument, f"argument {number}")
         meeting = at_256(np.zeros(2, np.uint32))
-        if together:
+        if cooperative:
             memory.add(meeting, "the grid's barrier")
-        place = int(meeting.ctypes.data) if together else 0
+        place = int(meeting.ctypes.data) if cooperative else 0
         params = bytearray(self.module.kernels[name].param_bytes)
         for param, argument in zip(self.module.kernels[name].params, arguments, strict=True):
             packed = _packed(argument, param.size)
             params[param.offset : param.offset + param.size] = packed
         return numpy_engine.run(
-            numpy_engine.translate(self.module, name, together=together),
+            numpy_engine.translate(self.module, name, cooperative=cooperative),
             Launch(name, _extent(grid), _extent(block), shared, bytes(params), place),
             memory,
             module_globals={n: int(v.ctypes.data) for n, v in variables.items()},

@@ -144,7 +144,7 @@ def test_static_and_dynamic_shared_memory_do_not_overlap() -> None:
 
 
 def test_fresh_shared_memory_is_poison() -> None:
-    """Reading what nobody wrote gives NaN, not a friendly zero."""
+    """Reading uninitialized memory gives NaN, not zero."""
     before = ".shared .align 4 .b8 fixed[8];\n"
     out = np.zeros(1, np.float32)
     body = "ld.shared.f32 %r1, [fixed]; st.global.f32 [%rd0], %r1;"

@@ -17,7 +17,7 @@ def bench(compiled: Any) -> Any:
 
 @pytest.fixture
 def tiles(aligned: Any) -> Any:
-    """float32 [6, 128] of small whole numbers: any order of additions is exact."""
+    """float32 [6, 128] of small integers: any order of additions is exact."""
     return aligned(np.random.default_rng(0).integers(0, 9, (6, 128)).astype(np.float32))
 
 
@@ -123,17 +123,17 @@ def test_lanes_of_a_warp_may_wait_for_each_other(bench: Any, tiles: Any) -> None
 @pytest.mark.parametrize(
     ("how", "kind", "error", "words"),
     [
-        (0, "mbarrier", 719, "not initialised"),
+        (0, "mbarrier", 719, "not initialized"),
         (1, "mbarrier", 719, "count outside"),
         (2, "mbarrier", 719, "more arrivals"),
         (3, "mbarrier", 719, "would complete"),
-        (4, "mbarrier", 719, "1,048,575 bytes"),
+        (4, "mbarrier", 719, "1,048,575 transaction bytes"),
         (5, "mbarrier", 719, "invalidated"),
         (6, "misaligned", 716, "of 8 bytes"),
-        (7, "race", 719, "may not be initialised yet"),
+        (7, "race", 719, "may not be initialized yet"),
         (8, "misaligned", 716, "write of 256 bytes"),
         (9, "misaligned", 716, "read of 256 bytes"),
-        (10, "misaligned", 716, "24 bytes, no multiple of 16"),
+        (10, "misaligned", 716, "24 bytes, not a multiple of 16"),
         (11, "out_of_bounds", 700, "write of 256 bytes at shared offset"),
         (12, "out_of_bounds", 700, "read of 256 bytes at address"),
         (13, "misaligned", 716, "of 8 bytes"),

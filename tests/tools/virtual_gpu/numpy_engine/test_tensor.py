@@ -1,4 +1,4 @@
-"""mma, wmma, ldmatrix and stmatrix against matrix products in float64 and in whole numbers."""
+"""mma, wmma, ldmatrix and stmatrix against matrix products in float64 and in integers."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ __global__ void greedy(int *ok) { ok[0] = malloc((size_t)1 << 40) == nullptr; ok
 __global__ void beyond(int n) { int *p = (int *)malloc(n * 4); p[n] = 1; free(p); }  // BUG beyond
 __global__ void after(int n, int *out) { int *p = (int *)malloc(n * 4); p[0] = 3; free(p); *out = p[0]; }  // BUG after
 __global__ void twice(int n) { int *p = (int *)malloc(n * 4); p[0] = n; free(p); free(p + n % 2 - 1); }  // BUG twice
-__global__ void unset(int n, int *out) { int *p = (int *)malloc(n * 4); *out = p[1]; free(p); }  // BUG unset
+__global__ void uninitialized(int n, int *out) { int *p = (int *)malloc(n * 4); *out = p[1]; free(p); }  // BUG uninitialized
 
 int main(int argc, char **argv) {
   int *out; float *areas; CHECK(cudaMalloc(&out, 4096)); CHECK(cudaMallocManaged(&areas, 256));
@@ -47,7 +47,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "beyond")) beyond<<<1, 1>>>(9);
     if (!strcmp(argv[1], "after")) after<<<1, 1>>>(9, out);
     if (!strcmp(argv[1], "twice")) twice<<<1, 1>>>(9);
-    if (!strcmp(argv[1], "unset")) unset<<<1, 1>>>(9, out);
+    if (!strcmp(argv[1], "uninitialized")) uninitialized<<<1, 1>>>(9, out);
     printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
     return 0;
   }

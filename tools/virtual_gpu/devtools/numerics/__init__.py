@@ -1,8 +1,13 @@
-"""What instructions compute here and on a GPU.
+"""Results of instructions, here and on a GPU.
 
 `python -m astra_chat.tools.virtual_gpu.devtools numerics`
 
-instructions.py  what is tried, and NVIDIA's bounds    program.py  a CUDA program of all of it
-inputs.py        what it is tried on                   ulps.py     how far two results are apart
-reference.py     what an H200 answered, kept           report.py   the table, the command
+instruction   one instruction of the test
+instructions  all of them, with NVIDIA's stated error bounds
+matrices      matrix products: mma, and wmma with its loads and stores
+inputs        the inputs of each instruction
+program       the CUDA program that runs them
+reference     recorded results of an H200
+ulps          distance of two results in units of the last place
+report        the command and its table
 """

@@ -1,4 +1,4 @@
-"""The inputs: fixed by a seed, the same on every machine."""
+"""The inputs of the numerics test: fixed by a seed, the same on every machine."""
 
 from __future__ import annotations
 
@@ -127,13 +127,13 @@ def _matrices(instruction: Instruction, number: int) -> list[Bits]:
     """Registers of A, B and C. By warps: values of equal size, of one sign, of very different
     sizes, random bits (with infinities and NaNs) in one warp of 64."""
     parts = instruction.sources.split("|")
-    found = []
+    registers = []
     for place in range(sum(map(len, parts))):
         form = instruction.domain
         if form != "int" and place >= len(parts[0]) + len(parts[1]):
             form = instruction.accumulator or instruction.result
-        found.append((_doubles if form == "f64" else _fragment)(form, place, number))
-    return found
+        registers.append((_doubles if form == "f64" else _fragment)(form, place, number))
+    return registers
 
 
 def _doubles(form: str, place: int, number: int) -> Bits:

@@ -1,4 +1,4 @@
-"""One instruction that is tried here and on a GPU."""
+"""One instruction that is run here and on a GPU."""
 
 from __future__ import annotations
 

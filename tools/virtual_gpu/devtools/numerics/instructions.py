@@ -1,5 +1,7 @@
-"""What is tried: each instruction with the widths of its operands and, if it is approximate, the
-bound that NVIDIA states (PTX ISA 9.0, sections 9.7.3 and 9.7.4, "Notes" of each instruction).
+"""The instructions of the numerics test, with the widths of their operands.
+
+Approximate ones have the bound that NVIDIA states (PTX ISA 9.0, sections 9.7.3 and 9.7.4, "Notes"
+of each instruction).
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Matrix products that are tried, and wmma's ways from and to shared memory: those show who holds
-which element, so the products can be compared register by register.
+"""Matrix products of the numerics test, and wmma's loads and stores.
+
+The loads and stores show which lane holds which element, so the products can be compared register
+by register.
 """
 
 from __future__ import annotations

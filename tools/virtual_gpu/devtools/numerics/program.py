@@ -1,4 +1,4 @@
-"""The CUDA program of all instructions: one kernel each, the same file here and on a GPU."""
+"""The CUDA program of the numerics test: one kernel per instruction, here and on a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.virtual_gpu.devtools.numerics.inputs import Bits, count, inputs, sample
 from astra_chat.tools.virtual_gpu.devtools.numerics.instruction import WIDTHS, Instruction
-from astra_chat.tools.virtual_gpu.programs.programs import run_program
+from astra_chat.tools.virtual_gpu.programs.run_program import run_program
 from astra_chat.tools.virtual_gpu.types import Engine
 
 RUN_TIMEOUT_S = 900.0
@@ -80,11 +80,11 @@ def answers(
     Raises MissingDependency where the toolkit or the GPU is missing, or the program fails.
     """
     parts = [chosen[at : at + _ROWS] for at in range(0, len(chosen), _ROWS)]
-    found: dict[str, Bits] = {}
+    results: dict[str, Bits] = {}
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for part in pool.map(lambda part: _answers(part, device, engine, sampled), parts):
-            found |= part
-    return found
+            results |= part
+    return results
 
 
 def _answers(
@@ -92,11 +92,11 @@ def _answers(
 ) -> dict[str, Bits]:
     with tempfile.TemporaryDirectory(prefix="astra-numerics-") as name:
         folder = Path(name)
-        source, given, found = (folder / part for part in ("all.cu", "inputs", "outputs"))
+        source, given, outputs = (folder / part for part in ("all.cu", "inputs", "outputs"))
         text, data = program(chosen, sampled=sampled)
         source.write_text(text)
         given.write_bytes(data)
-        words = [str(given), str(found)]
+        words = [str(given), str(outputs)]
         if device == "cuda":
             _run_natively(source, folder / "all", words)
         else:
@@ -104,7 +104,7 @@ def _answers(
             if run.exit_code:
                 why = run.refused or "; ".join(run.faults) or run.ended
                 raise MissingDependency(f"the program ended with {run.exit_code}: {why}")
-        return _cut(chosen, found.read_bytes(), sampled)
+        return _cut(chosen, outputs.read_bytes(), sampled)
 
 
 def _run_natively(source: Path, tool: Path, words: Sequence[str]) -> None:
@@ -122,7 +122,7 @@ def _count(instruction: Instruction, sampled: bool) -> int:
 
 
 def _cut(chosen: Sequence[Instruction], data: bytes, sampled: bool) -> dict[str, Bits]:
-    found: dict[str, Bits] = {}
+    results: dict[str, Bits] = {}
     at = 0
     for instruction in chosen:
         letters = instruction.shape.partition(":")[0]
@@ -130,9 +130,9 @@ def _cut(chosen: Sequence[Instruction], data: bytes, sampled: bool) -> dict[str,
         number = _count(instruction, sampled)
         size = number * len(letters)
         part = np.frombuffer(data, raw, size, at)
-        found[instruction.name] = part.reshape(-1, number) if len(letters) > 1 else part
+        results[instruction.name] = part.reshape(-1, number) if len(letters) > 1 else part
         at += size * raw.itemsize
-    return found
+    return results
 
 
 def program(chosen: Sequence[Instruction], *, sampled: bool = False) -> tuple[str, bytes]:

@@ -1,7 +1,7 @@
-"""What an H200 answered, kept with the code.
+"""Recorded results of an H200.
 
-To a few inputs of each instruction: of approximate ones the answers themselves, of exact ones a
-checksum. To all inputs: a checksum of each.
+For a few inputs of each instruction: the results of approximate ones, a checksum of exact ones. For
+all inputs: a checksum of each.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def checksum(bits: Bits, kind: str) -> int:
 
 
 def keep(
-    path: Path, device: str, date: str, found: Mapping[str, Bits], chosen: list[Instruction]
+    path: Path, device: str, date: str, results: Mapping[str, Bits], chosen: list[Instruction]
 ) -> None:
     """found: full answers of the device, by name."""
     few = {
-        i.name: np.ascontiguousarray(found[i.name][..., sample(found[i.name].shape[-1])])
+        i.name: np.ascontiguousarray(results[i.name][..., sample(results[i.name].shape[-1])])
         for i in chosen
     }
     exact = [i for i in chosen if not i.approximate]
@@ -60,7 +60,7 @@ def keep(
         _exact=np.array([i.name for i in exact]),
         _checksums=np.array([checksum(few[i.name], i.result) for i in exact], np.uint32),
         _all=np.array([i.name for i in chosen]),
-        _whole=np.array([_whole(found[i.name], i.result) for i in chosen], np.uint32),
+        _whole=np.array([_whole(results[i.name], i.result) for i in chosen], np.uint32),
         **{i.name: few[i.name] for i in chosen if i.approximate},  # type: ignore[arg-type]
     )
 

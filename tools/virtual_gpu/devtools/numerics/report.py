@@ -1,4 +1,4 @@
-"""The command `numerics`: compares this machine's engines with a GPU, and prints a table."""
+"""The command `numerics`: compares both engines with a GPU and prints a table."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ def against_kept(chosen: Sequence[Instruction], engine: Engine) -> tuple[list[Ro
     ours = answers(chosen, engine=engine, sampled=True)
     rows = []
     for instruction in chosen:
-        name, found = instruction.name, ours[instruction.name]
+        name, results = instruction.name, ours[instruction.name]
         if name in held.answers:
-            rows.append(compare(instruction, found, held.answers[name]))
+            rows.append(compare(instruction, results, held.answers[name]))
         elif name in held.checksums:
-            same = checksum(found, instruction.result) == held.checksums[name]
-            rows.append(Row(name, found.size, found.size * same))
+            same = checksum(results, instruction.result) == held.checksums[name]
+            rows.append(Row(name, results.size, results.size * same))
     return rows, f"{held.device}, {held.date}, few inputs"
 
 

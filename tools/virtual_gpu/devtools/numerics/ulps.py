@@ -1,4 +1,4 @@
-"""How far two results are apart, in units of the last place."""
+"""Distance of two results in units of the last place (ulp)."""
 
 from __future__ import annotations
 

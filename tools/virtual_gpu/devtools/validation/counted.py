@@ -1,4 +1,4 @@
-"""What the virtual GPU counts of a set's points."""
+"""Counters of a set's points, from the virtual GPU."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def _run(gpu: VirtualGpu, library: Any, point: Point) -> tuple[LaunchReport, ...
         if status or gpu.fault:
             raise BadInput(f"{point.variant}: CUDA error {status}: {gpu.fault}")
         reports = tuple(gpu.reports())
-        if not any(r.sampled for r in reports) and (said := wrong(point, arrays["out"])):
-            raise BadInput(said)
+        if not any(r.sampled for r in reports) and (mistake := wrong(point, arrays["out"])):
+            raise BadInput(mistake)
         return reports
     finally:
         for address in addresses.values():

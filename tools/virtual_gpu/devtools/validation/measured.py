@@ -1,4 +1,4 @@
-"""Times of a set on a real GPU: builds measure.cu and the kernels, runs them, keeps the JSON."""
+"""Times of a set on a real GPU: builds measure.cu and the kernels, runs them, writes the JSON."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ def measure(points: Sequence[Point], out: Path, arch: str = "native") -> tuple[s
         gpu, failed = run_all(tool, lines, out)
         answers = {p: np.fromfile(f, np.uint8) for p, f in outputs.items() if f.is_file()}
     with ThreadPoolExecutor() as pool:
-        said = list(pool.map(wrong, answers, answers.values()))
+        mistakes = list(pool.map(wrong, answers, answers.values()))
     bad = {p.variant for p in failed}
-    bad |= {p.variant for p, text in zip(answers, said, strict=True) if text}
+    bad |= {p.variant for p, text in zip(answers, mistakes, strict=True) if text}
     rows = [row for row in out.read_text().splitlines() if json.loads(row)["launcher"] not in bad]
     out.write_text("".join(f"{row}\n" for row in rows))
-    return gpu, [*failed.values(), *filter(None, said)]
+    return gpu, [*failed.values(), *filter(None, mistakes)]
 
 
 def read_times(path: Path) -> Times:
@@ -111,7 +111,7 @@ def _compile(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def _ask(tool: Path, lines: Sequence[str], kept: IO[str] | None) -> tuple[str, int, str]:
-    """Runs the measuring program: the GPU's name, how it ended and what it said."""
+    """Runs the measuring program: the GPU's name, its exit status and its error output."""
     try:
         done = subprocess.run(
             [str(tool)], input="\n".join(lines), stdout=kept, stderr=subprocess.PIPE, text=True,
@@ -119,10 +119,10 @@ def _ask(tool: Path, lines: Sequence[str], kept: IO[str] | None) -> tuple[str, i
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         raise MissingDependency(f"measure did not end within {MEASURE_TIMEOUT_S:.0f} s") from None
-    name, _, said = done.stderr.strip().partition("\n")
+    name, _, errors = done.stderr.strip().partition("\n")
     if not name.startswith(GPU):
         raise MissingDependency(f"measure failed: {name[:400]}")
-    return name.removeprefix(GPU), done.returncode, said[:400]
+    return name.removeprefix(GPU), done.returncode, errors[:400]
 
 
 def run_all(tool: Path, lines: dict[Point, str], out: Path) -> tuple[str, dict[Point, str]]:
@@ -133,9 +133,9 @@ def run_all(tool: Path, lines: dict[Point, str], out: Path) -> tuple[str, dict[P
     with out.open("w") as kept:
         while True:
             before = len(out.read_text().splitlines())
-            gpu, status, said = _ask(tool, [lines[p] for p in asked], kept)
+            gpu, status, errors = _ask(tool, [lines[p] for p in asked], kept)
             if not status:
                 return gpu, failed
             ended = len(out.read_text().splitlines()) - before
-            failed[asked[ended]] = f"{asked[ended].variant}: {said or f'status {status}'}"
+            failed[asked[ended]] = f"{asked[ended].variant}: {errors or f'status {status}'}"
             asked = asked[ended + 1 :]

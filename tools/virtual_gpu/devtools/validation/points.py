@@ -1,4 +1,4 @@
-"""The kernels that times are measured and estimated of: a folder with set.toml and kernels/."""
+"""A set of kernels to measure and estimate: a folder with set.toml and kernels/."""
 
 from __future__ import annotations
 
@@ -78,9 +78,9 @@ def words(number: int) -> NDArray[np.uint32]:
 
 def input_of(point: Point) -> NDArray[np.uint32]:
     """The whole input as measure.cu fills it. uint32 [in_bytes / 4]."""
-    found = words(point.in_bytes // 4)
-    found[: point.ids] = _mixed(point.ids) % np.uint32(point.below)
-    return found
+    values = words(point.in_bytes // 4)
+    values[: point.ids] = _mixed(point.ids) % np.uint32(point.below)
+    return values
 
 
 def _mixed(number: int) -> NDArray[np.uint32]:

@@ -1,5 +1,4 @@
-"""What the kernels of the set must compute, by task, in plain NumPy: a time of a wrong kernel is
-none."""
+"""Expected outputs of a set's kernels, by task, in NumPy: a wrong kernel's time does not count."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class Part:
 
 
 def wrong(point: Point, out: NDArray[np.uint8]) -> str:
-    """The first wrong number in `out`, uint8 [out_bytes], in words; "" where all are right or the
+    """The first wrong number in `out`, uint8 [out_bytes], as text; "" where all are right or the
     task has no reference."""
     reference = REFERENCES.get(point.task)
     offset = 0
@@ -139,12 +138,12 @@ def _channels_last(words: Array, a: int, b: int) -> list[Part]:
 
 def _volume(words: Array, a: int, b: int) -> list[Part]:
     x = _floats(words).reshape(a, b, b)
-    found, inner = x.copy(), (slice(1, -1),) * 3
-    found[inner] = 0
+    sums, inner = x.copy(), (slice(1, -1),) * 3
+    sums[inner] = 0
     for at in np.ndindex(3, 3, 3):
         weight = (0.4, 0.05, 0.015, 0.015)[sum(i != 1 for i in at)]
-        found[inner] += weight * np.roll(x, [1 - i for i in at], (0, 1, 2))[inner]
-    return [Part("f4", found, 1e-5)]
+        sums[inner] += weight * np.roll(x, [1 - i for i in at], (0, 1, 2))[inner]
+    return [Part("f4", sums, 1e-5)]
 
 
 def _median(words: Array, a: int, b: int) -> list[Part]:
@@ -183,13 +182,13 @@ def _trees(words: Array, a: int, b: int) -> list[Part]:
     thresholds, leaves = floats[: 2048 * b].reshape(2, b, 1024)
     samples, sums = floats[2048 * b :].reshape(a, 32), np.zeros(a)
     for feature, threshold, leaf in zip(features, thresholds, leaves, strict=True):
-        node, found = np.zeros(a, int), np.full(a, np.nan)
+        node, scores = np.zeros(a, int), np.full(a, np.nan)
         for _ in range(10):
-            ends = np.isnan(found) & (threshold[node] < 2**-13)
-            found[ends] = leaf[node[ends]]
+            ends = np.isnan(scores) & (threshold[node] < 2**-13)
+            scores[ends] = leaf[node[ends]]
             right = samples[np.arange(a), feature[node]] > threshold[node]
-            node = np.where(np.isnan(found), 2 * node + 1 + right, 0)
-        sums += np.where(np.isnan(found), leaf[node - 1023], found)
+            node = np.where(np.isnan(scores), 2 * node + 1 + right, 0)
+        sums += np.where(np.isnan(scores), leaf[node - 1023], scores)
     return [Part("f4", sums, 1e-5)]
 
 

@@ -1,4 +1,4 @@
-"""Estimates against measured times: errors, pairs in the right order, regret, and the table."""
+"""Scores estimates against measured times: errors, pairs in the right order, regret."""
 
 from __future__ import annotations
 

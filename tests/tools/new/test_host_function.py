@@ -1,0 +1,66 @@
+"""Sizes, shapes, dtypes and writers are read from the body of a host function."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.new.host_function import Facts, facts_of
+from astra_chat.tools.new.source import code, functions, pieces
+
+
+def facts(body: str, kernel: str = "") -> Facts:
+    source = f"{kernel}\nat::Tensor f(at::Tensor x, at::Tensor y) {{ {body} }}"
+    plain = code(pieces(source))
+    defined = functions(plain)
+    return facts_of(defined[-1], source, plain, defined)
+
+
+@pytest.mark.parametrize(
+    ("body", "shape"),
+    [
+        ("int n = x.size(0), k; const int64_t d = x.size(1);", ()),
+        ("int n = x.size(0); const int64_t d = x.size(1);", ("n", "d")),
+        ("auto d = x.size(-1); auto n = x.numel() / d;", ("n", "d")),
+        ("auto n = x.sizes()[0]; unsigned d = x.size( -1 ) / 2;", ("n", "2*d")),
+        ("int64_t n = x.shape()[0]; int64_t d = x->shape[1];", ("n", "d")),
+        ("int d = static_cast<int>(x.size(1)); int n = (int)x.size(0);", ("n", "d")),
+        ("const int64_t n = x.numel();", ("n",)),
+    ],
+)
+def test_shapes(body: str, shape: tuple[str, ...]) -> None:
+    found = facts(body)
+    assert found.shapes.get("x", ()) == shape
+    if shape:
+        assert tuple(e.split("*")[-1] for e in shape) == tuple(found.dims)
+
+
+def test_results_have_the_shapes_they_are_made_with() -> None:
+    body = "int n = x.size(0); int d = x.size(1); "
+    like = facts(f"{body} auto out = torch::empty_like(x); return out;")
+    made = facts(f"{body} auto out = torch::empty({{n, 2 * d}}, x.options()); return out;")
+    assert like.shapes["out"] == ("n", "d") and made.shapes["out"] == ("n", "2*d")
+    assert like.returned == made.returned == ["out"]
+
+
+def test_branches_on_the_dtype_are_all_told() -> None:
+    found = facts("k(x.data_ptr<at::Half>()); k(x.data_ptr<at::BFloat16>()); y.data_ptr<float>();")
+    assert found.dispatched == ("float16", "bfloat16") and found.elements["y"] == {"float32"}
+
+
+@pytest.mark.parametrize(
+    ("macro", "dtypes"),
+    [
+        ("AT_DISPATCH_FLOATING_TYPES(t, \"f\", [&] {});", ("float32",)),
+        ("AT_DISPATCH_FLOATING_TYPES_AND_HALF(t, \"f\", [&] {});", ("float16", "float32")),
+        ("AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, t, \"f\", [&] {});",
+         ("float16", "bfloat16", "float32")),
+    ],
+)  # fmt: skip
+def test_dispatch_macros(macro: str, dtypes: tuple[str, ...]) -> None:
+    assert facts(macro).dispatched == dtypes
+
+
+def test_the_kernel_says_which_pointers_are_written() -> None:
+    kernel = "template <typename T> __global__ void k(const T* a, int n, T* b) {}"
+    found = facts("k<float><<<1, 2, 0, s>>>(y.data_ptr<float>(), 3, x.data_ptr<float>());", kernel)
+    assert found.written == {"y": False, "x": True}

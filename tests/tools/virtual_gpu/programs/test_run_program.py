@@ -1,0 +1,289 @@
+"""Whole programs, as somebody would write them, with their own main()."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.virtual_gpu.programs.run_program import (
+    FLAGS,
+    ProgramRun,
+    describe,
+    run_built,
+    run_program,
+)
+from astra_chat.tools.virtual_gpu.runtime.compile import Compiled, compile_file
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+
+
+@functools.cache
+def _built(name: str, gpu: str) -> Compiled:
+    """Once for all tests: most of what a run takes is the compiler's."""
+    folder = tempfile.TemporaryDirectory(prefix="astra-programs-")
+    _folders.append(folder)
+    return compile_file(PROGRAMS / f"{name}.cu", Path(folder.name), spec(gpu), FLAGS)
+
+
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+"""They go when this process ends."""
+
+
+def run(name: str, *arguments: str, gpu: str = "h200", **options: object) -> ProgramRun:
+    source = PROGRAMS / f"{name}.cu"
+    return run_built(_built(name, gpu), source, arguments, gpu=gpu, **options)  # type: ignore[arg-type]
+
+
+def test_vector_add(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("vector_add", "3000")
+    assert capfd.readouterr().out == "added 3000 elements\n"
+    assert (done.exit_code, done.faults, done.leaked, done.ended) == (0, (), (), "")
+    assert [(launch["grid"], launch["block"]) for launch in done.launches] == [
+        ([12, 1, 1], [256, 1, 1])
+    ]
+
+
+def test_managed_memory_symbols_occupancy_and_both_launch_paths(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    done = run("reduction", gpu="a100")
+    words = capfd.readouterr().out
+    assert done.exit_code == 0 and "A100" in words and "sum 262144" in words
+    assert len(done.launches) == 2 and done.leaked == (256,)
+    assert "1 buffers were not freed, 256 bytes" in describe(done, "a100", profile=False)
+
+
+def test_events_tell_estimated_time_and_profile_tells_why(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    done = run("transpose")
+    assert done.exit_code == 0, capfd.readouterr().out
+    words = describe(done, "h200", profile=True)
+    assert "12 launches, estimated" in words and "_Z5naivePfPKf: 6 launches" in words
+    assert "a store request through L2 take" in words
+    assert "262144 stored, 0 shared wavefronts" in words
+
+
+def test_a_graph_that_was_captured_runs_as_often_as_it_is_launched(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    done = run("graph")
+    assert done.exit_code == 0, capfd.readouterr()
+    assert len(done.launches) == 6
+
+
+def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("broken", "k")
+    assert "after: an illegal memory access" in capfd.readouterr().out
+    (fault,) = done.faults
+    for part in ("write of 4 bytes", "cudaMalloc number 1 of 4000 bytes, offset 4000",
+                 "broken.cu:8", "block (7, 0, 0), thread (104, 0, 0)"):  # fmt: skip
+        assert part in fault
+    assert (done.code, done.exit_code) == (0, 99)
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("w", "writes to device memory: cudaMalloc number 1 of 4000 bytes, offset 12;"),
+        ("r", "reads device memory: cudaMalloc number 1 of 4000 bytes, offset 1000;"),
+        ("f", "reads device memory: cudaMalloc number 1, already freed, of 4000 bytes"),
+    ],
+)
+def test_host_code_that_touches_device_memory_dies_of_it(
+    how: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = run("broken", how)
+    assert words in capfd.readouterr().err
+    assert done.exit_code == 139 and done.ended == "killed by SIGSEGV"
+
+
+def test_how_else_a_program_may_end() -> None:
+    aborted, leaking = run("broken", "a"), run("broken", "l")
+    assert (aborted.exit_code, aborted.ended) == (134, "killed by SIGABRT")
+    assert (leaking.exit_code, leaking.leaked) == (0, (4000,))
+
+
+def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
+    endless = tmp_path / "endless.cu"
+    endless.write_text('int main() { for (;;) asm volatile(""); }')
+    done = run_program(endless, timeout_s=3.0)
+    assert done.exit_code == 124 and done.ended == "stopped after 3 s"
+
+
+def test_a_file_without_main_and_one_that_asks_for_too_much(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.cu"
+    empty.write_text("__global__ void k() {}\nvoid f() { k<<<1, 1>>>(); }")
+    done = run_program(empty)
+    assert done.exit_code == 2 and done.refused == "the program has no main()"
+    lacking = tmp_path / "lacking.cu"
+    lacking.write_text(
+        "#include <cuda_runtime.h>\nint main() { cudaArray_t a; return cudaFreeArray(a); }"
+    )
+    refused = run_program(lacking)
+    assert refused.exit_code == 3 and "cudaFreeArray is not supported" in refused.refused
+
+
+def test_the_calls_that_programs_make_beside_launches() -> None:
+    done = run("api")
+    assert (done.code, done.refused, done.faults, done.leaked) == (0, "", (), ())
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c", "auto"])
+def test_a_block_may_wait_for_those_before_it(
+    engine: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = run("look_back", engine=engine)
+    assert done.exit_code == 0, (done.faults, capfd.readouterr())
+
+
+def test_what_stopped_a_kernel_is_told_although_the_program_aborts(tmp_path: Path) -> None:
+    strict = tmp_path / "strict.cu"
+    strict.write_text(
+        "#include <cstdlib>\n__global__ void k(int* p) { p[threadIdx.x] = 1; }\n"
+        "int main() { k<<<1, 32>>>(nullptr); if (cudaDeviceSynchronize()) abort(); }"
+    )
+    done = run_program(strict)
+    assert done.ended == "killed by SIGABRT" and "a null pointer" in done.faults[0]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_what_kernels_print_is_printed(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("prints", engine=engine).exit_code == 0
+    lines = capfd.readouterr().out.splitlines()
+    tail = "-5000000000 18446744073709551615 0x1234"
+    blocks = [
+        [
+            f"block {block} of 2: {name}",
+            f"  thread  0 left|+1.500 5.000000e-01  12.3% a 0xff {tail}",
+            f"  thread  1 left|+1.500 5.000000e-01  12.3% b 0x100 {tail}",
+            "   -42|no argument behind %d|",
+        ]
+        for block, name in enumerate(("even", "odd"))
+    ]
+    assert lines == ["before", *blocks[0], *blocks[1], "after 0"]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_functions_are_called_through_pointers(engine: str) -> None:
+    assert run("pointers", engine=engine).exit_code == 0
+    wild = run("pointers", "wild", engine=engine)
+    assert wild.code == 2 and "trap" in wild.faults[0]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_a_cooperative_launch(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("cooperative", engine=engine)
+    assert capfd.readouterr().out == (
+        "wrong 0, sum right\none too many: too many blocks in cooperative launch\n"
+        "last: cudaErrorCooperativeLaunchTooLarge\n"
+    )
+    assert (done.exit_code, done.faults, len(done.launches)) == (0, (), 2)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_recursion_and_alloca(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("recursion", engine=engine)
+    assert capfd.readouterr().out == "fib 0\ntree 0\nparity 0\nsort 0\nrooms 0\n"
+    assert (done.exit_code, done.faults, done.refused) == (0, (), "")
+
+
+def test_too_deep_a_recursion_is_told_by_its_line(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("recursion", "deep")
+    source = (PROGRAMS / "recursion.cu").read_text().splitlines()
+    (line,) = (n for n, text in enumerate(source, 1) if "int down(int n)" in text)
+    assert "deep: cudaErrorIllegalAddress" in capfd.readouterr().out
+    assert f"recursion.cu:{line}" in done.faults[0] and "local offset" in done.faults[0]
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_kernels_that_allocate(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("heap", engine=engine)
+    words = capfd.readouterr().out
+    assert words == "lists 0\nshapes 0\nkept 0\ngreedy 1 1\ncudaErrorInvalidValue\n"
+    assert (done.exit_code, done.faults, done.warnings) == (0, (), ())
+
+
+@pytest.mark.parametrize(
+    ("bug", "engine", "error", "words"),
+    [
+        ("beyond", "numpy", "cudaErrorIllegalAddress", "heap, which is not allocated"),
+        ("after", "c", "cudaErrorIllegalAddress", "heap, which is not allocated, or was freed"),
+        ("twice", "c", "cudaErrorLaunchFailure", "bad_free: free of an address"),
+        (
+            "uninitialized",
+            "numpy",
+            "cudaSuccess",
+            "read of 4 bytes at offset 4 of the device's heap",
+        ),
+    ],
+)
+def test_misuse_of_the_devices_heap_is_told_by_line(
+    bug: str, engine: str, error: str, words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = run("heap", bug, engine=engine)
+    source = (PROGRAMS / "heap.cu").read_text().splitlines()
+    (line,) = (n for n, text in enumerate(source, 1) if text.endswith(f"// BUG {bug}"))
+    (message,) = done.faults or done.warnings
+    assert capfd.readouterr().out == f"{error}\n"
+    assert words in message and f"heap.cu:{line}," in message
+
+
+def test_graphs_that_are_put_together_node_by_node(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("nodes")
+    assert capfd.readouterr().out == (
+        "8 nodes, 2 roots\nhost: 5000.0\nhost: 10000.0\nhost: 23000.0\nlooked 3 times\n"
+        "circle: invalid argument\nmemset kernel kernel child 9.0, updated 15.0, "
+        "cudaErrorGraphExecUpdateFailure 1\n"
+    )
+    assert (done.exit_code, done.faults, len(done.launches)) == (0, (), 13)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_double_precision_tensor_cores(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("doubles", engine=engine)
+    assert capfd.readouterr().out == "tiles: 0 wrong\nmma: 0 wrong\n"
+    assert (done.exit_code, done.faults) == (0, ())
+
+
+def test_what_a_program_asks_the_device(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("query")
+    said = capfd.readouterr().out
+    assert "attribute" not in said and "opt-in: cudaSuccess" in said, said
+    assert "no opt-in: cudaErrorInvalidValue" in said and "own pool cudaSuccess" in said
+    assert "pinned 1 managed 1 device 1 none 1\n" in said
+    assert (done.exit_code, done.faults, done.refused) == (0, (), "")
+
+
+def test_calls_answer_as_on_an_h200(capfd: pytest.CaptureFixture[str]) -> None:
+    done = run("answers")
+    assert (done.exit_code, done.refused) == (99, "")
+    answers = (PROGRAMS / "answers.txt").read_text()
+    assert capfd.readouterr().out == answers and answers.count("\n") > 60
+
+
+def test_calls_that_wait_spoil_a_capture_and_memory_nodes_are_refused() -> None:
+    assert [run("captures", how).exit_code for how in ("plain", "waits")] == [0, 0]
+    refused = run("captures", "memory")
+    assert refused.exit_code == 3 and "(memory nodes) is not supported" in refused.refused
+
+
+def test_a_kernel_that_is_refused_is_no_fault(tmp_path: Path) -> None:
+    source = tmp_path / "texture.cu"
+    source.write_text(
+        "__global__ void k(cudaTextureObject_t t, float* o) { *o = tex2D<float>(t, 0.5f, 0.5f); }"
+        "int main() { float* d; cudaMalloc(&d, 4); k<<<1, 1>>>(0, d); return cudaFree(d); }"
+    )
+    done = run_program(source)
+    assert (done.code, done.exit_code, done.faults) == (0, 3, ())
+    assert "tex.2d" in done.refused and "texture.cu:1" in done.refused
+
+
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_virtual_functions_and_managed_variables(engine: str) -> None:
+    done = run("shapes", engine=engine)
+    assert (done.exit_code, done.faults, done.refused, done.leaked) == (0, (), "", ())

@@ -1,0 +1,66 @@
+"""Cycles and rounds of code written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_chat.tools.virtual_gpu.sass.block_mapping import place
+from astra_chat.tools.virtual_gpu.sass.control_flow import basic_blocks, loops
+from astra_chat.tools.virtual_gpu.sass.disassembly import MachineInstruction
+from astra_chat.tools.virtual_gpu.sass.execution_counts import Code
+from astra_chat.tools.virtual_gpu.sass.functional_units import BRANCH_CYCLES, XU_CYCLES, latency
+from astra_chat.tools.virtual_gpu.sass.pipeline import Cost, Timing, timings
+from tests.tools.virtual_gpu.sass.code import instruction, kernel
+
+
+def timed(*items: str | MachineInstruction) -> Sequence[Timing]:
+    blocks = basic_blocks(kernel(*items))
+    return timings(Code(blocks, tuple(loops(blocks)), place(blocks, ()), ()))
+
+
+def straight(*items: MachineInstruction) -> Cost:
+    (timing,) = timed(*items, instruction("EXIT", stall=0))
+    return Cost(timing.steady.cycles - 1, timing.steady.rounds)
+
+
+def test_stall_cycles_add_up() -> None:
+    assert straight(instruction("FADD", stall=4), instruction("FADD", stall=2)) == Cost(6, 0)
+
+
+def test_a_scoreboard_holds_who_waits_for_it() -> None:
+    shuffle = instruction("SHFL.BFLY", stall=2, result=3)
+    waiting = straight(shuffle, instruction("FADD", waits=(3,)))
+    assert waiting.cycles == latency(shuffle) + 1
+    assert straight(shuffle, instruction("FADD", waits=(2,))).cycles == 3
+
+
+def test_loads_that_wait_for_each_other_are_rounds() -> None:
+    first, second = (instruction("LDG.E", result=board) for board in (0, 1))
+    use = instruction("FADD", waits=(0, 1))
+    assert straight(first, second, use).rounds == 1
+    chained = instruction("LDG.E", result=1, waits=(0,))
+    assert straight(first, chained, use).rounds == 2
+    depbar = instruction("DEPBAR.LE SB0, 0x0")
+    assert straight(instruction("LDGDEPBAR", result=0), depbar).rounds == 1
+
+
+def test_the_unit_of_special_functions_takes_one_at_a_time() -> None:
+    one = instruction("MUFU.EX2", stall=1)
+    assert straight(one, one, one).cycles == 2 * XU_CYCLES + 1
+
+
+def test_a_loop_s_first_turn_waits_for_what_was_before() -> None:
+    """A load before the loop; in the loop each turn waits for the turn before it."""
+    load = instruction("LDG.E", result=0)
+    timing = timed(
+        instruction("SHFL", result=1), ".L_x_0:", instruction("IADD3", waits=(0, 1)), load,
+        instruction("@P0 BRA `(.L_x_0)"), "EXIT",
+    )  # fmt: skip
+    assert (timing[1].first.rounds, timing[1].steady.rounds) == (0, 1)
+    assert timing[1].first.cycles > timing[1].steady.cycles == 3 + BRANCH_CYCLES
+    assert timing[0].first == timing[0].steady
+
+
+def test_rare_blocks_take_no_time() -> None:
+    timing = timed("EXIT", instruction("FADD", stall=9), "EXIT")
+    assert timing[1].steady == Cost(0, 0)

@@ -1,0 +1,287 @@
+"""baseline.cu from a framework's file: the host function becomes a launcher."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from astra_chat.tools.new.draft import MARK, Draft, dtype_switch, head
+from astra_chat.tools.new.host_function import DATA, Facts
+from astra_chat.tools.new.source import Function, Piece, closing, code
+
+NEEDED = ("<cstdint>", "<cuda_bf16.h>", "<cuda_fp16.h>", "<cuda_runtime.h>")
+USED = {"<algorithm>": r"std::(min|max)\b", "<type_traits>": r"std::is_same_v"}
+CUT_BLOCKS = re.compile(r"(PYBIND11|TORCH_LIBRARY|TVM_FFI|TORCH_EXTENSION)\w*")
+FOREIGN = re.compile(
+    r"\b(torch|at|c10|tvm|ffi|py|pybind11)\s*::|\bTensor(View)?\b|\bDLTensor\b|\bTORCH_\w+"
+    r"|\bTVM_FFI\w*|\bAT_\w+|\bC10_\w+|\.(options|scalar_type|data_ptr|dtype|device|is_cuda)\b"
+    r"|\bCHECK_(INPUT|CUDA|CONTIGUOUS)\w*|\bdata_ptr\b|\bDL(DataType|Device)\b|\bkDL\w+"
+)
+_CHECKS = re.compile(
+    r"\s*(TORCH_(INTERNAL_ASSERT|CHECK|WARN)\w*|CHECK\w*|AT_(ASSERT|CUDA_CHECK|ERROR)\w*"
+    r"|C10_CUDA\w+|TVM_FFI_(ICHECK|CHECK|THROW)\w*|AT_CHECK|RuntimeCheck)\s*\("
+)
+_GUARDS = re.compile(r"\b(Optional)?(CUDA|Device)Guard\b|\bDeviceGuard\b")
+_STREAM = re.compile(
+    r"(static_cast<\s*cudaStream_t\s*>\(|\(cudaStream_t\)\s*)?"
+    r"((at|c10|torch)::cuda::getCurrentCUDAStream\([^()]*\)(\.stream\(\))?"
+    r"|TVMFFIEnvGetStream\([^()]*(\([^()]*\)[^()]*)*\))(?(1)\)?)"
+)
+_DTYPE_TEST = re.compile(
+    r"\w+\.(?:scalar_type|dtype)\(\)\s*==\s*(?:at|torch|c10)::(?:ScalarType::|k)"
+    r"(BFloat16|Half|Float16|Float32|Float)\b"
+)
+_DTYPE_TYPES = {"BFloat16": "__nv_bfloat16", "Half": "__half", "Float16": "__half"}
+_RETURN = re.compile(r"\breturn\b[^;]*;$")
+_LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
+_UNUSED = re.compile(r"\s*(?:const\s+|constexpr\s+)*DL(DataType|Device)\b")
+_STREAM_MADE = re.compile(r"^\s*(const\s+)?(auto|cudaStream_t|at::cuda::CUDAStream)\s+\w+\s*=")
+_DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH)\w*\s*\($")
+_HALVES = (
+    (re.compile(r"\b(at|c10|torch)::Half\b"), "__half"),
+    (re.compile(r"\b(at|c10|torch)::BFloat16\b"), "__nv_bfloat16"),
+)
+
+
+def baseline(
+    draft: Draft,
+    function: Function,
+    facts: Facts,
+    source: str,
+    pieces: Sequence[Piece],
+    defined: Sequence[Function],
+) -> str:
+    """Device code as it stood, then the launcher. Raises nothing: doubts become marks."""
+    plain = code(pieces)
+    cuts = sorted(_cuts(source, pieces, plain, defined, function))
+    kept, at = [], 0
+    for start, end, left in cuts:
+        kept += [source[at : max(at, start)], left]
+        at = max(at, end)
+    device = _halves("".join([*kept, source[at:]]))
+    device = re.sub(r"\n{3,}", "\n\n", device).strip()
+    launcher = _launcher(draft, function, facts, source, plain)
+    needed = [h for h, name in USED.items() if re.search(name, launcher)] + [*NEEDED]
+    includes = "".join(f"#include {h}\n" for h in needed if f"#include {h}" not in device)
+    return f"{includes}\n{device}\n\n{launcher}"
+
+
+def _cuts(
+    source: str,
+    pieces: Sequence[Piece],
+    plain: Sequence[Piece],
+    defined: Sequence[Function],
+    exported: Function,
+) -> Iterator[tuple[int, int, str]]:
+    """Places that only the framework needs, and what is put there: headers, macros, modules, host
+    functions, names."""
+    for start, end in (*_directive_cuts(source, pieces), *_statement_cuts(source, plain, defined)):
+        yield start, end, ""
+    used = {piece.text for piece in plain[exported.body : exported.close]}
+    for function in defined:
+        end = plain[function.close].end
+        foreign = not function.on_device and FOREIGN.search(source[function.start : end])
+        if foreign or CUT_BLOCKS.fullmatch(function.name):
+            comment = (
+                f"// {MARK}: {function.name} used the framework and was cut; it is called below.\n"
+            )
+            called = function.name in used and function != exported
+            yield function.start, end, comment if called else ""
+
+
+def _directive_cuts(source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+    for index, piece in enumerate(pieces):
+        if piece.token.kind != "directive":
+            continue
+        last = index
+        while last + 1 < len(pieces) and pieces[last + 1].token.directive:
+            if pieces[last + 1].token.kind == "directive":
+                break
+            last += 1
+        text = source[piece.start : pieces[last].end]
+        foreign = re.search(r'["<](torch|ATen|c10|pybind11|tvm|dlpack|Python\.h|caffe2)\b', text)
+        if (piece.text == "include" and foreign) or (
+            piece.text == "define" and FOREIGN.search(text)
+        ):
+            yield piece.start, pieces[last].end
+
+
+def _statement_cuts(
+    source: str, plain: Sequence[Piece], defined: Sequence[Function]
+) -> Iterator[tuple[int, int]]:
+    """Declarations and macro calls outside of functions that name the framework."""
+    bodies = [(f.start, plain[f.close].end) for f in defined]
+    start = 0
+    for index, piece in enumerate(plain):
+        if any(low <= piece.start < high for low, high in bodies):
+            start = index + 1
+        elif piece.text in ("{", "}"):
+            start = index + 1
+        elif piece.text == ";":
+            text = source[plain[start].start : piece.end] if start < index else ""
+            if text and (
+                FOREIGN.search(text) or re.search(r"using\s+namespace\s+(torch|at)", text)
+            ):
+                yield plain[start].start, piece.end
+            start = index + 1
+
+
+def _halves(text: str) -> str:
+    for pattern, plain in _HALVES:
+        text = pattern.sub(plain, text)
+    return text
+
+
+def _launcher(
+    draft: Draft, function: Function, facts: Facts, source: str, plain: Sequence[Piece]
+) -> str:
+    """A template over scalar_t from the host function, and the contract's launcher to it."""
+    body = "\n".join(_body(draft, facts, source, plain, function.body + 1, function.close, 1))
+    typed = [_typed(parameter, facts) for parameter in draft.parameters[:-2]]
+    given = ", ".join(p.rsplit(" ", 1)[1] for p in [*draft.parameters[:-2], "cudaStream_t stream"])
+    start = [
+        *(f"using namespace {name};" for name in _namespaces(plain)),
+        f"// {MARK}: compare with {function.name}: its checks, allocations and guards were cut.",
+        "template <typename scalar_t>",
+        *head(f"cudaError_t launch_{draft.entry}", [*typed, "cudaStream_t stream"], " {"),
+        body,
+        "  return cudaGetLastError();",
+        "}",
+        "",
+        *head(f'extern "C" cudaError_t {draft.entry}', draft.parameters, " {"),
+    ]
+    end = dtype_switch(draft, f"return launch_{draft.entry}<{{T}}>({given});")
+    return "\n".join([*start, *end, "}", ""])
+
+
+def _namespaces(plain: Sequence[Piece]) -> list[str]:
+    """Named ones, in order: the launcher stands outside of them."""
+    names: dict[str, None] = {}
+    for index, piece in enumerate(plain[:-1]):
+        if piece.text == "namespace" and plain[index - 1].text != "using":
+            end = next((i for i in range(index, len(plain)) if plain[i].text in "{=;"), index)
+            if plain[end].text != "{":  # an alias
+                continue
+            if name := "".join(p.text for p in plain[index + 1 : end]):
+                names[name] = None
+    return list(names)
+
+
+def _typed(parameter: str, facts: Facts) -> str:
+    """A dim keeps the type that the host function gave it: std::min and the like depend on it."""
+    kind, name = parameter.rsplit(" ", 1)
+    statement = facts.declared.get(name, "")
+    if kind == "int64_t" and re.match(r"(const )?(int|unsigned|int32_t) ", statement):
+        return f"int {name}"
+    return parameter
+
+
+def _body(
+    draft: Draft, facts: Facts, source: str, plain: Sequence[Piece], start: int, end: int, deep: int
+) -> Iterator[str]:
+    """Statements from piece `start` up to `end`, translated."""
+    first = index = start
+    while index < end:
+        text = plain[index].text
+        if text == "(" and _DISPATCH.search(source[plain[first].start : plain[index].end]):
+            last = closing(plain, index)
+            inner = next((i for i in range(index, last) if plain[i].text == "{"), last)
+            yield from _body(draft, facts, source, plain, inner + 1, closing(plain, inner), deep)
+            index = last + (plain[last + 1].text == ";")
+            first = index + 1
+        elif text in ("(", "["):
+            index = closing(plain, index)
+        elif text == "{" and _is_block(plain, first, index):
+            head = source[plain[first].start : plain[index].end]
+            yield from _block_head(_words(draft, facts, head), deep)
+            last = closing(plain, index)
+            yield from _body(draft, facts, source, plain, index + 1, last, deep + 1)
+            yield "  " * deep + "}"
+            index, first = last, last + 1
+        elif text == "{":
+            index = closing(plain, index)
+        elif text == ";":
+            statement = source[plain[first].start : plain[index].end]
+            yield from _statement(draft, facts, statement, deep)
+            first = index + 1
+        index += 1
+
+
+def _block_head(head: str, deep: int) -> Iterator[str]:
+    if FOREIGN.search(head):
+        yield f"{'  ' * deep}// {MARK}: before this block stood {' '.join(head[:-1].split())}"
+        head = "{"
+    yield "  " * deep + head
+
+
+def _is_block(plain: Sequence[Piece], first: int, index: int) -> bool:
+    """A compound statement, if, for or else; no braced initializer and no lambda."""
+    return first == index or plain[first].text in ("if", "for", "while", "else", "switch", "do")
+
+
+def _statement(draft: Draft, facts: Facts, statement: str, deep: int) -> Iterator[str]:
+    if _is_dropped(draft, facts, statement, deep):
+        return
+    if deep > 1 or not statement.startswith("return"):
+        statement = _RETURN.sub("return cudaSuccess;", statement)
+    text = _words(draft, facts, statement)
+    margin = "  " * deep
+    if FOREIGN.search(text):
+        yield f"{margin}// {MARK}: this needs the framework; say it in plain CUDA:"
+        yield from (f"{margin}// {line.strip()}" for line in statement.splitlines())
+        return
+    lines = text.splitlines()
+    if launch := _LAUNCH.search(text):
+        if launch[1].count(",") < 3 and "stream" not in launch[1]:
+            yield f"{margin}// {MARK}: launch it on `stream`, the fourth of <<<...>>>"
+    yield margin + lines[0]
+    yield from (f"{margin}    {line.strip()}" for line in lines[1:])
+
+
+def _is_dropped(draft: Draft, facts: Facts, statement: str, deep: int) -> bool:
+    if any(p.match(statement) for p in (_CHECKS, _UNUSED)) or _GUARDS.search(statement):
+        return True
+    if deep == 1 and statement.startswith("return"):
+        return True
+    made = re.search(r"(\w+)\s*=(?!=)", statement)
+    if made is None:
+        return False
+    named = {t.name for t in draft.tensors}
+    if made[1] in named and re.search(r"(torch|at)::(empty|zeros)", statement):
+        return True
+    if made[1] == "stream" and _STREAM_MADE.match(statement):
+        return True
+    declared = re.match(r"\s*(const|auto|int|long|unsigned|std::|u?int\d+_t)\b", statement)
+    return declared is not None and made[1] in facts.declared
+
+
+def _dtype_test(test: re.Match[str]) -> str:
+    return f"std::is_same_v<scalar_t, {_DTYPE_TYPES.get(test[1], 'float')}>"
+
+
+def _words(draft: Draft, facts: Facts, text: str) -> str:
+    """The framework's words in those of the launcher: pointers, sizes, counts, the stream."""
+    text = _DTYPE_TEST.sub(_dtype_test, text)
+    text = _STREAM.sub("stream", _halves(text))
+    for tensor in draft.tensors:
+        const = "" if tensor.written else "const "
+        name = re.escape(tensor.name)
+        text = re.sub(
+            rf"(static|reinterpret)_cast<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>\(\s*"
+            rf"{name}{DATA}\s*(?:<[^>()]*>)?\s*\(\s*\)\s*\)",
+            rf"static_cast<{const}\2*>({tensor.name})", text,
+        )  # fmt: skip
+        text = re.sub(
+            rf"\b{name}{DATA}\s*<\s*(?:const\s+)?([^<>()]+?)\s*>\s*\(\s*\)",
+            rf"static_cast<{const}\1*>({tensor.name})", text,
+        )  # fmt: skip
+        text = re.sub(
+            rf"\b{name}(?:\.|->)numel\(\)", "(" + " * ".join(draft.shape_of(tensor)) + ")", text
+        )
+        for (known, index), extent in facts.sizes.items():
+            if known == tensor.name:
+                text = re.sub(
+                    rf"\b{name}(?:\.|->)(?:sizes?|shape)(?:\({index}\)|(?:\(\))?\[{index}\])",
+                    extent.replace("*", " * "), text,
+                )  # fmt: skip
+    return text

@@ -1,0 +1,99 @@
+/* Races on shared memory, between warps and within one, as shared_memory_races.py finds them: two accesses of different threads to
+ * the same bytes, one of them a write that changes them, and nothing in between that orders them.
+ *
+ * A stamp, from its lowest bit: which instruction (16), lane (5), several lanes (1), how often the warp's lanes had met
+ * (16), warp (5), several warps (1), how many barriers of the block had opened (20). */
+#include <string.h>
+#include "machine.h"
+
+#define BIT(n) ((uint64_t)1 << (n))
+enum { LANE = 16, SEVERAL = 21, SYNC = 22, WARP = 38, MANY = 43, EPOCH = 44 };
+enum { UNKNOWN_SITE = 0xFFFF, MOST_SYNCS = 0xFFFF };
+enum verb { READ, WROTE, AT_ONCE };
+
+/* Of two stamps, xor: of different warps since the same barrier; of different lanes of a warp that has not met since. */
+static int between(uint64_t apart) { return apart - BIT(WARP) < BIT(EPOCH) - BIT(WARP); }
+static int within(uint64_t apart) { return apart - BIT(LANE) < BIT(SYNC) - BIT(LANE); }
+
+/* A barrier of the block opened. */
+void next_epoch(struct worker *k) {
+  if (!k->writer) return;
+  for (uint32_t i = 0; i < k->warp_count; i++) k->warps[i].syncs = 0;
+  if (++k->epoch < BIT(64 - EPOCH) / LANES) return;
+  const size_t bytes = (k->launch->shared_limit / k->launch->race_granule + 1) * sizeof *k->writer;
+  memset(k->writer, 0, bytes);
+  memset(k->reader, 0, bytes);
+  k->epoch = 1;
+}
+
+/* Orders the whole warp, whoever is here: a missed race is better than a false positive. */
+void meet(struct warp *w, uint32_t m) {
+  if (m && ++w->syncs == MOST_SYNCS) next_epoch(w->worker);
+}
+
+static uint64_t stamp_of(const struct warp *w, const struct site *site) {
+  const uint64_t known = site->instruction < UNKNOWN_SITE ? site->instruction : UNKNOWN_SITE;
+  /* Between warps mbarrier_races.c looks where mbarriers order them: here no two are ever in the same epoch then. */
+  const uint64_t epoch = w->worker->epoch * (uint64_t)LANES + (w->worker->order ? w->index : 0);
+  return epoch << EPOCH | (uint64_t)w->index << WARP | w->syncs << SYNC | known;
+}
+
+static void race(struct warp *w, const struct site *site, uint32_t lane, uint64_t address, uint64_t stamp, enum verb verb) {
+  struct fault *fault = &w->worker->fault;
+  fault->address = address;
+  fault->other = stamp & UNKNOWN_SITE;
+  fault->detail[0] = verb;
+  fault->detail[1] = (stamp >> WARP & 31) * LANES + (stamp >> LANE & 31);
+  fault->detail[2] = stamp >> MANY & 1;
+  fault->detail[3] = site->size;
+  fault->detail[4] = site->writes;
+  fault_at(w, RACE, site->instruction, lane);
+}
+
+#define GRANULES(l, at) \
+  for (uint64_t at = address[l] >> k->granule_bits; at < (address[l] + site->size) >> k->granule_bits; at++)
+
+void race_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m) {
+  struct worker *k = w->worker;
+  const uint64_t here = stamp_of(w, site);
+  LANES_OF(m, l) GRANULES(l, at) {
+    const uint64_t mine = here | (uint64_t)l << LANE, wrote = k->writer[at] ^ mine, read = k->reader[at] ^ mine;
+    if (between(wrote) || (within(wrote) && !(k->writer[at] & BIT(SEVERAL))))
+      race(w, site, l, address[l], k->writer[at], WROTE);
+    k->reader[at] = mine | (uint64_t)between(read) << MANY | (uint64_t)within(read) << SEVERAL;
+  }
+}
+
+/* Two lanes, one place, two values: the last one's are there. */
+static void check_alike(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m,
+                        const uint8_t *values, const uint8_t *after) {
+  if (m == ~0u && !memcmp(values, after, LANES * site->size)) return;
+  LANES_OF(m, l) {
+    if (!memcmp(values + l * site->size, after + l * site->size, site->size)) continue;
+    uint32_t last = l;
+    LANES_OF(m, other) if (address[other] == address[l]) last = other;
+    race(w, site, l, address[l], stamp_of(w, site) | (uint64_t)last << LANE, AT_ONCE);
+  }
+}
+
+void race_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
+                const uint8_t *values, const uint8_t *after) {
+  struct worker *k = w->worker;
+  const uint64_t here = stamp_of(w, site);
+  uint32_t changed = 0;
+  check_alike(w, site, address, m, values, after);
+  LANES_OF(m, l) {
+    if (!memcmp(before + l * site->size, values + l * site->size, site->size)) continue;
+    changed |= (uint32_t)1 << l;
+    GRANULES(l, at) {
+      const uint64_t mine = here | (uint64_t)l << LANE, wrote = k->writer[at] ^ mine, read = k->reader[at] ^ mine;
+      if (between(wrote) || (within(wrote) && !(k->writer[at] & BIT(SEVERAL))))
+        race(w, site, l, address[l], k->writer[at], WROTE);
+      if (between(read) || within(read)) race(w, site, l, address[l], k->reader[at], READ);
+    }
+  }
+  LANES_OF(changed, l) GRANULES(l, at) {
+    const uint64_t mine = here | (uint64_t)l << LANE;
+    k->writer[at] = mine | (uint64_t)within(k->writer[at] ^ mine) << SEVERAL;
+  }
+}

@@ -1,0 +1,41 @@
+"""Dead code is translated too, so that unsupported instructions are refused wherever they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from astra_chat.tools.virtual_gpu.lowering.control_flow import unreached_instructions
+from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel
+from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Place, Unit
+from astra_chat.tools.virtual_gpu.ptx.syntax import Function, Instruction, Module
+from astra_chat.tools.virtual_gpu.ptx.validation import unreached
+
+
+def translate_dead_code(
+    module: Module, kernel: str, flat: FlatKernel, places: Mapping[str, Place]
+) -> None:
+    """Of the kernel's body, and the functions that no kernel reaches. Raises PtxUnsupported."""
+    unit = Unit(kernel, set(), dict(places))
+    for instruction in unreached_instructions(flat):
+        Code(unit, instruction).translate()
+    for function in unreached(module):
+        own = {name: Place("slot", 0) for name in _slots(function)}
+        own |= {n: Place(v.space, 0) for n, v in function.variables.items() if v.space != "param"}
+        alone = Unit(kernel, set(), {**places, **own})
+        for instruction in _plain(function):
+            Code(alone, instruction).translate()
+
+
+def _slots(function: Function) -> Iterator[str]:
+    yield from (p.name for p in (*function.params, *function.returns))
+    yield from (n for n, v in function.variables.items() if v.space == "param")
+
+
+_ENDS = frozenset("bra brx ret exit call bar barrier mbarrier".split())
+"""Of these the parser and validation.py know enough; the engine does not know them one by one."""
+
+
+def _plain(function: Function) -> Iterator[Instruction]:
+    for statement in function.body:
+        if isinstance(statement, Instruction) and statement.family not in _ENDS:
+            yield statement

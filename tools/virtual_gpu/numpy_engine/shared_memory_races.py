@@ -1,0 +1,249 @@
+"""Races on shared memory, between warps and within one.
+
+A race: two threads access the same bytes, one of them stores another value, and nothing in between
+orders them. Between warps a barrier of the block orders; within a warp also __syncwarp() and
+everything that its lanes do together (shuffles, votes, tensor cores): since Volta the lanes of a
+warp need not run in lockstep.
+
+Storing the value that is already there is not a race: no order of the accesses can be observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
+    Index,
+    Site,
+    lane_number,
+    select,
+)
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
+from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
+from astra_chat.tools.virtual_gpu.types import WARP_LANES, Launch
+
+Stamps = NDArray[np.uint64]
+_SITE, _LANE, _SYNC, _WARP, _EPOCH = (np.uint64(shift) for shift in (0, 16, 22, 38, 44))
+"""First bit of each part of a stamp: which instruction (16 bits), lane (5), how often the warp's
+lanes had met (16), warp (5), how many barriers of the block had opened (20)."""
+_ONE = np.uint64(1)
+EPOCH_BIT = int(_EPOCH)
+_SEVERAL = _ONE << np.uint64(21)
+"""Several lanes of the warp; of a writer: they wrote the same value."""
+_MANY = _ONE << np.uint64(43)
+"""Several warps."""
+UNKNOWN_SITE = 0xFFFF
+_MOST_SYNCS = 0xFFFF
+Verb = Literal["read", "wrote", "at once"]
+"""What the earlier access did; "at once": both are stores of one instruction."""
+
+
+class RaceCheck:
+    """Remembers for each granule of shared memory who wrote and who read it last, and when."""
+
+    def __init__(self, shape: tuple[int, int], shared_bytes: int, granule: int) -> None:
+        granules = shared_bytes // granule
+        self._granule = granule
+        self._writer: Stamps = np.zeros(granules, np.uint64)
+        self._reader: Stamps = np.zeros(granules, np.uint64)
+        warp, lane = np.divmod(np.arange(shape[1], dtype=np.uint64)[None, :], np.uint64(WARP_LANES))
+        first = (_ONE << _EPOCH) | (warp << _WARP) | (lane << _LANE)
+        self._stamps: Stamps = np.broadcast_to(first, shape).copy()
+        self._syncs = 0
+        self._sites: list[Site] = []
+        self._numbers: dict[int, int] = {}
+
+    def advance(self, rows: NDArray[np.bool_]) -> None:
+        """A barrier of these blocks opened."""
+        no_syncs = ~(np.uint64(_MOST_SYNCS) << _SYNC)
+        self._stamps[rows] = (self._stamps[rows] & no_syncs) + (_ONE << _EPOCH)
+
+    def synced(self, active: Active) -> None:
+        """Lanes of these warps met: __syncwarp() or the like. Orders the whole warp, named or not:
+        a missed race is better than a false positive."""
+        self._syncs += 1
+        if self._syncs % _MOST_SYNCS == 0:
+            self.advance(np.ones(self._stamps.shape[0], np.bool_))
+        elif active.dense:
+            self._stamps += _ONE << _SYNC
+        else:
+            warps = active.mask.reshape(-1, WARP_LANES).any(axis=1)
+            self._stamps.reshape(-1, WARP_LANES)[warps] += _ONE << _SYNC
+
+    def read(self, f: Frame, site: Site, index: Index, active: Active) -> None:
+        if site.ordered:
+            return
+        mine = self._mine(f, site, active)
+        for granules in self._granules(site, index):
+            writers = self._writer[granules]
+            clash = _writers_clash(writers, mine)
+            if clash.any():
+                raise self._fault(f, site, index, active, int(np.argmax(clash)), writers, "wrote")
+            self._note_readers(granules, mine)
+
+    def _note_readers(self, granules: Index, mine: Stamps) -> None:
+        stamp = _joined(mine, self._reader[granules])
+        self._reader[granules] = stamp
+        last = self._reader[granules]
+        lost = last != stamp
+        if lost.any():
+            where, last, mine = granules[lost], last[lost], mine[lost]
+            apart = last ^ mine
+            inside, outside = _within(apart), _between(apart)
+            self._reader[where[inside]] = last[inside] | _SEVERAL
+            self._reader[where[outside]] = last[outside] | _MANY
+
+    def write(
+        self,
+        f: Frame,
+        site: Site,
+        index: Index,
+        active: Active,
+        before: Array,
+        values: Array,
+        after: Array,
+    ) -> None:
+        """before, after: what the bytes held round the store; values: what each lane stored."""
+        if site.ordered:
+            return
+        mine = self._mine(f, site, active)
+        changed, overwritten = differ(before, values), differ(after, values)
+        for granules in self._granules(site, index):
+            earlier, readers = self._writer[granules], self._reader[granules]
+            self._writer[granules] = mine
+            last = self._writer[granules]
+            met: tuple[tuple[Stamps, NDArray[np.bool_], Verb], ...] = (
+                (earlier, _writers_clash(earlier, mine) & changed, "wrote"),
+                (readers, _clash(readers, mine) & changed, "read"),
+                (last, _clash(last, mine) & overwritten, "at once"),
+            )
+            for stamps, clash, verb in met:
+                if clash.any():
+                    raise self._fault(f, site, index, active, int(np.argmax(clash)), stamps, verb)
+            if not changed.all():
+                self._writer[granules] = earlier
+                self._writer[granules[changed]] = mine[changed]
+                last = self._writer[granules]
+            alike = changed & _within(last ^ mine)
+            if alike.any():
+                self._writer[granules[alike]] |= _SEVERAL
+
+    def _mine(self, f: Frame, site: Site, active: Active) -> Stamps:
+        if id(site) not in self._numbers:
+            self._numbers[id(site)] = min(len(self._sites), UNKNOWN_SITE)
+            self._sites.append(site)
+        return np.asarray(
+            select(self._stamps, active, f.shape) | np.uint64(self._numbers[id(site)])
+        )
+
+    def _granules(self, site: Site, index: Index) -> Iterator[Index]:
+        each = site.size // self._granule
+        for part in range(each):
+            yield index * each + part
+
+    def _fault(
+        self, f: Frame, site: Site, index: Index, active: Active, lane: int, met: Stamps, verb: Verb
+    ) -> Exception:
+        number = lane_number(active, lane)
+        stamp = int(met[lane])
+        other = (stamp >> int(_WARP) & 31) * WARP_LANES + (stamp >> int(_LANE) & 31)
+        known = stamp & UNKNOWN_SITE
+        origin = int(select(f.shared.origin, active, f.shape)[lane])
+        message = race_message(
+            f.launch,
+            site.verb,
+            site.size,
+            verb,
+            number % f.shape[1],
+            other,
+            bool(stamp & int(_MANY)),
+            self._sites[known].instruction if known != UNKNOWN_SITE else None,
+            int(index[lane]) * site.size - origin,
+        )
+        return f.fault(site.instruction, "race", message, machine.LAUNCH_FAILURE, number)
+
+
+def race_message(
+    launch: Launch,
+    does: str,
+    size: int,
+    verb: Verb,
+    thread: int,
+    other: int,
+    many: bool,
+    instruction: Instruction | None,
+    offset: int,
+) -> str:
+    """thread: who reads or writes (`does`); other: who did before, one of several if `many`; both
+    linear in their block. instruction: that of the other. offset: in shared memory."""
+    mine, others = thread // WARP_LANES, other // WARP_LANES
+    if many or mine != others:
+        warps_text = "several warps" if many else f"warp {others}"
+        did = "read" if verb == "read" else "wrote"
+        message = f"warp {mine} {does}s {size} bytes that {warps_text} {did} since the last barrier"
+    elif verb == "at once":
+        message = (
+            f"two lanes of warp {mine} write different values to the same {size} bytes at once"
+        )
+    else:
+        message = (
+            f"a lane of warp {mine} {does}s {size} bytes that another lane of it {verb}, and no "
+            "__syncwarp() lies between"
+        )
+    where = [] if instruction is None else [instruction.source or f"PTX line {instruction.line}"]
+    if other != thread:
+        thread_of_it = machine.coordinates(other, launch.block)
+        where.append(f"thread {thread_of_it} of the same kernel and block")
+    where.append(f"shared offset {offset}")
+    return f"shared-memory race: {message}; the other access: {', '.join(where)}"
+
+
+def _between(apart: Stamps) -> NDArray[np.bool_]:
+    """apart: two stamps, xor. Of different warps and the same epoch?"""
+    return np.asarray((apart - (_ONE << _WARP)) < ((_ONE << _EPOCH) - (_ONE << _WARP)))
+
+
+def _within(apart: Stamps) -> NDArray[np.bool_]:
+    """Of different lanes of a warp that has not met since?"""
+    return np.asarray((apart - (_ONE << _LANE)) < ((_ONE << _SYNC) - (_ONE << _LANE)))
+
+
+def _clash(stamps: Stamps, mine: Stamps) -> NDArray[np.bool_]:
+    apart = stamps ^ mine
+    if apart.min() >= _ONE << _EPOCH:  # a barrier lies between, as mostly
+        return np.zeros(apart.shape, np.bool_)
+    return _between(apart) | _within(apart)
+
+
+def _writers_clash(writers: Stamps, mine: Stamps) -> NDArray[np.bool_]:
+    """Of lanes that wrote the same value, one's own may be among them."""
+    clash = _clash(writers, mine)
+    if clash.any():
+        clash &= _between(writers ^ mine) | ((writers & _SEVERAL) == 0)
+    return clash
+
+
+def _joined(mine: Stamps, known: Stamps) -> Stamps:
+    """Stamps of new readers, with what they have to keep of those before."""
+    apart = known ^ mine
+    if apart.min() >= _ONE << _EPOCH:
+        return mine
+    inside, outside = _within(apart), _between(apart)
+    if inside.any():
+        mine = np.where(inside, mine | _SEVERAL, mine)
+    if outside.any():
+        mine = np.where(outside, mine | _MANY, mine)
+    return mine
+
+
+def differ(left: Array, right: Array) -> NDArray[Any]:
+    if left.dtype.itemsize < 16:
+        return np.asarray(left.view(right.dtype) != right)
+    a, b = (x.view(np.uint64).reshape(-1, 2) for x in (left, right))
+    return np.asarray((a != b).any(axis=1))

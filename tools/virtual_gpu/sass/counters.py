@@ -1,0 +1,139 @@
+"""Counters of a launch from its machine code, where the PTX allows estimates only."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from astra_chat.tools.virtual_gpu.sass.block_mapping import PtxBlock, place
+from astra_chat.tools.virtual_gpu.sass.control_flow import basic_blocks, loops
+from astra_chat.tools.virtual_gpu.sass.disassembly import (
+    Disassembly,
+    MachineInstruction,
+    MachineKernel,
+)
+from astra_chat.tools.virtual_gpu.sass.execution_counts import Code, Executions
+from astra_chat.tools.virtual_gpu.sass.functional_units import unit_of
+from astra_chat.tools.virtual_gpu.sass.pipeline import timings
+from astra_chat.tools.virtual_gpu.sass.store_merging import follow
+from astra_chat.tools.virtual_gpu.types import Counters, LaunchReport, Visits
+
+TENTHS = 10
+_CALLED = Counter({"alu": 30, "imad": 40, "misc": 20})
+"""About what a function that is called for a quotient of 64-bit integers executes."""
+_CALL_CYCLES = 400.0
+
+
+@dataclass(frozen=True)
+class Executed:
+    """By one launch."""
+
+    units: Counter[str]
+    """Warp instructions by unit."""
+    cycles: int
+    """Of the longest warp, without the wait for global memory."""
+    rounds: int
+    """Of its loads that wait for each other."""
+    close_stores: float
+    """Of stores behind another to the same place, the share that comes right behind it."""
+
+
+class KernelCode:
+    """The machine code of one kernel, worked out as far as it does not hang on a launch."""
+
+    def __init__(self, kernel: MachineKernel, ptx: Sequence[PtxBlock]) -> None:
+        blocks = basic_blocks(kernel)
+        code = Code(blocks, tuple(loops(blocks)), place(blocks, ptx), tuple(ptx))
+        self._executions = Executions(code)
+        self._units = [_units(block.instructions) for block in blocks]
+        self._calls = [sum(map(_is_call, block.instructions)) for block in blocks]
+        self._stores = [follow(block.instructions) for block in blocks]
+        self._timings = timings(code)
+
+    def executed(self, visits: Visits) -> Executed:
+        units: dict[str, float] = {}
+        close = behind = 0.0
+        of_all = self._executions.of(visits.total)
+        for runs, each, stores in zip(of_all, self._units, self._stores, strict=True):
+            close, behind = close + runs * stores[0], behind + runs * stores[1]
+            if runs:
+                for unit, count in each.items():
+                    units[unit] = units.get(unit, 0.0) + runs * count
+        cycles = rounds = 0.0
+        runs_of_longest = self._executions.of(visits.longest)
+        for block, (runs, timing) in enumerate(zip(runs_of_longest, self._timings, strict=True)):
+            first = self._executions.entered(block, runs_of_longest)
+            for often, cost in ((first, timing.first), (runs - first, timing.steady)):
+                cycles += often * cost.cycles
+                rounds += often * cost.rounds
+            cycles += runs * self._calls[block] * _CALL_CYCLES
+        counts = {unit: round(count) for unit, count in units.items()}
+        share = close / behind if behind else 1.0
+        return Executed(Counter(counts), round(cycles), round(rounds), share)
+
+
+class MachineCode:
+    """That of a file's kernels, as far as it is known."""
+
+    def __init__(self, text: Path) -> None:
+        self._disassembly = Disassembly(text)
+        self._known: dict[str, tuple[Sequence[PtxBlock], KernelCode | None]] = {}
+
+    def kernel(self, name: str, ptx: Sequence[PtxBlock]) -> KernelCode | None:
+        """None where there is no text, or where it is not understood."""
+        known, code = self._known.get(name, (None, None))
+        if known is not ptx:
+            code = self._read(name, ptx)
+            self._known[name] = ptx, code
+        return code
+
+    def _read(self, name: str, ptx: Sequence[PtxBlock]) -> KernelCode | None:
+        # Text of another program, on code that a candidate chose: whatever is odd about it, there
+        # are the guesses from the PTX to go on with.
+        try:
+            return KernelCode(self._disassembly.kernel(name), ptx)
+        except Exception:
+            return None
+
+    def counted(self, report: LaunchReport, ptx: Sequence[PtxBlock]) -> LaunchReport:
+        """The report with counters of machine code where that is known."""
+        code = self.kernel(report.launch.kernel, ptx) if report.visits is not None else None
+        if code is None or report.visits is None:
+            return report
+        counters = _changed(report.counters, code.executed(report.visits))
+        return dataclasses.replace(report, counters=counters)
+
+
+def _changed(counters: Counters, executed: Executed) -> Counters:
+    waited = counters.dependent_load_rounds
+    rounds = max(executed.rounds, min(waited, 1))
+    apart = 3 * counters.store_packets
+    spared = executed.close_stores * (apart - counters.store_packet_thirds)
+    return dataclasses.replace(
+        counters,
+        machine_instructions=executed.units,
+        issue_tenths=TENTHS * executed.units.total(),
+        alu_tenths=TENTHS * executed.units["alu"],
+        special_tenths=TENTHS * executed.units["xu"],
+        critical_path_cycles=executed.cycles,
+        dependent_load_rounds=rounds,
+        store_packet_thirds=round(apart - spared),
+        fresh_load_rounds=round(rounds * counters.fresh_load_rounds / waited) if waited else 0,
+    )
+
+
+def _units(code: Sequence[MachineInstruction]) -> Counter[str]:
+    units = Counter(unit_of(i) for i in code if i.name != "NOP")
+    for instruction in code:
+        if _is_call(instruction):
+            units.update(_CALLED)
+    return units
+
+
+def _is_call(instruction: MachineInstruction) -> bool:
+    """Of a function that divides."""
+    functions = ("div", "rem")
+    return instruction.name == "CALL" and any(f in instruction.operands for f in functions)

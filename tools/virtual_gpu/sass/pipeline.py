@@ -1,0 +1,140 @@
+"""Cycles that a lone warp takes for each block of machine code, and how often it waits for memory.
+
+The code is simulated in the order of its text, each loop several times: an instruction issues once
+the stall cycles of the previous one have passed and the scoreboards that it waits for are released.
+Loads from global memory cost nothing here but a round: the longest chain of dependent waits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from astra_chat.tools.virtual_gpu.sass.disassembly import SCOREBOARDS, MachineInstruction
+from astra_chat.tools.virtual_gpu.sass.execution_counts import Code
+from astra_chat.tools.virtual_gpu.sass.functional_units import (
+    BRANCH_CYCLES,
+    MEMORY,
+    MEMORY_READ_CYCLES,
+    READ_CYCLES,
+    TENSOR_CYCLES,
+    XU_CYCLES,
+    latency,
+    loads,
+    unit_of,
+)
+
+_TURNS = (3, 3, 2)
+"""Of a loop, by how deep it lies; further in, one. The last turn counts as all but the first."""
+_TENSOR_CYCLES = 7
+_BOARD = re.compile(r"SB(\d)")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one run of a block."""
+
+    cycles: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Of a block in the first turn of its loop, and in all others."""
+
+    first: Cost
+    steady: Cost
+
+
+@dataclass
+class _Warp:
+    now: float = 0.0
+    level: int = 0
+    """Rounds of loads that it has waited for."""
+    free: list[float] = field(default_factory=lambda: [0.0] * SCOREBOARDS)
+    """By scoreboard: when, and after which round."""
+    levels: list[int] = field(default_factory=lambda: [0] * SCOREBOARDS)
+    units: dict[str, float] = field(default_factory=dict)
+    """When they take the next instruction."""
+
+    def run(self, code: Sequence[MachineInstruction]) -> Cost:
+        before, waited = self.now, self.level
+        for instruction in code:
+            self._issue(instruction)
+        return Cost(self.now - before, self.level - waited)
+
+    def _issue(self, i: MachineInstruction) -> None:
+        for board in _boards(i):
+            self.now = max(self.now, self.free[board])
+            self.level = max(self.level, self.levels[board])
+        unit = unit_of(i)
+        busy = {"xu": XU_CYCLES, "tensor": TENSOR_CYCLES.get(i.name, _TENSOR_CYCLES)}.get(unit)
+        if busy is not None:
+            self.now = max(self.now, self.units.get(unit, 0.0))
+            self.units[unit] = self.now + busy
+        if i.result_board < SCOREBOARDS:
+            self._hold(i.result_board, latency(i))
+            if loads(i):
+                self.levels[i.result_board] = max(self.levels[i.result_board], self.level + 1)
+        if i.operand_board < SCOREBOARDS:
+            self._hold(i.operand_board, MEMORY_READ_CYCLES if unit in MEMORY else READ_CYCLES)
+        self.now += max(1, i.stall) + (latency(i) if unit == "barrier" else 0)
+        self.now += BRANCH_CYCLES if i.name in ("BRA", "BSYNC") else 0
+
+    def _hold(self, board: int, cycles: int) -> None:
+        self.free[board] = max(self.free[board], self.now + cycles)
+
+
+def _boards(instruction: MachineInstruction) -> Sequence[int]:
+    """Scoreboards that it waits for."""
+    if instruction.name == "DEPBAR" and (match := _BOARD.search(instruction.operands)):
+        return (*instruction.waits, min(int(match[1]), SCOREBOARDS - 1))
+    return instruction.waits
+
+
+def timings(code: Code) -> list[Timing]:
+    """Of each block; rare ones take no time."""
+    return _Run(code).timings()
+
+
+class _Run:
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._heads = {loop.head: loop for loop in code.loops}
+        self._warp = _Warp()
+        self._first: dict[int, Cost] = {}
+        self._steady: dict[int, Cost] = {}
+
+    def timings(self) -> list[Timing]:
+        everything = range(len(self._code.blocks))
+        self._sweep(everything, frozenset())
+        return [
+            Timing(
+                self._first[n] if self._code.loop_of(n) is not None else self._steady[n],
+                self._steady[n],
+            )
+            for n in everything
+        ]  # fmt: skip
+
+    def _sweep(self, blocks: Sequence[int], inside: frozenset[int]) -> None:
+        """Runs these blocks in order, but for loops whose head is not among `inside` as a whole."""
+        done: set[int] = set()
+        for number in blocks:
+            if number in done:
+                continue
+            if number in self._heads and number not in inside:
+                done |= self._turn(self._heads[number].members, inside | {number})
+                continue
+            block = self._code.blocks[number]
+            cost = Cost(0.0, 0) if block.rare else self._warp.run(block.instructions)
+            self._steady[number] = cost
+            self._first.setdefault(number, cost)
+
+    def _turn(self, members: frozenset[int], inside: frozenset[int]) -> frozenset[int]:
+        depth = len(inside) - 1
+        for turn in range(_TURNS[depth] if depth < len(_TURNS) else 1):
+            self._sweep(sorted(members), inside)
+            if turn == 0:
+                self._first.update({n: self._steady[n] for n in members})
+        return members
