@@ -77,4 +77,4 @@ def approve(
 
         run_command(resume=run.transcript.path)
     else:
-        print(f"decided; go on with: astra-chat run --resume {run.transcript.path}")
+        print(f"decided; resume with: astra-chat run --resume {run.transcript.path}")

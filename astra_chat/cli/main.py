@@ -232,10 +232,10 @@ def run(
         show.end(result.summary, result.transcript)
     ended = result.summary.ended
     if ended is not None and ended.reason == "interrupted":
-        note(f"go on with: {result.resume_with}")
+        note(f"resume with: {result.resume_with}")
         raise typer.Exit(INTERRUPTED)
     if ended is not None and ended.reason == "budget":
-        note(f"with a larger budget, go on with: {result.resume_with}")
+        note(f"with a larger budget, resume with: {result.resume_with}")
     if ended is not None and ended.reason == "waiting":
         note(f"decide with: astra-chat approve {result.transcript}")
         raise typer.Exit(WAITING)

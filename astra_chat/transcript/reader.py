@@ -124,7 +124,7 @@ def _require_files(path: Path, records: tuple[Record, ...]) -> None:
 
 def incompleteness(transcript: Transcript) -> str | None:
     """What a transcript lacks at its end, in one line; None if nothing."""
-    way = f"go on with: astra-chat run --resume {transcript.path}"
+    way = f"resume with: astra-chat run --resume {transcript.path}"
     if transcript.torn:
         return f"{transcript.path}: the last line was cut off and is left out; {way}"
     if transcript.ended is not None:

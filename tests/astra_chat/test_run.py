@@ -156,7 +156,7 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
     assert process.returncode == 130, stderr
     assert stdout.endswith(f"transcript: {path}\n")
     assert "Ctrl-C again stops at once" in finishing
-    assert stderr == f"astra-chat: go on with: astra-chat run --resume {path}\n"
+    assert stderr == f"astra-chat: resume with: astra-chat run --resume {path}\n"
     ended = read(path).ended
     assert ended is not None and ended.reason == "interrupted"
     assert not _children_in(tmp_path), "no process goes on"

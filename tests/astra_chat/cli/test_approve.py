@@ -118,14 +118,14 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
     assert "decide by --approve" in asked.stdout
     assert here("approve", path, "--source").stdout == KERNELS["vector.cu"]
     said = here("approve", path, "--approve")
-    assert said.stdout == f"decided; go on with: {RESUME} {path}\n"
+    assert said.stdout == f"decided; resume with: {RESUME} {path}\n"
     again = here("approve", path, "--approve")
-    assert again.stderr == f"astra-chat: {path}: decided; go on with: {RESUME} {path}\n"
-    assert "decided; go on with" in here("replay", path).stderr
+    assert again.stderr == f"astra-chat: {path}: decided; resume with: {RESUME} {path}\n"
+    assert "decided; resume with" in here("replay", path).stderr
     second = astra("run", "--resume", path)
     assert second.returncode == 4, second.stderr
     evidence = here("approve", path.parent).stdout
-    assert "waits to be accepted" in evidence and "% of limit" in evidence
+    assert "waits to be accepted" in evidence and "% of" in evidence
     assert "sanitizers: " in evidence and "confirmed: on fresh seeds" in evidence
     last = astra("approve", path, "--all", "--resume")
     assert last.returncode == 0, last.stderr

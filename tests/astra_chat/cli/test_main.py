@@ -101,7 +101,7 @@ def test_the_log_level_says_how_much_is_told_on_stderr(  # type: ignore[no-untyp
     said = command("--log-level", "info", *words, "--mutants", "0", "-o", tmp_path / "out")
     turns = [line for line in said.lines if line.startswith("astra-chat: turn 2: tester, tests")]
     judged = [line for line in said.lines if "evaluation of" in line and ": tie; guard" in line]
-    assert said.code == 0 and "go on with" in said.lines[-1]
+    assert said.code == 0 and "resume with" in said.lines[-1]
     assert len(turns) == len(judged) == 1
     assert "turn 2" not in said.out
 

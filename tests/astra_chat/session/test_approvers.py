@@ -187,7 +187,7 @@ def test_detached_decisions_come_to_the_identical_end(task: Task, tmp_path: Path
         run_now = waiting(path)
         word = "reject" if rounds == 0 else "approve"
         record(run_now, _said(run_now.question, word))
-        with pytest.raises(BadInput, match="decided; go on with: astra-chat run --resume"):
+        with pytest.raises(BadInput, match="decided; resume with: astra-chat run --resume"):
             waiting(path)
         go_on(task, path)
         rounds += 1
