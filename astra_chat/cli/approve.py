@@ -1,4 +1,4 @@
-"""The command `astra-chat approve`: decides for a run that waits, hours later and elsewhere."""
+"""The command `astra-chat approve`: decides for a run that waits, perhaps hours later."""
 
 from __future__ import annotations
 
@@ -20,40 +20,42 @@ def register(app: typer.Typer) -> None:
 
 def approve(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Transcript, or folder, of a run that waits.")
+        Path, typer.Argument(metavar="FILE", help="Transcript, or folder, of a waiting run.")
     ],
-    yes: Annotated[bool, typer.Option("--approve", help="Run it, or accept it.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--approve", help="Approve: run or accept the candidate.")
+    ] = False,
     all_of_them: Annotated[
-        bool, typer.Option("--all", help="Approve it and whatever follows.")
+        bool, typer.Option("--all", help="Approve this and everything that follows.")
     ] = False,
     reject: Annotated[
-        str | None, typer.Option(metavar="WHY", help="Reject it; the planner is told why.")
+        str | None, typer.Option(metavar="WHY", help="Reject, with a reason for the planner.")
     ] = None,
     edit: Annotated[
-        Path | None, typer.Option(metavar="FILE.cu", help="Put this source in its place.")
+        Path | None, typer.Option(metavar="FILE.cu", help="Replace the candidate by this source.")
     ] = None,
     source: Annotated[
-        bool, typer.Option("--source", help="Print the candidate's source, to be edited.")
+        bool, typer.Option("--source", help="Print the candidate's source and decide nothing.")
     ] = False,
-    go_on: Annotated[bool, typer.Option("--resume", help="Let the run go on at once.")] = False,
+    go_on: Annotated[bool, typer.Option("--resume", help="Resume the run at once.")] = False,
 ) -> None:
-    """Show what a run waits for, and decide."""
+    """Show what a run is waiting for, and decide."""
     from astra_chat.display.approval_view import show_question
     from astra_chat.display.console import console
     from astra_chat.session.approvers import Approver, Given, Terminal
     from astra_chat.session.pending_approval import record, waiting
 
-    said: dict[Word, bool] = {
+    decisions: dict[Word, bool] = {
         "approve": yes,
         "approve_all": all_of_them,
         "reject": reject is not None,
         "edit": edit is not None,
     }
-    answers = [word for word, given in said.items() if given]
+    answers = [word for word, given in decisions.items() if given]
     if len(answers) > 1:
         raise BadInput("give one of --approve, --all, --reject WHY, --edit FILE.cu")
     if source and (answers or go_on):
-        raise BadInput("--source decides nothing: give it alone")
+        raise BadInput("--source only prints: use it alone")
     run = waiting(file)
     if source:
         sys.stdout.write(run.question.kernel.source)
@@ -65,11 +67,11 @@ def approve(
         approver = Terminal(sys.stdin, sys.stdout)
     else:
         show_question(console(), run.question)
-        print("decide by --approve, --all, --reject WHY or --edit FILE.cu (--source prints one)")
+        print("decide with --approve, --all, --reject WHY or --edit FILE.cu; --source prints it")
         return
     answer = approver.decide(run.question)
     if isinstance(answer, str):
-        print("nothing was decided")
+        print("no decision made")
         return
     record(run, answer)
     if go_on:

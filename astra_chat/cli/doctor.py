@@ -1,4 +1,4 @@
-"""`astra-chat doctor`: what this machine can do, and what to do about what it lacks."""
+"""`astra-chat doctor`: what this machine can do, and how to get what is missing."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ TRIAL_TIMEOUT_S = 120
 
 Serves = Literal["virtual", "cuda", "more"]
 WORDS: dict[Serves, str] = {
-    "virtual": "Needed for every run",
-    "cuda": "Needed to run and time on a real GPU",
-    "more": "Used where it is there",
+    "virtual": "Required",
+    "cuda": "Required to run and time on a real GPU",
+    "more": "Optional",
 }
 
 
@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """Say what this machine can do, and what to do about each lack."""
+    """Show what this machine can do, and how to get what is missing."""
     found = diagnose()
     if as_json:
         import json
@@ -116,27 +116,30 @@ def diagnose() -> Diagnosis:
 
 
 def _show(found: Diagnosis) -> None:
-    for serves, words in WORDS.items():
-        typer.secho(words, bold=True)
+    from rich.text import Text
+
+    from astra_chat.display.console import console
+
+    out = console()
+    for serves, heading in WORDS.items():
+        out.print(Text(heading, "bold"), soft_wrap=True)
         for point in (p for p in found.points if p.serves == serves):
-            mark, colour = ("ok", "green") if point.ok else ("--", "yellow")
-            typer.secho(f"  {mark}  ", fg=colour, nl=False)
-            typer.echo(f"{point.name}: {point.found}")
+            mark, color = ("ok", "green") if point.ok else ("--", "yellow")
+            line = Text.assemble((f"  {mark}  ", color), f"{point.name}: {point.found}")
+            out.print(line, soft_wrap=True)
             if point.advice:
-                typer.echo(f"      {point.advice}")
-    device = "a real GPU and the virtual one" if found.cuda else "the virtual GPU only"
-    typer.secho(
-        f"Astra runs here, on {device}." if found.virtual else "Astra cannot run here yet.",
-        bold=True,
-    )
+                out.print(Text(f"      {point.advice}"), soft_wrap=True)
+    device = "a real GPU and the virtual GPU" if found.cuda else "the virtual GPU only"
+    result = f"Astra runs here, on {device}." if found.virtual else "Astra cannot run here yet."
+    out.print(Text(result, "bold"), soft_wrap=True)
 
 
 def _asked(name: str, serves: Serves, look: Callable[[], str]) -> Point:
-    """A point whose lack comes as MissingDependency: "what: what to do"."""
+    """A point that may be a MissingDependency: "what: what to do"."""
     try:
         return Point(name=name, serves=serves, ok=True, found=look())
-    except MissingDependency as lack:
-        what, _, advice = str(lack).partition(": ")
+    except MissingDependency as error:
+        what, _, advice = str(error).partition(": ")
         return Point(name=name, serves=serves, ok=False, found=what, advice=advice)
 
 
@@ -181,7 +184,7 @@ def _trial_build() -> str:
             f"nvcc fails ({''.join(first)[:200]}): use a host compiler that this nvcc supports,"
             " named in CXX"
         )
-    return "nvcc and the host compiler fit each other"
+    return "nvcc and the host compiler work together"
 
 
 def _package(name: str, serves: Serves) -> Point:
@@ -240,9 +243,9 @@ def _gpu() -> list[Point]:
             pynvml.nvmlSystemGetCudaDriverVersion(),
         )
     except pynvml.NVMLError as error:
-        advice = "the virtual GPU stands in, its times are estimates; for a GPU install its driver"
+        advice = "the virtual GPU is used, with estimated times; for a real GPU install its driver"
         return [Point(name="GPU", serves="cuda", ok=False, found=f"none ({error})", advice=advice)]
-    advice = "" if names else "the driver is there and shows no GPU: see CUDA_VISIBLE_DEVICES"
+    advice = "" if names else "the driver shows no GPU: see CUDA_VISIBLE_DEVICES"
     found = ", ".join(names) or "none"
     points = [Point(name="GPU", serves="cuda", ok=bool(names), found=found, advice=advice)]
     points.append(driver_point(driver, newest, _nvcc_release()))
@@ -288,8 +291,8 @@ def _nvdisasm() -> Point:
     point = _asked("nvdisasm", "more", _tool("nvdisasm"))
     if point.ok:
         return point
-    lost = "without it the virtual GPU guesses from PTX what machine code says: estimates are worse"
-    return point.model_copy(update={"advice": f"{point.advice}; {lost}"})
+    effect = "without it the virtual GPU estimates from PTX, not machine code, and less accurately"
+    return point.model_copy(update={"advice": f"{point.advice}; {effect}"})
 
 
 def _ncu() -> Point:
@@ -316,5 +319,5 @@ def counters_permitted(user: int, parameters: Path) -> bool:
 def _key(name: str) -> Point:
     if os.environ.get(name):
         return Point(name=name, serves="more", ok=True, found="set")
-    advice = "only live models need it: --models openai:MODEL; scripted and replayed runs do not"
+    advice = "only --models openai:MODEL needs it; scripted and replayed runs do not"
     return Point(name=name, serves="more", ok=False, found="not set", advice=advice)

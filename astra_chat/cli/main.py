@@ -23,7 +23,7 @@ from astra_chat.version import __version__
 
 app = typer.Typer(
     name="astra-chat",
-    help="A group chat of agents that makes CUDA kernels faster, with a judge that checks it.",
+    help="A group chat of agents optimizes CUDA kernels, and a judge checks every claim.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -65,7 +65,7 @@ def log(
         ),
     ] = False,
 ) -> None:
-    """A group chat of agents that makes CUDA kernels faster, with a judge that checks it."""
+    """A group chat of agents optimizes CUDA kernels, and a judge checks every claim."""
     if cache_limit is not None:
         os.environ["ASTRA_CACHE_LIMIT"] = cache_limit  # child processes keep to it too
         limit_bytes()
@@ -76,7 +76,7 @@ def log(
 
 
 class _Notes(logging.Handler):
-    """Log lines in the form of the program's other words on stderr."""
+    """Log lines in the form of the program's other messages on stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         note(record.getMessage())
@@ -91,29 +91,34 @@ def run(
     models: Annotated[
         str | None,
         typer.Option(
-            help="Who answers: scripted (default), openai:MODEL[,ROLE=openai:MODEL...],"
-            " record:FILE:..., auto:FILE:..., replay:FILE or spoken:FILE; see docs/models.md."
+            help="Model backend: scripted (default), openai:MODEL[,ROLE=openai:MODEL...],"
+            " record:FILE:..., auto:FILE:..., replay:FILE or spoken:FILE."
         ),
     ] = None,
     base_url: Annotated[
-        str | None, typer.Option(help="A server that speaks OpenAI's protocol: http://...")
+        str | None,
+        typer.Option(
+            metavar="URL", help="Server with an OpenAI-compatible API: http://HOST:PORT/v1."
+        ),
     ] = None,
     device: Annotated[
-        str | None, typer.Option(help="auto (default), cuda, cuda:N or virtual.")
+        str | None,
+        typer.Option(help="Device to run kernels on: auto (default), cuda, cuda:N or virtual."),
     ] = None,
     gpu: Annotated[
-        str | None, typer.Option(help="Whose time the virtual GPU estimates: h200, h100, ...")
+        str | None,
+        typer.Option(help="GPU model to estimate for on the virtual GPU: h200, h100, ..."),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--out", help="Folder of the run; by default one of its own in transcripts/."
-        ),
+        typer.Option("-o", "--out", help="Output folder; default: a new one in transcripts/."),
     ] = None,
-    rounds: Annotated[int | None, typer.Option(help="Plans to try at most; 5 by default.")] = None,
-    cases: Annotated[str | None, typer.Option(help="Cases to time: demo or bench.")] = None,
+    rounds: Annotated[
+        int | None, typer.Option(help="Maximum number of plans to try; default: 5.")
+    ] = None,
+    cases: Annotated[str | None, typer.Option(help="Timed cases: demo or bench.")] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="What to beat: sglang (default) or paper.")
+        str | None, typer.Option(help="Baseline to compare with: sglang (default) or paper.")
     ] = None,
     approve: Annotated[
         bool, typer.Option("--approve", help="Ask before a candidate is run or accepted.")
@@ -122,34 +127,36 @@ def run(
         str | None,
         typer.Option(
             metavar="WHO",
-            help="Who is asked: ask (--approve; the terminal), detached (astra-chat approve decides"
-            " later), FILE.toml of decisions, a recorded run, or none.",
+            help="Who approves: ask (the terminal, as --approve), detached (decide later with"
+            " astra-chat approve), a FILE.toml of decisions, a recorded run, or none.",
         ),
     ] = None,
     budget: Annotated[
         str | None,
         typer.Option(
-            help="What may be spent, joined by commas: tokens=N, usd=N, wall_s=N, evaluations=N,"
-            " gpu_s=N; none for no limit."
+            help="Limits of the run, separated by commas: tokens=N, usd=N, wall_s=N,"
+            " evaluations=N, gpu_s=N; none for no limit."
         ),
     ] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="What plans go on from: best (default), paper, beam:K, beam:KxN, tree or single;"
-            " see docs/strategies.md."
+            help="Search strategy: best (default), paper, beam:K, beam:KxN, tree or single."
         ),
     ] = None,
     stop_at: Annotated[
         float | None,
-        typer.Option(metavar="PERCENT", help="Enough: this share of the limit; 0 for none."),
+        typer.Option(
+            metavar="PERCENT", help="Stop at this share of the physical limit; 0 for none."
+        ),
     ] = None,
     patience: Annotated[
-        int | None, typer.Option(help="Rounds in a row without a gain that end the run; 0 for any.")
+        int | None,
+        typer.Option(help="Stop after so many rounds in a row without a gain; 0 for any."),
     ] = None,
     mutants: Annotated[
         int | None,
-        typer.Option(help="Seeded bugs that score the tester's cases; 12 by default, 0 for none."),
+        typer.Option(help="Seeded bugs that score the tester's cases; default: 12, 0 for none."),
     ] = None,
     seed: Annotated[
         str | None,
@@ -160,20 +167,20 @@ def run(
         ),
     ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Run kernels even where they cannot be isolated.")
+        bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
     ] = False,
     resume: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Go on with a run that was interrupted, killed, broke off, or spent its budget.",
+            help="Continue a run that was interrupted, failed, or reached its budget.",
         ),
     ] = None,
     branch: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="Go on from a run, as it stands or --from a round, in a new folder.",
+            help="Start a new run from a recorded one, from its end or --from a round.",
         ),
     ] = None,
     after_round: Annotated[
@@ -182,21 +189,23 @@ def run(
             "--from",
             "--rewind",
             metavar="ROUND",
-            help="Go back to the end of this round first, in a new folder; 0 is the baseline.",
+            help="Go back to the end of this round, in a new folder; 0 is the baseline.",
         ),
     ] = None,
     accept_recorded_options: Annotated[
         bool,
         typer.Option(
             "--accept-recorded-options",
-            help="With --resume and --branch: models, addresses, key variables and budgets as FILE"
-            " records them.",
+            help="With --resume and --branch: use the models, addresses, key variables and budgets"
+            " that FILE records.",
         ),
     ] = False,
     as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, only the end.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print no progress, only the result.")
+    ] = False,
 ) -> None:
-    """Let the agents make TASK's kernel faster, and record how."""
+    """Optimize the kernel of TASK, and record the run."""
     from astra_chat.display.output_modes import show_for
     from astra_chat.session.api import run as run_session
 
@@ -228,7 +237,7 @@ def run(
         )
     finally:
         show.close()
-    with suppress(KeyboardInterrupt):  # one Ctrl-C too many cuts the words short, no more
+    with suppress(KeyboardInterrupt):  # one Ctrl-C too many only cuts the result short
         show.end(result.summary, result.transcript)
     ended = result.summary.ended
     if ended is not None and ended.reason == "interrupted":

@@ -1,4 +1,4 @@
-"""`astra-chat models check`: one tiny call for each role, before a night's run is trusted to it."""
+"""`astra-chat models check`: one small request for each role, before a long run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 SCHEMA = "astra-chat/models/1"
 
-models_app = typer.Typer(help="The models that play the roles.", no_args_is_help=True)
+models_app = typer.Typer(help="Check the model of each role.", no_args_is_help=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -20,20 +20,23 @@ def register(app: typer.Typer) -> None:
 
 @models_app.callback()
 def models() -> None:
-    """The models that play the roles."""
+    """Check the model of each role."""
 
 
 @models_app.command()
 def check(
     models: Annotated[
-        str, typer.Option(help="As for run: openai:MODEL[,ROLE=openai:MODEL...].")
+        str, typer.Option(help="Model backend, as for run: openai:MODEL[,ROLE=openai:MODEL...].")
     ] = "openai",
     base_url: Annotated[
-        str | None, typer.Option(help="A server that speaks OpenAI's protocol: http://...")
+        str | None,
+        typer.Option(
+            metavar="URL", help="Server with an OpenAI-compatible API: http://HOST:PORT/v1."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
-    """Ask every role's model one small question, and say what came."""
+    """Send one small request to the model of every role."""
     from astra_chat.models.trial import open_live, try_all
 
     found = asyncio.run(try_all(open_live(models, base_url)))

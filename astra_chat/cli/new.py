@@ -1,4 +1,4 @@
-"""`astra-chat new`, and what `astra-chat tasks check` says of a task that someone is writing."""
+"""`astra-chat new`, and what `astra-chat tasks check` says of an unfinished task."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ def register(app: typer.Typer) -> None:
 def new(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Name of the task, and of the folder it gets here."),
+        typer.Argument(metavar="NAME", help="Name of the task and of its new folder."),
     ],
     sources: Annotated[
         list[Path],
         typer.Option(
             "--from",
             metavar="FILE.cu",
-            help="The kernel; more than once where kernel and binding are files of their own.",
+            help="The kernel; repeat it if kernel and binding are separate files.",
         ),
     ],
     function: Annotated[
-        str | None, typer.Option(help="Which function, where the file offers several.")
+        str | None, typer.Option(help="Function to optimize, if the file has several.")
     ] = None,
 ) -> None:
-    """Make a task of a kernel of your own: a folder to complete."""
+    """Create a task folder from a kernel of your own, to be completed."""
     from astra_chat.tools.new.create import new_task
     from astra_chat.tools.new.unfinished import marks
 
     folder, origin = new_task(name, sources, function)
-    print(f"{folder}/ is made of {origin}. To complete, in this order:")
+    print(f"created {folder}/ from {origin}. Complete these places, in this order:")
     for place in marks(folder):
         print(f"  {folder}/{place}")
     print(f"then: astra-chat tasks check {folder}")
 
 
 def complete_task(name: str, device: Device, trust: bool = False) -> Task:
-    """Load a task that lacks nothing: no mark is left, the launcher fits, the baseline builds.
+    """Load a complete task: no mark is left, the launcher fits, the baseline builds.
 
     Raises BadInput with a note for each thing that is missing, and MissingDependency where it would
     run unisolated and is not trusted.
@@ -60,7 +60,7 @@ def complete_task(name: str, device: Device, trust: bool = False) -> Task:
 
     folder = BUILTIN / name if name in task_names() else Path(name)
     if left := marks(folder):
-        error = BadInput(f"{name} is not complete; to do, {len(left)} in all:")
+        error = BadInput(f"{name} is not complete: {len(left)} places to fill in:")
         for place in left:
             error.add_note(f"  {folder}/{place}")
         raise error
@@ -75,7 +75,7 @@ def complete_task(name: str, device: Device, trust: bool = False) -> Task:
 
 
 def advice(task: Task, device: Device, report: TaskReport) -> list[str]:
-    """What to do about a report that is not clean, in words."""
+    """What to do about a report that is not clean."""
     from astra_chat.tools.descriptions import describe
     from astra_chat.tools.judge import Judge
 
@@ -86,7 +86,7 @@ def advice(task: Task, device: Device, report: TaskReport) -> list[str]:
         lines.append(f"baseline.cu does not do what reference.py says: {describe(outcome)}")
     elif report.hidden_failed:
         lines.append(
-            "the baseline fails on cases that task.toml calls legal: where a shape is the cause,"
-            " narrow its dims; special values that it does not survive are left out when drawn"
+            "the baseline fails on cases that task.toml declares legal: if a shape is the cause,"
+            " narrow its dims; special values that it cannot handle are not drawn"
         )
     return lines

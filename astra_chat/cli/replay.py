@@ -1,4 +1,4 @@
-"""The command `astra-chat replay`: a recorded run shown, judged or held again."""
+"""The command `astra-chat replay`: a recorded run shown, judged again, or run again."""
 
 from __future__ import annotations
 
@@ -23,35 +23,39 @@ def replay(
         Path, typer.Argument(metavar="FILE", help="A transcript, or the folder of a run.")
     ],
     prompts: Annotated[
-        bool, typer.Option("--prompts", help="What models are told in each turn, by this version.")
+        bool,
+        typer.Option("--prompts", help="Show the prompt of each turn, as this version writes it."),
     ] = False,
     turn: Annotated[
-        int | None, typer.Option(metavar="N", help="With --prompts: of this turn alone.")
+        int | None, typer.Option(metavar="N", help="With --prompts: only this turn.")
     ] = None,
     rejudge: Annotated[
-        bool, typer.Option("--rejudge", help="Judge every candidate anew; exit 1 if any differs.")
+        bool,
+        typer.Option(
+            "--rejudge", help="Judge every candidate again; exit with 1 if a verdict differs."
+        ),
     ] = False,
     rerun: Annotated[
         bool,
         typer.Option(
             "--rerun",
-            help="Hold the chat again: recorded words, this machine's judge; exit 1 if"
-            " a verdict differs.",
+            help="Re-run the chat from recorded replies with this machine's judge; exit with 1 if a"
+            " verdict differs.",
         ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="With --rerun: folder of the new run.")
+        Path | None, typer.Option("-o", "--out", help="With --rerun: output folder of the new run.")
     ] = None,
     device: Annotated[
-        str, typer.Option(help="With --rejudge and --rerun: auto, cuda, cuda:N or virtual.")
+        str, typer.Option(help="Device for --rejudge and --rerun: auto, cuda, cuda:N or virtual.")
     ] = "auto",
     trust: Annotated[
-        bool, typer.Option("--trust", help="With these: even where kernels are not isolated.")
+        bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="The result only.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
 ) -> None:
-    """Show a recorded run as the live run looked."""
+    """Show a recorded run as the live run looked, or judge it again."""
     from astra_chat.replay.show import show_prompts
     from astra_chat.tools.errors import BadInput
     from astra_chat.transcript.reader import incompleteness, read
@@ -96,7 +100,7 @@ def _show(transcript: Transcript, as_json: bool, quiet: bool) -> None:
 
 
 def _rejudge(transcript: Transcript, device: str, trust: bool, as_json: bool, quiet: bool) -> None:
-    """Then and now, candidate by candidate; exit 1 if a verdict differs."""
+    """Recorded and new verdicts, candidate by candidate; exit 1 if one differs."""
     from astra_chat.display.console import console
     from astra_chat.replay.rejudge import rejudge, rejudged_json, rejudged_text
 
@@ -139,6 +143,6 @@ def _rerun(
         show.end(result.summary, result.transcript)
         console().print(rejudged_text(both))
         if missing:
-            print(f"not come to in this run: {', '.join(missing)}")
+            print(f"not reached in this run: {', '.join(missing)}")
     if missing or not all(one.agrees for one in both):
         raise typer.Exit(CHECK_FAILED)

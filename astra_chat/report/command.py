@@ -25,14 +25,14 @@ def report(
         list[Path], typer.Argument(metavar="FILE", help="Transcripts, or folders of runs.")
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="The HTML file; an earlier report is replaced.")
+        Path, typer.Option("-o", "--out", help="Output file; an earlier report is replaced.")
     ] = Path("report.html"),
     as_json: Annotated[
-        bool, typer.Option("--json", help="The runs as one JSON document on stdout, too.")
+        bool, typer.Option("--json", help="Also print the runs as one JSON document.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Do not say where it lies.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the path.")] = False,
 ) -> None:
-    """Write recorded runs as one HTML file: results, rounds, every word, sources, provenance."""
+    """Write recorded runs as one HTML file: results, rounds, chat, sources, provenance."""
     from astra_chat.report.html import report as page
     from astra_chat.transcript.reader import read
 
@@ -82,4 +82,4 @@ def _require_no_other(out: Path) -> None:
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}") from None
     if not own:
-        raise BadInput(f"{out} is there already and is no report: name another file with -o")
+        raise BadInput(f"{out} exists and is not a report: name another file with -o")

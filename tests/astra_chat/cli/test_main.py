@@ -6,11 +6,14 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from astra_chat.cli.main import main
+from astra_chat.cli.main import app, main
 from astra_chat.version import __version__
 from tests.chat_samples import write_transcript
 
@@ -202,3 +205,28 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+PRIVATE = (
+    "who answers", "what to beat", "goes on", "go on", "go back to a sitting", "anew", "in words",
+    "lacks", "hold the chat", "whose time", "right?", "foretold", "meanwhile", "stranger", "speaks",
+)  # fmt: skip
+"""Phrases that an engineer of the field would not write."""
+
+
+def every_command(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from every_command(below, (*path, name))
+
+
+@pytest.mark.parametrize("path", every_command(get_command(app)), ids=" ".join)
+def test_help_is_plain_and_names_only_what_the_wheel_has(  # type: ignore[no-untyped-def]
+    command, path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setenv("TERMINAL_WIDTH", "400")
+    page = " ".join(command(*path, "--help").out.split())
+    assert page.startswith(f"Usage: astra-chat {' '.join(path)}".rstrip())
+    assert not [words for words in PRIVATE if words in page.lower()]
+    assert "docs/" not in page and ".md" not in page
