@@ -59,10 +59,8 @@ def git_state() -> GitState | None:
     """The checkout that this file lies in; None where Astra is installed from a wheel."""
     here = Path(__file__).resolve()
     top = _git(here.parent, "rev-parse", "--show-toplevel")
-    if top is None or not (Path(top.strip()) / "astra_chat" / here.name).exists():
-        return None
-    if not here.samefile(Path(top.strip()) / "astra_chat" / here.name):
-        return None
+    if top is None or here != Path(top.strip()).resolve().joinpath(*here.parts[-3:]):
+        return None  # in somebody else's repository: a virtual environment inside it
     commit = _git(here.parent, "rev-parse", "HEAD")
     status = _git(here.parent, "status", "--porcelain")
     return GitState(commit=commit.strip(), dirty=bool(status)) if commit else None

@@ -33,4 +33,7 @@ def test_torch_is_named_but_not_imported() -> None:
 
 def test_the_checkout_is_named_by_its_commit() -> None:
     state = provenance.git_state()
-    assert state is None or len(state.commit) == 40
+    if not (Path(__file__).parents[3] / ".git").exists():
+        assert state is None, "an unpacked archive"
+    else:
+        assert state is not None and len(state.commit) == 40
