@@ -9,6 +9,7 @@ import sys
 import threading
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated
@@ -275,4 +276,4 @@ def main() -> None:
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     streams.prepare()
-    sys.exit(exit_code_of(app))
+    sys.exit(exit_code_of(partial(app, prog_name="astra-chat")))

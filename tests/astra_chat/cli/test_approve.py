@@ -115,7 +115,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
     asked = here("approve", path)
     assert asked.returncode == 0 and "waits to be run" in asked.stdout
     assert "+  float4 v = in[i];" in asked.stdout and "expected: 2.00x" in asked.stdout
-    assert "decide by --approve" in asked.stdout
+    assert "decide with --approve" in asked.stdout
     assert here("approve", path, "--source").stdout == KERNELS["vector.cu"]
     said = here("approve", path, "--approve")
     assert said.stdout == f"decided; resume with: {RESUME} {path}\n"
@@ -162,7 +162,7 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
         (["--approve", "--all"], "give one of"),
         (["--reject", "no", "--edit", "x.cu"], "give one of"),
         (["--approve"], "nothing waits for a decision"),
-        (["--source", "--approve"], "--source decides nothing"),
+        (["--source", "--approve"], "--source only prints"),
     ],
 )
 def test_bad_input_is_one_line(
