@@ -220,7 +220,7 @@ def every_command(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[st
         yield from every_command(below, (*path, name))
 
 
-@pytest.mark.parametrize("path", every_command(get_command(app)), ids=" ".join)
+@pytest.mark.parametrize("path", [*every_command(get_command(app))], ids=" ".join)
 def test_help_is_plain_and_names_only_what_the_wheel_has(  # type: ignore[no-untyped-def]
     command, path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
