@@ -297,7 +297,7 @@ class Judge:
         assert isinstance(baseline, Build)
         return baseline
 
-    def _sanitized(self, built: Build, weighted: Weighted, steps: Steps) -> Found | None:
+    def _sanitized(self, built: Build, weighted: Weighted, steps: Steps) -> Found | Refused | None:
         """Compute Sanitizer on the smallest case of each dtype, and memcheck on the timed ones.
 
         The virtual GPU has checked all of its cases.

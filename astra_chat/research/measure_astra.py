@@ -194,8 +194,9 @@ def width(device: str) -> None:
     """
     from astra_chat.tools.build.nvcc import Build, build
     from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.run.case_run import CaseRun
     from astra_chat.tools.run.oracle import Oracle
-    from astra_chat.tools.run.runner import CaseRun, Runner
+    from astra_chat.tools.run.runner import Runner
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.system.subprocesses import Stop
     from astra_chat.tools.task.folder import find_task
@@ -212,7 +213,7 @@ def width(device: str) -> None:
     )
     for run in runner.run(built, oracle_cases, "time", built):
         assert isinstance(run, CaseRun), run
-        blocks = run.report["blocks"]
+        blocks = run.report.samples["blocks"]
         microseconds = statistics.median(block["baseline_us"] for block in blocks)
         print(f"{run.oracle_case.case.label}: {microseconds:.2f} us")
         for count in (5, 10, 20, 40, 80, 160):

@@ -30,8 +30,9 @@ from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.binary_audit import audit
 from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.run import runner
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names

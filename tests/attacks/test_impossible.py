@@ -15,10 +15,11 @@ from astra_chat.agents.turns import Extent, Kernel, TestCase, TesterReply, TestS
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.children import virtual
-from astra_chat.tools.entropy import Entropy
+from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.policy.source_guard import guard
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.gpu_lock import FOLDER
 from astra_chat.tools.system.subprocesses import Stop
@@ -64,7 +65,7 @@ def request_of_a_run() -> tuple[str, list[str]]:
     assert isinstance(built, Build)
     oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
     oracle_cases = oracle.oracle_cases([ROW_SUM.check[0]], Stop())
-    sandbox = runner.sandbox(built, oracle_cases, [Path("/scratch/0")])
+    sandbox = runner.sandbox(built, oracle_cases, Path("/scratch"))
     readable = [str(path) for path in (*sandbox.read, *sandbox.write)]
     oracle.close()
     assert oracle_cases[0].input_path(ROW_SUM.args[1]).parent == oracle_cases[0].inputs
@@ -150,7 +151,7 @@ def test_a_runner_reaches_neither_the_lease_nor_what_another_left(
     """It writes to a folder of its own, which is deleted; the lease's files lie elsewhere."""
     built = build(ROW_SUM, ROW_SUM.baseline, DEVICE)
     assert isinstance(built, Build)
-    sandbox = Runner(ROW_SUM, DEVICE).sandbox(built, [], [Path("/scratch/run/0")])
+    sandbox = Runner(ROW_SUM, DEVICE).sandbox(built, [], Path("/scratch/run"))
     assert [str(path) for path in sandbox.write] == ["/scratch/run"]
     open_to_it = [Path(path) for path in json.loads(sandbox.order())["write"]]
     assert not any(FOLDER.is_relative_to(path) for path in open_to_it)
@@ -161,8 +162,11 @@ def test_nobody_knows_which_blocks_are_sampled() -> None:
     """A kernel could else be right, and quick, in those only."""
     first, second = (choose_blocks(4096, 64, seed) for seed in (1, 2))
     assert len(set(first) & set(second)) < 16
+    runners = [Runner(ROW_SUM, DEVICE, seed=Seed(text)) for text in ("1", "2")]
+    seeds = {runner._process_seed("check").of("blocks").bits(64) for runner in runners}
+    assert len(seeds) == 2
     source = Path(virtual.__file__).read_text()
-    assert "seed = secrets.randbits(64)" in source and "SAMPLE_INSTRUCTIONS, seed" in source
+    assert 'request.seed.of("blocks").bits(64)' in source
 
 
 def test_copies_of_the_runtime_have_their_time() -> None:
@@ -176,7 +180,7 @@ def test_copies_of_the_runtime_have_their_time() -> None:
     (run,) = Runner(ROW_SUM, DEVICE).run(built, oracle_cases, "time")
     oracle.close()
     assert isinstance(run, CaseRun)
-    assert run.report["estimate"]["us"] >= 1e6 * 2 * 2**22 / 4.8e12, "read and written once"
+    assert run.report.estimated.us >= 1e6 * 2 * 2**22 / 4.8e12, "read and written once"
 
 
 def test_no_source_keeps_its_reader_busy() -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
     ITEM_BYTES,
@@ -81,12 +82,12 @@ class CheckProgress:
         if sum(c.oracle_case.folder == call.oracle_case.folder for c in self.calls) > 1:
             self.repeats += 1
             self.same_bits &= before == digest.digest()
-        if note := run.report.get("sampled"):
+        if note := run.report.sampled:
             self.sampled[run.oracle_case.case.label] = note
 
     def warn(self, run: CaseRun) -> None:
         """Keep what the virtual GPU warned of, once a place."""
-        for where, words in run.report.get("warnings", {}).items():
+        for where, words in run.report.warnings.items():
             self.warnings.setdefault(where, f"{words} on {run.oracle_case.case.label}")
 
     def nearest(self, error: ErrorNorm | None) -> None:

@@ -16,15 +16,19 @@ from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, seeded, twin
 from astra_chat.tools.check.trivial_outputs import trials, undetected
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import (
     Case,
     CheckRecord,
     Correct,
+    Crashed,
     DeviceKind,
+    Refused,
     TimedOut,
+    Unsafe,
     Unsupported,
     Wrong,
 )
@@ -195,9 +199,10 @@ class Checker:
             done, failure = self._learn_until_failure(built, missing, like, failed)
             if failure is None:
                 return failed
-            failed.append(f"{missing[done].case.label}: the baseline {failure.kind}")
-            missing = missing[done + 1 :]
-            if isinstance(failure, Unsupported | TimedOut):
+            bad = failure.case if isinstance(failure, Crashed | Unsafe) else missing[done].case
+            failed.append(f"{bad.label}: the baseline {failure.kind}")
+            missing = [truth for truth in missing[done:] if truth.case != bad]
+            if isinstance(failure, Refused | Unsupported | TimedOut):
                 break
         not_tried = {}
         for oracle_case in missing:

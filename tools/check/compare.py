@@ -17,7 +17,7 @@ import numpy as np
 
 from astra_chat.tools.check.floats import OVERFLOW, Array, as_float
 from astra_chat.tools.run.buffer_layout import Mask
-from astra_chat.tools.run.runner import CaseRun
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.task.folder import Arg, Task, Tolerance
 from astra_chat.tools.types import ITEM_BYTES, DTypeName, Wrong
 
@@ -167,7 +167,7 @@ def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
         return None
     item = ITEM_BYTES[arg.dtype_of(run.oracle_case.case)]
     written: Mask = np.any(covered.reshape(-1, item), axis=1)
-    if float(written.mean()) >= LEAST_SHARE * float(run.report.get("sampled_share", 1.0)):
+    if float(written.mean()) >= LEAST_SHARE * run.report.sampled_share:
         return None
     first = int(np.argmin(written))
     return Wrong(
@@ -175,7 +175,7 @@ def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
         index=_index(first, arg.shape_of(run.oracle_case.case)),
         expected=float(run.oracle_case.expected(arg)[first]), got=float("nan"),
         bad=int((~written).sum()), total=written.size,
-        note=f"{run.report.get('sampled')} wrote less than {LEAST_SHARE:.0%} of their share",
+        note=f"{run.report.sampled} wrote less than {LEAST_SHARE:.0%} of their share",
     )  # fmt: skip
 
 

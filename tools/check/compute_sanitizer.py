@@ -16,10 +16,12 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.run.buffer_layout import buffer_bytes
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.nvidia_tools import watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import odd_file
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.types import Crashed, TimedOut, Unsafe, Wrong
 
@@ -124,7 +126,7 @@ def _is_whole(runner: Runner, run: CaseRun, handed: bool) -> bool:
 
 
 def _wrong(runner: Runner, run: CaseRun, tool: str) -> Wrong | None:
-    verdict = compare(runner.task, replace(run, report={"verified_sets": CALLS}))
+    verdict = compare(runner.task, replace(run, report=CaseReport(verified_sets=CALLS)))
     if not isinstance(verdict, Wrong):
         return None
     note = f"{verdict.note}; called under compute-sanitizer {tool}".removeprefix("; ")

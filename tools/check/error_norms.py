@@ -32,7 +32,7 @@ from astra_chat.tools.check.floats import (
     rounded,
     ulp,
 )
-from astra_chat.tools.run.runner import CaseRun
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, ErrorNorm, ValueFamily, Wrong
 

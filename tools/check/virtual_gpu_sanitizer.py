@@ -1,9 +1,9 @@
 """The virtual GPU's sanitizer on a candidate that is to be timed on a real GPU.
 
-It finds what NVIDIA's tools do not: races between blocks, host code that writes device memory,
-read-only arguments that are changed and restored, launches that do not wait for the work before
-them. It runs the same source on the CPU. Only a finding counts: an unsupported instruction or a
-timeout is not the kernel's fault.
+It sees what NVIDIA's tools do not: races between blocks, arguments that may only be read and are
+put back, launches that do not wait for the work ahead. It runs the same source on the CPU, by
+launch plans, and what its launcher does beside launching is refused. Only that and an unsafe kernel
+count here: what the virtual GPU lacks, or does not end in time, is no fault of a kernel.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
-from astra_chat.tools.types import Case, Unsafe
+from astra_chat.tools.types import Case, Refused, Unsafe
 
 MOST_BYTES = 2**17
 """Larger cases would take the CPU seconds each."""
@@ -22,7 +23,7 @@ MOST_BYTES = 2**17
 
 def second_opinion(
     runner: Runner, candidate: Build, oracle: Oracle, cases: Sequence[Case]
-) -> Unsafe | None:
+) -> Unsafe | Refused | None:
     """The first fault that it finds on the small ones of these cases. Raises Cancelled."""
     small = [case for case in cases if runner.task.least_bytes(case) <= MOST_BYTES]
     device = virtual_device(runner.device.spec)
@@ -35,5 +36,5 @@ def second_opinion(
         if isinstance(run, Unsafe):
             return run.model_copy(update={"what": f"{run.what} (found on the virtual GPU)"})
         if not isinstance(run, CaseRun):
-            return None
+            return run if isinstance(run, Refused) else None
     return None

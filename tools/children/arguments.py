@@ -5,49 +5,20 @@ from __future__ import annotations
 import ctypes
 import resource
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.run.buffer_layout import Bytes, poisoned, spread
+from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.task.launcher import call_values
-from astra_chat.tools.types import Case, How
+from astra_chat.tools.types import Case
 
 
-@dataclass(frozen=True)
-class Call:
-    """One case to run: where its inputs lie and where the bytes after the call go."""
-
-    case: Case
-    inputs: Path
-    after: Path
-    how: How = "fresh"
-    pattern: int = 0
-    """The 16 bits that outputs, guards and paddings hold before the call, over and over."""
-    seed: Seed = NO_SEED
-    """What is drawn for this call follows from it."""
-    entry: str | None = None
-    """The launcher, where it is not the task's: one of several in a library."""
-
-    @staticmethod
-    def of(item: dict[str, Any]) -> Call:
-        return Call(
-            case=Case.model_validate_json(item["case"]),
-            inputs=Path(item["inputs"]),
-            after=Path(item["after"]),
-            how=item["how"],
-            pattern=item["pattern"],
-            seed=Seed(item["seed"]),
-            entry=item.get("entry"),
-        )
-
-
-def poison(task: Task, call: Call, arg_index: int, pattern: int) -> Bytes:
+def poison(task: Task, call: CallRequest, arg_index: int, pattern: int) -> Bytes:
     """The buffer of an argument before the call: its input, or the pattern over and over."""
     arg = task.args[arg_index]
     if arg.read:

@@ -8,18 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from astra_chat.tools.children.arguments import (
-    Call,
-    launch,
-    limit_files_and_cores,
-    poison,
-    task_of,
-)
+from astra_chat.tools.children.arguments import launch, limit_files_and_cores, poison, task_of
 from astra_chat.tools.children.cuda_poison import Poison, copies
 from astra_chat.tools.children.cuda_read_only import ReadOnly
 from astra_chat.tools.children.cuda_timing import TimedCall
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.run.buffer_layout import poisoned
+from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.folder import Task
@@ -38,7 +33,7 @@ def main() -> None:
     reporter = Reporter()
     limit_files_and_cores()
     request = reporter.request
-    task, calls = task_of(request), [Call.of(item) for item in request["calls"]]
+    task, calls = task_of(request), [CallRequest.model_validate(item) for item in request["calls"]]
     torch.cuda.set_device(request["index"])
     torch.zeros(1, device="cuda")  # the driver opens and starts what it needs before the lock
     dirt = Poison()
@@ -62,7 +57,7 @@ def main() -> None:
 
 def _check(
     task: Task,
-    call: Call,
+    call: CallRequest,
     library: ctypes.CDLL,
     held: list[torch.Tensor],
     dirt: Poison,
@@ -90,7 +85,7 @@ def _check(
 
 def _streamed(
     task: Task,
-    call: Call,
+    call: CallRequest,
     library: ctypes.CDLL,
     addresses: list[int],
     contents: list[torch.Tensor],
@@ -125,7 +120,7 @@ def _streamed(
 
 def _replayed(
     task: Task,
-    call: Call,
+    call: CallRequest,
     library: ctypes.CDLL,
     addresses: list[int],
     contents: list[torch.Tensor],
@@ -173,7 +168,7 @@ def _guard_bytes(seed: str) -> int:
     return GUARD_BYTES + GUARD_STEP_BYTES * Seed(seed).of("guards").random().randrange(GUARD_STEPS)
 
 
-def _guarded(task: Task, call: Call, index: int, guard_bytes: int) -> torch.Tensor:
+def _guarded(task: Task, call: CallRequest, index: int, guard_bytes: int) -> torch.Tensor:
     """An argument's content between guards, on the device; the left one longer by its shift."""
     left = poisoned(guard_bytes + task.args[index].shift_of(call.case), call.pattern)
     right = poisoned(guard_bytes, call.pattern)

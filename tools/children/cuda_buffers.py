@@ -15,8 +15,9 @@ from collections.abc import Sequence
 
 import torch
 
-from astra_chat.tools.children.arguments import Call, poison
+from astra_chat.tools.children.arguments import poison
 from astra_chat.tools.run.buffer_layout import buffer_bytes
+from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES
 
@@ -46,7 +47,7 @@ class BufferSets:
     with the kernel.
     """
 
-    def __init__(self, task: Task, call: Call, pattern: int, chance: random.Random) -> None:
+    def __init__(self, task: Task, call: CallRequest, pattern: int, chance: random.Random) -> None:
         self._task, self._call, self._chance = task, call, chance
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._driver.cuCtxSetLimit(PERSISTING_L2_LIMIT, ctypes.c_size_t(0))
@@ -170,7 +171,7 @@ def _copied(source: torch.Tensor, target: torch.Tensor) -> None:
 
 
 def turned_away(
-    arg: Arg, call: Call, original: torch.Tensor, turn: float, into: torch.Tensor
+    arg: Arg, call: CallRequest, original: torch.Tensor, turn: float, into: torch.Tensor
 ) -> None:
     """Put an argument's rows, or the elements of a single one, at other places, turned round.
 
@@ -185,7 +186,9 @@ def turned_away(
         into[whole - step : whole] = original[:step]
 
 
-def estranged(arg: Arg, call: Call, filled: torch.Tensor, sets: Sequence[int], seed: int) -> None:
+def estranged(
+    arg: Arg, call: CallRequest, filled: torch.Tensor, sets: Sequence[int], seed: int
+) -> None:
     """Put other values of the same set in place of one element in each row of these sets, of more
     in long rows: who takes such a row for one that he knows, by looking at some of it, is wrong.
 

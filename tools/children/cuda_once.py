@@ -14,14 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.children.arguments import (
-    Call,
-    launch,
-    limit_files_and_cores,
-    poison,
-    task_of,
-)
+from astra_chat.tools.children.arguments import launch, limit_files_and_cores, poison, task_of
 from astra_chat.tools.run.buffer_layout import Bytes
+from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.folder import Task
@@ -42,7 +37,7 @@ def main() -> None:
     library = ctypes.CDLL(request["library"])
     handed_back = request.get("handed_back", [False] * len(request["calls"]))
     for item, back in zip(request["calls"], handed_back, strict=True):
-        call = Call.of(item)
+        call = CallRequest.model_validate(item)
         draws = call.seed.of("addresses").random()
         _called(driver, task, call, library, How(draws, stream=0, apart=False, back=back))
         driver.do("cuProfilerStart")
@@ -67,7 +62,7 @@ class How:
     """Whether what it leaves is handed to the judge; if not, empty files say that it was made."""
 
 
-def _called(driver: Driver, task: Task, call: Call, library: ctypes.CDLL, how: How) -> None:
+def _called(driver: Driver, task: Task, call: CallRequest, library: ctypes.CDLL, how: How) -> None:
     """One call whose arguments end where their allocations do.
 
     The first call of a case warms up, on stream 0, and has nothing before its arguments; Nsight

@@ -9,15 +9,10 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from astra_chat.tools.children.arguments import (
-    Call,
-    launch,
-    limit_files_and_cores,
-    poison,
-    task_of,
-)
+from astra_chat.tools.children.arguments import launch, limit_files_and_cores, poison, task_of
 from astra_chat.tools.children.cuda_once import Driver
 from astra_chat.tools.run.buffer_layout import Bytes
+from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.folder import Task
@@ -42,7 +37,7 @@ def main() -> None:
     lock()
     library = ctypes.CDLL(request["library"])
     for item, times in zip(request["calls"], request["times"], strict=True):
-        call = Call.of(item)
+        call = CallRequest.model_validate(item)
         _called(driver, task, call, library, marker)  # warms up, unseen
         for turn in range(times):
             driver.do("cuProfilerStart")
@@ -57,7 +52,7 @@ def main() -> None:
 
 
 def _called(
-    driver: Driver, task: Task, call: Call, library: ctypes.CDLL, marker: Marker
+    driver: Driver, task: Task, call: CallRequest, library: ctypes.CDLL, marker: Marker
 ) -> list[Bytes]:
     """What every argument's buffer holds after one call on buffers of its own."""
     contents = [poison(task, call, index, call.pattern) for index in range(len(task.args))]

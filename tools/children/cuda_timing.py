@@ -33,9 +33,10 @@ from typing import Any
 
 import torch
 
-from astra_chat.tools.children.arguments import Call, launch, launcher
+from astra_chat.tools.children.arguments import launch, launcher
 from astra_chat.tools.children.cuda_buffers import FURTHER_BYTES, VERIFIED_BYTES, BufferSets
 from astra_chat.tools.children.cuda_clock import Clock
+from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.task.folder import Task
 
 MIN_BLOCKS, MAX_BLOCKS, MAX_SECONDS = 10, 40, 3.0
@@ -56,12 +57,12 @@ class TimedCall:
     """Baseline and candidate on one case."""
 
     def __init__(
-        self, task: Task, call: Call, kernels: tuple[ctypes.CDLL, ctypes.CDLL], request: Any
+        self, task: Task, call: CallRequest, kernels: tuple[ctypes.CDLL, ctypes.CDLL], request: Any
     ) -> None:
         _settle()
         self._task, self._call, self._kernels = task, call, kernels
         self._random = call.seed.of("timing").random()
-        self._sets = BufferSets(task, call, request["pattern"], self._random)
+        self._sets = BufferSets(task, call, call.pattern, self._random)
         self._least_blocks = request["least_blocks"] or MIN_BLOCKS
         self._clock = Clock(request["index"])
         self._timed = 0

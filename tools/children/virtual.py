@@ -1,37 +1,42 @@
-"""The runner process of device `virtual`: runs a candidate on the virtual GPU, without torch."""
+"""The runner process of device `virtual`: launch plans on the virtual GPU.
+
+No host code of a candidate is here, and torch is never loaded.
+"""
 
 from __future__ import annotations
 
-import ctypes
+import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.children.arguments import (
-    Call,
-    launch,
-    limit_files_and_cores,
-    poison,
-    task_of,
-)
-from astra_chat.tools.children.virtual_memory import ClosedMemory
-from astra_chat.tools.entropy import Seed
+from astra_chat.tools.children.arguments import limit_files_and_cores, poison
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.plan.stand_ins import ALIGNMENT
+from astra_chat.tools.plan.virtual_replay import VirtualReplayer, copies_us
 from astra_chat.tools.policy.ptx_audit import waiting_kernels
 from astra_chat.tools.run.buffer_layout import Bytes, Mask
+from astra_chat.tools.run.protocol import (
+    CallRequest,
+    CaseReport,
+    CountedLaunch,
+    UnsafeCall,
+    UnsupportedCall,
+    VirtualRequest,
+)
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
-from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
 from astra_chat.tools.virtual_gpu.model.estimate import estimate
 from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
-ILLEGAL_ADDRESS = 700
+ILLEGAL_ADDRESS, NOT_SUPPORTED = 700, 801
 WHOLE_BYTES = 2**20
 """Of cases up to this size all blocks run, however many: idle ones could crowd those that write out
 of a sample, and what was never written is not compared."""
@@ -40,198 +45,161 @@ of a sample, and what was never written is not compared."""
 def main() -> None:
     reporter = Reporter()
     limit_files_and_cores()
-    request = reporter.request
-    task = task_of(request)
-    compiled = {kernel: Path(library) for kernel, library in request["compiled"].items()}
+    request = VirtualRequest.model_validate_json(json.dumps(reporter.request))
+    task, ptx = load_task(request.task), request.ptx
     gpu = VirtualGpu(
-        spec(request["spec"]), counters=request["counters"], engine=request["engine"],
-        compiled=compiled,
+        spec(request.spec), counters=request.counters, engine=request.engine,
+        compiled=request.compiled,
     )  # fmt: skip
-    resources = {name: tuple(pair) for name, pair in request["resources"].items()}
-    memory = ClosedMemory(gpu)
-    gpu.use(memory)
     lock(reporter.pipe)
     try:
-        library = gpu.load(Path(request["library"]), Path(request["ptx"]), resources)
+        replayer = VirtualReplayer(gpu, ptx, request.resources)
     except (PtxUnsupported, PtxSyntaxError) as lack:
-        reporter.send("case", index=0, **_fault(lack))
+        _send(reporter, _fault(lack))
         return
-    memory.guard(library)
-    waiting = waiting_kernels(Path(request["ptx"]).read_text())
-    held: list[tuple[Bytes, int]] = []
-    # Nobody knows beforehand which blocks of a sample are looked at.
-    seed = Seed(request["seed"]).of("blocks").bits(64)
-    for index, item in enumerate(request["calls"]):
+    run = _Run(task, request, gpu, replayer, waiting_kernels(ptx.read_text()))
+    for index, call in enumerate(request.calls):
         reporter.send("start", index=index)
-        call = Call.of(item)
-        whole = task.least_bytes(call.case) <= WHOLE_BYTES
-        gpu.afford(None if whole else SAMPLE_INSTRUCTIONS, seed)
-        held = _buffers(task, call, held, memory)
-        arrays = [array for array, _ in held]
-        called = task.model_copy(update={"entry": call.entry}) if call.entry else task
-        done = _run(gpu, library, memory, called, call, arrays, request)
-        if not done["status"] and (hasty := _hasty(library, waiting)):
-            done = hasty
-        reporter.send("case", index=index, **done)
+        _send(reporter, run.call(call).model_copy(update={"index": index}))
 
 
-def _buffers(
-    task: Task, call: Call, held: list[tuple[Bytes, int]], memory: ClosedMemory
-) -> list[tuple[Bytes, int]]:
-    """The arguments' buffers before a call, each with its shift; those held are not freed before
-    new ones are made."""
+def _send(reporter: Reporter, report: CaseReport) -> None:
+    reporter.send("case", **report.model_dump(mode="json", exclude={"samples"}))
+
+
+@dataclass
+class _Run:
+    """The calls of one process."""
+
+    task: Task
+    request: VirtualRequest
+    gpu: VirtualGpu
+    replayer: VirtualReplayer
+    waiting: frozenset[str]
+    """Kernels that wait for the work ahead of them."""
+    arrays: list[Bytes] = field(default_factory=list)
+    """The arguments' buffers of the call before."""
+
+    def call(self, call: CallRequest) -> CaseReport:
+        """Run one case; write every argument's bytes and, if sampled, which of them were
+        written."""
+        start, args = time.monotonic(), self.task.args
+        whole = self.task.least_bytes(call.case) <= WHOLE_BYTES
+        # A candidate must not know which blocks of a sample are compared.
+        blocks = self.request.seed.of("blocks").bits(64)
+        self.gpu.afford(None if whole else SAMPLE_INSTRUCTIONS, blocks)
+        self.arrays = _buffers(self.task, call, self.arrays)
+        if found := _unwaited(call.launches, self.waiting):
+            return found
+        addresses = {
+            arg.name: self.gpu.register(array, arg.name, uninitialized=not arg.read)
+            for array, arg in zip(self.arrays, args, strict=True)
+        }
+        self.gpu.reset()
+        before = [None if r.written else a.copy() for a, r in zip(self.arrays, args, strict=True)]
+        try:
+            draws = call.seed.of("undefined").random()
+            if status := self.replayer.replay(call.launches, addresses, draws):
+                return CaseReport(status=status)
+            written = [self.gpu.written(address) for address in addresses.values()]
+            if found := _put_back(args, self.arrays, before, written):
+                return found
+            sampled = any(report.sampled for report in self.gpu.reports())
+            for arg, array, by_kernels in zip(args, self.arrays, written, strict=True):
+                array.tofile(call.after / f"{arg.name}.after")
+                if sampled and arg.written:
+                    by_kernels.tofile(call.after / f"{arg.name}.written")
+        except (Fault, PtxUnsupported) as fault:
+            return _fault(fault)
+        finally:
+            for address in addresses.values():
+                self.gpu.unregister(address)
+        return CaseReport(seconds=time.monotonic() - start, **self._remarks(call.launches))
+
+    def _remarks(self, plan: LaunchPlan) -> dict[str, Any]:
+        """What there is to say besides the results; a time and its counters where asked for."""
+        gpu, reports = self.gpu, self.gpu.reports()
+        found: dict[str, Any] = {"warnings": gpu.warnings(), "on_numpy": dict(gpu.notes)}
+        parts = [(r.blocks_run, r.launch.grid.count) for r in reports if r.sampled]
+        if parts:
+            found["sampled"] = "{} of {} blocks".format(*parts[0])
+            found["sampled_share"] = min(ran / blocks for ran, blocks in parts)
+        if self.request.counters:
+            time_of = estimate(reports, self.request.resources, gpu.spec)
+            found["estimate"] = replace(time_of, us=time_of.us + copies_us(plan, gpu.spec))
+            found["launches"] = tuple(
+                CountedLaunch(
+                    kernel=r.launch.kernel, scale=r.launch.grid.count / max(1, r.blocks_run),
+                    counters=r.counters,
+                )
+                for r in reports
+            )  # fmt: skip
+        return found
+
+
+def _buffers(task: Task, call: CallRequest, held: list[Bytes]) -> list[Bytes]:
+    """The arguments' buffers before a call; those held are not freed before new ones are made."""
     contents = [poison(task, call, i, call.pattern) for i in range(len(task.args))]
     if call.how == "same_buffers":
-        for (array, _), content in zip(held, contents, strict=True):
+        for array, content in zip(held, contents, strict=True):
             array[:] = content
         return held
     shifts = [arg.shift_of(call.case) for arg in task.args]
-    made = [
-        (memory.argument(content, shift, arg.name), shift)
-        for content, shift, arg in zip(contents, shifts, task.args, strict=True)
-    ]
-    for array, shift in held:
-        memory.drop(array, shift)
-    return made
+    return [_placed(content, shift) for content, shift in zip(contents, shifts, strict=True)]
 
 
-def _run(
-    gpu: VirtualGpu,
-    library: ctypes.CDLL,
-    memory: ClosedMemory,
-    task: Task,
-    call: Call,
-    arrays: list[Bytes],
-    request: dict[str, Any],
-) -> dict[str, Any]:
-    """Run one case; write every argument's bytes and, if sampled, which of them were written."""
-    start = time.monotonic()
-    addresses = [
-        gpu.register(array, arg.name, uninitialized=not arg.read)
-        for array, arg in zip(arrays, task.args, strict=True)
-    ]
-    gpu.reset()
-    before = [array.copy() for array in arrays]
-    try:
-        stream = _stream(library, call)
-        library.vcudart_expect(ctypes.c_uint64(stream))
-        with memory.closed():
-            status = launch(library, task, call.case, addresses, stream)
-        if gpu.fault is not None:
-            return _fault(gpu.fault)
-        if status:
-            return {"status": status}
-        if library.vcudart_strayed():
-            what = "work on another stream than the caller's, or a copy to or from the host"
-            return _unsafe(what, "in the launcher")
-        if left := library.cudaPeekAtLastError():
-            return _left_error(library, left)
-        written = [gpu.written(address) for address in addresses]
-        if found := _forbidden_write(task.args, arrays, before, written):
-            return found
-        sampled = [r for r in gpu.reports() if r.sampled]
-        for arg, array, address in zip(task.args, arrays, addresses, strict=True):
-            array.tofile(call.after / f"{arg.name}.after")
-            if sampled and arg.written:
-                gpu.written(address).tofile(call.after / f"{arg.name}.written")
-    finally:
-        for address in addresses:
-            gpu.unregister(address)
-    done: dict[str, Any] = {"status": 0, "guard_bytes": 0, "seconds": time.monotonic() - start}
-    counted = _counted(gpu, request, memory.copies_us) if request["counters"] else {}
-    return done | _remarks(gpu) | counted
+def _placed(content: Bytes, shift: int) -> Bytes:
+    """The content so many bytes past an address with the alignment that plans are recorded for."""
+    room = np.empty(ALIGNMENT + shift + len(content), np.uint8)
+    start = -int(room.ctypes.data) % ALIGNMENT + shift
+    array: Bytes = room[start : start + len(content)]
+    array[:] = content
+    return array
 
 
-def _remarks(gpu: VirtualGpu) -> dict[str, Any]:
-    """What there is to say besides the results."""
-    found: dict[str, Any] = {}
-    if warnings := gpu.warnings():
-        found["warnings"] = warnings
-    if gpu.notes:
-        found["on_numpy"] = dict(gpu.notes)
-    parts = [(r.blocks_run, r.launch.grid.count) for r in gpu.reports() if r.sampled]
-    if parts:
-        found["sampled"] = "{} of {} blocks".format(*parts[0])
-        found["sampled_share"] = min(ran / blocks for ran, blocks in parts)
-    return found
-
-
-def _counted(gpu: VirtualGpu, request: dict[str, Any], copies_us: float) -> dict[str, Any]:
-    """The estimate of a call's time, and the counters that it rests on."""
-    found = asdict(estimate(gpu.reports(), request["resources"], spec(request["spec"])))
-    found["us"] += copies_us
-    launches = [
-        {
-            "kernel": r.launch.kernel,
-            "scale": r.launch.grid.count / max(1, r.blocks_run),
-            "counters": vars(r.counters),
-        }
-        for r in gpu.reports()
-    ]
-    return {"estimate": found, "launches": launches}
-
-
-def _stream(library: ctypes.CDLL, call: Call) -> int:
-    """A stream of our own, now and then stream 0: a caller may use either."""
-    stream = ctypes.c_void_p()
-    if call.seed.of("stream").random().randrange(4):
-        library.cudaStreamCreate(ctypes.byref(stream))
-    return int(stream.value or 0)
-
-
-def _left_error(library: ctypes.CDLL, error: int) -> dict[str, Any]:
-    """The runtime keeps it: the next caller takes it for its own, or for a sign of this call."""
-    library.cudaGetErrorString.restype = ctypes.c_char_p
-    words = library.cudaGetErrorString(error).decode()
-    what = f"a CUDA call failed with error {error} ({words}), which the launcher neither tells"
-    return _unsafe(f"{what} nor clears: the next caller takes it for its own", "in the launcher")
-
-
-def _hasty(library: ctypes.CDLL, waiting: frozenset[str]) -> dict[str, Any]:
+def _unwaited(plan: LaunchPlan, waiting: frozenset[str]) -> CaseReport | None:
     """A kernel that may begin before the work ahead of it has ended, and never waits for it: its
     inputs need not be there, and what follows it is not held up by what it followed."""
-    library.vcudart_hurried.restype = ctypes.c_char_p
-    found = iter(lambda: library.vcudart_hurried(), None)
-    for kernel in (name.decode() for name in found):
-        if kernel not in waiting:
+    for node in plan.kernels:
+        if node.programmatic and node.kernel not in waiting:
             what = "launched so that it may begin before the work ahead of it has ended"
-            return _unsafe(f"{what}, and it never waits for that (griddepcontrol.wait)", kernel)
-    return {}
+            never = f"{what}, and it never waits for that (griddepcontrol.wait)"
+            return _unsafe(never, node.kernel)
+    return None
 
 
-def _forbidden_write(
-    args: Sequence[Arg], now: Sequence[Bytes], before: Sequence[Bytes], by_kernels: Sequence[Mask]
-) -> dict[str, Any]:
-    """What the judge, who compares the bytes, cannot see; nothing is the usual case.
-
-    Memory of the virtual GPU lies in the process, so host code that writes there must not pass;
-    and who reads an argument while a kernel uses it as scratch reads what the kernel keeps there.
-    """
-    for arg, array, old, written in zip(args, now, before, by_kernels, strict=True):
-        if ((array != old) & ~written).any():
-            what = f"host code wrote to {arg.name}, which is device memory"
-            return _unsafe(f"{what}: a segmentation fault on a GPU", "in the launcher")
-        if not arg.written and written.any() and np.array_equal(array, old):
+def _put_back(
+    args: Sequence[Arg],
+    now: Sequence[Bytes],
+    before: Sequence[Bytes | None],
+    written: Sequence[Mask],
+) -> CaseReport | None:
+    """Scratch in an argument that may only be read, which the judge, who compares bytes, cannot
+    see: who reads it while the kernel runs reads what the kernel keeps there."""
+    for arg, array, old, by_kernels in zip(args, now, before, written, strict=True):
+        if old is not None and by_kernels.any() and np.array_equal(array, old):
             what = f"a kernel wrote to {arg.name}, which may only be read, and put all back"
             return _unsafe(what, "in a kernel that was launched")
-    return {}
+    return None
 
 
-def _unsafe(what: str, where: str) -> dict[str, Any]:
-    return {"status": ILLEGAL_ADDRESS, "unsafe": {"what": what, "where": where}}
+def _unsafe(what: str, where: str, status: int = ILLEGAL_ADDRESS) -> CaseReport:
+    return CaseReport(status=status, unsafe=UnsafeCall(what=what, where=where))
 
 
-def _fault(fault: Fault | PtxUnsupported | PtxSyntaxError) -> dict[str, Any]:
-    if isinstance(fault, PtxSyntaxError):  # nvcc wrote it, so it is the virtual GPU that lacks it
-        lack = {"what": f"what this PTX says: {fault}", "opcode": "no instruction"}
-        return {"status": 801, "unsupported": {**lack, "kernel": "the whole file", "line": 0}}
+def _fault(fault: Fault | PtxUnsupported | PtxSyntaxError) -> CaseReport:
+    if isinstance(fault, Fault):
+        return _unsafe(f"{fault.kind}: {fault.message}", fault.where, fault.cuda_error)
     if isinstance(fault, PtxUnsupported):
-        unsupported = {
-            "what": fault.what, "kernel": fault.kernel, "opcode": fault.opcode, "line": fault.line
-        }  # fmt: skip
-        return {"status": 801, "unsupported": unsupported}
-    what = f"{fault.kind}: {fault.message}"
-    return {"status": fault.cuda_error, "unsafe": {"what": what, "where": fault.where}}
+        lack = UnsupportedCall(
+            what=fault.what, kernel=fault.kernel, opcode=fault.opcode, line=fault.line
+        )
+    else:  # nvcc wrote it, so it is the virtual GPU that lacks it
+        lack = UnsupportedCall(
+            what=f"what this PTX says: {fault}", kernel="the whole file", opcode="no instruction",
+            line=0,
+        )  # fmt: skip
+    return CaseReport(status=NOT_SUPPORTED, unsupported=lack)
 
 
 if __name__ == "__main__":

@@ -23,9 +23,10 @@ from astra_chat.tools.mutation.mutants import (
     mutants,
 )
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop

@@ -28,6 +28,7 @@ from astra_chat.tools.profiling.profile import (
 )
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, watched
 from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.timing.verdict import TimedCase
 from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, TimedOut, Wrong
@@ -146,7 +147,7 @@ def _profiled(
             output = (seen.log + seen.output).strip()[-300:]
             raise MissingDependency(f"Nsight Compute did not record all calls: {output}")
         for run, count in zip(seen.runs, times, strict=True):
-            run = replace(run, report={"verified_sets": count})
+            run = replace(run, report=CaseReport(verified_sets=count))
             if odd := run.oddity(runner.task.args):
                 return odd
             verdict = compare(runner.task, run)

@@ -6,15 +6,16 @@ import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.nvidia_tools import run_watched
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.timing.gpu_samples import case_limit_us
@@ -141,7 +142,7 @@ def unprofiled(time: AnyTime, reason: str) -> Profile:
     )  # fmt: skip
 
 
-def counted(time: AnyTime, report: Mapping[str, Any], reason: str) -> Profile:
+def counted(time: AnyTime, report: CaseReport, reason: str) -> Profile:
     """The fallback without Nsight Compute: the time that events measured on this GPU, and what the
     virtual GPU counts of the same source. Nothing of it is a hardware counter, and it says so."""
     words = "counted on the virtual GPU: "
@@ -152,16 +153,14 @@ def counted(time: AnyTime, report: Mapping[str, Any], reason: str) -> Profile:
     )
     return Profile(
         basis=time.basis, case=time.case, metrics=figures,
-        bottleneck=report["estimate"]["limiter"], limit_us=time.limit_us,
+        bottleneck=report.estimated.limiter, limit_us=time.limit_us,
         percent_of_limit=time.percent_of_limit,
         why=f"{reason}; instead: {time.median_us:.2f} us by events, and by the virtual GPU's"
-        f" counters and model {report['estimate']['why']}",
+        f" counters and model {report.estimated.why}",
     )  # fmt: skip
 
 
-def counted_report(
-    runner: Runner, candidate: Build, oracle_case: OracleCase
-) -> dict[str, Any] | None:
+def counted_report(runner: Runner, candidate: Build, oracle_case: OracleCase) -> CaseReport | None:
     """What the virtual GPU counts of a candidate of `runner` on one case; None where it cannot."""
     source = (candidate.folder / "kernel.cu").read_text()
     device = virtual_device(runner.device.spec)
@@ -173,18 +172,18 @@ def counted_report(
     return run.report if isinstance(run, CaseRun) else None
 
 
-def profile_virtual(runner: Runner, oracle_case: OracleCase, report: Mapping[str, Any]) -> Profile:
+def profile_virtual(runner: Runner, oracle_case: OracleCase, report: CaseReport) -> Profile:
     """The profile of a case that the virtual GPU ran with counters."""
-    found = report["estimate"]
+    found = report.estimated
     floor = case_limit_us(runner, oracle_case)
     return Profile(
         basis="estimated", case=oracle_case.case, metrics=tuple(_counter_metrics(report)),
-        bottleneck=found["limiter"], why=found["why"], limit_us=floor,
-        percent_of_limit=100 * floor / found["us"],
+        bottleneck=found.limiter, why=found.why, limit_us=floor,
+        percent_of_limit=100 * floor / found.us,
     )  # fmt: skip
 
 
-def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
+def _counter_metrics(report: CaseReport) -> list[Metric]:
     """Counters of all launches of the call, scaled to whole grids where a sample ran.
 
     Nsight Compute's names where the same thing is counted, else our own.
@@ -192,8 +191,8 @@ def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
     totals: dict[str, float] = {}
     units: dict[str, float] = {}
     instructions = machine = 0.0
-    for launch in report["launches"]:
-        scale, counters = launch["scale"], launch["counters"]
+    for launch in report.launches:
+        scale, counters = launch.scale, vars(launch.counters)
         instructions += scale * sum(counters["warp_instructions"].values())
         known = counters.get("machine_instructions") or {}
         machine += scale * sum((known or counters["warp_instructions"]).values())
@@ -205,11 +204,11 @@ def _counter_metrics(report: Mapping[str, Any]) -> list[Metric]:
     loads = max(1.0, totals["global_load_requests"])
     stores = max(1.0, totals["global_store_requests"])
     shared = max(1.0, totals["shared_requests"])
-    estimate = report["estimate"]
+    estimate = report.estimated
     rows = [
-        (m.TIME, 1e3 * estimate["us"], "ns", "estimated device time of the call"),
-        (m.OCCUPANCY_LIMIT, 100 * estimate["occupancy"], "%", m.WORDS[m.OCCUPANCY_LIMIT]),
-        (m.WAVES, estimate["waves"], "", "waves of blocks"),
+        (m.TIME, 1e3 * estimate.us, "ns", "estimated device time of the call"),
+        (m.OCCUPANCY_LIMIT, 100 * estimate.occupancy, "%", m.WORDS[m.OCCUPANCY_LIMIT]),
+        (m.WAVES, estimate.waves, "", "waves of blocks"),
         (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),
         *((m.BY_UNIT[unit], count, "inst", f"of these: {UNITS[unit]}")
           for unit, count in sorted(units.items(), key=lambda item: -item[1])),

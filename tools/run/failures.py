@@ -1,23 +1,22 @@
-"""Failures of a run: what the runner process reports, as a value; names of CUDA errors."""
+"""Failures of a run: what recorder and runner process report, as a value; names of CUDA errors."""
 
 from __future__ import annotations
 
-from typing import Any
+from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.types import Case, Crashed, Refused, TimedOut, Unsafe, Unsupported
 
-from astra_chat.tools.types import Case, Crashed, TimedOut, Unsafe, Unsupported
-
-Failure = Crashed | TimedOut | Unsafe | Unsupported
+Failure = Refused | Crashed | TimedOut | Unsafe | Unsupported
 
 
-def failure_of(report: dict[str, Any], case: Case) -> Failure | None:
+def failure_of(report: CaseReport, case: Case) -> Failure | None:
     """What a runner process reported of one call, where that failed."""
-    if "unsupported" in report:
-        return Unsupported(**report["unsupported"])
-    if "unsafe" in report:
-        return Unsafe(case=case, **report["unsafe"])
-    if report["status"]:
-        message = f"the launcher returned CUDA error {report['status']}"
-        if name := cuda_error_name(report["status"]):
+    if report.unsupported:
+        return Unsupported(**report.unsupported.model_dump())
+    if report.unsafe:
+        return Unsafe(case=case, **report.unsafe.model_dump())
+    if report.status:
+        message = f"the launcher returned CUDA error {report.status}"
+        if name := cuda_error_name(report.status):
             message += f" ({name})"
         return Crashed(case=case, message=message)
     return None

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, run_limited
 from astra_chat.tools.types import TimedOut
 
@@ -78,14 +80,14 @@ def watched(
     program = Path(command[0])
     with (
         tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
-        runner.request(build, oracle_cases, "profile") as (request, folders),
+        runner.request(build, oracle_cases, "profile") as (request, calls),
     ):
         scratch = Path(folder)
         log, asked = scratch / "log", scratch / "request.json"
-        envelope = {"fd": -1, "nonce": "", "request": request | dict(more or {})}
+        envelope = {"fd": -1, "nonce": "", "request": dict(request) | dict(more or {})}
         asked.write_text(json.dumps(envelope))
         started = [*command, "--log-file", str(log), sys.executable, "-m", child]
-        sandbox = runner.sandbox(build, oracle_cases, folders)
+        sandbox = runner.sandbox(build, oracle_cases, calls[0].after.parent)
         sandbox = replace(
             sandbox, network=True, privileges=True, write=(scratch, *sandbox.write),
             read=(*sandbox.read, program.resolve().parent.parent),
@@ -102,8 +104,12 @@ def watched(
         text = log.read_text(errors="replace") if log.is_file() else end.output
         runs = (
             CaseRun(
-                oracle_case, left, {}, call["pattern"], runner.seed.of("judge", step, call["turn"])
+                oracle_case,
+                call.after,
+                CaseReport(),
+                call.pattern,
+                runner.seed.of("judge", step, call.turn),
             )
-            for oracle_case, left, call in zip(oracle_cases, folders, request["calls"], strict=True)
+            for oracle_case, call in zip(oracle_cases, calls, strict=True)
         )
         yield NvidiaToolRun(text, end.output, tuple(runs))

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from astra_chat.tools.gpu_specs import limit_us, spec
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import Implausible, MeasuredTime
 
 BOOTSTRAPS = 2000
@@ -28,7 +29,7 @@ SPACED_NOTE = "timed with another kernel between launches, whose time is taken o
 
 def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime | Implausible:
     """One case of a real GPU. The interval is never narrower than the A/A noise."""
-    report = run.report
+    report = run.report.samples
     blocks = steady(report["blocks"])
     candidate_us = median(b["candidate_us"] for b in blocks)
     floor = case_limit_us(runner, run.oracle_case)

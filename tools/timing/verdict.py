@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors, Piece, pieces
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us, measured_time
 from astra_chat.tools.timing.intervals import mean, mean_interval
@@ -39,7 +41,7 @@ class TimedCase:
     """One case's time and, on the virtual GPU, the report it was estimated from."""
 
     time: AnyTime
-    report: dict[str, Any]
+    report: CaseReport
 
 
 def time_cases(
@@ -102,9 +104,7 @@ def _baseline_us(
     for run in runner.run(baseline, [t for _, t in news], "time") if news else ():
         if not isinstance(run, CaseRun):
             return run
-        known[baseline.folder, run.oracle_case.case.model_dump_json()] = run.report["estimate"][
-            "us"
-        ]
+        known[baseline.folder, run.oracle_case.case.model_dump_json()] = run.report.estimated.us
     return [known[key] for key in keys]
 
 
@@ -113,7 +113,7 @@ def _wrong(task: Task, run: CaseRun, doubts: _Doubts) -> Wrong | None:
     verdict = compare(task, run)
     if isinstance(verdict, Wrong):
         return verdict
-    if touched := run.report.get("touched"):
+    if touched := run.report.touched:
         return _touched(run, touched[0])
     doubts.look(run)
     return None
@@ -203,10 +203,10 @@ def _estimated_verdict(ratio: float, cases: Sequence[AnyTime]) -> tuple[Verdict,
 
 
 def _estimated(runner: Runner, run: CaseRun, baseline_us: float, weight: float) -> EstimatedTime:
-    candidate_us = run.report["estimate"]["us"]
+    candidate_us = run.report.estimated.us
     ratio = baseline_us / candidate_us
     floor = case_limit_us(runner, run.oracle_case)
-    sampled = run.report.get("sampled")
+    sampled = run.report.sampled
     return EstimatedTime(
         case=run.oracle_case.case,
         weight=weight,
@@ -217,6 +217,6 @@ def _estimated(runner: Runner, run: CaseRun, baseline_us: float, weight: float) 
         ratio_high=ratio * RESOLUTION,
         limit_us=floor,
         percent_of_limit=100 * floor / candidate_us,
-        limiter=run.report["estimate"]["limiter"],
+        limiter=run.report.estimated.limiter,
         note=f"ran and checked {sampled}" if sampled else "",
     )

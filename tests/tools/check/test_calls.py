@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.check.calls import Call, CheckProgress, _in_context
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun
+from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Crashed, ErrorNorm, Wrong
 
@@ -25,7 +26,7 @@ def oracle_case(tmp_path: Path) -> OracleCase:
 def run(oracle_case: OracleCase, folder: Path, value: float) -> CaseRun:
     np.full(16, value, dtype=np.float16).tofile(folder / "out.after")
     np.zeros(32, dtype=np.float16).tofile(folder / "input.after")
-    return CaseRun(oracle_case, folder, {}, 0x7FA5)
+    return CaseRun(oracle_case, folder, CaseReport(), 0x7FA5)
 
 
 @pytest.mark.parametrize(("second", "same"), [(1.0, True), (1.5, False)])

@@ -10,9 +10,10 @@ import pytest
 
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.floats import as_float
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.poison import nan_pattern
-from astra_chat.tools.run.runner import CaseRun
+from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, DTypeName, Wrong
 
@@ -46,7 +47,7 @@ class Scene:
             guarded = np.concatenate([self.guard, content.view(np.uint8), self.guard])
             guarded.tofile(self.folder / f"{name}.after")
         oracle_case = OracleCase(self.case, self.folder, self.folder)
-        report = {"guard_bytes": GUARD, "sampled_share": self.sampled_share}
+        report = CaseReport(guard_bytes=GUARD, sampled_share=self.sampled_share)
         return compare(TASK, CaseRun(oracle_case, self.folder, report, PATTERN))
 
     def wrong(self) -> Wrong:
@@ -201,6 +202,6 @@ def test_copies_are_compared_unless_they_are_the_first_again(scene: Scene, tmp_p
         (tmp_path / "out.after").write_bytes(b"".join({**good, "bad": guarded}[s] for s in sets))
         (tmp_path / "input.after").write_bytes(good["input"] * 3)
         oracle_case = OracleCase(scene.case, tmp_path, tmp_path)
-        report = {"guard_bytes": GUARD, "verified_sets": 3}
+        report = CaseReport(guard_bytes=GUARD, verified_sets=3)
         verdict = compare(TASK, CaseRun(oracle_case, tmp_path, report, PATTERN))
         assert isinstance(verdict, float) is right

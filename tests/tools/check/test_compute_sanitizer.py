@@ -93,7 +93,7 @@ from astra_chat.tools.types import Case
 import pathlib
 task = load_task(pathlib.Path(asked["task"]))
 for call in asked["calls"]:
-    case = Case.model_validate_json(call["case"])
+    case = Case.model_validate(call["case"])
     for arg in task.args:
         given = pathlib.Path(call["inputs"]) / f"{arg.name}.in"
         left = given.read_bytes() if given.is_file() else bytes(buffer_bytes(arg, case))

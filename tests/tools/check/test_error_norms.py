@@ -10,8 +10,9 @@ import pytest
 
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors, Norm
 from astra_chat.tools.check.floats import Array, rounded
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun
+from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, DTypeName, ErrorNorm, ValueFamily, Wrong
 
@@ -36,7 +37,9 @@ class Bench:
     def run(self, out: Array) -> CaseRun:
         self.expected.tofile(self.folder / "out.expected")
         out.astype(STORAGE[self.dtype]).tofile(self.folder / "out.after")
-        return CaseRun(OracleCase(self.case, self.folder, self.folder), self.folder, {}, 0x7FA5)
+        return CaseRun(
+            OracleCase(self.case, self.folder, self.folder), self.folder, CaseReport(), 0x7FA5
+        )
 
     def judge(self, baseline: Array, candidate: Array) -> ErrorNorm | Wrong | None:
         self.baseline_errors.learn(self.run(baseline))

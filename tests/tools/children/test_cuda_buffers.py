@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from astra_chat.tools.children.arguments import Call
 from astra_chat.tools.children.cuda_buffers import distinct, estranged
 from astra_chat.tools.run.buffer_layout import spread
+from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 
@@ -19,7 +19,7 @@ INPUT = TASK.args[0]
 
 def test_every_row_of_another_set_differs_a_little() -> None:
     case = Case(dims={"tokens": 7, "h": 9000}, dtype="float16", pads={INPUT.name: 8})
-    call = Call(case, Path(), Path())
+    call = CallRequest(case=case, inputs=Path(), after=Path())
     values = np.arange(7 * 9000, dtype=np.uint16)
     content = torch.from_numpy(spread(INPUT, case, values.view(np.uint8), 0xFFFF))
     filled = torch.empty((5, 256 * (len(content) // 256 + 2)), dtype=torch.uint8)

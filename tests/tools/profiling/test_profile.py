@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,9 +22,12 @@ from astra_chat.tools.profiling.profile import (
     unprofiled,
 )
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun
+from astra_chat.tools.run.protocol import CaseReport, CountedLaunch
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, MeasuredTime, Profile, TimedOut
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate
+from astra_chat.tools.virtual_gpu.types import Counters
 
 PAGE = """==PROF== Connected to process 1
 ==PROF== Disconnected
@@ -31,16 +37,25 @@ PAGE = """==PROF== Connected to process 1
 "1","second(int)","1024","n/a","40"
 """
 TASK = find_task("silu_and_mul")
-REPORT = {
-    "launches": [{"scale": 2.0, "counters": {
-        "warp_instructions": {"int": 10, "float": 20}, "lane_instructions": 960,
-        "global_load_requests": 4, "global_store_requests": 2, "global_load_bytes": 2048,
-        "global_load_sectors": 64, "global_store_sectors": 32, "shared_requests": 0,
-        "shared_wavefronts": 0, "unique_load_sectors": 64, "unique_store_sectors": 32,
-        "barriers": 6, "local_load_sectors": 0, "local_store_sectors": 0,
-    }}],
-    "estimate": {"us": 3.5, "occupancy": 0.5, "waves": 0.1, "limiter": "latency", "why": "idle"},
-}  # fmt: skip
+COUNTERS = Counters(
+    warp_instructions=Counter(int=10, float=20), lane_instructions=960, global_load_requests=4,
+    global_store_requests=2, global_load_bytes=2048, global_load_sectors=64,
+    global_store_sectors=32, unique_load_sectors=64, unique_store_sectors=32, barriers=6,
+)  # fmt: skip
+LAUNCH = CountedLaunch(kernel="first", scale=2.0, counters=COUNTERS)
+REPORT = CaseReport(
+    launches=(LAUNCH,),
+    estimate=Estimate(
+        us=3.5, low_us=3.0, high_us=4.0, terms={}, limiter="latency", occupancy=0.5, waves=0.1,
+        why="idle", sampled="",
+    ),
+)  # fmt: skip
+
+
+def counting(**counters: Any) -> CaseReport:
+    """REPORT with other counters."""
+    launch = LAUNCH.model_copy(update={"counters": replace(COUNTERS, **counters)})
+    return REPORT.model_copy(update={"launches": (launch,)})
 
 
 def measured() -> MeasuredTime:
@@ -123,17 +138,13 @@ def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
         "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
     }  # fmt: skip
     assert names <= m.KNOWN
-    launch = REPORT["launches"][0]
-    counters = launch["counters"] | {"local_load_sectors": 40}
-    metrics = module._counter_metrics({**REPORT, "launches": [{**launch, "counters": counters}]})
+    metrics = module._counter_metrics(counting(local_load_sectors=40))
     local = {metric.name: metric.value for metric in metrics if metric.name not in names}
     assert local == {m.LOCAL_LOADS: 80.0}
 
 
 def test_machine_instructions_are_told_by_unit_where_they_are_known() -> None:
-    launch = REPORT["launches"][0]
-    counters = launch["counters"] | {"machine_instructions": {"fma": 20, "alu": 21}}
-    metrics = module._counter_metrics({**REPORT, "launches": [{**launch, "counters": counters}]})
+    metrics = module._counter_metrics(counting(machine_instructions=Counter(fma=20, alu=21)))
     values = {metric.name: metric.value for metric in metrics}
     assert values["machine_instructions_alu"] == 42 and values["machine_instructions_fma"] == 40
     assert values[m.INSTRUCTIONS] == 82, "those of the PTX were 60"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import Call, check
+from astra_chat.tools.plan.process import RECORD_TIMEOUT_S
 from astra_chat.tools.run import runner as runner_module
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device, virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
@@ -21,6 +22,7 @@ from astra_chat.tools.types import (
     Crashed,
     Device,
     Outcome,
+    Refused,
     TimedOut,
     Unsafe,
     Unsupported,
@@ -102,11 +104,11 @@ def test_a_launch_that_a_gpu_refuses(judge: Judge, scalar: str) -> None:
 
 
 def test_a_launch_whose_error_is_hidden(judge: Judge, scalar: str) -> None:
-    """It leaves poison; the virtual GPU says why."""
+    """It leaves poison; the recorder says why."""
     hidden = replaced(scalar, "<<<blocks, 256, 0,", "<<<blocks, 2048, 0,")
     outcome = judge(replaced(hidden, "return cudaGetLastError();", "return cudaSuccess;"))
-    if isinstance(outcome, Unsafe):
-        assert "failed with error 1 (invalid argument)" in outcome.what
+    if isinstance(outcome, Refused):
+        assert "failed with error 1 (invalid argument)" in outcome.findings[0].what
     else:
         assert isinstance(outcome, Wrong) and outcome.reason == "unwritten"
 
@@ -122,10 +124,15 @@ def test_an_early_exit_that_claims_success(judge: Judge, scalar: str) -> None:
     assert isinstance(outcome, Crashed)
 
 
-def test_a_hang_is_timed_out(judge: Judge, scalar: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hang_is_timed_out(
+    judge: Judge, device: Device, scalar: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(runner_module.RUN_TIMEOUT_S, "check", 6.0)
     outcome = judge(replaced(scalar, "switch (dtype) {", "for (;;) {}\n  switch (dtype) {"))
-    assert outcome == TimedOut(step="check", limit_s=6.0)
+    if device.kind == "virtual":
+        assert outcome == TimedOut(step="plan", limit_s=RECORD_TIMEOUT_S)
+    else:
+        assert outcome == TimedOut(step="check", limit_s=6.0)
 
 
 def on_virtual(source: str, arch: str) -> object:
@@ -151,7 +158,7 @@ def test_what_the_virtual_gpu_lacks_is_unsupported(scalar: str) -> None:
     assert "wgmma" in outcome.opcode and outcome.line > 0 and "silu" in outcome.kernel
 
 
-def test_the_c_engine_runs_behind_the_walls(scalar: str) -> None:
+def test_the_c_engine_runs_behind_the_sandbox(scalar: str) -> None:
     """Compiled here, where a compiler may be started; the runner says what it ran on NumPy."""
     device = pick_device("virtual", None)
     built = build(TASK, scalar, device)
@@ -160,22 +167,19 @@ def test_the_c_engine_runs_behind_the_walls(scalar: str) -> None:
     oracle_cases = oracle.oracle_cases(CASES, Stop())
     (*runs,) = Runner(TASK, device, engine="c").run(built, oracle_cases, "check")
     oracle.close()
-    assert all(isinstance(run, CaseRun) and "on_numpy" not in run.report for run in runs)
+    assert all(isinstance(run, CaseRun) and not run.report.on_numpy for run in runs)
 
 
-def test_processes_wait_for_what_is_not_built_yet(tmp_path: Path) -> None:
-    """Which touches no GPU, so it can be seen without one. Dismissed, they leave nothing behind."""
-    runner = Runner(
-        TASK, Device(kind="cuda", index=0, name="NVIDIA H200", arch="sm_90", spec="h200")
-    )
-    runner.prepare("check", tmp_path, 2)
-    runner.prepare("check", tmp_path, 1)
-    first, second = runner._early["check"]
-    library = tmp_path / "kernel.so"
-    library.write_bytes(b"built later")
-    place = Path(first.put(str(library)))
-    assert place.read_bytes() == b"built later" and place.is_relative_to(first.builds or "")
-    assert first.builds != second.builds
-    runner.dismiss()
-    assert not any(f.exists() for one in (first, second) for f in (one.scratch, one.builds) if f)
-    assert not runner._early["check"]
+def test_a_launcher_of_several_that_crashes_ends_its_calls_only(scalar: str) -> None:
+    """Entries of one library: what has no plan is a failure, the others run."""
+    device = pick_device("virtual")
+    signature = scalar[scalar.index('extern "C"') :].split("{")[0]
+    broken = signature.replace("silu_and_mul", "broken") + "{ abort(); }"
+    built = build(TASK, f"#include <cstdlib>\n{scalar}\n{broken}", device)
+    assert isinstance(built, Build), built
+    oracle = Oracle(TASK)
+    oracle_cases = oracle.oracle_cases(CASES, Stop())
+    entries = ["silu_and_mul", "broken", "silu_and_mul"]
+    found = list(Runner(TASK, device).run(built, oracle_cases, "check", entries=entries))
+    oracle.close()
+    assert [type(one) for one in found] == [CaseRun, Crashed, CaseRun]

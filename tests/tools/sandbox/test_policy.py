@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +16,15 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import Call, check
 from astra_chat.tools.run import runner as runner_module
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.protocol import Mode
+from astra_chat.tools.run.runner import Batch, Runner
 from astra_chat.tools.sandbox import landlock, seccomp
 from astra_chat.tools.sandbox import policy as sandbox
 from astra_chat.tools.sandbox.isolation import Isolation, bubblewrap
+from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
@@ -45,6 +48,27 @@ ATTEMPTS = {
 GRANTED = {30: "a thread", 31: "a signal to itself", 32: "read its input"}
 
 Run = Callable[[int], CaseRun | Failure]
+
+
+class HostCodeRunner(Runner):
+    """Host code of the candidate in the runner process, as on a real GPU (host_code.py)."""
+
+    def run(
+        self, build: Build, cases: Sequence[OracleCase], mode: Mode, *_: object, **__: object
+    ) -> Iterator[CaseRun | Failure]:
+        return self._runs(Batch(build, cases, mode))
+
+    def _module(self) -> str:
+        return "host_code"
+
+    def _sandbox(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
+        return super()._sandbox((*read, HERE), scratch)
+
+
+@pytest.fixture(autouse=True)
+def host_code_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = filter(None, [str(HERE), os.environ.get("PYTHONPATH")])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(places))
 
 
 def levels() -> list[Isolation]:
@@ -93,8 +117,9 @@ def hostile(oracle: Oracle, secret: Path) -> Build:
 @pytest.fixture
 def run(level: Isolation, hostile: Build, oracle: Oracle) -> Run:
     def one(which: int) -> CaseRun | Failure:
-        runs = Runner(TASK, DEVICE).run(hostile, [oracle_case(oracle, which)], "check")
-        return next(runs)
+        return next(
+            HostCodeRunner(TASK, DEVICE).run(hostile, [oracle_case(oracle, which)], "check")
+        )
 
     return one
 
@@ -102,7 +127,8 @@ def run(level: Isolation, hostile: Build, oracle: Oracle) -> Run:
 def said(oracle: Oracle, hostile: Build, which: list[int]) -> dict[int, tuple[float, int]]:
     """Result and errno of each attempt, all in one runner."""
     found = {}
-    runs = Runner(TASK, DEVICE).run(hostile, [oracle_case(oracle, w) for w in which], "check")
+    hostile_cases = [oracle_case(oracle, number) for number in which]
+    runs = HostCodeRunner(TASK, DEVICE).run(hostile, hostile_cases, "check")
     for number, done in zip(which, runs, strict=True):
         assert isinstance(done, CaseRun), (number, done)
         content = done.after(TASK.args[0])[0].view(np.float32)

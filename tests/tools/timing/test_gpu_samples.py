@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.gpu_samples import (
     SPACED_NOTE,
@@ -35,7 +37,8 @@ def judged(blocks: list[dict[str, Any]], **fields: Any) -> MeasuredTime | Implau
         "baseline_event_us": [7.0], "candidate_event_us": [6.0], "spaced": False,
         "event_us": 900.0, "host_us": 1000.0,
     }  # fmt: skip
-    run = CaseRun(OracleCase(CASE, Path(), Path()), Path(), {**report, **fields}, 0x7FA5)
+    told = CaseReport(samples={**report, **fields})
+    run = CaseRun(OracleCase(CASE, Path(), Path()), Path(), told, 0x7FA5)
     return measured_time(Runner(find_task("silu_and_mul"), H200), run, 2.0)
 
 

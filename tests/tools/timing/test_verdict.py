@@ -11,9 +11,10 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.judge import Judge
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.runner import CaseRun, Mode, Runner
+from astra_chat.tools.run.runner import Mode, Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.verdict import judge_times

@@ -12,8 +12,9 @@ from astra_chat.research.baselines.streaming import (
     streaming_source,
 )
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task, task_names

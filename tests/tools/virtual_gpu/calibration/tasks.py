@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
@@ -63,7 +64,7 @@ def compared(name: str, most: int) -> Iterator[Scored]:
             assert isinstance(run, CaseRun), run
             yield Scored(
                 json.dumps(row["case"]), f"{name} {row['case']['dims']}", row["median_us"],
-                run.report["estimate"]["us"],
+                run.report.estimated.us,
             )  # fmt: skip
     oracle.close()
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.profiling import metrics as m
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.run.runner import CaseRun, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
@@ -38,9 +39,9 @@ def test_machine_instructions_are_those_that_an_h200_executed() -> None:
             oracle_cases = oracle.oracle_cases([Case.model_validate(profile["case"])], Stop())
             (run,) = Runner(task, device, engine="numpy").run(built, oracle_cases, "time")
             assert isinstance(run, CaseRun)
-            (launch,) = run.report["launches"]
+            (launch,) = run.report.launches
             values = {metric["name"]: metric["value"] for metric in profile["metrics"]}
-            executed = sum(launch["counters"]["machine_instructions"].values())
-            assert executed * launch["scale"] == values[m.INSTRUCTIONS]
+            executed = sum(launch.counters.machine_instructions.values())
+            assert executed * launch.scale == values[m.INSTRUCTIONS]
     finally:
         oracle.close()

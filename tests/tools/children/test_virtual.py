@@ -1,0 +1,126 @@
+"""The runner process of the virtual GPU: no host code of a candidate, alignment, memory, PDL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.run import runner as module
+from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import load_task
+from astra_chat.tools.types import Case, Crashed, Unsafe
+
+ATTACKS = Path(__file__).parents[2] / "attacks"
+TASK = load_task(ATTACKS / "tasks" / "row_sum")
+DEVICE = virtual_device("h200")
+LARGE = Case(dims={"rows": 1024, "n": 16384}, dtype="float32", seed=1)
+"""64 MiB."""
+SMALL = Case(dims={"rows": 3, "n": 5}, dtype="float32", offset=3)
+HEAD = """
+#include <cstdint>
+#include <cuda_runtime.h>
+"""
+SIGNATURE = """
+extern "C" cudaError_t row_sum(void* out, const void* x, int64_t rows, int64_t, int,
+                               cudaStream_t stream)"""
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    made = Oracle(TASK)
+    yield made
+    made.close()
+
+
+def outcomes(oracle: Oracle, source: str, cases: list[Case]) -> list[object]:
+    built = build(TASK, source, DEVICE)
+    assert isinstance(built, Build)
+    runs = Runner(TASK, DEVICE).run(built, oracle.oracle_cases(cases, Stop()), "check")
+    return list(runs)
+
+
+def test_host_code_that_reads_an_argument_dies_in_the_recorder(oracle: Oracle) -> None:
+    source = (ATTACKS / "kernels" / "x4_host_peek.cu").read_text()
+    (found,) = outcomes(oracle, source, [SMALL])
+    assert isinstance(found, Crashed)
+    assert "host code reads device memory: x, offset 0" in found.message
+
+
+def test_the_runner_s_process_never_loads_the_library(oracle: Oracle, tmp_path: Path) -> None:
+    """A constructor runs where a library is loaded: in the recorder, which may not write."""
+    mark = tmp_path / "loaded"
+    source = (
+        HEAD + "#include <fcntl.h>\n__global__ void nothing() {}\n"
+        f'__attribute__((constructor)) static void mark() {{ open("{mark}", O_CREAT, 0600); }}\n'
+        + SIGNATURE + "{ nothing<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
+    )  # fmt: skip
+    (found,) = outcomes(oracle, source, [SMALL])
+    assert not isinstance(found, CaseRun) and not mark.exists()
+
+
+def test_arguments_are_aligned_as_the_plan_was_recorded(oracle: Oracle) -> None:
+    """What a launcher knows of an address, its remainder by 1,024, holds for the kernel too."""
+    source = (
+        HEAD + """
+    __global__ void compare(float* out, const float* x, unsigned seen, int64_t rows) {
+      const unsigned here = unsigned(size_t(x) % 1024) | unsigned(size_t(out) % 1024) << 16;
+      for (int64_t i = threadIdx.x; i < rows; i += 32) out[i] = here == seen ? 1.f : 2.f;
+    }
+    """ + SIGNATURE + """{
+      const unsigned seen = unsigned(size_t(x) % 1024) | unsigned(size_t(out) % 1024) << 16;
+      compare<<<1, 32, 0, stream>>>((float*)out, (const float*)x, seen, rows);
+      return cudaGetLastError();
+    }
+    """)  # fmt: skip
+    built = build(TASK, source, DEVICE)
+    assert isinstance(built, Build)
+    for run in Runner(TASK, DEVICE).run(
+        built, oracle.oracle_cases([SMALL, LARGE], Stop()), "check"
+    ):
+        assert isinstance(run, CaseRun), run
+        content = run.after(TASK.args[0])[0].view("float32")
+        assert (content == 1.0).all()
+
+
+def test_a_programmatic_launch_that_never_waits_is_unsafe(oracle: Oracle) -> None:
+    launch = """
+      cudaLaunchAttribute early = {};
+      early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+      early.val.programmaticStreamSerializationAllowed = 1;
+      cudaLaunchConfig_t config = {};
+      config.gridDim = 1, config.blockDim = 32, config.stream = stream;
+      config.attrs = &early, config.numAttrs = 1;
+      return cudaLaunchKernelEx(&config, early_kernel, (float*)out, rows);
+    """
+    kernel = """
+    __global__ void early_kernel(float* out, int64_t rows) {{
+      {}
+      for (int64_t i = threadIdx.x; i < rows; i += 32) out[i] = 0.f;
+    }}
+    """
+    hasty, patient = (
+        HEAD + kernel.format(first) + SIGNATURE + "{" + launch + "}"
+        for first in ("", "cudaGridDependencySynchronize();")
+    )
+    (found,) = outcomes(oracle, hasty, [SMALL])
+    assert isinstance(found, Unsafe) and "never waits" in found.what
+    assert "early_kernel" in found.where
+    assert [type(one) for one in outcomes(oracle, patient, [SMALL])] == [CaseRun]
+
+
+def test_what_is_done_with_is_given_back(oracle: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that may hold 1 GiB makes ten calls that hold 64 MiB each, three times over."""
+    monkeypatch.setattr(module, "VIRTUAL_MEMORY_BYTES", 2**30)
+    source = (
+        HEAD + "__global__ void nothing() {}\n"
+        + SIGNATURE + "{ nothing<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
+    )  # fmt: skip
+    found = outcomes(oracle, source, 10 * [LARGE])
+    assert [type(one) for one in found] == 10 * [CaseRun]

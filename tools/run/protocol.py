@@ -1,0 +1,154 @@
+"""What the judge asks of a runner process and what that reports: frozen values, parsed once.
+
+A runner process of a real GPU has a candidate's host code in it: its reports are hostile data, and
+one that does not parse is a fault of the candidate (BadReport).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from astra_chat.tools.entropy import NO_SEED, Seed
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.types import Case, How
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate
+from astra_chat.tools.virtual_gpu.types import Counters, Engine
+
+Mode = Literal["check", "time", "profile"]
+
+
+class BadReport(ValueError):
+    """A report that no runner process of ours writes."""
+
+
+class Message(BaseModel):
+    """A frozen part of a request or a report; what it does not know is refused."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_bytes="hex", val_json_bytes="hex"
+    )
+
+
+class CallRequest(Message):
+    """One call to run: where its inputs lie and where the bytes after the call go."""
+
+    case: Case
+    inputs: Path
+    """Folder of the inputs; expected outputs lie elsewhere."""
+    after: Path
+    how: How = "fresh"
+    pattern: int = 0
+    """The 16 bits that outputs, guards and paddings hold before the call, over and over."""
+    turn: int = 0
+    seed: Seed = NO_SEED
+    """What is drawn for this call follows from it."""
+    plan: LaunchPlan | None = None
+    """What is launched, where host code is not run."""
+
+    @property
+    def launches(self) -> LaunchPlan:
+        """Raises ValueError where there is no plan."""
+        if self.plan is None:
+            raise ValueError(f"{self.case.label}: no launch plan in the request")
+        return self.plan
+
+
+class VirtualRequest(Message):
+    """A run on the virtual GPU."""
+
+    task: Path
+    ptx: Path
+    spec: str
+    engine: Engine
+    counters: bool
+    compiled: dict[str, Path]
+    """Libraries of the C engine by kernel."""
+    resources: dict[str, tuple[int, int]]
+    """Registers and static shared bytes by kernel."""
+    seed: Seed
+    calls: tuple[CallRequest, ...]
+
+
+class CountedLaunch(Message):
+    """What the virtual GPU counted of one launch."""
+
+    kernel: str
+    scale: float
+    """Blocks of the grid for each block that ran."""
+    counters: Counters
+
+
+class UnsupportedCall(Message):
+    """What the virtual GPU lacks; fields as of types.Unsupported."""
+
+    what: str
+    opcode: str
+    kernel: str
+    line: int
+
+
+class UnsafeCall(Message):
+    """A fault of a kernel; fields as of types.Unsafe."""
+
+    what: str
+    where: str
+
+
+class CaseReport(Message):
+    """How one call ended."""
+
+    index: int = Field(default=0, ge=0)
+    status: int = 0
+    """The launcher's cudaError_t, or that of the plan's replay."""
+    unsupported: UnsupportedCall | None = None
+    unsafe: UnsafeCall | None = None
+    seconds: float = 0.0
+    guard_bytes: int = Field(default=0, ge=0)
+    """Before and after each argument, in its file."""
+    verified_sets: int = Field(default=1, ge=1)
+    """Buffer sets handed back: several where timed launches are verified."""
+    touched: tuple[str, ...] = ()
+    """Arguments that a timed launch changed and may not."""
+    warnings: dict[str, str] = Field(default_factory=dict)
+    """By where it is: what is no fault and yet wrong."""
+    sampled: str = ""
+    """How many blocks ran, where not all did."""
+    sampled_share: float = 1.0
+    on_numpy: dict[str, str] = Field(default_factory=dict)
+    """By kernel, why it ran on the NumPy engine although the C engine was asked for."""
+    estimate: Estimate | None = None
+    launches: tuple[CountedLaunch, ...] = ()
+    samples: Mapping[str, Any] = Field(default_factory=dict)
+    """A real GPU's raw times."""
+
+    @property
+    def estimated(self) -> Estimate:
+        """Of a run in mode `time` on the virtual GPU. Raises ValueError where there is none."""
+        if self.estimate is None:
+            raise ValueError("the runner process made no estimate")
+        return self.estimate
+
+
+class Started(Message):
+    """A call begins."""
+
+    index: int = Field(ge=0)
+
+
+def parsed(report: Mapping[str, Any]) -> Started | CaseReport:
+    """A runner process's report, of which Worker has checked the nonce. Raises BadReport."""
+    fields = {name: value for name, value in report.items() if name != "kind"}
+    kind = Started if report["kind"] == "start" else CaseReport
+    if kind is CaseReport:
+        samples = {n: fields.pop(n) for n in fields.keys() - CaseReport.model_fields.keys()}
+        fields["samples"] = samples
+    try:
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise BadReport(f"{place}: {first['msg']}"[:200]) from None
