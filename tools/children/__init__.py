@@ -12,8 +12,7 @@ cuda_read_only  device memory that kernels cannot write
 cuda_once       a few calls without torch, under Compute Sanitizer or Nsight Compute
 cuda_profiled   calls under Nsight Compute's clock
 cuda_plans      launch plans on a real GPU, without host code of a candidate
-virtual         the runner on the virtual GPU
-virtual_memory  arguments on the virtual GPU, protected from host code
+virtual         the runner on the virtual GPU: launch plans, without host code of a candidate
 translate       PTX to the C engine's files
 
 Each is started with `python -m` and reports over a private pipe (system/subprocesses.py).
