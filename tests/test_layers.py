@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -88,6 +88,35 @@ def test_there_are_no_cycles() -> None:
     loaded = {module: imports(at_run_time(SOURCES[path])) for module, path in MODULES.items()}
     graph = {module: (names & MODULES.keys()) - {module} for module, names in loaded.items()}
     assert len(tuple(TopologicalSorter(graph).static_order())) == len(MODULES)
+
+
+def child_of(folder: str, path: str) -> str:
+    """What lies directly in a folder and holds the file, or is it: "" where it is elsewhere."""
+    inside = path.removeprefix(f"{folder}/")
+    return inside.split("/", maxsplit=1)[0] if inside != path else ""
+
+
+def test_there_are_no_cycles_between_folders() -> None:
+    """Of a folder's files and folders none needs one that needs it, when the program runs."""
+    edges = [
+        (path, MODULES[name])
+        for path in SOURCES
+        if not path.endswith("__init__.py")
+        for name in imports(at_run_time(SOURCES[path])) & MODULES.keys()
+    ]
+    folders = {str(parent) for path in SOURCES for parent in Path(path).parents} - {"."}
+    circles = []
+    for folder in sorted(folders):
+        graph: dict[str, set[str]] = {}
+        for source, target in edges:
+            one, other = child_of(folder, source), child_of(folder, target)
+            if one and other and one != other and other != "__init__.py":
+                graph.setdefault(one, set()).add(other)
+        try:
+            tuple(TopologicalSorter(graph).static_order())
+        except CycleError as error:
+            circles.append(f"{folder}: {error.args[1]}")
+    assert not circles
 
 
 def test_the_ground_floor_imports_nothing_of_ours() -> None:

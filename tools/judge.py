@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.checker import Checker
-from astra_chat.tools.check.compute_sanitizer import TOOLS, Found, sanitize_cuda
+from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
 from astra_chat.tools.check.hidden_cases import Weighted, reseeded
-from astra_chat.tools.check.virtual_gpu_sanitizer import second_opinion
+from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.mutation.scores import CaseScores
@@ -298,22 +298,16 @@ class Judge:
         return baseline
 
     def _sanitized(self, built: Build, weighted: Weighted, steps: Steps) -> Found | Refused | None:
-        """Compute Sanitizer on the smallest case of each dtype, and memcheck on the timed ones.
-
-        The virtual GPU has checked all of its cases.
-        """
+        """The virtual GPU has checked all of its cases."""
         if self.device.kind == "virtual":
             return None
-        smallest = {c.dtype: c for c in sorted(self.task.check, key=self.task.least_bytes)[::-1]}
         with steps.step("sanitize"):
-            runner = self._runner.seeded(steps.seed.of("sanitize"))
-            found = sanitize_cuda(
-                runner, built, self._oracle_cases("sanitize", list(smallest.values())),
-                self._oracle_cases("sanitize", [case for case, _ in weighted]),
+            return winner_fault(
+                self._runner.seeded(steps.seed.of("sanitize")), built, self._baseline_build(),
+                self._oracle, self._checker.own, [case for case, _ in weighted],
+                lambda cases: self._oracle_cases("sanitize", cases),
                 lambda done: self._tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
-                self._baseline_build(),
             )  # fmt: skip
-            return found or second_opinion(runner, built, self._oracle, self._checker.own)
 
     def _timed(
         self, built: Build, weighted: Weighted, steps: Steps, *, cross_checked: bool = False

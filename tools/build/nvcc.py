@@ -63,6 +63,10 @@ class Build:
         return self.folder / "kernel.ptx"
 
     @property
+    def cubin(self) -> Path:
+        return self.folder / "kernel.cubin"
+
+    @property
     def object(self) -> Path:
         return self.folder / "kernel.o"
 
@@ -75,11 +79,6 @@ class Build:
         if not path.is_file():
             raise MissingDependency("nvcc keeps no preprocessed source: use CUDA 12.0 or newer")
         return path.read_text()
-
-    @property
-    def sets_launch_attributes(self) -> bool:
-        """Whether it can launch with attributes, such as programmatic stream serialization."""
-        return b"cudaLaunchKernelEx" in self.object.read_bytes()
 
 
 def build(
@@ -129,8 +128,11 @@ def build_all(
 def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
     """nvcc and all its flags; the same for baseline and candidates.
 
-    Without warnings (-w): a source can choose their text, as in [[deprecated("...")]], and it
-    would stand beside ptxas' own messages.
+    The library is linked with the fake runtime, on both devices: its host code is recorded, and
+    only its device code runs (tools/plan).
+
+    Without warnings (-w): their words are the source's, as in [[deprecated("...")]], and would
+    stand beside what ptxas says.
     """
     number = device.arch.removeprefix("sm_")
     command = [
@@ -139,14 +141,13 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
         "-w", "-lineinfo", "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
         f"-I{toolkit.include_dir}",
     ]  # fmt: skip
-    if device.kind == "virtual":
-        from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
-
-        fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
-        return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]
-    if tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC:
+    splits = tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC
+    if device.kind == "cuda" and splits:
         command.append(f"-split-compile={COMPILER_THREADS}")
-    return [*command, "-cudart=static", f"-L{toolkit.lib_dir}"]
+    from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+
+    fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
+    return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]
 
 
 def _disassembly(device: Device) -> list[str]:

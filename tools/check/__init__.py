@@ -7,6 +7,8 @@ error_norms            a kernel's error beside the baseline's own, in units in t
 floats                 dtypes as numbers: bytes to float64, rounding, ulps
 hidden_cases           cases drawn from the legal domain after the build
 trivial_outputs        outputs that cost nothing must fail a task's own cases
+winner                 the sanitize step: what a winner on a real GPU has to pass
+shipped_launcher       the real launcher on a GPU, captured and compared with its plans
 compute_sanitizer      Compute Sanitizer over a candidate on a real GPU
 virtual_gpu_sanitizer  the virtual GPU's sanitizer over a candidate for a real GPU
 """

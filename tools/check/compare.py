@@ -16,8 +16,8 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from astra_chat.tools.check.floats import OVERFLOW, Array, as_float
-from astra_chat.tools.run.buffer_layout import Mask
 from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.task.buffer_layout import Mask
 from astra_chat.tools.task.folder import Arg, Task, Tolerance
 from astra_chat.tools.types import ITEM_BYTES, DTypeName, Wrong
 

@@ -12,6 +12,7 @@ cuda_read_only  device memory that kernels cannot write
 cuda_once       a few calls without torch, under Compute Sanitizer or Nsight Compute
 cuda_profiled   calls under Nsight Compute's clock
 cuda_plans      launch plans on a real GPU, without host code of a candidate
+cuda_capture    the real launcher captured into a CUDA graph, beside its launch plans
 virtual         the runner on the virtual GPU: launch plans, without host code of a candidate
 translate       PTX to the C engine's files
 

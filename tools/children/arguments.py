@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.run.buffer_layout import Bytes, poisoned, spread
 from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.task.buffer_layout import Bytes, poisoned, spread
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case

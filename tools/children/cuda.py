@@ -1,27 +1,33 @@
-"""The runner process of device `cuda`: runs a candidate on a real GPU and returns its outputs."""
+"""The runner process of device `cuda`: launch plans on a real GPU; hands back bytes.
+
+Only device code of a candidate is here: its launchers were recorded elsewhere.
+"""
 
 from __future__ import annotations
 
-import ctypes
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from astra_chat.tools.children.arguments import launch, limit_files_and_cores, poison, task_of
+from astra_chat.tools.children.arguments import limit_files_and_cores, poison, task_of
+from astra_chat.tools.children.cuda_buffers import aligned
+from astra_chat.tools.children.cuda_plans import Enqueue, Kernels
 from astra_chat.tools.children.cuda_poison import Poison, copies
 from astra_chat.tools.children.cuda_read_only import ReadOnly
 from astra_chat.tools.children.cuda_timing import TimedCall
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.run.buffer_layout import poisoned
+from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.buffer_layout import poisoned
 from astra_chat.tools.task.folder import Task
 
-GUARD_BYTES, GUARD_STEP_BYTES, GUARD_STEPS = 4096, 256, 16
-"""Poisoned bytes on both sides of every argument, at least: a write outside shows. Some steps more,
-drawn for each process: where an argument lies tells a candidate nothing about who is watching."""
+GUARD_BYTES, GUARD_STEPS = 4 * ALIGNMENT, 4
+"""Poisoned bytes on both sides of every argument, at least: a write outside shows. Up to so many
+times the alignment more, drawn for each process: where an argument lies tells a kernel nothing."""
 LATE_CYCLES = 400_000
 """About 0.2 ms: how much later than the launch the inputs arrive on the stream."""
 
@@ -38,27 +44,29 @@ def main() -> None:
     torch.zeros(1, device="cuda")  # the driver opens and starts what it needs before the lock
     dirt = Poison()
     lock(reporter.pipe)
-    library = ctypes.CDLL(request["library"])
-    baseline = ctypes.CDLL(request["baseline"]) if request["mode"] == "time" else None
+    kernels = Kernels(Path(request["cubin"]))
+    baseline = Kernels(Path(request["baseline_cubin"])) if request["mode"] == "time" else None
     held: list[torch.Tensor] = []
     for index, call in enumerate(calls):
         reporter.send("start", index=index)
         try:
             if baseline:
-                done = TimedCall(task, call, (baseline, library), request).run()
+                done = TimedCall(task, call, (baseline, kernels), request).run()
             else:
-                done = _check(task, call, library, held, dirt, request)
+                done = _check(task, call, kernels, held, dirt, request)
+            if changed := kernels.state.changed():
+                done = {"changed": changed[0]}
         except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
             done = {"status": getattr(error, "error_code", LAUNCH_FAILURE)}
         reporter.send("case", index=index, **done)
-        if done["status"]:
+        if done.get("status", 1):
             return
 
 
 def _check(
     task: Task,
     call: CallRequest,
-    library: ctypes.CDLL,
+    kernels: Kernels,
     held: list[torch.Tensor],
     dirt: Poison,
     request: Any,
@@ -71,27 +79,24 @@ def _check(
     closable = _closable(task, held, request["index"]) if call.how == "graph" else []
     shifts = [arg.shift_of(call.case) for arg in task.args]
     addresses = [t.data_ptr() + guard_bytes + shift for t, shift in zip(held, shifts, strict=True)]
+    enqueue = kernels.bind(task, call, call.launches, addresses)
     torch.cuda.synchronize()
     if call.how == "graph":
-        status, after = _replayed(task, call, library, addresses, contents, held, dirt, closable)
+        after = _replayed(call, enqueue, contents, held, dirt, closable)
     else:
-        status, after = _streamed(task, call, library, addresses, contents, held, dirt)
-    if status:
-        return {"status": status}
+        after = _streamed(call, enqueue, contents, held, dirt)
     for arg, tensor, shift in zip(task.args, after, shifts, strict=True):
         tensor[shift:].cpu().numpy().tofile(call.after / f"{arg.name}.after")
     return {"status": 0, "guard_bytes": guard_bytes}
 
 
 def _streamed(
-    task: Task,
     call: CallRequest,
-    library: ctypes.CDLL,
-    addresses: list[int],
+    enqueue: Enqueue,
     contents: list[torch.Tensor],
     buffers: list[torch.Tensor],
     dirt: Poison,
-) -> tuple[int, list[torch.Tensor]]:
+) -> list[torch.Tensor]:
     """On a stream of its own, on which the inputs arrive late and the results are taken at once.
 
     Work that is put on another stream meets inputs that are not there yet, or is not waited for;
@@ -111,23 +116,21 @@ def _streamed(
         else:
             for buffer, content in zip(buffers, contents, strict=True):
                 buffer.copy_(content, non_blocking=True)
-        status = launch(library, task, call.case, addresses, stream.cuda_stream)
+        enqueue(stream.cuda_stream)
         for result, buffer in zip(after, buffers, strict=True):
             result.copy_(buffer, non_blocking=True)
     torch.cuda.synchronize()
-    return status, after
+    return after
 
 
 def _replayed(
-    task: Task,
     call: CallRequest,
-    library: ctypes.CDLL,
-    addresses: list[int],
+    enqueue: Enqueue,
     contents: list[torch.Tensor],
     buffers: list[torch.Tensor],
     dirt: Poison,
     closable: list[ReadOnly],
-) -> tuple[int, list[torch.Tensor]]:
+) -> list[torch.Tensor]:
     """Captured while the buffers hold nothing but poison, and replayed once the inputs are there:
     what runs during the capture is lost, as it is in a server that replays graphs.
 
@@ -135,10 +138,7 @@ def _replayed(
     """
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        stream = torch.cuda.current_stream().cuda_stream
-        status = launch(library, task, call.case, addresses, stream)
-    if status:
-        return status, buffers
+        enqueue(torch.cuda.current_stream().cuda_stream)
     for buffer, content in zip(buffers, contents, strict=True):
         buffer.copy_(content)
     torch.cuda.synchronize()
@@ -147,7 +147,7 @@ def _replayed(
     dirt.spread(call.pattern, int(torch.cuda.current_stream().cuda_stream))
     graph.replay()
     torch.cuda.synchronize()
-    return 0, buffers
+    return buffers
 
 
 def _closable(task: Task, held: list[torch.Tensor], index: int) -> list[ReadOnly]:
@@ -165,7 +165,7 @@ def _closable(task: Task, held: list[torch.Tensor], index: int) -> list[ReadOnly
 
 def _guard_bytes(seed: str) -> int:
     """Of all calls of this process."""
-    return GUARD_BYTES + GUARD_STEP_BYTES * Seed(seed).of("guards").random().randrange(GUARD_STEPS)
+    return GUARD_BYTES + ALIGNMENT * Seed(seed).of("guards").random().randrange(GUARD_STEPS)
 
 
 def _guarded(task: Task, call: CallRequest, index: int, guard_bytes: int) -> torch.Tensor:
@@ -178,7 +178,7 @@ def _guarded(task: Task, call: CallRequest, index: int, guard_bytes: int) -> tor
 
 def _poisoned(like: torch.Tensor, pattern: int) -> torch.Tensor:
     """A buffer of this size that holds nothing but poison."""
-    return torch.from_numpy(poisoned(like.numel(), pattern)).cuda()
+    return aligned(like.numel()).copy_(torch.from_numpy(poisoned(like.numel(), pattern)))
 
 
 if __name__ == "__main__":

@@ -16,13 +16,13 @@ from collections.abc import Sequence
 import torch
 
 from astra_chat.tools.children.arguments import poison
-from astra_chat.tools.run.buffer_layout import buffer_bytes
+from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES
 
 MIN_SETS, MAX_SETS = 20, 1024
-ALIGNMENT_BYTES = 256
 MEMORY_SHARE = 0.4
 """Of the device's free memory: the sets and what they are refilled from."""
 VERIFIED_BYTES = 256 * 2**20
@@ -53,7 +53,7 @@ class BufferSets:
         self._driver.cuCtxSetLimit(PERSISTING_L2_LIMIT, ctypes.c_size_t(0))
         l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
         self._sizes = [buffer_bytes(arg, call.case) for arg in task.args]
-        strides = [(size // ALIGNMENT_BYTES + 2) * ALIGNMENT_BYTES for size in self._sizes]
+        strides = [(size // ALIGNMENT + 2) * ALIGNMENT for size in self._sizes]
         self._cooler = torch.zeros(2 * l2_bytes // 4, device="cuda")
         most = int(MEMORY_SHARE * torch.cuda.mem_get_info()[0] / (2 * sum(strides)))
         wanted = min(MAX_SETS, math.ceil(2 * l2_bytes / sum(self._sizes)) + 1)
@@ -61,13 +61,15 @@ class BufferSets:
         self.order = chance.sample(range(self.count), self.count)
         self.verified = sorted(chance.sample(range(self.count), self._most_verified()))
         self._filled = [
-            torch.empty((self.count, stride // 2), dtype=torch.int16, device="cuda")
+            aligned(self.count * stride)
+            .view(torch.int16)
             .fill_(pattern - (pattern >> 15 << 16))
             .view(torch.uint8)
+            .view(self.count, stride)
             for stride in strides
         ]
         self._fill(pattern)
-        self._tensors = [torch.empty_like(filled) for filled in self._filled]
+        self._tensors = [aligned(f.numel()).view(f.shape) for f in self._filled]
         self._shot = [torch.empty_like(filled[0]) for filled in self._filled]
         self._kept: dict[str, list[torch.Tensor]] = {}
         self.touched: set[str] = set()
@@ -149,6 +151,14 @@ class BufferSets:
     def _most_verified(self) -> int:
         """How many sets fit into VERIFIED_BYTES: at least one, at most a third of them."""
         return max(1, min(self.count // 3, VERIFIED_BYTES // sum(self._sizes)))
+
+
+def aligned(size: int) -> torch.Tensor:
+    """So many bytes of the device's memory, at an address with the alignment that plans are
+    recorded for."""
+    room = torch.empty(size + ALIGNMENT, dtype=torch.uint8, device="cuda")
+    start = -room.data_ptr() % ALIGNMENT
+    return room[start : start + size]
 
 
 def distinct(kept: Sequence[Sequence[torch.Tensor]]) -> list[list[torch.Tensor]]:

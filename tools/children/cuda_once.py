@@ -1,4 +1,4 @@
-"""A few calls of a launcher, without torch, under Nsight Compute or Compute Sanitizer.
+"""Launch plans on a real GPU, without torch: what Nsight Compute and Compute Sanitizer look at.
 
 These tools slow down everything that a process does and see every kernel in it, so there is only
 the candidate here: it starts in a tenth of the time, and no allocator's pool hides a write past the
@@ -10,22 +10,27 @@ from __future__ import annotations
 import ctypes
 import random
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.children.arguments import launch, limit_files_and_cores, poison, task_of
-from astra_chat.tools.run.buffer_layout import Bytes
+from astra_chat.tools.children.arguments import limit_files_and_cores, poison, task_of
+from astra_chat.tools.children.cuda_plans import Kernels
+from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.buffer_layout import Bytes
 from astra_chat.tools.task.folder import Task
 
 STREAM_NON_BLOCKING, CAPTURE_THREAD_LOCAL = 1, 1
-PLACE_BYTES, MOST_LEAD, LEAST_APART, MOST_APART = 256, 14, 9, 28
-"""An argument lies some places into its allocation, and others lie between two of them: up to 4 MB
-and 256 MB, at random, so that where it lies tells a candidate nothing about who is watching.
-The last three are powers of two."""
+MOST_LEAD, LEAST_APART, MOST_APART = 12, 9, 28
+"""An argument lies up to 4 MB into its allocation, in steps of ALIGNMENT, and up to 256 MB lie
+between two of them, drawn at random: where it lies tells a kernel nothing about who is watching.
+Powers of two."""
+MOST_TRIES = 16
+"""Allocations until one lies so that its end is the argument's."""
 
 
 def main() -> None:
@@ -34,18 +39,18 @@ def main() -> None:
     task = task_of(request)
     driver = Driver(request["index"])
     lock()
-    library = ctypes.CDLL(request["library"])
+    kernels = Kernels(Path(request["cubin"]))
     handed_back = request.get("handed_back", [False] * len(request["calls"]))
     for item, back in zip(request["calls"], handed_back, strict=True):
         call = CallRequest.model_validate(item)
         draws = call.seed.of("addresses").random()
-        _called(driver, task, call, library, How(draws, stream=0, apart=False, back=back))
+        _called(driver, task, call, kernels, How(draws, stream=0, apart=False, back=back))
         driver.do("cuProfilerStart")
-        _called(driver, task, call, library, How(draws, stream=driver.stream, back=back))
+        _called(driver, task, call, kernels, How(draws, stream=driver.stream, back=back))
         driver.do("cuProfilerStop")
         if "handed_back" in request:
             how = How(draws, stream=driver.stream, recorded=True, back=back)
-            _called(driver, task, call, library, how)
+            _called(driver, task, call, kernels, how)
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class How:
     """Whether what it leaves is handed to the judge; if not, empty files say that it was made."""
 
 
-def _called(driver: Driver, task: Task, call: CallRequest, library: ctypes.CDLL, how: How) -> None:
+def _called(driver: Driver, task: Task, call: CallRequest, kernels: Kernels, how: How) -> None:
     """One call whose arguments end where their allocations do.
 
     The first call of a case warms up, on stream 0, and has nothing before its arguments; Nsight
@@ -72,14 +77,15 @@ def _called(driver: Driver, task: Task, call: CallRequest, library: ctypes.CDLL,
     contents = [poison(task, call, index, call.pattern) for index in range(len(task.args))]
     addresses = []
     for arg, content in zip(task.args, contents, strict=True):
-        lead = PLACE_BYTES * how.draws.randrange(2 ** how.draws.randrange(MOST_LEAD + 1))
+        lead = ALIGNMENT * how.draws.randrange(2 ** how.draws.randrange(MOST_LEAD + 1))
         if how.apart:
             driver.spare(2 ** (how.draws.randrange(LEAST_APART, MOST_APART)))
-        addresses.append(driver.place(content, lead * how.apart + arg.shift_of(call.case)))
+        addresses.append(driver.place(content, lead * how.apart, arg.shift_of(call.case)))
+    enqueue = kernels.bind(task, call, call.launches, addresses)
     driver.do("cuCtxSynchronize")
     if how.recorded:
         driver.begin()
-    launch(library, task, call.case, addresses, how.stream)
+    enqueue(how.stream)
     if how.recorded:
         driver.replay()
     driver.do("cuCtxSynchronize")
@@ -110,18 +116,29 @@ class Driver:
         if status := getattr(self._library, name)(*arguments):
             raise RuntimeError(f"{name}: CUDA error {status}")
 
-    def place(self, content: Bytes, lead: int) -> int:
-        """Address of a copy on the device, `lead` bytes into an allocation that ends with it."""
-        address = ctypes.c_uint64()
-        self.do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(lead + len(content)))
-        self._held.append(address)
-        start = address.value + lead
+    def place(self, content: Bytes, lead: int, shift: int) -> int:
+        """Address of a copy on the device, at least `lead` bytes into an allocation that ends with
+        it, and `shift` bytes past a multiple of the alignment that plans are recorded for."""
+        before = lead + shift
+        for _ in range(MOST_TRIES):
+            start = self._allocated(before + len(content)) + before
+            if start % ALIGNMENT == shift % ALIGNMENT:
+                break
+            before += (shift - start) % ALIGNMENT
+        else:
+            raise RuntimeError("cuMemAlloc_v2 gives no allocation with the alignment of a plan")
         whole = np.ascontiguousarray(content)
         self.do(
             "cuMemcpyHtoD_v2", ctypes.c_uint64(start), ctypes.c_void_p(whole.ctypes.data),
             ctypes.c_size_t(len(whole)),
         )  # fmt: skip
         return start
+
+    def _allocated(self, size: int) -> int:
+        address = ctypes.c_uint64()
+        self.do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        self._held.append(address)
+        return int(address.value)
 
     def spare(self, size: int) -> None:
         """Set so many bytes apart, where there are so many."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import ctypes
 import random
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from cuda.bindings import driver
 
+from astra_chat.tools.plan.cubin import read_cubin
 from astra_chat.tools.plan.model import (
     TENSOR_MAP_BYTES,
     Address,
@@ -25,6 +27,8 @@ from astra_chat.tools.plan.model import (
     TensorMap,
     TiledTensorMap,
 )
+from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.task.folder import Task
 
 INVALID_VALUE = 1
 """CUDA_ERROR_INVALID_VALUE: also the driver's error for a parameter that a kernel does not have."""
@@ -91,6 +95,24 @@ class Cubin:
 
     def unload(self) -> None:
         call("cuModuleUnload", self._module)
+
+
+class Kernels:
+    """The device code of one build: its kernels, and what its module variables held at first."""
+
+    def __init__(self, cubin: Path) -> None:
+        """Raises DriverError for a cubin that the driver refuses, and ElfError."""
+        image = cubin.read_bytes()
+        self._cubin = Cubin(image)
+        self.state = ModuleVariables(self._cubin, list(read_cubin(image).variables))
+
+    def bind(
+        self, task: Task, call: CallRequest, plan: LaunchPlan, addresses: Sequence[int]
+    ) -> Enqueue:
+        """A plan over the arguments at these addresses, in the order of the task's args."""
+        names = (arg.name for arg in task.args)
+        draws = call.seed.of("undefined").random()
+        return bind(self._cubin, plan, dict(zip(names, addresses, strict=True)), draws)
 
 
 class ModuleVariables:

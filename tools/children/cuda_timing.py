@@ -23,19 +23,18 @@ or candidate can do that, a small kernel stands between all launches and its own
 
 from __future__ import annotations
 
-import ctypes
 import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
 
-from astra_chat.tools.children.arguments import launch, launcher
 from astra_chat.tools.children.cuda_buffers import FURTHER_BYTES, VERIFIED_BYTES, BufferSets
 from astra_chat.tools.children.cuda_clock import Clock
+from astra_chat.tools.children.cuda_plans import Enqueue, Kernels
 from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.task.folder import Task
 
@@ -57,16 +56,19 @@ class TimedCall:
     """Baseline and candidate on one case."""
 
     def __init__(
-        self, task: Task, call: CallRequest, kernels: tuple[ctypes.CDLL, ctypes.CDLL], request: Any
+        self, task: Task, call: CallRequest, kernels: tuple[Kernels, Kernels], request: Any
     ) -> None:
+        """`kernels`: of baseline and candidate."""
         _settle()
         self._task, self._call, self._kernels = task, call, kernels
+        self._plans = call.baseline_launches, call.launches
+        self._bound: dict[tuple[int, int], Enqueue] = {}
         self._random = call.seed.of("timing").random()
         self._sets = BufferSets(task, call, call.pattern, self._random)
         self._least_blocks = request["least_blocks"] or MIN_BLOCKS
         self._clock = Clock(request["index"])
         self._timed = 0
-        self._spaced = bool(request["spaced"])
+        self._spaced = any(node.programmatic for plan in self._plans for node in plan.kernels)
         self._spacer = torch.zeros(1, device="cuda").add_(1)
         self._event_us, self._host_us = 0.0, 0.0
 
@@ -79,10 +81,8 @@ class TimedCall:
             return self._run()
 
     def _run(self) -> dict[str, Any]:
-        addresses = self._sets.addresses(self._sets.order[0])
-        for kernel in self._kernels:
-            if status := launch(kernel, self._task, self._call.case, addresses, _stream()):
-                return {"status": status}
+        for side in range(2):
+            self._enqueue(side, self._sets.order[0])
         torch.cuda.synchronize()
         blocks = self._blocks()
         warm = self._warm()
@@ -95,7 +95,6 @@ class TimedCall:
             "warm": warm,
             "baseline_event_us": events[0],
             "candidate_event_us": events[1],
-            "launches": self._sets.count,
             "verified_sets": self._sets.write_back(),
             "spaced": self._spaced,
             "event_us": self._event_us,
@@ -105,8 +104,7 @@ class TimedCall:
 
     def _blocks(self) -> list[dict[str, Any]]:
         """Cold replays in random ABBA order until the ratio is known well enough."""
-        baseline, candidate = (self._cold(kernel) for kernel in self._kernels)
-        control = self._cold(self._kernels[0])
+        baseline, candidate, control = (self._cold(side) for side in (0, 1, 0))
         deadline = time.monotonic() + MAX_SECONDS
         blocks: list[dict[str, Any]] = []
         for replay in (baseline, candidate, control):
@@ -148,7 +146,7 @@ class TimedCall:
         """Replays over one set of buffers, each launch behind kernels that restore it: the data lie
         in the L2 where they fit, as after the kernel that made them."""
         sets = [self._random.choice(self._sets.verified)] * WARM_LAUNCHES
-        replays = [self._recorded(kernel, sets, warm=True) for kernel in self._kernels]
+        replays = [self._recorded(side, sets, warm=True) for side in range(2)]
         kept = self._random.randrange(1, WARM_BLOCKS + 1)
         blocks = []
         for number in range(WARM_BLOCKS + 1):
@@ -157,28 +155,29 @@ class TimedCall:
                 self._sets.keep_shot()
         return blocks[1:]
 
-    def _cold(self, kernel: ctypes.CDLL) -> Replay:
-        recorded = self._recorded(kernel, self._sets.order)
+    def _cold(self, side: int) -> Replay:
+        recorded = self._recorded(side, self._sets.order)
 
         def replay() -> float:
+            self._kernels[side].state.restore()
             self._sets.refill()
             self._sets.cool()
             return recorded()
 
         return replay
 
-    def _recorded(self, kernel: ctypes.CDLL, sets: Sequence[int], *, warm: bool = False) -> Replay:
+    def _recorded(self, side: int, sets: Sequence[int], *, warm: bool = False) -> Replay:
         """A graph of one launch for each of these sets, restored before it or spaced after it if
         need be, that is timed by each call of the result; what is no launch is taken off."""
         shot = self._random.randrange(len(sets)) if warm else None
-        graph, off = self._graph(kernel, sets, shot), 0.0
+        graph, off = self._graph(side, sets, shot), 0.0
         if warm or self._spaced:
             rest = self._graph(None, sets, shot)
             off = statistics.median(self._replay_us(rest) for _ in range(MIN_BLOCKS))
         return lambda: (self._replay_us(graph) - off) / len(sets)
 
     def _graph(
-        self, kernel: ctypes.CDLL | None, sets: Sequence[int], shot: int | None
+        self, side: int | None, sets: Sequence[int], shot: int | None
     ) -> torch.cuda.CUDAGraph:
         """`shot`: the launch whose results are taken down, where sets are restored before each."""
         graph = torch.cuda.CUDAGraph()
@@ -186,14 +185,22 @@ class TimedCall:
             for index, which in enumerate(sets):
                 if shot is not None:
                     self._sets.restore(which)
-                if kernel:
-                    addresses = self._sets.addresses(which)
-                    launch(kernel, self._task, self._call.case, addresses, _stream())
+                if side is not None:
+                    self._enqueue(side, which)
                 if self._spaced:
                     self._spacer.add_(1)
                 if index == shot:
                     self._sets.shoot(which)
         return graph
+
+    def _enqueue(self, side: int, which: int) -> None:
+        """Put a launch of baseline (0) or candidate (1) on a set of buffers on the stream."""
+        if (side, which) not in self._bound:
+            addresses = self._sets.addresses(which)
+            self._bound[side, which] = self._kernels[side].bind(
+                self._task, self._call, self._plans[side], addresses
+            )
+        self._bound[side, which](int(torch.cuda.current_stream().cuda_stream))
 
     def _replay_us(self, graph: torch.cuda.CUDAGraph) -> float:
         """By events; the host's clock is kept beside it, for the judge to compare."""
@@ -215,15 +222,7 @@ class TimedCall:
         and they take turns, in an order drawn at random, so that what else the processors do
         hits both alike."""
         launched = self._sets.order[:EVENT_LAUNCHES]
-        calls = [
-            [
-                launcher(
-                    kernel, self._task, self._call.case, self._sets.addresses(which), _stream()
-                )
-                for which in launched
-            ]
-            for kernel in self._kernels
-        ]
+        calls = [[partial(self._enqueue, side, which) for which in launched] for side in range(2)]
         rounds = min(EVENT_ROUNDS, -(-EVENT_LAUNCHES // len(launched)))
         kept = self._random.randrange(rounds)
         pairs: tuple[list[Pair], list[Pair]] = ([], [])
@@ -274,7 +273,3 @@ def _settle() -> None:
 
 def _event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)
-
-
-def _stream() -> int:
-    return int(torch.cuda.current_stream().cuda_stream)

@@ -19,7 +19,6 @@ from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.plan.virtual_replay import VirtualReplayer, copies_us
 from astra_chat.tools.policy.ptx_audit import waiting_kernels
-from astra_chat.tools.run.buffer_layout import Bytes, Mask
 from astra_chat.tools.run.protocol import (
     CallRequest,
     CaseReport,
@@ -30,6 +29,7 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.buffer_layout import Bytes, Mask
 from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
 from astra_chat.tools.virtual_gpu.model.estimate import estimate

@@ -25,7 +25,7 @@ from astra_chat.tools.plan.model import (
     Node,
     PointerRelocation,
 )
-from astra_chat.tools.run.buffer_layout import Bytes, Mask
+from astra_chat.tools.task.buffer_layout import Bytes, Mask
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.runtime.calls import (
     INVALID_SYMBOL,

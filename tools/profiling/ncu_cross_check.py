@@ -26,12 +26,13 @@ from astra_chat.tools.profiling.profile import (
     ncu_command,
     ncu_rows,
 )
+from astra_chat.tools.run.failures import Failure as RunFailure
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.timing.verdict import TimedCase
-from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, TimedOut, Wrong
+from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, Wrong
 
 CHILD = "astra_chat.tools.children.cuda_profiled"
 TIMEOUT_S = 120.0
@@ -39,7 +40,7 @@ MOST_CALLS = 5
 HANDED_BACK_BYTES = 128 * 2**20
 """What the profiled calls of a case hand back together, where one call is not more."""
 
-Failure = Wrong | Implausible | Crashed | TimedOut
+Failure = Wrong | Implausible | RunFailure
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def durations(log: str, marker: str, times: Sequence[int]) -> list[Profiled] | N
 
 def _tried_twice(
     runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
-) -> list[Profiled] | Wrong | Crashed | TimedOut | None:
+) -> list[Profiled] | Wrong | RunFailure | None:
     """None where nothing was recorded either time: once may be Nsight Compute's own failure."""
     for _ in range(2):
         with suppress(MissingDependency):
@@ -133,12 +134,12 @@ def _tried_twice(
 
 def _profiled(
     runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
-) -> list[Profiled] | Wrong | Crashed | TimedOut:
+) -> list[Profiled] | Wrong | RunFailure:
     """Raises MissingDependency where nothing, or not all, was recorded."""
     marker = f"astra_{nonce()}"
     times = [_calls(runner, oracle_case) for oracle_case in oracle_cases]
     with _under_ncu(runner, build, oracle_cases, marker, times) as seen:
-        if isinstance(seen, TimedOut):
+        if not isinstance(seen, NvidiaToolRun):
             return seen
         if NOT_PERMITTED in seen.log + seen.output:
             raise MissingDependency(HOW_TO_PERMIT)
@@ -164,7 +165,7 @@ def _under_ncu(
     oracle_cases: Sequence[OracleCase],
     marker: str,
     times: Sequence[int],
-) -> Iterator[NvidiaToolRun | TimedOut]:
+) -> Iterator[NvidiaToolRun | RunFailure]:
     with watched(
         runner, build, oracle_cases, ncu_command([TIME]), step="time", timeout_s=TIMEOUT_S,
         alone=True,

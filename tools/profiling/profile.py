@@ -12,14 +12,15 @@ from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.run.case_run import CaseRun
-from astra_chat.tools.run.nvidia_tools import run_watched
+from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, run_watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.timing.gpu_samples import case_limit_us
-from astra_chat.tools.types import AnyTime, Metric, Profile, TimedOut
+from astra_chat.tools.types import AnyTime, Metric, Profile
 from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
 NCU_TIMEOUT_S = 120.0
@@ -31,7 +32,7 @@ HOW_TO_PERMIT = (
 SHOWN_NAMES = 3
 
 
-def profile_cuda(runner: Runner, build: Build, oracle_case: OracleCase) -> Profile | TimedOut:
+def profile_cuda(runner: Runner, build: Build, oracle_case: OracleCase) -> Profile | Failure:
     """One call under Nsight Compute, L2 cold, clocks as they are.
 
     Raises MissingDependency without ncu or its permission.
@@ -40,7 +41,7 @@ def profile_cuda(runner: Runner, build: Build, oracle_case: OracleCase) -> Profi
         runner, build, [oracle_case], ncu_command(m.ASKED), step="profile", timeout_s=NCU_TIMEOUT_S,
         alone=True,
     )  # fmt: skip
-    if isinstance(seen, TimedOut):
+    if not isinstance(seen, NvidiaToolRun):
         return seen
     if NOT_PERMITTED in seen.log + seen.output:
         raise MissingDependency(HOW_TO_PERMIT)

@@ -1,11 +1,11 @@
 """Run: candidates in runner processes, and the oracle beside them.
 
 runner            runs a built candidate in a child process, case by case
+launch_plans      what each call launches, recorded once a case
 protocol          requests to and reports of runner processes, as frozen models
 processes         the pool of runner processes that were started early
 virtual_requests  requests to the virtual GPU's runner: launch plans, compiled kernels
 case_run          outputs of one call, and its report
-buffer_layout     how a tensor lies in its buffer: dense rows or padded rows
 failures          the failures that a runner process reports; names of CUDA errors
 poison            the bit patterns that outputs, guard bands and padding hold before a call
 output_files      files that a child process wrote: may the judge read them?

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from astra_chat.tools.entropy import NO_SEED, Seed
-from astra_chat.tools.run.buffer_layout import Bytes, Mask, gathered
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import odd_file
 from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.task.buffer_layout import Bytes, Mask, gathered
 from astra_chat.tools.task.folder import Arg
 from astra_chat.tools.types import Crashed
 

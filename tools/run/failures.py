@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.tools.run.protocol import CaseReport
-from astra_chat.tools.types import Case, Crashed, Refused, TimedOut, Unsafe, Unsupported
+from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut, Unsafe, Unsupported
 
 Failure = Refused | Crashed | TimedOut | Unsafe | Unsupported
 
@@ -14,6 +14,9 @@ def failure_of(report: CaseReport, case: Case) -> Failure | None:
         return Unsupported(**report.unsupported.model_dump())
     if report.unsafe:
         return Unsafe(case=case, **report.unsafe.model_dump())
+    if report.changed:
+        what = f"module variable {report.changed} holds something else after the calls than before"
+        return Refused(gate="plan", findings=(Finding(line=1, what=what),))
     if report.status:
         message = f"the launcher returned CUDA error {report.status}"
         if name := cuda_error_name(report.status):

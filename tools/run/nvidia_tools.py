@@ -1,4 +1,4 @@
-"""Runs calls of a candidate under an NVIDIA tool: Nsight Compute or Compute Sanitizer.
+"""Launch plans of a candidate under a tool of NVIDIA's: Nsight Compute or Compute Sanitizer.
 
 The tool stands between the judge and the runner, so there is no private pipe: the request is in a
 file, the tool's findings in its log. What a candidate prints is neither. The sandbox is a runner's,
@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
@@ -49,7 +51,7 @@ def run_watched(
     step: Literal["sanitize", "profile"],
     timeout_s: float,
     alone: bool = False,
-) -> NvidiaToolRun | TimedOut:
+) -> NvidiaToolRun | Failure:
     """Call the launcher on these cases, twice on each, under a tool: its full path and options.
 
     `alone`: nobody else measures on the GPU in the meantime. Raises Cancelled.
@@ -72,15 +74,20 @@ def watched(
     alone: bool = False,
     child: str = CHILD,
     more: Mapping[str, Any] | None = None,
-) -> Iterator[NvidiaToolRun | TimedOut]:
+) -> Iterator[NvidiaToolRun | Failure]:
     """The same with any `child`, whose request also says `more`; its results last as long as this.
 
     Raises Cancelled.
     """
-    program = Path(command[0])
+    program, plans = Path(command[0]), list[LaunchPlan]()
+    for plan in runner.plans(build, oracle_cases):
+        if not isinstance(plan, LaunchPlan):
+            yield plan
+            return
+        plans.append(plan)
     with (
         tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
-        runner.request(build, oracle_cases, "profile") as (request, calls),
+        runner.request(build, oracle_cases, "profile", plans) as (request, calls),
     ):
         scratch = Path(folder)
         log, asked = scratch / "log", scratch / "request.json"

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from astra_chat.tools.run.buffer_layout import buffer_bytes
+from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import Arg
 from astra_chat.tools.types import Case
 

@@ -1,7 +1,7 @@
 """What the judge asks of a runner process and what that reports: frozen values, parsed once.
 
-A runner process of a real GPU has a candidate's host code in it: its reports are hostile data, and
-one that does not parse is a fault of the candidate (BadReport).
+The process that captures a shipped launcher has a candidate's host code in it: its reports are
+hostile data, and one that does not parse is a fault of the candidate (BadReport).
 """
 
 from __future__ import annotations
@@ -47,7 +47,16 @@ class CallRequest(Message):
     seed: Seed = NO_SEED
     """What is drawn for this call follows from it."""
     plan: LaunchPlan | None = None
-    """What is launched, where host code is not run."""
+    """What is launched."""
+    baseline_plan: LaunchPlan | None = None
+    """What the baseline launches, where it is timed in the same process."""
+
+    @property
+    def baseline_launches(self) -> LaunchPlan:
+        """Raises ValueError where there is no plan."""
+        if self.baseline_plan is None:
+            raise ValueError(f"{self.case.label}: no launch plan of the baseline in the request")
+        return self.baseline_plan
 
     @property
     def launches(self) -> LaunchPlan:
@@ -111,6 +120,10 @@ class CaseReport(Message):
     """Before and after each argument, in its file."""
     verified_sets: int = Field(default=1, ge=1)
     """Buffer sets handed back: several where timed launches are verified."""
+    changed: str = ""
+    """A module variable that does not hold after the call what it held before."""
+    parts: str = ""
+    """Where a captured launcher parts from its plan."""
     touched: tuple[str, ...] = ()
     """Arguments that a timed launch changed and may not."""
     warnings: dict[str, str] = Field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Runs a built candidate in a runner process and returns its outputs, case by case.
 
-On the virtual GPU a candidate's host code runs in the plan recorder only (tools/plan/); the runner
-process gets launch plans.
+A candidate's host code runs in the plan recorder only (tools/plan/); the runner process gets its
+device code and launch plans.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
+from astra_chat.tools.run.launch_plans import LaunchPlans, Recorded
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import taken
 from astra_chat.tools.run.poison import left_there
@@ -53,6 +54,7 @@ class Batch:
     hows: Sequence[How] | None = None
     turns: Sequence[int] | None = None
     plans: Sequence[LaunchPlan] | None = None
+    baseline_plans: Sequence[LaunchPlan] | None = None
     apart: bool = False
     """A failure ends its call only."""
 
@@ -82,6 +84,10 @@ class Runner:
     _pool: ProcessPool = field(default_factory=ProcessPool)
     _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
     """Of the C engine, by PTX file."""
+    _plans: LaunchPlans | None = None
+
+    def __post_init__(self) -> None:
+        self._plans = self._plans or LaunchPlans(self.task, self.device, self.stop)
 
     def seeded(self, seed: Seed) -> Runner:
         """The same runner, with the same processes and libraries, whose runs draw from `seed`."""
@@ -141,18 +147,22 @@ class Runner:
         nothing to do with each other, so a failure ends its call only, which has a limit of time of
         its own; what ends the process still ends the run.
         """
-        if self.device.kind == "cuda":
-            yield from self._runs(Batch(build, oracle_cases, mode, baseline, hows, turns))
-            return
-        cases = [oracle_case.case for oracle_case in oracle_cases]
-        plans = self._virtual.plans(build, cases, entries, self.seed.of("recorder"))
+        plans = self.plans(build, oracle_cases, entries)
+        beside: list[LaunchPlan] = []
+        if baseline and self.device.kind == "cuda":
+            for plan in self.plans(baseline, oracle_cases):
+                if not isinstance(plan, LaunchPlan):
+                    yield plan
+                    return
+                beside.append(plan)
         failures = [plan for plan in plans if not isinstance(plan, LaunchPlan)]
         if failures and not entries:
             yield failures[0]
             return
         good = [(i, plan) for i, plan in enumerate(plans) if isinstance(plan, LaunchPlan)]
         batch = Batch(
-            build, [oracle_cases[i] for i, _ in good], mode,
+            build, [oracle_cases[i] for i, _ in good], mode, baseline,
+            baseline_plans=[beside[i] for i, _ in good] if beside else None,
             hows=hows and [hows[i] for i, _ in good],
             turns=[(turns or range(len(plans)))[i] for i, _ in good],
             plans=[plan for _, plan in good], apart=bool(entries),
@@ -163,6 +173,14 @@ class Runner:
             if found is None:
                 return
             yield found
+
+    def plans(
+        self, build: Build, oracle_cases: Sequence[OracleCase], entries: Sequence[str] | None = None
+    ) -> list[Recorded]:
+        """What each call launches, or why that cannot be said; `entries` as of `run`."""
+        assert self._plans is not None
+        cases = [oracle_case.case for oracle_case in oracle_cases]
+        return self._plans.of(build, cases, entries, self.seed.of("recorder"))
 
     def _runs(self, batch: Batch) -> Iterator[CaseRun | Failure]:
         """The calls in one runner process."""
@@ -219,13 +237,17 @@ class Runner:
 
     @contextmanager
     def request(
-        self, build: Build, oracle_cases: Sequence[OracleCase], mode: Mode
+        self,
+        build: Build,
+        oracle_cases: Sequence[OracleCase],
+        mode: Mode,
+        plans: Sequence[LaunchPlan],
     ) -> Iterator[Requested]:
         """The request of a run on a GPU, with a scratch folder for each case's results."""
         with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
-            batch = Batch(build, oracle_cases, mode)
+            batch = Batch(build, oracle_cases, mode, plans=plans)
             calls = self._calls(batch, Path(scratch))
-            yield self._cuda_request(batch, calls, build.library), calls
+            yield self._cuda_request(batch, calls, build.cubin), calls
 
     def _asked(self, batch: Batch, process: RunnerProcess) -> Requested:
         calls = self._calls(batch, process.scratch)
@@ -235,30 +257,28 @@ class Runner:
                 counters=batch.mode == "time",
             )  # fmt: skip
             return request.model_dump(mode="json"), calls
-        library = process.put(batch.build.library)
-        baseline = process.put(batch.baseline.library) if batch.baseline else None
-        return self._cuda_request(batch, calls, library, baseline), calls
+        cubin = process.put(batch.build.cubin)
+        baseline = process.put(batch.baseline.cubin) if batch.baseline else None
+        return self._cuda_request(batch, calls, cubin, baseline), calls
 
     def _cuda_request(
         self,
         batch: Batch,
         calls: Sequence[CallRequest],
-        library: Path,
+        cubin: Path,
         baseline: Path | None = None,
     ) -> dict[str, Any]:
         request: dict[str, Any] = {
             "task": str(self.task.folder),
             "mode": batch.mode,
-            "library": str(library),
+            "cubin": str(cubin),
             "index": self.device.index,
             "seed": self._process_seed(batch.mode).text,
             "calls": [call.model_dump(mode="json") for call in calls],
         }
         if batch.baseline:
-            builds = batch.build, batch.baseline
-            request["baseline"] = str(baseline)
+            request["baseline_cubin"] = str(baseline)
             request["least_blocks"] = self.least_blocks
-            request["spaced"] = any(build.sets_launch_attributes for build in builds)
         return request
 
     def _process_seed(self, mode: Mode) -> Seed:
@@ -284,6 +304,7 @@ class Runner:
                     turn=turn,
                     seed=seed.of("call", turn),
                     plan=batch.plans[place] if batch.plans else None,
+                    baseline_plan=batch.baseline_plans[place] if batch.baseline_plans else None,
                 )
             )
         return calls

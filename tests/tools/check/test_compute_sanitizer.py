@@ -87,7 +87,7 @@ asked = json.loads(request)["request"]
 open(log, "w").write("========= COMPUTE-SANITIZER\\n========= ERROR SUMMARY: 0 errors\\n")
 """
 HANDS_BACK = """
-from astra_chat.tools.run.buffer_layout import buffer_bytes
+from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import load_task
 from astra_chat.tools.types import Case
 import pathlib

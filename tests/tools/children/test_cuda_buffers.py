@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from astra_chat.tools.children.cuda_buffers import distinct, estranged
-from astra_chat.tools.run.buffer_layout import spread
 from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.task.buffer_layout import spread
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case
 

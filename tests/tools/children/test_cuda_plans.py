@@ -29,9 +29,9 @@ from astra_chat.tools.plan.model import (
 )
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
-from astra_chat.tools.run.buffer_layout import buffer_bytes
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.toolkit import find_toolkit
+from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Case, Device
 

@@ -19,7 +19,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.verdict import TimedCase, time_cases
-from astra_chat.tools.types import Case, Implausible, MeasuredTime, TimedOut, Wrong
+from astra_chat.tools.types import Case, Implausible, MeasuredTime, Refused, TimedOut
 
 TASK = find_task("silu_and_mul")
 CASES = (
@@ -140,10 +140,10 @@ def test_a_judged_time_that_is_not_true_is_not_believed(
 
 
 @pytest.mark.gpu
-def test_less_work_under_the_profiler_leaves_results_missing(
+def test_a_launcher_that_works_once_is_refused_before_the_profiler(
     oracle_cases: list[OracleCase], timed: list[TimedCase]
 ) -> None:
-    """It works in a process's first call only, as one that recognises a profiler could."""
+    """It works in a process's first call only, as one that recognizes a profiler could."""
     start = TASK.baseline.index('extern "C"')
     body = TASK.baseline.index("{", start) + 1
     lazy = (
@@ -152,22 +152,21 @@ def test_less_work_under_the_profiler_leaves_results_missing(
     )
     runner, base = Runner(TASK, pick_device("cuda")), built(TASK.baseline)
     found, _ = cross_check(runner, built(lazy), base, oracle_cases, timed)
-    assert isinstance(found, Wrong) and found.reason == "unwritten"
-    assert "under Nsight Compute" in found.note
+    assert isinstance(found, Refused) and "depends on earlier calls" in found.findings[0].what
 
 
 @pytest.mark.gpu
 def test_without_permission_it_says_so(
     monkeypatch: pytest.MonkeyPatch, oracle_cases: list[OracleCase], timed: list[TimedCase]
 ) -> None:
-    class Refused:
+    class NotPermitted:
         def __enter__(self) -> NvidiaToolRun | TimedOut:
             return NvidiaToolRun(f"==ERROR== {NOT_PERMITTED}", "")
 
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr(module, "_under_ncu", lambda *_: Refused())
+    monkeypatch.setattr(module, "_under_ncu", lambda *_: NotPermitted())
     base = built(TASK.baseline)
     found, words = cross_check(Runner(TASK, pick_device("cuda")), base, base, oracle_cases, timed)
     assert found == timed and "may not read the GPU's counters" in words

@@ -102,7 +102,7 @@ def test_what_ncu_says_within_its_page_is_no_launch() -> None:
 @pytest.mark.parametrize(
     ("log", "words"),
     [
-        ("", "recorded no kernel: it said nothing"),
+        ("", "recorded no kernel: no message"),
         ("==ERROR== no kernel\n", "recorded no kernel: ==ERROR== no kernel"),
         (PAGE, f"did not read {m.DRAM}, {m.L2}, {m.ISSUE}"),
         (PAGE.replace("3,072", "n/a").replace("1024", ""), f"did not read {m.TIME}"),

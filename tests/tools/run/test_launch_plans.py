@@ -9,7 +9,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.run.virtual_requests import MOST_CRASHES, VirtualRequests
+from astra_chat.tools.run.launch_plans import MOST_CRASHES, LaunchPlans
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import load_task
@@ -40,35 +40,37 @@ def built() -> Build:
 
 
 @pytest.fixture
-def requests() -> VirtualRequests:
-    return VirtualRequests(TASK, DEVICE, "auto", Stop(), {})
+def recorder() -> LaunchPlans:
+    return LaunchPlans(TASK, DEVICE, Stop())
 
 
-def test_every_call_has_the_plan_of_its_case(built: Build, requests: VirtualRequests) -> None:
+def test_every_call_has_the_plan_of_its_case(built: Build, recorder: LaunchPlans) -> None:
     cases = [CASES[1], CASES[0], CASES[1]]
-    plans = requests.plans(built, cases, None, Seed("1"))
+    plans = recorder.of(built, cases, None, Seed("1"))
     assert all(isinstance(plan, LaunchPlan) for plan in plans)
     grids = [plan.kernels[0].grid for plan in plans if isinstance(plan, LaunchPlan)]
     assert grids == [(2, 1, 1), (1, 1, 1), (2, 1, 1)]
 
 
-def test_a_crash_is_that_case_s(built: Build, requests: VirtualRequests) -> None:
-    plans = requests.plans(built, CASES, ["odd"] * len(CASES), Seed("1"))
+def test_a_crash_is_that_case_s(built: Build, recorder: LaunchPlans) -> None:
+    plans = recorder.of(built, CASES, ["odd"] * len(CASES), Seed("1"))
     crashed = [plan for plan in plans if isinstance(plan, Crashed)]
     assert [plan.case for plan in crashed] == [CASES[2]] and plans[2] is crashed[0]
     assert sum(isinstance(plan, LaunchPlan) for plan in plans) == len(CASES) - 1
 
 
-def test_a_launcher_that_always_crashes_is_given_up(
-    built: Build, requests: VirtualRequests
-) -> None:
-    plans = requests.plans(built, CASES, ["never"] * len(CASES), Seed("1"))
+def test_a_launcher_that_always_crashes_is_given_up(built: Build, recorder: LaunchPlans) -> None:
+    plans = recorder.of(built, CASES, ["never"] * len(CASES), Seed("1"))
     assert all(isinstance(plan, Crashed) for plan in plans)
     assert len({plan.case.label for plan in plans if isinstance(plan, Crashed)}) == MOST_CRASHES
 
 
-def test_launchers_of_one_library_fail_each_for_itself(
-    built: Build, requests: VirtualRequests
-) -> None:
-    plans = requests.plans(built, CASES[:3], ["row_sum", "mallocs", "odd"], Seed("1"))
+def test_launchers_of_one_library_fail_each_for_itself(built: Build, recorder: LaunchPlans) -> None:
+    plans = recorder.of(built, CASES[:3], ["row_sum", "mallocs", "odd"], Seed("1"))
     assert [type(plan) for plan in plans] == [LaunchPlan, Refused, Crashed]
+
+
+def test_a_plan_is_recorded_once(built: Build, recorder: LaunchPlans) -> None:
+    (first,) = recorder.of(built, CASES[:1], None, Seed("1"))
+    (second,) = recorder.of(built, CASES[:1], None, Seed("2"))
+    assert first is second

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_chat.tools.run.buffer_layout import buffer_bytes, gathered, poisoned, spread
+from astra_chat.tools.task.buffer_layout import buffer_bytes, gathered, poisoned, spread
 from astra_chat.tools.task.folder import Arg
 from astra_chat.tools.types import Case
 

@@ -1,0 +1,99 @@
+"""What is judged is what is shipped: on the GPU the real launcher launches what its plans say.
+
+Plans are recorded without a GPU. So for a winner the launcher runs with NVIDIA's runtime, in a
+walled process of its own, and what it puts into a CUDA graph is compared with the plan
+(tools/children/cuda_capture.py). The host time of a call is compared with the baseline's: replays
+of a graph see nothing of the host, so a launcher could work there at no cost. Its code runs in the
+process that reports: a hostile launcher could hide a difference there, but nothing that was checked
+or timed depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from astra_chat.tools.build.hosted import hosted_library
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.run.failures import Failure, failure_of, last_line
+from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.protocol import BadReport, CaseReport, Started, parsed
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Worker, signal_name
+from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
+
+CHILD = "astra_chat.tools.children.cuda_capture"
+CAPTURE_TIMEOUT_S = 60.0
+MOST_HOST_US = 50.0
+"""What a call may keep the host busy longer than the baseline's: as long as ten more launches."""
+
+
+def launches_otherwise(
+    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase], baseline: Build
+) -> Failure | None:
+    """The first case on which the launcher parts from its plan or keeps the host busy, as Refused,
+    or how it failed; None where it does what its plans say.
+
+    Raises Cancelled, and MissingDependency without a linker.
+    """
+    found = _host_us(runner, build, oracle_cases)
+    if not isinstance(found, list):
+        return found
+    usual = _host_us(runner, baseline, oracle_cases)
+    if not isinstance(usual, list):
+        return usual
+    for oracle_case, own_us, baseline_us in zip(oracle_cases, found, usual, strict=True):
+        if own_us > baseline_us + MOST_HOST_US:
+            times = f"{own_us:,.0f} us, the baseline's {baseline_us:,.0f}"
+            what = f"a call keeps the host busy for {times}"
+            return _refused(what, oracle_case.case)
+    return None
+
+
+def _host_us(
+    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
+) -> list[float] | Failure:
+    """Host time of a call on each case, in us, where all captured calls equal their plans."""
+    plans: list[LaunchPlan] = []
+    for plan in runner.plans(build, oracle_cases):
+        if not isinstance(plan, LaunchPlan):
+            return plan
+        plans.append(plan)
+    library, host_us = hosted_library(build), list[float]()
+    with runner.request(build, oracle_cases, "check", plans) as (request, calls):
+        sandbox = runner.sandbox(build, oracle_cases, calls[0].after.parent)
+        sandbox = replace(sandbox, read=(*sandbox.read, library.parent))
+        with runner.leased("check", alone=False), Worker(CHILD, sandbox=sandbox) as worker:
+            try:
+                asked = {**request, "library": str(library)}
+                worker.ask(asked, CAPTURE_TIMEOUT_S, runner.stop)
+                for report in map(parsed, worker.reports()):
+                    if isinstance(report, Started) or report.index != len(host_us):
+                        continue
+                    if found := _found(report, oracle_cases[len(host_us)].case):
+                        return found
+                    host_us.append(float(report.samples["host_us"]))
+                end = worker.finish()
+            except StepTimeout:
+                return TimedOut(step="plan", limit_s=CAPTURE_TIMEOUT_S)
+            except StepMemory:
+                message = "its launcher held more than half of this machine's memory"
+                return Crashed(case=oracle_cases[0].case, message=message)
+            except (BadReport, KeyError, TypeError, ValueError) as error:
+                message = f"its process reports what no runner does: {error}"
+                return Crashed(case=oracle_cases[0].case, message=message)
+    if len(host_us) < len(oracle_cases):
+        message = f"the launcher was {signal_name(end.returncode)}; {last_line(end.output)}"
+        return Crashed(case=oracle_cases[len(host_us)].case, message=message)
+    return host_us
+
+
+def _found(report: CaseReport, case: Case) -> Failure | None:
+    if report.parts:
+        return _refused(f"on a GPU the launcher parts from its launch plan: {report.parts}", case)
+    return failure_of(report, case)
+
+
+def _refused(what: str, case: Case) -> Refused:
+    return Refused(gate="plan", findings=(Finding(line=1, what=f"{what} (case {case.label})"),))

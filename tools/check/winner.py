@@ -1,0 +1,39 @@
+"""The sanitize step: what a winner on a real GPU has to pass before it is timed and confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.check.compute_sanitizer import Found, sanitize_cuda
+from astra_chat.tools.check.shipped_launcher import launches_otherwise
+from astra_chat.tools.check.virtual_gpu_sanitizer import second_opinion
+from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.types import Case, Refused
+
+
+def winner_fault(
+    runner: Runner,
+    build: Build,
+    baseline: Build,
+    oracle: Oracle,
+    check: Sequence[Case],
+    timed: Sequence[Case],
+    oracle_cases: Callable[[Sequence[Case]], list[OracleCase]],
+    on_tool: Callable[[int], None],
+) -> Found | Refused | None:
+    """The first fault: the real launcher beside its plans, Compute Sanitizer on the smallest check
+    case of each dtype and memcheck on the timed ones, then the virtual GPU's sanitizer.
+
+    `on_tool`: how many of Compute Sanitizer's tools are done. Raises MissingDependency without
+    them, and Cancelled.
+    """
+    by_size = sorted(runner.task.check, key=runner.task.least_bytes, reverse=True)
+    small = oracle_cases(list({case.dtype: case for case in by_size}.values()))
+    large = oracle_cases(timed)
+    return (
+        launches_otherwise(runner, build, [*small, *large], baseline)
+        or sanitize_cuda(runner, build, small, large, on_tool, baseline)
+        or second_opinion(runner, build, oracle, check)
+    )

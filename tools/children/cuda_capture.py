@@ -1,0 +1,268 @@
+"""The real launcher on a real GPU, captured into a CUDA graph and compared with its launch plans.
+
+Plans are recorded without a GPU, and plans are what is checked and timed. Here the launcher runs as
+it is shipped, with NVIDIA's runtime, and what it launches has to be what the plan says: kernels,
+grid, block, shared memory, attributes, parameters, memsets and copies, in the same order. The graph
+is never launched. Its host time is measured too: a replayed graph sees nothing of the host. This is
+the one process in which a candidate's host code meets a GPU; no result or GPU time comes from it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cuda.bindings import driver as cuda
+
+from astra_chat.tools.children.arguments import (
+    launch,
+    limit_files_and_cores,
+    poison,
+    task_of,
+)
+from astra_chat.tools.children.cuda_once import Driver
+from astra_chat.tools.children.cuda_plans import DriverError, call, parameter_bytes
+from astra_chat.tools.children.cuda_profiled import Marker
+from astra_chat.tools.plan.model import Address, CopyNode, KernelNode, MemsetNode
+from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.sandbox.seccomp import lock
+from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.folder import Task
+
+CAPTURES = 5
+"""Of each case; all are compared, and the shortest host time counts."""
+INVALID_VALUE = 1
+PROGRAMMATIC_EDGE = 1
+"""CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC."""
+MARKER = "astra_before_the_launcher"
+"""Captured ahead of the launcher, so that an edge says whether its first kernel waits for it."""
+
+
+def main() -> None:
+    reporter = Reporter()
+    limit_files_and_cores()
+    request = reporter.request
+    task = task_of(request)
+    driver = Driver(request["index"])
+    marker = Marker(driver, MARKER)
+    lock(reporter.pipe)
+    library = ctypes.CDLL(request["library"])
+    for index, item in enumerate(request["calls"]):
+        reporter.send("start", index=index)
+        reporter.send(
+            "case",
+            index=index,
+            **_compared(driver, marker, task, CallRequest.model_validate(item), library),
+        )
+
+
+def _compared(
+    driver: Driver, marker: Marker, task: Task, asked: CallRequest, library: ctypes.CDLL
+) -> dict[str, Any]:
+    """The launcher's error, or where the captured graph parts from the plan ("" if nowhere)."""
+    addresses = [
+        driver.place(poison(task, asked, index, asked.pattern), 0, arg.shift_of(asked.case))
+        for index, arg in enumerate(task.args)
+    ]
+    named = dict(zip((arg.name for arg in task.args), addresses, strict=True))
+    host_us, parts = [], ""
+    for _ in range(CAPTURES):
+        graph = ctypes.c_void_p()
+        driver.begin()
+        marker.enqueue()
+        began = time.perf_counter()
+        status = launch(library, task, asked.case, addresses, driver.stream)
+        host_us.append(1e6 * (time.perf_counter() - began))
+        try:
+            driver.do("cuStreamEndCapture", ctypes.c_void_p(driver.stream), ctypes.byref(graph))
+            parts = parts or _difference(asked, _nodes(cuda.CUgraph(graph.value)), named)
+            driver.do("cuGraphDestroy", graph)
+        except RuntimeError as error:
+            parts = parts or f"it cannot be captured into a CUDA graph ({error})"
+        if status or parts:
+            break
+    driver.free()
+    return {"status": status, "parts": parts, "host_us": min(host_us)}
+
+
+@dataclass(frozen=True)
+class _Captured:
+    """A node of the graph, behind the marker."""
+
+    node: Any
+    kind: str
+    """The driver's name of its type, without the prefix."""
+    programmatic: bool
+    """Whether it may begin before the node ahead of it has ended."""
+
+
+def _nodes(graph: Any) -> list[_Captured]:
+    """In stream order. Raises RuntimeError where the graph is no chain."""
+    nodes, count = call("cuGraphGetNodes", graph, 2**16)
+    nodes = nodes[:count]
+    sources, targets, edges, count = call("cuGraphGetEdges", graph, 2**16)
+    ahead = {
+        int(target): (int(source), edge)
+        for source, target, edge in zip(
+            sources[:count], targets[:count], edges[:count], strict=True
+        )
+    }
+    after = {source: target for target, (source, _) in ahead.items()}
+    by_handle = {int(node): node for node in nodes}
+    roots = [handle for handle in by_handle if handle not in ahead]
+    if len(roots) != 1 or len(after) != len(by_handle) - 1 or count != len(ahead):
+        raise RuntimeError("its nodes do not follow one after the other")
+    handle, found = roots[0], list[_Captured]()
+    while (handle := after.get(handle, 0)) != 0:
+        node, edge = by_handle[handle], ahead[handle][1]
+        kind = call("cuGraphNodeGetType", node).name.removeprefix("CU_GRAPH_NODE_TYPE_")
+        found.append(_Captured(node, kind, int(edge.type) == PROGRAMMATIC_EDGE))
+    return found
+
+
+def _difference(asked: CallRequest, captured: list[_Captured], addresses: dict[str, int]) -> str:
+    planned = asked.launches.nodes
+    if len(captured) != len(planned):
+        return f"it launches {len(captured)} nodes, and its plan has {len(planned)}"
+    for number, (node, plan) in enumerate(zip(captured, planned, strict=True), start=1):
+        match plan:
+            case KernelNode():
+                found = _kernel(node, plan, addresses)
+            case MemsetNode():
+                found = _memset(node, plan, addresses)
+            case CopyNode():
+                found = _copy(node, plan, addresses)
+        if found:
+            return f"node {number}: {found}"
+    return ""
+
+
+def _kernel(found: _Captured, plan: KernelNode, addresses: dict[str, int]) -> str:
+    if found.kind != "KERNEL":
+        return f"a {found.kind.lower()} node in the place of kernel {plan.kernel}"
+    params = call("cuGraphKernelNodeGetParams", found.node)
+    function = _Function(params)
+    cluster, cooperative = _attributes(found.node)
+    pairs: tuple[tuple[str, object, object], ...] = (
+        ("kernel", function.name, plan.kernel),
+        ("grid", (params.gridDimX, params.gridDimY, params.gridDimZ), plan.grid),
+        ("block", (params.blockDimX, params.blockDimY, params.blockDimZ), plan.block),
+        ("dynamic shared bytes", params.sharedMemBytes, plan.dynamic_shared_bytes),
+        ("cluster", cluster, plan.cluster or (0, 0, 0)),
+        ("cooperative", cooperative, plan.cooperative),
+        ("programmatic", found.programmatic, plan.programmatic),
+    )
+    for what, real, wanted in pairs:
+        if real != wanted:
+            return f"{what} {real} where the plan has {wanted}"
+
+    def place(address: Address) -> int:
+        known = addresses[address.name] if address.kind == "argument" else None
+        return (function.variable(address.name) if known is None else known) + address.offset
+
+    wanted_bytes = parameter_bytes(plan, place, _NO_DRAWS)
+    unset = {at for start, length in plan.undefined for at in range(start, start + length)}
+    for at, value in function.parameters(int(params.kernelParams)):
+        if at not in unset and (at >= len(wanted_bytes) or wanted_bytes[at] != value):
+            return f"byte {at} of the parameters of {plan.kernel} is not the plan's"
+    return ""
+
+
+class _Zeros:
+    """Undefined bytes are not compared."""
+
+    def randbytes(self, count: int) -> bytes:
+        return bytes(count)
+
+
+_NO_DRAWS: Any = _Zeros()
+
+
+class _Function:
+    """The kernel of a node, whether the runtime launched it as a function or as a kernel."""
+
+    def __init__(self, params: Any) -> None:
+        self._is_kernel = not int(params.func)
+        self._handle = params.kern if self._is_kernel else params.func
+        of = "cuKernelGetName" if self._is_kernel else "cuFuncGetName"
+        self.name = call(of, self._handle).decode()
+
+    def parameters(self, pointers: int) -> Iterator[tuple[int, int]]:
+        """Offset and value of each byte of the parameters."""
+        of = "cuKernelGetParamInfo" if self._is_kernel else "cuFuncGetParamInfo"
+        for index in range(2**12):
+            try:
+                offset, size = call(of, self._handle, index)
+            except DriverError as error:
+                if error.error_code != INVALID_VALUE:
+                    raise
+                return
+            start = ctypes.c_void_p.from_address(pointers + 8 * index).value or 0
+            for at, value in enumerate(ctypes.string_at(start, size)):
+                yield offset + at, value
+
+    def variable(self, name: str) -> int:
+        """Address of a module variable beside it."""
+        if self._is_kernel:
+            library = call("cuKernelGetLibrary", self._handle)
+            return int(call("cuLibraryGetGlobal", library, name.encode())[0])
+        module = call("cuFuncGetModule", self._handle)
+        return int(call("cuModuleGetGlobal", module, name.encode())[0])
+
+
+def _attributes(node: Any) -> tuple[tuple[int, int, int], bool]:
+    ids = cuda.CUlaunchAttributeID
+    cluster = call(
+        "cuGraphKernelNodeGetAttribute", node, ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+    ).clusterDim
+    cooperative = call(
+        "cuGraphKernelNodeGetAttribute", node, ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+    ).cooperative
+    return (cluster.x, cluster.y, cluster.z), bool(cooperative)
+
+
+def _memset(found: _Captured, plan: MemsetNode, addresses: dict[str, int]) -> str:
+    if found.kind != "MEMSET":
+        return f"a {found.kind.lower()} node in the place of a memset"
+    params = call("cuGraphMemsetNodeGetParams", found.node)
+    size = params.elementSize
+    real = (
+        int(params.dst), (params.value & (1 << 8 * size) - 1).to_bytes(size, "little"),
+        params.width * size, params.height,
+    )  # fmt: skip
+    place = _argument(plan.target, addresses)
+    wanted = (place, bytes([plan.value]) * size, plan.width_bytes, plan.height)
+    rows = plan.height == 1 or params.pitch == plan.pitch_bytes
+    return "" if real == wanted and rows else "a memset that is not the plan's"
+
+
+def _copy(found: _Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
+    if found.kind != "MEMCPY":
+        return f"a {found.kind.lower()} node in the place of a copy"
+    params = call("cuGraphMemcpyNodeGetParams", found.node)
+    real = (
+        int(params.dstDevice), int(params.srcDevice), params.WidthInBytes, params.Height,
+        params.Depth,
+    )  # fmt: skip
+    wanted = (
+        _argument(plan.target, addresses), _argument(plan.source, addresses), plan.width_bytes,
+        plan.height, 1,
+    )  # fmt: skip
+    rows = plan.height == 1 or (params.dstPitch, params.srcPitch) == (
+        plan.target_pitch_bytes, plan.source_pitch_bytes,
+    )  # fmt: skip
+    return "" if real == wanted and rows else "a copy that is not the plan's"
+
+
+def _argument(address: Address, addresses: dict[str, int]) -> int:
+    """Raises RuntimeError for a module variable: its address is not known outside a kernel."""
+    if address.kind != "argument":
+        raise RuntimeError(f"a memset or copy of module variable {address.name}")
+    return addresses[address.name] + address.offset
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""The launch plans of a run: one for each call, or why there is none; recorded once a case."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.entropy import Seed
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.plan.record import record
+from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case, Crashed, Device
+
+MOST_CRASHES = 3
+"""Cases on which a launcher crashes before it is tried on no more."""
+MOST_KEPT = 20_000
+"""Plans."""
+Recorded = LaunchPlan | Failure
+Key = tuple[Path, str, str]
+
+
+@dataclass
+class LaunchPlans:
+    """Records the launchers of one task's builds, and keeps what they launch: a case that was
+    checked is timed by the same plan."""
+
+    task: Task
+    device: Device
+    stop: Stop
+    kept: dict[Key, LaunchPlan] = field(default_factory=dict)
+    """By build, launcher and case."""
+
+    def of(
+        self, build: Build, cases: Sequence[Case], entries: Sequence[str] | None, seed: Seed
+    ) -> list[Recorded]:
+        """What each call launches, or why that cannot be said. `entries`: the launcher of each call
+        where it is not the task's. Raises what record.record raises."""
+        called = entries or [self.task.entry] * len(cases)
+        found: dict[int, Recorded] = {}
+        for entry in dict.fromkeys(called):
+            which = [i for i, name in enumerate(called) if name == entry]
+            task = self.task.model_copy(update={"entry": entry})
+            recorded = self._recorded(build, task, [cases[i] for i in which], seed.of(entry))
+            found |= zip(which, recorded, strict=True)
+        return [found[i] for i in range(len(cases))]
+
+    def _recorded(
+        self, build: Build, task: Task, cases: Sequence[Case], seed: Seed
+    ) -> list[Recorded]:
+        """Of one launcher, whose cases may repeat. One that is refused on a case has no plan for
+        any; one that crashes has none for that case."""
+        keys = [(build.folder, task.entry, case.model_dump_json()) for case in cases]
+        left = {key: case for key, case in zip(keys, cases, strict=True) if key not in self.kept}
+        failed: dict[Key, Failure] = {}
+        gpu, crashes = spec(self.device.spec), 0
+        if len(self.kept) + len(left) > MOST_KEPT:
+            self.kept = {key: plan for key, plan in self.kept.items() if key in keys}
+        while left:
+            draws = seed.of(crashes).random()
+            result = record(build, task, list(left.values()), gpu, draws, stop=self.stop)
+            if isinstance(result, tuple):
+                self.kept |= zip(left, result, strict=True)
+                break
+            crashes += 1
+            if not isinstance(result, Crashed) or crashes == MOST_CRASHES:
+                failed |= dict.fromkeys(left, result)
+                break
+            key = (build.folder, task.entry, result.case.model_dump_json())
+            failed[key] = result
+            del left[key]
+        return [failed[key] if key in failed else self.kept[key] for key in keys]
