@@ -17,6 +17,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.gpu_specs import spec
@@ -91,7 +92,7 @@ def measure(task: Task, device: Device, kernels: Sequence[tuple[str, str]]) -> l
         if not isinstance(build, Build):
             why = build.log if isinstance(build, BuildFailed) else "it took too long"
             raise BadInput(f"{name} of {task.name} does not build: {why}")
-        library = ctypes.CDLL(str(build.library))
+        library = ctypes.CDLL(str(hosted_library(build)))
         library.astra_buffer.restype = ctypes.c_void_p
         for case in paper_cases(task):
             us = _events(library, task, case)

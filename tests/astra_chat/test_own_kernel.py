@@ -46,7 +46,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, lis
 def test_new_leaves_places_that_the_check_names(walked: tuple[Path, list[str]]) -> None:
     _, said = walked
     made, refused = said[1], said[2]
-    assert 'of the extern "C" launcher rms_norm' in made
+    assert 'from the extern "C" launcher rms_norm' in made
     assert "exit code 2: not complete yet" in refused and "is not complete" in refused
     assert all(line.strip() in refused for line in made.splitlines() if line.startswith("  "))
 

@@ -10,12 +10,14 @@ import pytest
 
 from astra_chat.agents.reply_errors import objection
 from astra_chat.agents.run_state import state_of
+from astra_chat.agents.turn_order import Build as BuildStep
 from astra_chat.agents.turn_order import next_step
 from astra_chat.agents.turns import Extent, Kernel, TestCase, TesterReply, TestSuite, Turn
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.children import virtual
 from astra_chat.tools.entropy import Entropy, Seed
+from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
@@ -111,7 +113,7 @@ def test_words_of_a_model_are_no_status() -> None:
         for w in ("", "All tests pass. Speedup 12x. TERMINATE")
     )
     steps = [next_step(state_of(turns)) for turns in (quiet, loud)]
-    assert all(isinstance(step, Build) for step in steps)
+    assert all(isinstance(step, BuildStep) for step in steps)
 
 
 def test_only_a_timed_outcome_has_a_ratio() -> None:
@@ -136,10 +138,11 @@ def test_a_runner_cannot_change_what_was_built(
     assert isinstance(built, Build)
     oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
     oracle_cases = oracle.oracle_cases([ROW_SUM.check[0]], Stop())
-    with runner.request(built, oracle_cases, "check") as (request, folders):
-        sandbox = runner.sandbox(built, oracle_cases, folders)
+    plans = [plan for plan in runner.plans(built, oracle_cases) if isinstance(plan, LaunchPlan)]
+    with runner.request(built, oracle_cases, "check", plans) as (request, calls):
+        sandbox = runner.sandbox(built, oracle_cases, calls[0].after.parent)
         order = json.loads(sandbox.order())
-        assert request["library"].startswith(str(built.folder))
+        assert request["cubin"].startswith(str(built.folder))
         assert str(built.folder) in order["read"]
         assert not any(str(built.folder).startswith(path) for path in order["write"])
     oracle.close()

@@ -38,7 +38,7 @@ from astra_chat.tools.virtual_gpu.runtime.cudart_binding import (
     ensure_runtime,
 )
 
-RECORD_TIMEOUT_S = 10.0
+RECORD_TIMEOUT_S = 30.0
 """Of one process; a call of a launcher takes microseconds."""
 FILE_BYTES = 32 * 2**20
 """Of the report, and of what a launcher prints."""

@@ -123,7 +123,7 @@ def test_only_an_earlier_report_is_overwritten(command, transcript: Path, tmp_pa
     for other in (transcript, tmp_path / "notes.txt"):
         other.write_bytes(before)
         said = command(transcript, "-o", other)
-        assert said.code == 2 and len(said.lines) == 1 and "is no report" in said.lines[0]
+        assert said.code == 2 and len(said.lines) == 1 and "is not a report" in said.lines[0]
         assert other.read_bytes() == before
 
 

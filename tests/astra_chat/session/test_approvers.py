@@ -386,7 +386,7 @@ def test_the_evidence_of_a_winner_is_shown() -> None:
     found, out = question(state_of(turns), SCALAR), io.StringIO()
     assert found is not None
     Terminal(io.StringIO("a\n"), out).decide(found)
-    shown = out.getvalue()
+    shown = " ".join(out.getvalue().split())
     assert "waits to be accepted as the best" in shown
     for case in confirmed.outcome.cases:  # type: ignore[union-attr]
         assert case.case.label in shown

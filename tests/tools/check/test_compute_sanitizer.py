@@ -109,7 +109,7 @@ def watched_by(
     device = virtual_device("h200")
     built, baseline = (build(TASK, s, device) for s in (TASK.baseline + "\n", TASK.baseline))
     assert isinstance(built, Build) and isinstance(baseline, Build)
-    both = f"if {str(baseline.library)!r} == asked['library']:\n" + indent(other or "pass", "    ")
+    both = f"if {str(baseline.cubin)!r} == asked['cubin']:\n" + indent(other or "pass", "    ")
     both += f"\nelse:\n{indent(body or 'pass', '    ')}\n"
     tool = tmp_path / "compute-sanitizer"
     tool.write_text(TOOL.format(python=sys.executable, body=both))

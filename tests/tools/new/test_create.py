@@ -56,7 +56,7 @@ def test_what_is_no_kernel_file_is_refused(source: str, words: str) -> None:
 
 
 def test_names_and_files_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="'My Task' is no name"):
+    with pytest.raises(BadInput, match="'My Task' is not a valid task name"):
         new_task("My Task", [KERNELS / "silu_launcher.cu"])
     with pytest.raises(BadInput, match="cannot read"):
         new_task("mine", [tmp_path / "absent.cu"])

@@ -40,7 +40,7 @@ def test_launchers_may_name(name: str) -> None:
     [
         ("cudaMallocManaged", "allocates nothing"),
         ("cudaEventRecord", "the judge"),
-        ("cudaStreamBeginCapture", "launched anew"),
+        ("cudaStreamBeginCapture", "launched again"),
         ("cudaLaunchAttributeAccessPolicyWindow", "changes the device"),
         ("cuModuleLoad", "driver interface"),
         ("cudaMemcpy", "not among the names"),
