@@ -58,7 +58,7 @@ RECORDINGS: dict[str, Forgery] = {
     ),
     "recording: another version": Forgery(head(lambda one: one.update(v=99)), "version 99", PLAY),
     "recording: models that are none": Forgery(
-        head(lambda one: one.update(models="x=1,,")), "is not of the form", PLAY
+        head(lambda one: one.update(models="x=1,,")), "begin with the model of all roles", PLAY
     ),
     "recording: an answer that is none": Forgery(answer([1]), "line 2", PLAY),
     "recording: many values": Forgery(answer({"a": [0] * 1_000_000}), "more than 1,000,000", PLAY),
