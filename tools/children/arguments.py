@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import resource
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +26,10 @@ def poison(task: Task, call: CallRequest, arg_index: int, pattern: int) -> Bytes
     return spread(arg, call.case, content, pattern)
 
 
-def launcher(
-    library: ctypes.CDLL, task: Task, case: Case, addresses: list[int], stream: int
-) -> Callable[[], int]:
-    """One call, bound: nothing but the foreign call is left to do. Gives its cudaError_t."""
-    return partial(getattr(library, task.entry), *call_values(task, case, addresses, stream))
-
-
 def launch(library: ctypes.CDLL, task: Task, case: Case, addresses: list[int], stream: int) -> int:
-    """Call the launcher once; its cudaError_t."""
-    return launcher(library, task, case, addresses, stream)()
+    """Call the launcher once; its cudaError_t. For host code that a process may run."""
+    function = getattr(library, task.entry)
+    return int(function(*call_values(task, case, addresses, stream)))
 
 
 def limit_files_and_cores() -> None:
