@@ -66,7 +66,7 @@ def _before_it_runs(report: BuildReport) -> str:
 
 
 def _beside(asked: Question, evaluation: Evaluation) -> list[str]:
-    """The figure beside that of the search, and beside what was foretold."""
+    """The figure beside that of the search, and beside the prediction."""
     timed, lines = evaluation.outcome, []
     if not isinstance(timed, Timed):
         return []

@@ -38,7 +38,7 @@ class Models(Protocol):
         """Of a role's tokens; None where it is not known."""
 
     def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
-        """The outcome that was foretold for a kernel, if any was."""
+        """The outcome that was predicted for a kernel, if any was."""
 
     async def close(self) -> None:
         """Close every client that was given."""

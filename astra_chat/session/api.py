@@ -52,7 +52,7 @@ def run(
     `patience`, "none" for `budget` and `approver` switch off what a resumed run was begun with.
     `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.
     `events` hears of each record of the transcript once it is on the disk (run_events.py).
-    Raises BadInput for what cannot be used and MissingDependency where the machine lacks something.
+    Raises BadInput for what cannot be used and MissingDependency for a missing dependency.
     An interrupted run returns: its summary says so.
     """
     wishes = RunOptions(

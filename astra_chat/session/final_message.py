@@ -25,7 +25,7 @@ class Expecting(Protocol):
 
 
 def deviation(state: RunState, models: Expecting) -> Deviation | None:
-    """Whether the last turn, a build or an evaluation, is not what the models foretold."""
+    """Whether the last turn, a build or an evaluation, is not what the models predicted."""
     under_way, baseline = state.round, state.baseline
     if under_way is None or not under_way.attempts:
         return None

@@ -24,7 +24,7 @@ from astra_chat.tools.children.arguments import (
     task_of,
 )
 from astra_chat.tools.children.cuda_once import Driver
-from astra_chat.tools.children.cuda_plans import DriverError, call, parameter_bytes
+from astra_chat.tools.children.cuda_plans import call, parameter_bytes, parameter_layout
 from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan.model import Address, CopyNode, KernelNode, MemsetNode
 from astra_chat.tools.run.protocol import CallRequest
@@ -34,7 +34,6 @@ from astra_chat.tools.task.folder import Task
 
 CAPTURES = 5
 """Of each case; all are compared, and the shortest host time counts."""
-INVALID_VALUE = 1
 PROGRAMMATIC_EDGE = 1
 """CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC."""
 MARKER = "astra_before_the_launcher"
@@ -193,13 +192,7 @@ class _Function:
     def parameters(self, pointers: int) -> Iterator[tuple[int, int]]:
         """Offset and value of each byte of the parameters."""
         of = "cuKernelGetParamInfo" if self._is_kernel else "cuFuncGetParamInfo"
-        for index in range(2**12):
-            try:
-                offset, size = call(of, self._handle, index)
-            except DriverError as error:
-                if error.error_code != INVALID_VALUE:
-                    raise
-                return
+        for index, (offset, size) in enumerate(parameter_layout(of, self._handle)):
             start = ctypes.c_void_p.from_address(pointers + 8 * index).value or 0
             for at, value in enumerate(ctypes.string_at(start, size)):
                 yield offset + at, value

@@ -63,6 +63,20 @@ def use_device(index: int) -> None:
     call("cuCtxSetCurrent", call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", index)))
 
 
+def parameter_layout(query: str, handle: Any) -> list[tuple[int, int]]:
+    """Offset and bytes of each parameter of a kernel, by cuFuncGetParamInfo or, where `handle` is
+    a CUkernel, cuKernelGetParamInfo. Raises DriverError."""
+    layout = list[tuple[int, int]]()
+    while True:
+        try:
+            offset, size = call(query, handle, len(layout))
+        except DriverError as error:
+            if error.error_code != INVALID_VALUE:
+                raise
+            return layout
+        layout.append((int(offset), int(size)))
+
+
 class Cubin:
     """A cubin that the driver has loaded into the current context."""
 
@@ -76,17 +90,6 @@ class Cubin:
         if name not in self._functions:
             self._functions[name] = call("cuModuleGetFunction", self._module, name.encode())
         return self._functions[name]
-
-    def parameter_offsets(self, name: str) -> list[int]:
-        """Bytes from the start of a kernel's parameters, of each. Raises DriverError."""
-        function, offsets = self.function(name), list[int]()
-        while True:
-            try:
-                offsets.append(int(call("cuFuncGetParamInfo", function, len(offsets))[0]))
-            except DriverError as error:
-                if error.error_code != INVALID_VALUE:
-                    raise
-                return offsets
 
     def variable(self, name: str) -> tuple[int, int]:
         """Address and bytes of a module variable. Raises DriverError if it is not in the cubin."""
@@ -188,7 +191,7 @@ def _launch(
     config.attrs, config.numAttrs = attributes, len(attributes)
     content = parameter_bytes(node, place, draw)
     buffer = ctypes.create_string_buffer(content, max(1, len(content)))
-    offsets = cubin.parameter_offsets(node.kernel)
+    offsets = [offset for offset, _ in parameter_layout("cuFuncGetParamInfo", function)]
     # One pointer a parameter, into the buffer: handed over as a whole (CU_LAUNCH_PARAM_BUFFER_*),
     # a captured cooperative launch is refused (seen with driver 580).
     pointers = (ctypes.c_void_p * max(1, len(offsets)))(
