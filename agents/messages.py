@@ -68,10 +68,10 @@ class ApprovalMessage(StructuredMessage[Approval]):
     pass
 
 
-class RepairEvent(BaseAgentEvent):
+class RejectedReplyEvent(BaseAgentEvent):
     """A model's reply could not be used and was sent back in words."""
 
-    type: Literal["RepairEvent"] = "RepairEvent"
+    type: Literal["RejectedReplyEvent"] = "RejectedReplyEvent"
     content: str
     """What was wrong with the reply."""
 
@@ -79,10 +79,10 @@ class RepairEvent(BaseAgentEvent):
         return self.content
 
 
-class DoubtEvent(BaseAgentEvent):
+class ContradictionEvent(BaseAgentEvent):
     """The facts speak against a model's usable reply."""
 
-    type: Literal["DoubtEvent"] = "DoubtEvent"
+    type: Literal["ContradictionEvent"] = "ContradictionEvent"
     content: str
     """What they say."""
     stands: bool

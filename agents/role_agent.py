@@ -22,8 +22,8 @@ from astra_chat.agents.edits import kernel_of
 from astra_chat.agents.fact_check import ask_to_check, doubt
 from astra_chat.agents.messages import (
     MESSAGE_TYPES,
-    DoubtEvent,
-    RepairEvent,
+    ContradictionEvent,
+    RejectedReplyEvent,
     SharedState,
 )
 from astra_chat.agents.prompt import ChatContext, brief, changed
@@ -125,7 +125,7 @@ class RoleAgent(AssistantAgent):
                 yield item
                 if isinstance(item, Response):
                     return
-                if isinstance(item, RepairEvent):
+                if isinstance(item, RejectedReplyEvent):
                     reason = item.content
         if plans:
             raise MissingDependency(
@@ -147,7 +147,7 @@ class RoleAgent(AssistantAgent):
         for left in reversed(range(REPAIRS + 1)):
             answer, reason = await self._ask(words, token)
             if answer is None:
-                yield RepairEvent(content=reason, source=self.name)
+                yield RejectedReplyEvent(content=reason, source=self.name)
                 words = ask_again(reason)
                 continue
             doubted = doubt(answer.payload, self._setting, self._state.now)
@@ -157,10 +157,10 @@ class RoleAgent(AssistantAgent):
             last, held = held is not None or not left, (answer, doubted)
             if last:
                 break
-            yield DoubtEvent(content=doubted, stands=False, source=self.name)
+            yield ContradictionEvent(content=doubted, stands=False, source=self.name)
             words = ask_to_check(doubted)
         if held is not None:
-            yield DoubtEvent(content=held[1], stands=True, source=self.name)
+            yield ContradictionEvent(content=held[1], stands=True, source=self.name)
             yield self._response(held[0])
 
     def _acts_as(self) -> RoleName:

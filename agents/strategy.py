@@ -1,6 +1,6 @@
 """Search strategies: which candidate the next plan changes, and how many kernels a plan gets.
 
-All are pure functions of what was tried so far; a transcript names its strategy in the commission.
+All are pure functions of what was tried so far; a transcript names its strategy in the request.
 `paper` is the chain of arXiv 2509.07506; `tree` chooses by upper confidence bounds (UCT: Kocsis and
 Szepesvari, ECML 2006), where going on from a candidate again competes with its children as one of
 them; `single` is `best` held by one agent, the paper's ablation.

@@ -34,7 +34,7 @@ MODEL_ROLES: tuple[RoleName, ...] = ("tester", "planner", "coder", "fixer", "pro
 class RunRequest(Value):
     """The user's request, which opens the chat."""
 
-    kind: Literal["commission"] = "commission"
+    kind: Literal["request"] = "request"
     task: str
     summary: str
     device: str

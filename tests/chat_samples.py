@@ -356,7 +356,7 @@ def scored(*cases: Case, idle: Sequence[Case] = ()) -> CaseScores:
     return CaseScores(asked=12, mutants=names, own=names[:1], cases=tuple(scores))
 
 
-def commission() -> RunRequest:
+def run_request() -> RunRequest:
     return RunRequest(
         task="doubled", summary="out = 2 * input", device=DEVICE.name, tier="sglang", rounds=5
     )
@@ -403,7 +403,7 @@ def build(source: str) -> BuildReport:
 def baseline_turns(outcome: Outcome | None = None) -> list[Turn]:
     """User, tester and the baseline's evaluation: how every chat begins."""
     return [
-        Turn("user", commission()),
+        Turn("user", run_request()),
         Turn("tester", suite((7, 12))),
         Turn("executor", evaluation(SCALAR, outcome or timed(1.0, "tie"))),
     ]
@@ -411,7 +411,7 @@ def baseline_turns(outcome: Outcome | None = None) -> list[Turn]:
 
 def asking_turns() -> list[Turn]:
     """The same in a chat whose user wants to be asked."""
-    asked = commission().model_copy(update={"approval": True})
+    asked = run_request().model_copy(update={"approval": True})
     return [Turn("user", asked), *baseline_turns()[1:]]
 
 

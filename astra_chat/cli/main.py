@@ -93,7 +93,7 @@ def run(
         str | None,
         typer.Option(
             help="Model backend: scripted (default), openai:MODEL[,ROLE=openai:MODEL...],"
-            " record:FILE:..., auto:FILE:..., replay:FILE or spoken:FILE."
+            " record:FILE:..., auto:FILE:..., replay:FILE or transcript:FILE."
         ),
     ] = None,
     base_url: Annotated[

@@ -41,19 +41,19 @@ from astra_chat.tools.types import BuildReport, Evaluation, Profile, Step, Timed
 from astra_chat.transcript.events import (
     Blob,
     BuildDone,
+    ChatMessage,
     Chosen,
+    Contradiction,
     Deviation,
-    Doubted,
     Ended,
     Header,
     Judged,
     Proposed,
     Record,
-    Repaired,
+    RejectedReply,
     Resumed,
-    Spoken,
 )
-from astra_chat.transcript.spending import Asked, Spent, Tokens
+from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 from astra_chat.transcript.summary import summarize
 from astra_chat.transcript.turns import turn
 
@@ -97,7 +97,7 @@ class View:
                     self._show_header(event, record.run)
             case Chosen(decision=decision):
                 self._decision = decision
-            case Spoken() | Proposed() | BuildDone() | Judged():
+            case ChatMessage() | Proposed() | BuildDone() | Judged():
                 said = turn(event, self._texts)
                 if not self._quiet:
                     self._show_turn(record, said)
@@ -121,9 +121,9 @@ class View:
         match record.event:
             case Blob(sha256=sha, text=text):
                 self._texts[sha] = text
-            case Repaired(speaker=speaker, reason=reason):
+            case RejectedReply(speaker=speaker, reason=reason):
                 self._line(f"{speaker}'s reply was sent back: {reason}", "yellow")
-            case Doubted(speaker=speaker, reason=reason, stands=stands):
+            case Contradiction(speaker=speaker, reason=reason, stands=stands):
                 came = "stands by its reply, against this" if stands else "is asked to check"
                 self._line(f"{speaker} {came}: {reason}", "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
@@ -136,7 +136,7 @@ class View:
                 self._decision, self._ended = None, None
                 self._budget = parse_budget(options.budget)
                 self._line(f"resumed on {started}", "bold")
-            case Asked(tokens=tokens) as asked:
+            case ModelCall(tokens=tokens) as asked:
                 self._tokens = self._tokens + tokens
                 self._line(asked_words(asked, self._tokens, self._budget), "dim")
             case Spent() as spent:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from astra_chat.spending.budget import Budget
-from astra_chat.transcript.spending import Asked, RoleSpent, Spent, Tokens
+from astra_chat.transcript.spending import ModelCall, RoleSpent, Spent, Tokens
 
 
-def asked_words(event: Asked, so_far: Tokens, budget: Budget) -> str:
+def asked_words(event: ModelCall, so_far: Tokens, budget: Budget) -> str:
     """One answer's tokens, and what all came to so far beside what may be spent."""
     total = f"{so_far.total:,}" + (f" of {budget.tokens:,}" if budget.tokens else "")
     money = f", {_usd(so_far.usd)}" + (f" of ${budget.usd:g}" if budget.usd else "")
@@ -49,8 +49,8 @@ def ledger_lines(spent: Spent, seconds: float) -> list[str]:
     if spent.rejected:
         reasons = ", ".join(f"{one.times} {one.reason}" for one in spent.rejected)
         lines.append(f"not taken: {reasons}")
-    if spent.doubted:
-        lines.append(f"taken though the facts spoke against it: {spent.doubted}")
+    if spent.contradictions:
+        lines.append(f"turns accepted that contradict the facts: {spent.contradictions}")
     return [*lines, f"in all {seconds:.1f} s"]
 
 

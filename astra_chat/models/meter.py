@@ -20,7 +20,7 @@ from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import BuildReport, Case, Evaluation, Step
-from astra_chat.transcript.spending import Asked, Spent, Tokens
+from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Meter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._budget, self._clock = budget, clock
-        self._untold: list[Asked] = []
+        self._untold: list[ModelCall] = []
         self._tokens = before.tokens if before else Tokens()
         self._evaluations = before.evaluations if before else 0
         self._gpu_s = before.gpu_s if before else 0.0
@@ -81,9 +81,9 @@ class Meter:
     def asked(self, role: Role, model: str, tokens: Tokens) -> None:
         """Count an answer."""
         self._tokens = self._tokens + tokens
-        self._untold.append(Asked(role=role, model=model, tokens=tokens))
+        self._untold.append(ModelCall(role=role, model=model, tokens=tokens))
 
-    def take(self, role: str | None = None, most: int | None = None) -> list[Asked]:
+    def take(self, role: str | None = None, most: int | None = None) -> list[ModelCall]:
         """Answers that nobody has recorded yet, oldest first: a role's, or all.
 
         They are recorded with what came of them, since a team tells of its turns a little later

@@ -25,12 +25,12 @@ def _scripted(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
     return ScriptedModels(load_script(task))
 
 
-def _spoken(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+def _transcript(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
     files = {spec.argument for spec in roles.values()}
     if len(files) != 1 or "" in files:
-        raise BadInput("'spoken' takes the transcript of one run: spoken:FILE")
+        raise BadInput("--models: 'transcript' takes one transcript: transcript:FILE")
     if any(spec.options for spec in roles.values()) and len(roles) == len(ROLES):
-        raise BadInput("'spoken' takes no options: it says what was said in FILE")
+        raise BadInput("--models: 'transcript' takes no options: it repeats the replies in FILE")
     return TranscriptModels(Path(files.pop()))
 
 
@@ -41,7 +41,7 @@ def _openai(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
 KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
     "scripted": _scripted,
     "openai": _openai,
-    "spoken": _spoken,
+    "transcript": _transcript,
 }
 """By the word before the colon of --models. The function gets the whole of --models, and the roles
 that its kind plays."""

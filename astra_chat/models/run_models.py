@@ -44,7 +44,7 @@ class Models(Protocol):
         """Close every client that was given."""
 
 
-UNPAID = ("scripted", "spoken")
+UNPAID = ("scripted", "transcript")
 """Kinds that ask nobody: their answers are not counted."""
 
 

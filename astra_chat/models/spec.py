@@ -18,8 +18,10 @@ EXAMPLE = "openai:o4-mini,coder=openai:gpt-5"
 ROLES: tuple[Role, ...] = (*get_args(RoleName), "selector")
 
 
-BACKENDS = ("scripted", "openai", "spoken")
+BACKENDS = ("scripted", "openai", "transcript")
 """What stands before the colon of a role's model."""
+OLD_NAMES = {"spoken": "transcript"}
+"""Names that transcripts from before version 2 use."""
 
 
 @dataclass(frozen=True)
@@ -93,4 +95,4 @@ def _spec(model: str, options: dict[str, str]) -> ModelSpec:
     kind, colon, argument = model.partition(":")
     if kind == "openai" and colon and not argument:
         raise BadInput(f"--models: '{model}' names no model: for example openai:o4-mini")
-    return ModelSpec(kind, argument, options)
+    return ModelSpec(OLD_NAMES.get(kind, kind), argument, options)

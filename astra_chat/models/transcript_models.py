@@ -32,7 +32,7 @@ class TranscriptModels:
     def __init__(self, path: Path) -> None:
         """Raises BadInput where that is no transcript."""
         transcript = read(path)
-        self.name = f"spoken:{path}"
+        self.name = f"transcript:{path}"
         self._said: Said = dict(_said(transcript))
         self._found = _found(thread(transcript.records))
 

@@ -18,7 +18,7 @@ from astra_chat.models.spec import Role
 from astra_chat.session.recorded_task import task_of
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.judge import baseline_source
-from astra_chat.transcript.events import Doubted, Repaired
+from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import finished, thread
 
@@ -83,9 +83,9 @@ def _sent_back(transcript: Transcript) -> dict[int, tuple[str, ...]]:
     found: dict[int, list[str]] = {}
     for record in finished(transcript.records):
         match record.event:
-            case Repaired(reason=reason):
+            case RejectedReply(reason=reason):
                 found.setdefault(record.turn + 1, []).append(ask_again(reason))
-            case Doubted(reason=reason, stands=False):
+            case Contradiction(reason=reason, stands=False):
                 found.setdefault(record.turn + 1, []).append(ask_to_check(reason))
             case _:
                 pass

@@ -43,7 +43,7 @@ def rerun(
     spec = transcript.header.device.spec if device == "virtual" else None
     with task_of(transcript, None) as task:
         wishes = RunOptions(
-            task=task.folder, models=f"spoken:{transcript.path}", device=device, gpu=spec,
+            task=task.folder, models=f"transcript:{transcript.path}", device=device, gpu=spec,
             out=out, cases=options.cases, baseline=options.tier, trust=trust,
             approver=str(transcript.path) if options.approval else None,
             strategy=options.strategy,

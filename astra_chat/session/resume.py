@@ -19,10 +19,10 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
 from astra_chat.transcript.events import (
     BROKEN_OFF,
+    ChatMessage,
     Deviation,
     Origin,
     Record,
-    Spoken,
     TurnEvent,
 )
 from astra_chat.transcript.reader import Transcript, read
@@ -210,7 +210,7 @@ def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Reco
     planners = [
         i
         for i, record in enumerate(kept)
-        if isinstance(record.event, Spoken) and record.event.speaker == "planner"
+        if isinstance(record.event, ChatMessage) and record.event.speaker == "planner"
     ]
     if 0 <= rounds < len(planners):
         end = planners[rounds]

@@ -17,7 +17,7 @@ from autogen_core import CancellationToken
 
 from astra_chat.agents.approval import question
 from astra_chat.agents.judge_protocol import JudgeProtocol
-from astra_chat.agents.messages import DoubtEvent, RepairEvent, message, turn
+from astra_chat.agents.messages import ContradictionEvent, RejectedReplyEvent, message, turn
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector import Selector
@@ -42,9 +42,9 @@ from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.transcript.events import (
     Chosen,
-    Doubted,
+    Contradiction,
     EndReason,
-    Repaired,
+    RejectedReply,
     TurnEvent,
 )
 from astra_chat.transcript.summary import RunSummary, summarize
@@ -185,7 +185,7 @@ class Session:
         """Let the team talk until the chat is at its end or the user stops it."""
         self._loop.enter()
         if self._state.last is None:
-            self._take(Turn("user", self._commission()))
+            self._take(Turn("user", self._run_request()))
         self._note_deviation()
         try:
             return await self._until_end()
@@ -265,17 +265,19 @@ class Session:
             case SelectSpeakerEvent():
                 chosen = Chosen(decision=selector.decisions.popleft())
                 self._recorder.record(*self._meter.take("selector"), chosen)
-            case RepairEvent(source=source, content=reason):
-                repaired = Repaired(speaker=cast(Speaker, source), reason=reason)
-                self._recorder.record(*self._meter.take(source, 1), repaired)
-            case DoubtEvent(source=source, content=reason, stands=stands):
-                doubted = Doubted(speaker=cast(Speaker, source), reason=reason, stands=stands)
-                self._recorder.record(*self._meter.take(source, 1), doubted)
+            case RejectedReplyEvent(source=source, content=reason):
+                rejected = RejectedReply(speaker=cast(Speaker, source), reason=reason)
+                self._recorder.record(*self._meter.take(source, 1), rejected)
+            case ContradictionEvent(source=source, content=reason, stands=stands):
+                contradiction = Contradiction(
+                    speaker=cast(Speaker, source), reason=reason, stands=stands
+                )
+                self._recorder.record(*self._meter.take(source, 1), contradiction)
             case BaseChatMessage(source=source):
                 self._recorder.record(*self._meter.take(source))
                 self._take(turn(item))
 
-    def _commission(self) -> RunRequest:
+    def _run_request(self) -> RunRequest:
         request = self._request
         return RunRequest(
             task=request.task.name,

@@ -12,7 +12,12 @@ from autogen_core.model_context import BufferedChatCompletionContext
 
 from astra_chat.agents.executor import Executor
 from astra_chat.agents.judge_protocol import JudgeProtocol
-from astra_chat.agents.messages import MESSAGE_TYPES, DoubtEvent, RepairEvent, SharedState
+from astra_chat.agents.messages import (
+    MESSAGE_TYPES,
+    ContradictionEvent,
+    RejectedReplyEvent,
+    SharedState,
+)
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.run_state import RunState
@@ -83,7 +88,7 @@ def build_team(
         # Unused as long as the selector always answers, but AutoGen fills it: keep it short.
         model_context=BufferedChatCompletionContext(buffer_size=2),
         termination_condition=TurnOrder(shared) | pause,
-        custom_message_types=[*MESSAGE_TYPES.values(), RepairEvent, DoubtEvent],
+        custom_message_types=[*MESSAGE_TYPES.values(), RejectedReplyEvent, ContradictionEvent],
         emit_team_events=True,
     )
     return team, selector

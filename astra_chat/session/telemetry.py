@@ -20,14 +20,14 @@ from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.types import Built, Step, Timed
 from astra_chat.transcript.events import (
     BuildDone,
+    ChatMessage,
     Ended,
     Header,
     Judged,
     Proposed,
     Record,
-    Spoken,
 )
-from astra_chat.transcript.spending import Asked
+from astra_chat.transcript.spending import ModelCall
 from astra_chat.version import __version__
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Spans:
         self._born = now()
         self._start = self._last = 0.0
         self._root: Span | None = None
-        self._waiting: list[tuple[float, Asked]] = []
+        self._waiting: list[tuple[float, ModelCall]] = []
 
     def hear(self, record: Record) -> None:
         """Records come in order; the first is the header."""
@@ -105,10 +105,10 @@ class Spans:
         if self._root is None:
             self._root = self._open()
         match event:
-            case Asked():
+            case ModelCall():
                 self._waiting.append((record.t, event))
                 return
-            case Spoken(speaker=speaker) | Proposed(speaker=speaker):
+            case ChatMessage(speaker=speaker) | Proposed(speaker=speaker):
                 self._turn(record, speaker, {})
             case BuildDone(report=report):
                 built = isinstance(report.result, Built)
@@ -187,7 +187,7 @@ def _judged(candidate: str, found: str) -> Attributes:
     return {"astra.candidate": candidate, "astra.outcome": found}
 
 
-def _asked(asked: Asked) -> Attributes:
+def _asked(asked: ModelCall) -> Attributes:
     tokens = asked.tokens
     about: Attributes = {
         "gen_ai.operation.name": "chat",

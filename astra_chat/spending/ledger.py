@@ -10,16 +10,16 @@ from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.types import BuildReport, Built, Correct, Evaluation, Step, StepName, Timed
 from astra_chat.transcript.events import (
     BuildDone,
+    ChatMessage,
     Chosen,
-    Doubted,
+    Contradiction,
     Judged,
     Proposed,
     Record,
-    Repaired,
-    Spoken,
+    RejectedReply,
 )
 from astra_chat.transcript.spending import (
-    Asked,
+    ModelCall,
     Rejected,
     RoleSpent,
     Spent,
@@ -28,7 +28,7 @@ from astra_chat.transcript.spending import (
 )
 
 ON_GPU: tuple[StepName, ...] = ("check", "sanitize", "time", "profile")
-UNUSABLE, DOUBTED = "unusable reply", "doubted reply"
+UNUSABLE, CONTRADICTS = "unusable reply", "reply contradicts the facts"
 BY_HUMAN = "rejected by the human"
 
 
@@ -48,7 +48,7 @@ def ledger(records: Sequence[Record]) -> Spent:
         steps=tuple(StepSpent(step=name, seconds=round(s, 3)) for name, s in seconds.items()),
         gpu_s=round(sum(gpu_seconds(evaluation) for evaluation in evaluations), 3),
         rejected=_rejected(records, builds, evaluations),
-        doubted=sum(isinstance(event, Doubted) and event.stands for event in events),
+        contradictions=sum(isinstance(event, Contradiction) and event.stands for event in events),
     )
 
 
@@ -69,15 +69,15 @@ def _roles(records: Sequence[Record]) -> tuple[RoleSpent, ...]:
     untold: dict[str, list[Tokens]] = {}
     for record in records:
         match record.event:
-            case Asked(role=role, tokens=tokens):
+            case ModelCall(role=role, tokens=tokens):
                 answers.setdefault(role, []).append(tokens)
                 untold.setdefault(role, []).append(tokens)
-            case Repaired(speaker=role) | Doubted(speaker=role, stands=False):
+            case RejectedReply(speaker=role) | Contradiction(speaker=role, stands=False):
                 unusable.setdefault(role, []).extend(untold.pop(role, []))
             case Chosen(decision=decision):
                 asked = untold.pop("selector", [])
                 unusable.setdefault("selector", []).extend(asked[: len(decision.rejected)])
-            case Spoken(speaker=role) | Proposed(speaker=role):
+            case ChatMessage(speaker=role) | Proposed(speaker=role):
                 untold.pop(role, None)
             case _:
                 pass
@@ -117,11 +117,11 @@ def _rejected(
         reasons[verdict(outcome)] += 0 if good else 1
     for record in records:
         match record.event:
-            case Repaired():
+            case RejectedReply():
                 reasons[UNUSABLE] += 1
-            case Doubted(stands=False):
-                reasons[DOUBTED] += 1
-            case Spoken(payload=Approval(decision="reject")):
+            case Contradiction(stands=False):
+                reasons[CONTRADICTS] += 1
+            case ChatMessage(payload=Approval(decision="reject")):
                 reasons[BY_HUMAN] += 1
             case Chosen(decision=decision):
                 reasons[UNUSABLE] += len(decision.rejected)

@@ -1,6 +1,7 @@
 """The record of one run, the only state there is: events as JSON lines. See transcripts/README.md.
 
 events    what is recorded
+migrations  lines of older versions as the present one
 lines     a file's lines, bounded before anything is made of them
 reader    a file back to events
 writer    events to a file, one line at a time

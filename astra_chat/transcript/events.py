@@ -3,7 +3,7 @@ torch."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -11,10 +11,10 @@ from astra_chat.agents.limits import Limits
 from astra_chat.agents.turn_order import Decision, StopReason
 from astra_chat.agents.turns import Said, Speaker
 from astra_chat.tools.types import Basis, BuildReport, Device, Evaluation, Seconds, Value
-from astra_chat.transcript.spending import Asked, Spent
+from astra_chat.transcript.spending import ModelCall, Spent
 
-VERSION = 1
-"""Of the format. A reader refuses another."""
+VERSION: Final = 2
+"""Of the format. Lines of older versions are migrated (migrations.py); newer ones are refused."""
 
 MOST_ROUNDS = 10_000
 
@@ -118,10 +118,10 @@ class Chosen(Value):
     decision: Decision
 
 
-class Spoken(Value):
-    """A turn in words."""
+class ChatMessage(Value):
+    """A turn that is text: a request, cases, scores, a plan, an analysis, a pass, an approval."""
 
-    kind: Literal["spoken"] = "spoken"
+    kind: Literal["message"] = "message"
     speaker: Speaker
     payload: Annotated[Said, Field(discriminator="kind")]
 
@@ -154,22 +154,22 @@ class Judged(Value):
     evaluation: Evaluation
 
 
-class Repaired(Value):
-    """A model's reply could not be used and was sent back in words."""
+class RejectedReply(Value):
+    """A model's reply could not be used and was sent back with the reason."""
 
-    kind: Literal["repaired"] = "repaired"
+    kind: Literal["rejected_reply"] = "rejected_reply"
     speaker: Speaker
     reason: str
 
 
-class Doubted(Value):
-    """The facts speak against a usable reply: a plan's anchor or metric, a profiler's evidence."""
+class Contradiction(Value):
+    """A usable reply contradicts the facts: a plan's anchor or metric, a profiler's evidence."""
 
-    kind: Literal["doubted"] = "doubted"
+    kind: Literal["contradiction"] = "contradiction"
     speaker: Speaker
     reason: str
     stands: bool
-    """The model stood by it, and the turn follows; else the reply was sent back in words, once."""
+    """The model repeated it, and the turn follows; else the reply was sent back once."""
 
 
 class Deviation(Value):
@@ -214,27 +214,27 @@ Event = Annotated[
     Header
     | Blob
     | Chosen
-    | Spoken
+    | ChatMessage
     | Proposed
     | BuildDone
     | Judged
-    | Repaired
-    | Doubted
+    | RejectedReply
+    | Contradiction
     | Deviation
     | Resumed
-    | Asked
+    | ModelCall
     | Spent
     | Ended,
     Field(discriminator="kind"),
 ]
-TurnEvent: TypeAlias = Spoken | Proposed | BuildDone | Judged
+TurnEvent: TypeAlias = ChatMessage | Proposed | BuildDone | Judged
 """Events that are turns of the chat."""
 
 
 class Record(Value):
     """One line of a transcript."""
 
-    v: int = VERSION
+    v: Literal[2] = VERSION
     run: OneLine
     """Name of the run, the same on every line."""
     seq: int

@@ -22,7 +22,12 @@ from astra_chat.transcript.events import (
     TurnEvent,
 )
 from astra_chat.transcript.lines import read_lines
+from astra_chat.transcript.migrations import migrated
 from astra_chat.transcript.turns import thread
+
+READABLE = range(1, VERSION + 1)
+CURRENT = f'{{"v":{VERSION},'
+"""How a line of the present version begins, as the writer writes it."""
 
 
 @dataclass(frozen=True)
@@ -89,15 +94,19 @@ def _require_transcript(path: Path, lines: list[str], torn: bool) -> None:
         first["run"], first["seq"], first["event"]["kind"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(f"{path} is no transcript of Astra") from None
-    if version != VERSION:
+    if version not in READABLE:
         raise BadInput(
-            f"{path} is a transcript of format version {version}; this Astra reads {VERSION}"
+            f"{path} is a transcript of format version {version}; this Astra reads 1 to {VERSION}"
         )
 
 
 def _record(path: Path, number: int, line: str) -> Record:
     try:
+        if not line.startswith(CURRENT):
+            line = json.dumps(migrated(json.loads(line)))
         return Record.model_validate_json(line)
+    except (json.JSONDecodeError, RecursionError):
+        raise BadInput(f"{path}, line {number}: invalid JSON") from None
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"]) or "line"

@@ -42,10 +42,10 @@ class Tokens(Value):
         )
 
 
-class Asked(Value):
+class ModelCall(Value):
     """A live model answered, usably or not."""
 
-    kind: Literal["asked"] = "asked"
+    kind: Literal["model_call"] = "model_call"
     role: str
     """Who asked; the selector too."""
     model: str
@@ -68,7 +68,7 @@ class StepSpent(Value):
 
 class Rejected(Value):
     reason: str
-    """Outcome of a candidate, "rejected by the human", "unusable reply" or "doubted reply"."""
+    """Outcome of a candidate, or what else was wrong: spending/ledger.py names it."""
     times: Count
 
 
@@ -84,8 +84,8 @@ class Spent(Value):
     gpu_s: Seconds
     """Of the judge's steps on a real GPU."""
     rejected: tuple[Rejected, ...]
-    doubted: Count = 0
-    """Turns that stood though the facts spoke against them."""
+    contradictions: Count = 0
+    """Turns that were accepted although they contradict the facts."""
 
     @property
     def unusable_tokens(self) -> Tokens:

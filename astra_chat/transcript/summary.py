@@ -11,7 +11,15 @@ from astra_chat.agents.rounds import Attempt, Round, failed
 from astra_chat.agents.run_state import RunState
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.types import AnyTime, Basis, Case, Device, Evaluation, Outcome, Timed, Value
-from astra_chat.transcript.events import Deviation, Doubted, Ended, Header, Options, Record, Resumed
+from astra_chat.transcript.events import (
+    Contradiction,
+    Deviation,
+    Ended,
+    Header,
+    Options,
+    Record,
+    Resumed,
+)
 from astra_chat.transcript.spending import Spent
 from astra_chat.transcript.turns import state_of
 
@@ -73,7 +81,7 @@ class RunSummary(Value):
     """None: no candidate was faster."""
     rounds: tuple[RoundSummary, ...]
     deviations: tuple[Deviation, ...]
-    doubts: tuple[Doubted, ...] = ()
+    contradictions: tuple[Contradiction, ...] = ()
     """Against turns that stand all the same."""
     spent: Spent | None
     """The ledger; None: the run was killed before its end, or recorded before there were any."""
@@ -102,7 +110,9 @@ def summarize(records: Sequence[Record]) -> RunSummary:
         best=_timing(state.best[0]) if state.best else None,
         rounds=tuple(_round(one, state) for one in state.rounds),
         deviations=tuple(r.event for r in records if isinstance(r.event, Deviation)),
-        doubts=tuple(r.event for r in records if isinstance(r.event, Doubted) and r.event.stands),
+        contradictions=tuple(
+            r.event for r in records if isinstance(r.event, Contradiction) and r.event.stands
+        ),
         spent=spent[-1] if spent else None,
         ended=last.event if isinstance(last.event, Ended) else None,
     )

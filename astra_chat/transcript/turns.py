@@ -11,20 +11,20 @@ from astra_chat.tools.types import BuildReport, Evaluation, sha256_of
 from astra_chat.transcript.events import (
     Blob,
     BuildDone,
+    ChatMessage,
     Chosen,
-    Doubted,
+    Contradiction,
     Ended,
     Event,
     Header,
     Judged,
     Proposed,
     Record,
-    Repaired,
+    RejectedReply,
     Resumed,
-    Spoken,
     TurnEvent,
 )
-from astra_chat.transcript.spending import Asked, Spent
+from astra_chat.transcript.spending import ModelCall, Spent
 
 
 def events_of(turn: Turn, stored: set[str]) -> list[Event]:
@@ -35,7 +35,7 @@ def events_of(turn: Turn, stored: set[str]) -> list[Event]:
     if isinstance(payload, Evaluation):
         return [Judged(evaluation=payload)]
     if not isinstance(payload, Kernel):
-        return [Spoken(speaker=turn.speaker, payload=payload)]
+        return [ChatMessage(speaker=turn.speaker, payload=payload)]
     sha = sha256_of(payload.source)
     proposed = Proposed(
         speaker=turn.speaker, words=payload.words, candidate=payload.candidate, sha256=sha,
@@ -68,11 +68,11 @@ def finished(records: Iterable[Record]) -> list[Record]:
     half: list[Record] = []
     for record in records:
         match record.event:
-            case Chosen() | Repaired() | Doubted() | Asked():
+            case Chosen() | RejectedReply() | Contradiction() | ModelCall():
                 half.append(record)
             case Resumed() | Spent() | Ended():
                 half.clear()
-            case Spoken() | Proposed() | BuildDone() | Judged():
+            case ChatMessage() | Proposed() | BuildDone() | Judged():
                 kept += [*half, record]
                 half.clear()
             case _:
@@ -87,7 +87,7 @@ def thread(records: Iterable[Record]) -> list[Turn]:
     return [
         turn(record.event, stored)
         for record in everything
-        if isinstance(record.event, Spoken | Proposed | BuildDone | Judged)
+        if isinstance(record.event, ChatMessage | Proposed | BuildDone | Judged)
     ]
 
 
@@ -100,7 +100,7 @@ def state_of(records: Sequence[Record]) -> RunState:
 def turn(event: TurnEvent, stored: dict[str, str]) -> Turn:
     payload: Payload
     match event:
-        case Spoken(speaker=speaker, payload=payload):
+        case ChatMessage(speaker=speaker, payload=payload):
             return Turn(speaker, payload)
         case Proposed(speaker=speaker, words=words, sha256=sha, edits=edits):
             return Turn(speaker, Kernel(words=words, source=stored[sha], edits=edits))

@@ -12,11 +12,11 @@ from pathlib import Path
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.transcript.events import (
     BuildDone,
+    ChatMessage,
     Event,
     Judged,
     Proposed,
     Record,
-    Spoken,
 )
 from astra_chat.transcript.reader import Transcript
 
@@ -85,7 +85,7 @@ class Writer:
             raise MissingDependency(f"cannot write {self.path}: {error.strerror}") from None
 
     def _record(self, event: Event) -> Record:
-        self._turn += isinstance(event, Spoken | Proposed | BuildDone | Judged)
+        self._turn += isinstance(event, ChatMessage | Proposed | BuildDone | Judged)
         seconds = round(time.monotonic() - self._start, 4)
         record = Record(run=self._run, seq=self._seq, t=seconds, turn=self._turn, event=event)
         self._seq += 1

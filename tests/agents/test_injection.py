@@ -42,9 +42,9 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
-    commission,
     evaluation,
     plan,
+    run_request,
     suite,
     timed,
     write_transcript,
@@ -73,7 +73,7 @@ def in_words(text: str) -> list[Turn]:
     said = analysis("unsure").model_copy(update={"words": text, "bottleneck": text})
     kernel = Kernel(words=text, source=VECTOR)
     return [
-        Turn("user", commission()),
+        Turn("user", run_request()),
         Turn("tester", tests.model_copy(update={"words": text, "cases": (case,)})),
         *baseline_turns()[2:],
         Turn("planner", card), Turn("coder", kernel), Turn("executor", build(VECTOR)),

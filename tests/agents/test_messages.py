@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from autogen_agentchat.messages import MessageFactory, TextMessage
 
-from astra_chat.agents.messages import MESSAGE_TYPES, RepairEvent, SharedState, message, turn
+from astra_chat.agents.messages import MESSAGE_TYPES, RejectedReplyEvent, SharedState, message, turn
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Kernel, Pass, Payload
 from tests.chat_samples import (
@@ -13,14 +13,14 @@ from tests.chat_samples import (
     WRONG_OUTCOME,
     analysis,
     build,
-    commission,
     evaluation,
     plan,
+    run_request,
     suite,
 )
 
 PAYLOADS: list[Payload] = [
-    commission(),
+    run_request(),
     suite((7, 12)),
     plan(),
     Kernel(words="w", source=VECTOR),
@@ -45,8 +45,8 @@ def test_another_message_is_refused() -> None:
 
 def test_our_event_is_known_by_its_name() -> None:
     factory = MessageFactory()
-    factory.register(RepairEvent)
-    event = RepairEvent(content="why", source="planner")
+    factory.register(RejectedReplyEvent)
+    event = RejectedReplyEvent(content="why", source="planner")
     assert factory.create(event.dump()) == event
 
 

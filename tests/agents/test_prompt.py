@@ -31,9 +31,9 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
-    commission,
     evaluation,
     plan,
+    run_request,
     timed,
 )
 
@@ -143,7 +143,7 @@ def test_planner_and_tester_are_told_what_the_profiler_said(setting: ChatContext
 
 def test_alone_nothing_is_told_twice(setting: ChatContext) -> None:
     """The judge on the last candidate, where the profile of the source to change says no less."""
-    alone = Turn("user", commission().model_copy(update={"strategy": Strategy(kind="single")}))
+    alone = Turn("user", run_request().model_copy(update={"strategy": Strategy(kind="single")}))
     thread = [alone, *baseline_turns()[1:]]
     text = brief("single", setting, state_of([t for t in thread if t.speaker != "tester"]))
     assert "## Profile of the source to change" in text and "## The judge on" not in text

@@ -15,11 +15,11 @@ from autogen_core.models import CreateResult, LLMMessage, ModelInfo, RequestUsag
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from astra_chat.agents.messages import (
-    DoubtEvent,
+    ContradictionEvent,
     KernelMessage,
     PassMessage,
     PlanMessage,
-    RepairEvent,
+    RejectedReplyEvent,
     SharedState,
     TestSuiteMessage,
 )
@@ -41,7 +41,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
-from tests.chat_samples import BROKEN, baseline_turns, build, commission, plan, suite
+from tests.chat_samples import BROKEN, baseline_turns, build, plan, run_request, suite
 
 INFO = ModelInfo(
     vision=False, function_calling=False, json_output=True, family="unknown", structured_output=True
@@ -77,7 +77,7 @@ class Talk:
         setting = ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual")
         self.client = Recording(answers)
         self.failures: list[Exception] = []
-        self.doubts: list[DoubtEvent] = []
+        self.doubts: list[ContradictionEvent] = []
         self.state = SharedState(RunState())
         self.agent = RoleAgent(role, setting, self.state, self.client, self.failures.append)
 
@@ -89,9 +89,9 @@ class Talk:
         async def follow() -> tuple[list[str], BaseChatMessage]:
             reasons = []
             async for item in self.agent.on_messages_stream([], CancellationToken()):
-                if isinstance(item, RepairEvent):
+                if isinstance(item, RejectedReplyEvent):
                     reasons.append(item.content)
-                elif isinstance(item, DoubtEvent):
+                elif isinstance(item, ContradictionEvent):
                     self.doubts.append(item)
                 elif isinstance(item, Response):
                     return reasons, item.chat_message
@@ -158,7 +158,7 @@ def test_malformed_replies_are_repaired_in_words(task: Task) -> None:
 
 def test_the_limit_in_a_row_ends_in_a_pass(task: Task) -> None:
     talk = Talk(task, "tester", ["no"] * (REPAIRS + 1))
-    reasons, said = talk.speak([Turn("user", commission())])
+    reasons, said = talk.speak([Turn("user", run_request())])
     assert isinstance(said, PassMessage) and len(reasons) == REPAIRS + 1
     assert "no usable reply" in said.content.words and not talk.failures
 
@@ -185,7 +185,7 @@ def test_a_planner_is_asked_from_the_beginning_before_a_run_is_given_up(
 def test_illegal_cases_go_back_in_words(task: Task) -> None:
     bad = TesterReply(reply=suite((7, 13))).model_dump_json()
     good = TesterReply(reply=suite((7, 12))).model_dump_json()
-    reasons, said = Talk(task, "tester", [bad, good]).speak([Turn("user", commission())])
+    reasons, said = Talk(task, "tester", [bad, good]).speak([Turn("user", run_request())])
     assert isinstance(said, TestSuiteMessage) and said.content == suite((7, 12))
     assert "d = 13" in reasons[0]
 

@@ -24,9 +24,9 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
-    commission,
     evaluation,
     plan,
+    run_request,
     suite,
     timed,
 )
@@ -183,7 +183,7 @@ OTHER = VECTOR + "// another\n"
 
 def chat(words: str, *rounds: tuple[str, float]) -> list[Turn]:
     """Rounds of one kernel each, with its ratio, by a strategy."""
-    opened = commission().model_copy(update={"strategy": parse_strategy(words)})
+    opened = run_request().model_copy(update={"strategy": parse_strategy(words)})
     turns = [Turn("user", opened), *baseline_turns()[1:]]
     for source, ratio in rounds:
         verdict = "accepted" if ratio > 1 else "slower"
@@ -198,7 +198,7 @@ def chat(words: str, *rounds: tuple[str, float]) -> list[Turn]:
 
 
 @pytest.mark.parametrize(("words", "parent"), [("best", VECTOR), ("paper", OTHER)])
-def test_the_strategy_of_the_commission_decides(words: str, parent: str) -> None:
+def test_the_strategy_of_the_request_decides(words: str, parent: str) -> None:
     turns = chat(words, (VECTOR, 1.9), (OTHER, 0.7))
     found = state_of(turns).parent
     assert found is not None and found.candidate == candidate_id(parent)
@@ -215,7 +215,7 @@ def test_while_a_plan_is_written_its_parent_stays() -> None:
 
 
 def test_before_the_baseline_there_is_no_parent() -> None:
-    opened = state_of([Turn("user", commission())])
+    opened = state_of([Turn("user", run_request())])
     assert opened.parent is None and opened.made_of("coder") == ""
 
 
@@ -282,7 +282,7 @@ SCORES = CaseScores(
 
 
 def test_cases_that_notice_no_seeded_bug_are_not_kept() -> None:
-    opened = [Turn("user", commission()), Turn("tester", suite((7, 12), (9, 4)))]
+    opened = [Turn("user", run_request()), Turn("tester", suite((7, 12), (9, 4)))]
     assert state_of([*opened, Turn("executor", SCORES)]).extra_cases == (KILLER,)
     nothing_built = SCORES.model_copy(update={"mutants": (), "own": ()})
     assert state_of([*opened, Turn("executor", nothing_built)]).extra_cases == (KILLER, IDLE)

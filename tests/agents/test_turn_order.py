@@ -49,9 +49,9 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
-    commission,
     evaluation,
     plan,
+    run_request,
     suite,
     timed,
 )
@@ -91,7 +91,7 @@ FAILED: tuple[Speaker, Payload] = ("executor", build(BROKEN))
 @pytest.mark.parametrize(
     ("thread", "expected"),
     [
-        ([Turn("user", commission())], TESTER),
+        ([Turn("user", run_request())], TESTER),
         (baseline_turns()[:2], Baseline()),
         ([*baseline_turns()[:1], Turn("tester", Pass(words=""))], Baseline()),
         (baseline_turns(), PLANNER),
@@ -268,7 +268,7 @@ BROKEN_BUILD = build(BROKEN).model_copy(update={"candidate": KERNEL.candidate})
 @given(st.integers(), st.integers(1, 4), st.integers(0, 3))
 def test_every_chat_ends_within_its_limits(seed: int, rounds: int, most_repairs: int) -> None:
     dice, limits = random.Random(seed), Limits(rounds=rounds, repairs=most_repairs)
-    thread, state = [Turn("user", commission())], RunState(limits)
+    thread, state = [Turn("user", run_request())], RunState(limits)
     state = state.after(thread[0])
     while not isinstance(following := next_step(state), Stop):
         legal = speakers(following)
@@ -284,7 +284,7 @@ def test_every_chat_ends_within_its_limits(seed: int, rounds: int, most_repairs:
 
 def by(words: str, *turns: tuple[Speaker, Payload]) -> list[Turn]:
     """A chat by a strategy that goes on after the baseline."""
-    opened = commission().model_copy(update={"strategy": parse_strategy(words)})
+    opened = run_request().model_copy(update={"strategy": parse_strategy(words)})
     return [Turn("user", opened), *chat(*turns)[1:]]
 
 
@@ -371,7 +371,7 @@ SCORES = CaseScores(
 
 
 def test_the_testers_cases_are_scored_before_they_are_run() -> None:
-    opened = [Turn("user", commission()), Turn("tester", suite((7, 12), (9, 4)))]
+    opened = [Turn("user", run_request()), Turn("tester", suite((7, 12), (9, 4)))]
     assert step(opened, SCORED) == Score((KILLER, IDLE))
     scored = [*opened, Turn("executor", SCORES)]
     assert step(scored, SCORED) == Baseline()

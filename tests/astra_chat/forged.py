@@ -228,12 +228,12 @@ FORGERIES: dict[str, Forgery] = {
     ),
     "a played recording": Forgery(option("models", "replay:/etc/passwd"), "path of a recording"),
     "another user's words": Forgery(
-        option("models", "spoken:/home/other/run/transcript.jsonl"),
-        "recorded models: spoken:/home/other",
+        option("models", "transcript:/home/other/run/transcript.jsonl"),
+        "recorded models: transcript:/home/other",
         ACCEPT,
     ),
     "words above": Forgery(
-        option("models", "spoken:../x.jsonl"), "recorded models: spoken:../x.jsonl"
+        option("models", "transcript:../x.jsonl"), "recorded models: transcript:../x.jsonl"
     ),
     "a file above": Forgery(task_file("../up.cu"), "leads out of its folder"),
     "a file above, below": Forgery(task_file("a/../../up.cu"), "leads out of its folder", REJUDGE),

@@ -20,7 +20,7 @@ from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import BuildFailed, Built
-from astra_chat.transcript.events import Deviation, Repaired
+from astra_chat.transcript.events import Deviation, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from tests.chat_samples import (
@@ -117,7 +117,7 @@ def test_roles_that_lie_in_every_word(
         lying = played(load_task(task_folder), tmp_path / str(first), fixed_judge)
         assert outline(lying) == honest
         records = read(lying.transcript).records
-        said = [r.event for r in records if isinstance(r.event, Deviation | Repaired)]
+        said = [r.event for r in records if isinstance(r.event, Deviation | RejectedReply)]
         assert not said
         titles = [one.title for one in lying.summary.rounds]
         assert all(title in TEXTS for title in titles), "they were really said"

@@ -120,7 +120,7 @@ BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}
 KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values()))
 """Every name that a profile may hold."""
 BOTTLENECKS = tuple(
-    "dram l2 issue special_functions lsu shared tensor atomics latency launch".split()
+    "dram l2 issue special_functions lsu shared tensor atomics latency block_start".split()
 )
 
 NEEDED = (TIME, DRAM, L2, ISSUE)
@@ -129,8 +129,8 @@ BUSY_PERCENT = 60.0
 """A unit above this share of its peak is what limits the kernel; below, latency does."""
 DRAM_SHARE = 0.75
 """All traffic of DRAM passes the L2: as long as DRAM is this near to it, DRAM is the reason."""
-LAUNCH_SHARE = 2.0
-"""Within so many times what an empty kernel takes, starting is what costs."""
+START_SHARE = 2.0
+"""A kernel that takes at most so many times as long as an empty one is limited by starting."""
 KEY = (
     TIME, DRAM, L2, L1, ISSUE, SPECIAL, "sm__warps_active.avg.pct_of_peak_sustained_active",
     OCCUPANCY_LIMIT, "smsp__warps_eligible.avg.per_cycle_active", LOADS, LOAD_SECTORS,
@@ -145,7 +145,7 @@ class Reading:
     """What the metrics of one call say."""
 
     bottleneck: str
-    """One of: dram, l2, issue, special_functions, lsu, shared, latency, launch."""
+    """One of: dram, l2, issue, special_functions, lsu, shared, latency, block_start."""
     why: str
     derived: tuple[Metric, ...]
     """The roofline position, and the top reasons for stalls, of the metrics that are asked."""
@@ -157,7 +157,7 @@ def read(metrics: Mapping[str, Metric], spec: GpuSpec) -> Reading:
     1. dram where DRAM is at BUSY_PERCENT of its peak and at DRAM_SHARE of the L2's share;
     2. else the busiest of L2, L1 (shared, where most of its passes are shared memory's; else lsu),
        special functions and issue slots, if it is at BUSY_PERCENT;
-    3. else launch, where the time is within LAUNCH_SHARE of an empty kernel's;
+    3. else block_start, where the time is within START_SHARE of an empty kernel's;
     4. else latency: units idle while warps wait, for what the top stall reason says.
     """
     value = _Values(metrics)
@@ -172,8 +172,8 @@ def read(metrics: Mapping[str, Metric], spec: GpuSpec) -> Reading:
         bottleneck = "dram"
     elif shares[busiest] >= BUSY_PERCENT:
         bottleneck = busiest
-    elif microseconds <= LAUNCH_SHARE * spec.launch_floor_us:
-        bottleneck = "launch"
+    elif microseconds <= START_SHARE * spec.launch_floor_us:
+        bottleneck = "block_start"
     else:
         bottleneck = "latency"
     why = (

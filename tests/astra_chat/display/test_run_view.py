@@ -15,12 +15,12 @@ from astra_chat.display.run_view import View, changes
 from astra_chat.tools.types import BuildFailed, BuildReport
 from astra_chat.transcript.events import (
     Chosen,
+    Contradiction,
     Deviation,
-    Doubted,
     Event,
     Header,
     Record,
-    Repaired,
+    RejectedReply,
 )
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
@@ -111,9 +111,9 @@ def test_who_chose_is_shown(decision: Decision, words: str) -> None:
 def test_deviations_and_repairs_take_one_line() -> None:
     text = events(
         Deviation(candidate="abc", expected="accepted", found="tie"),
-        Repaired(speaker="planner", reason="it does not fit"),
-        Doubted(speaker="planner", reason="no such line", stands=False),
-        Doubted(speaker="planner", reason="no such metric", stands=True),
+        RejectedReply(speaker="planner", reason="it does not fit"),
+        Contradiction(speaker="planner", reason="no such line", stands=False),
+        Contradiction(speaker="planner", reason="no such metric", stands=True),
     )
     assert "the script expected accepted of abc, the judge found tie" in text.replace(
         "\n     ", " "

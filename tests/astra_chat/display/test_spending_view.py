@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
 from astra_chat.spending.budget import Budget
 from astra_chat.transcript.spending import (
-    Asked,
+    ModelCall,
     Rejected,
     RoleSpent,
     Spent,
@@ -17,15 +17,17 @@ ONE = Tokens(prompt=3100, cached=2048, completion=800, reasoning=512, usd=0.0042
 
 
 def test_an_answer_beside_the_budget() -> None:
-    event = Asked(role="coder", model="openai:o4-mini", tokens=ONE)
+    event = ModelCall(role="coder", model="openai:o4-mini", tokens=ONE)
     assert asked_words(event, ONE + ONE, Budget(tokens=200_000, usd=5)) == (
         "coder asked openai:o4-mini: 3,100 tokens in (2,048 cached), 800 out (512 thought),"
         " $0.0042; so far 7,800 of 200,000, $0.0084 of $5"
     )
-    guessed = Asked(role="coder", model="m", tokens=Tokens(prompt=25, completion=3, estimated=28))
+    guessed = ModelCall(
+        role="coder", model="m", tokens=Tokens(prompt=25, completion=3, estimated=28)
+    )
     words = asked_words(guessed, guessed.tokens, Budget())
     assert "25 tokens in, 3 out (28 estimated: not counted there), $0.0000" in words
-    plain = Asked(role="coder", model="openai:x", tokens=Tokens(prompt=1, usd=None))
+    plain = ModelCall(role="coder", model="openai:x", tokens=Tokens(prompt=1, usd=None))
     assert asked_words(plain, plain.tokens, Budget()) == (
         "coder asked openai:x: 1 tokens in, 0 out, price not known; so far 1, price not known"
     )

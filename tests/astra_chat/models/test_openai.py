@@ -16,9 +16,9 @@ from astra_chat.session.resume import resumed
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
-from astra_chat.transcript.events import Chosen, Record, Repaired
+from astra_chat.transcript.events import Chosen, Record, RejectedReply
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.spending import Asked, Spent
+from astra_chat.transcript.spending import ModelCall, Spent
 from astra_chat.transcript.turns import thread
 from tests.astra_chat.fake_openai import (
     Asked as Question,
@@ -55,7 +55,7 @@ def words(records: tuple[Record, ...]) -> list[str]:
     return [
         record.event.model_dump_json()
         for record in records[1:]
-        if not isinstance(record.event, Asked | Spent)
+        if not isinstance(record.event, ModelCall | Spent)
     ]
 
 
@@ -112,7 +112,9 @@ def test_unusable_replies_are_repaired_in_words(task: Task, tmp_path: Path, kind
     server: FakeOpenAI
     with serving(badly({"planner": [reply, reply]}, by_script(load_script(task)))) as server:
         result = run(task, "openai:m", tmp_path / "out", server.url)
-    repairs = [r.event for r in read(result.transcript).records if isinstance(r.event, Repaired)]
+    repairs = [
+        r.event for r in read(result.transcript).records if isinstance(r.event, RejectedReply)
+    ]
     assert [repair.speaker for repair in repairs] == ["planner"] * 2
     assert all(reason in repair.reason for repair in repairs)
     third = [asked for asked in server.asked if asked.role == "planner"][2]

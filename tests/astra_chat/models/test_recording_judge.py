@@ -19,7 +19,7 @@ from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import BuildReport, Case, Evaluation, Timed, candidate_id
-from astra_chat.transcript.events import Deviation, Doubted, Judged, Repaired
+from astra_chat.transcript.events import Contradiction, Deviation, Judged, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import finished
 from tests.astra_chat.fake_openai import Asked, Reply, by_script, failed, said, serving
@@ -87,7 +87,7 @@ def test_a_live_run_plays_back_offline(task: Task, tmp_path: Path, tape: Path) -
         again = run(task, played, tmp_path / "again", NoJudge())
         assert len(server.asked) == asked == 15, "a replay asks nobody"
     assert lines(again.transcript) == lines(live.transcript)
-    reasons = [r for r in read(live.transcript).records if isinstance(r.event, Repaired)]
+    reasons = [r for r in read(live.transcript).records if isinstance(r.event, RejectedReply)]
     assert len(reasons) == 2
     assert again.summary.best is not None and (tmp_path / "again" / "best.cu").is_file()
 
@@ -125,7 +125,10 @@ def test_doubts_confirmations_and_a_humans_decisions_play_back(
     assert len(server.asked) == asked, "a replay asks nobody"
     first, again = (read(result.transcript) for result in found)
     assert lines(first.path) == lines(again.path)
-    assert [r.event.stands for r in first.records if isinstance(r.event, Doubted)] == [False, True]
+    assert [r.event.stands for r in first.records if isinstance(r.event, Contradiction)] == [
+        False,
+        True,
+    ]
     assert any(isinstance(r.event, Judged) and r.event.evaluation.confirms for r in first.records)
     assert found[0].summary.best is None, "refused"
 

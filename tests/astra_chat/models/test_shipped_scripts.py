@@ -15,7 +15,7 @@ from astra_chat.session.session import run_request
 from astra_chat.tools.judge import baseline_source
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Basis, Case, Crashed, Evaluation, Outcome
-from astra_chat.transcript.events import Doubted, Repaired
+from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from tests.chat_samples import CASE, DEVICE, FixedJudge, timed
@@ -56,6 +56,6 @@ def test_nothing_of_a_shipped_script_is_doubted(name: str, basis: Basis, tmp_pat
     )
     result = run_request(request, judge=judge)
     records = read(result.transcript).records
-    assert not [r.event for r in records if isinstance(r.event, Doubted | Repaired)]
+    assert not [r.event for r in records if isinstance(r.event, Contradiction | RejectedReply)]
     plans = [turn for turn in thread(records) if isinstance(turn.payload, Plan)]
     assert len(plans) >= 4

@@ -73,10 +73,10 @@ def test_it_foretells_what_was_found(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("spoken", "spoken:FILE"),
-        ("spoken:none.jsonl", "cannot read"),
-        ("spoken:{path},reasoning_effort=high", "takes no options"),
-        ("spoken:a.jsonl,coder=spoken:b.jsonl", "of one run"),
+        ("transcript", "transcript:FILE"),
+        ("transcript:none.jsonl", "cannot read"),
+        ("transcript:{path},reasoning_effort=high", "takes no options"),
+        ("transcript:a.jsonl,coder=transcript:b.jsonl", "takes one transcript"),
     ],
 )
 def test_what_cannot_be_opened(task: Task, path: Path, spec: str, said: str) -> None:
@@ -84,7 +84,12 @@ def test_what_cannot_be_opened(task: Task, path: Path, spec: str, said: str) -> 
         open_models(spec.format(path=path), task)
 
 
-def test_beside_other_models(task: Task, path: Path) -> None:
+def test_the_name_of_older_transcripts_is_an_alias(task: Task, path: Path) -> None:
     models = open_models(f"scripted,planner=spoken:{path}", task)
-    assert models.described("planner").startswith("spoken:")
+    assert models.described("planner") == f"transcript:{path}"
+
+
+def test_beside_other_models(task: Task, path: Path) -> None:
+    models = open_models(f"scripted,planner=transcript:{path}", task)
+    assert models.described("planner").startswith("transcript:")
     assert models.described("coder") == "scripted"

@@ -17,7 +17,7 @@ from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import candidate_id
-from astra_chat.transcript.events import Deviation, Spoken
+from astra_chat.transcript.events import ChatMessage, Deviation
 from astra_chat.transcript.reader import Transcript, read
 from tests.chat_samples import (
     DEVICE,
@@ -65,7 +65,7 @@ def test_with_the_same_findings_it_is_the_same_chat(task: Task, tmp_path: Path, 
     assert story(again.transcript) == [s for s in story(first.path) if s not in left_script]
     both, missing = compared(first, again.transcript)
     assert missing == [] and len(both) >= 3 and all(one.agrees for one in both)
-    assert read(again.transcript).options.models == f"spoken:{first.path}"
+    assert read(again.transcript).options.models == f"transcript:{first.path}"
     assert not [r for r in read(again.transcript).records if isinstance(r.event, Deviation)]
 
 
@@ -97,7 +97,7 @@ def test_a_place_where_nothing_was_said_is_passed(task: Task, tmp_path: Path) ->
     first = recorded(task, tmp_path / "first")
     wrong = FixedJudge().outcomes[KERNELS["wrong.cu"]]
     again = rerun(first, out=tmp_path / "again", judge=FixedJudge({VECTOR: wrong}))
-    said = [r.event for r in read(again.transcript).records if isinstance(r.event, Spoken)]
+    said = [r.event for r in read(again.transcript).records if isinstance(r.event, ChatMessage)]
     words = [one.payload.words for one in said if one.payload.kind == "pass"]
     assert "the recorded run holds no such turn" in words
 

@@ -76,7 +76,7 @@ def bad_input(folder: Path, kind: str) -> Path:
             path.symlink_to(path)
         case "broken in the middle":
             lines = write_transcript(path).read_text().splitlines(keepends=True)
-            path.write_text("".join([*lines[:3], '{"v": 1}\n', *lines[3:]]))
+            path.write_text("".join([*lines[:3], '{"v": 2}\n', *lines[3:]]))
         case "lines missing":
             lines = write_transcript(path).read_text().splitlines(keepends=True)
             path.write_text("".join([*lines[:3], *lines[4:]]))

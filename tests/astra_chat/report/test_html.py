@@ -9,9 +9,9 @@ from pathlib import Path
 from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.report.html import report
 from astra_chat.tools.types import candidate_id
-from astra_chat.transcript.events import Deviation, Doubted, Event, Repaired
+from astra_chat.transcript.events import Contradiction, Deviation, Event, RejectedReply
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.spending import Asked, Tokens
+from astra_chat.transcript.spending import ModelCall, Tokens
 from astra_chat.transcript.writer import Writer
 from tests.chat_samples import (
     BROKEN,
@@ -113,7 +113,7 @@ def test_what_a_reader_of_several_runs_wants_to_know(tmp_path: Path) -> None:
     whole = Writer(tmp_path / "whole.jsonl", "run-1")
     whole.append(*(record.event for record in transcript.records[:-1]))
     whole.append(
-        Doubted(speaker="planner", reason="no such line", stands=True),
+        Contradiction(speaker="planner", reason="no such line", stands=True),
         Deviation(candidate="abc", expected="tie", found="accepted"),
     )
     whole.close()
@@ -164,8 +164,10 @@ def test_what_was_spent_by_role_by_step_and_why_not_taken(tmp_path: Path) -> Non
     transcript = read(path)
     one = Tokens(prompt=1000, cached=300, completion=50, reasoning=20, usd=0.25)
     spent: list[Event] = [
-        Asked(role="coder", model="m", tokens=one), Repaired(speaker="coder", reason="empty"),
-        Asked(role="coder", model="m", tokens=one), Asked(role="selector", model="m", tokens=one),
+        ModelCall(role="coder", model="m", tokens=one),
+        RejectedReply(speaker="coder", reason="empty"),
+        ModelCall(role="coder", model="m", tokens=one),
+        ModelCall(role="selector", model="m", tokens=one),
     ]  # fmt: skip
     whole = Writer(tmp_path / "whole.jsonl", "run-1")
     whole.append(*(record.event for record in transcript.records[:-1]))

@@ -53,7 +53,7 @@ def test_each_option_of_a_live_model_has_a_line_and_the_command_takes_it() -> No
     [
         {},
         {"models": "scripted,coder=scripted"},
-        {"models": "spoken:run/other.jsonl"},
+        {"models": "transcript:run/other.jsonl"},
         {"rounds": 3, "mutants": 0, "patience": 2},
         {"trust": True},
     ],
@@ -79,7 +79,7 @@ def test_accepted_options_are_taken_but_never_paths_or_trust() -> None:
         yes, models=LIVE, budget="usd=9", rounds=5, mutants=12, accept_recorded_options=True
     )
     assert not found.trust
-    for models in ("record:/tmp/x:scripted", "spoken:../../x.jsonl", "auto:x:openai:o4-mini"):
+    for models in ("record:/tmp/x:scripted", "transcript:../../x.jsonl", "auto:x:openai:o4-mini"):
         notes = refused(yes, models=models)
         assert "or add" not in notes[-1] and models in notes[-1]
 

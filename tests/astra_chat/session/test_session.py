@@ -25,11 +25,11 @@ from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Device, Outcome
 from astra_chat.transcript.events import (
     Chosen,
+    Contradiction,
     Deviation,
-    Doubted,
     Ended,
     Record,
-    Repaired,
+    RejectedReply,
 )
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
@@ -104,7 +104,9 @@ def test_the_script_is_played_and_recorded(
     assert result.summary.best.confirmed and "confirmed on fresh seeds" in found.ended.words
     assert (tmp_path / "out" / "best.cu").read_text() == VECTOR
     assert (tmp_path / "out" / "best" / "doubled.so").is_file()
-    assert not [r for r in found.records if isinstance(r.event, Deviation | Repaired | Doubted)]
+    assert not [
+        r for r in found.records if isinstance(r.event, Deviation | RejectedReply | Contradiction)
+    ]
 
 
 def test_one_speaker_is_chosen_by_the_model(
@@ -191,7 +193,9 @@ def test_illegal_cases_of_a_script_go_back_and_end_in_a_pass(task: Task, tmp_pat
     script.write_text(script.read_text().replace("rows = 7, d = 12", "rows = 7, d = 13"))
     result = run(load_task(task.folder), tmp_path / "out", FixedJudge())
     reasons = [
-        r.event.reason for r in read(result.transcript).records if isinstance(r.event, Repaired)
+        r.event.reason
+        for r in read(result.transcript).records
+        if isinstance(r.event, RejectedReply)
     ]
     assert len(reasons) == 3 and all("d = 13" in reason for reason in reasons)
     assert result.summary.best is not None, "the run goes on without them"
@@ -203,7 +207,7 @@ def test_a_scripts_wrong_anchor_is_doubted_and_its_plan_stands(task: Task, tmp_p
     script.write_text(script.read_text().replace(line, 'anchor = "out[i] = 3.0f * in[i];"', 1))
     result = run(load_task(task.folder), tmp_path / "out", FixedJudge())
     records = read(result.transcript).records
-    doubts = [r.event for r in records if isinstance(r.event, Doubted)]
+    doubts = [r.event for r in records if isinstance(r.event, Contradiction)]
     assert [(d.speaker, d.stands) for d in doubts] == [("planner", False), ("planner", True)]
     assert all("`out[i] = 3.0f * in[i];` is not in" in d.reason for d in doubts)
     assert all("`out[i] = 2.0f * in[i];`" in d.reason for d in doubts), (
@@ -211,9 +215,9 @@ def test_a_scripts_wrong_anchor_is_doubted_and_its_plan_stands(task: Task, tmp_p
     )
     assert speakers(result.transcript) == STORY and result.summary.best is not None
     spent = result.summary.spent
-    assert spent is not None and spent.doubted == 1
-    assert ("doubted reply", 1) in [(one.reason, one.times) for one in spent.rejected]
-    assert result.summary.doubts == (doubts[1],)
+    assert spent is not None and spent.contradictions == 1
+    assert ("reply contradicts the facts", 1) in [(one.reason, one.times) for one in spent.rejected]
+    assert result.summary.contradictions == (doubts[1],)
 
 
 def test_the_machines_fault_is_recorded_then_raised(

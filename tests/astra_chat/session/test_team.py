@@ -26,8 +26,8 @@ from tests.chat_samples import (
     asking_turns,
     baseline_turns,
     build,
-    commission,
     plan,
+    run_request,
 )
 
 ASKED = [
@@ -41,7 +41,7 @@ def test_the_team_is_autogens(task: Task, fixed_judge: FixedJudge) -> None:
     setting = ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual")
     team, selector = build_team(
         setting,
-        state_of([Turn("user", commission())]),
+        state_of([Turn("user", run_request())]),
         open_models("scripted", task),
         fixed_judge,
         print,
@@ -55,7 +55,7 @@ def test_the_team_is_autogens(task: Task, fixed_judge: FixedJudge) -> None:
 
     async def chat() -> tuple[list[str], str | None]:
         chosen: list[str] = []
-        async for item in team.run_stream(task=message("user", commission())):
+        async for item in team.run_stream(task=message("user", run_request())):
             if isinstance(item, SelectSpeakerEvent):
                 chosen += item.content
             elif isinstance(item, TaskResult):

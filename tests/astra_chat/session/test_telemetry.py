@@ -20,7 +20,7 @@ from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.spending import Asked, Tokens
+from astra_chat.transcript.spending import ModelCall, Tokens
 from tests.chat_samples import DEVICE, KERNELS, FixedJudge
 
 
@@ -59,10 +59,10 @@ def test_one_trace_with_a_span_for_each_turn_and_step(records: list[Record]) -> 
 
 
 def test_answers_of_live_models_carry_tokens_and_cost(records: list[Record]) -> None:
-    asked = Asked(
+    asked = ModelCall(
         role="planner", model="openai:o4-mini", tokens=Tokens(prompt=900, completion=70, usd=0.25)
     )
-    index = next(i for i, r in enumerate(records) if r.event.kind == "spoken" and r.turn == 2)
+    index = next(i for i, r in enumerate(records) if r.event.kind == "message" and r.turn == 2)
     before = records[index].model_copy(update={"event": asked})
     found = spans_of([*records[:index], before, *records[index:]])
     (chat,) = [span for span in found if span.name == "chat openai:o4-mini"]

@@ -15,9 +15,9 @@ from astra_chat.session.session import RunResult, run_request
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task
-from astra_chat.transcript.events import Chosen, Repaired
+from astra_chat.transcript.events import Chosen, RejectedReply
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.spending import Asked, Spent, Tokens
+from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 from astra_chat.transcript.summary import summarize
 from astra_chat.transcript.turns import thread
 from tests.astra_chat.fake_openai import Asked as Question
@@ -155,15 +155,15 @@ def test_every_answer_is_recorded_before_what_came_of_it(task: Task, tmp_path: P
     ) as server:
         result = run(task, tmp_path / "out", "", server)
     events = [record.event for record in read(result.transcript).records]
-    asked = [event for event in events if isinstance(event, Asked)]
+    asked = [event for event in events if isinstance(event, ModelCall)]
     assert len(asked) == len(server.asked)
     for place, event in enumerate(events):
-        if isinstance(event, Repaired):
+        if isinstance(event, RejectedReply):
             before = events[place - 1]
-            assert isinstance(before, Asked) and before.role == event.speaker
+            assert isinstance(before, ModelCall) and before.role == event.speaker
         if isinstance(event, Chosen) and event.decision.by == "model":
             before = events[place - 1]
-            assert isinstance(before, Asked) and before.role == "selector"
+            assert isinstance(before, ModelCall) and before.role == "selector"
     ledger = events[-2]
     assert isinstance(ledger, Spent)
     answers = {role.role: role.answers for role in ledger.roles}

@@ -9,16 +9,16 @@ from astra_chat.agents.turns import Approval, Pass
 from astra_chat.spending.ledger import gpu_seconds, ledger
 from astra_chat.tools.types import Device, Step
 from astra_chat.transcript.events import (
+    ChatMessage,
     Chosen,
-    Doubted,
+    Contradiction,
     Event,
     Judged,
     Record,
-    Repaired,
-    Spoken,
+    RejectedReply,
 )
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.spending import Asked, Tokens
+from astra_chat.transcript.spending import ModelCall, Tokens
 from tests.chat_samples import SCALAR, WRONG_OUTCOME, evaluation, timed, write_transcript
 
 
@@ -44,9 +44,9 @@ def test_what_was_turned_down() -> None:
 
 def test_answers_by_role() -> None:
     found = ledger([
-        record(Asked(role="coder", model="m", tokens=Tokens(prompt=10, cached=4, usd=0.5))),
-        record(Asked(role="selector", model="m", tokens=Tokens(completion=3, usd=0.25))),
-        record(Asked(role="coder", model="m", tokens=Tokens(prompt=1, reasoning=2, usd=0.5))),
+        record(ModelCall(role="coder", model="m", tokens=Tokens(prompt=10, cached=4, usd=0.5))),
+        record(ModelCall(role="selector", model="m", tokens=Tokens(completion=3, usd=0.25))),
+        record(ModelCall(role="coder", model="m", tokens=Tokens(prompt=1, reasoning=2, usd=0.5))),
     ])  # fmt: skip
     assert found.tokens == Tokens(prompt=11, cached=4, completion=3, reasoning=2, usd=1.25)
     coder, selector = found.roles
@@ -57,17 +57,20 @@ def test_answers_by_role() -> None:
 def test_replies_that_were_sent_back() -> None:
     decision = Decision(speaker="tester", by="model", legal=("tester",), rejected=("a", "b"))
     found = ledger([
-        record(Repaired(speaker="coder", reason="empty")), record(Chosen(decision=decision)),
-        record(Doubted(speaker="planner", reason="no such line", stands=False)),
-        record(Doubted(speaker="planner", reason="no such line", stands=True)),
+        record(RejectedReply(speaker="coder", reason="empty")), record(Chosen(decision=decision)),
+        record(Contradiction(speaker="planner", reason="no such line", stands=False)),
+        record(Contradiction(speaker="planner", reason="no such line", stands=True)),
     ])  # fmt: skip
     told = [(one.reason, one.times) for one in found.rejected]
-    assert told == [("unusable reply", 3), ("doubted reply", 1)] and found.doubted == 1
+    assert (
+        told == [("unusable reply", 3), ("reply contradicts the facts", 1)]
+        and found.contradictions == 1
+    )
 
 
 def test_what_the_human_did_not_want() -> None:
     said = [Approval(candidate="c", decision=word) for word in ("reject", "approve", "reject")]  # type: ignore[arg-type]
-    found = ledger([record(Spoken(speaker="human", payload=one)) for one in said])
+    found = ledger([record(ChatMessage(speaker="human", payload=one)) for one in said])
     assert [(one.reason, one.times) for one in found.rejected] == [("rejected by the human", 2)]
 
 
@@ -75,14 +78,14 @@ def test_what_unusable_answers_cost() -> None:
     """An answer and what came of it stand side by side; the selector's are told with its choice."""
     decision = Decision(speaker="tester", by="model", legal=("tester",), rejected=("a",))
     asked = [
-        Asked(role=role, model="m", tokens=Tokens(prompt=tokens))
+        ModelCall(role=role, model="m", tokens=Tokens(prompt=tokens))
         for role, tokens in (("coder", 10), ("coder", 20), ("selector", 3), ("selector", 4))
     ]
     found = ledger([
-        record(asked[0]), record(Repaired(speaker="coder", reason="empty")), record(asked[1]),
-        record(Spoken(speaker="coder", payload=Pass(words="no"))),
+        record(asked[0]), record(RejectedReply(speaker="coder", reason="empty")), record(asked[1]),
+        record(ChatMessage(speaker="coder", payload=Pass(words="no"))),
         record(asked[2]), record(asked[3]), record(Chosen(decision=decision)),
-        record(Repaired(speaker="coder", reason="a scripted one, nobody was asked")),
+        record(RejectedReply(speaker="coder", reason="a scripted one, nobody was asked")),
     ])  # fmt: skip
     told = [(one.role, one.answers, one.unusable, one.unusable_tokens.total) for one in found.roles]
     assert told == [("coder", 2, 1, 10), ("selector", 2, 1, 3)]

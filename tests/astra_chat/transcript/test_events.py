@@ -13,11 +13,11 @@ from astra_chat.agents.turns import Kernel, Pass, Turn
 from astra_chat.session.final_message import ended
 from astra_chat.transcript.events import (
     Chosen,
+    Contradiction,
     Deviation,
-    Doubted,
     Event,
     Record,
-    Repaired,
+    RejectedReply,
 )
 from astra_chat.transcript.turns import events_of
 from tests.chat_samples import VECTOR, analysis, baseline_turns, build, header, plan, suite, timed
@@ -33,8 +33,8 @@ EVENTS: list[Event] = [
     *events_of(Turn("executor", judged(VECTOR, timed(1.5))), set()),
     *events_of(Turn("profiler", analysis()), set()),
     *events_of(Turn("planner", Pass(words="nothing")), set()),
-    Repaired(speaker="planner", reason="why"),
-    Doubted(speaker="planner", reason="why", stands=True),
+    RejectedReply(speaker="planner", reason="why"),
+    Contradiction(speaker="planner", reason="why", stands=True),
     Deviation(candidate="c", expected="accepted", found="tie"),
     ended(state_of(baseline_turns()), "no_plan"),
 ]

@@ -27,7 +27,7 @@ def test_lines_are_numbered_and_carry_their_turn(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in writer.path.read_text().splitlines()]
     assert [line["seq"] for line in lines] == [0, 1, 2, 3]
     assert [line["turn"] for line in lines] == [0, 1, 2, 3]
-    assert {line["run"] for line in lines} == {"run-1"} and {line["v"] for line in lines} == {1}
+    assert {line["run"] for line in lines} == {"run-1"} and {line["v"] for line in lines} == {2}
     assert [line["t"] for line in lines] == sorted(line["t"] for line in lines)
 
 

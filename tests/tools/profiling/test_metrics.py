@@ -42,7 +42,7 @@ def reading(**changed: float) -> m.Reading:
         ({"dram": 20.0, "l2": 30.0, "l1": 80.0}, "lsu"),
         ({"dram": 20.0, "l2": 30.0, "l1": 80.0, "shared": 9e6}, "shared"),
         ({"dram": 20.0, "l2": 30.0}, "latency"),
-        ({"dram": 1.0, "l2": 2.0, "time": 900.0}, "launch"),
+        ({"dram": 1.0, "l2": 2.0, "time": 900.0}, "block_start"),
     ],
 )
 def test_the_rules(changed: dict[str, float], bottleneck: str) -> None:

@@ -40,5 +40,5 @@ def limited_by(
         f" {c.critical_path_instructions} instructions{in_turns}: {us}",
         "atomics": f"{c.atomic_hottest_turns * scale:.3g} turns of atomics on one region"
         f" of L2 wait for each other: {us}",
-        "launch": f"starting {blocks} blocks takes {us}",
+        "block_start": f"starting {blocks} blocks takes {us}",
     }[limiter]

@@ -144,7 +144,9 @@ def estimate(
     left."""
     if not reports:
         floor = spec.launch_floor_us
-        return _with_bar(floor, {"launch": floor}, "launch", 0.0, 0.0, "nothing was launched", "")
+        return _with_bar(
+            floor, {"block_start": floor}, "block_start", 0.0, 0.0, "nothing was launched", ""
+        )
     single, left = [], math.inf if warm else 0.0
     for report in reports:
         launch_estimate, footprint = _launch(report, resources, spec, constants, left)
@@ -214,7 +216,7 @@ def _launch(
     ramp = ramp if moved.loads or moved.stores else 0.0
     us = spec.launch_floor_us + ramp + first + _norm(constants.overlap, *overlapping)
     terms["latency"] = (wait + chain) * shape.turns
-    terms["launch"] = spec.launch_floor_us + dispatch
+    terms["block_start"] = spec.launch_floor_us + dispatch
     limiter = max(terms, key=lambda name: terms[name])
     occupancy = per_sm * warps * WARP_LANES / spec.threads_per_sm
     waves = blocks / (shape.per_sm * spec.sms)

@@ -29,4 +29,4 @@ def test_a_wait_tells_how_often_it_passes() -> None:
     waits = Counters(dependent_load_rounds=4, critical_path_instructions=70)
     told = "a warp waits for 4 loads one after the other and runs 70 instructions, in 3 turns"
     assert words(waits, "latency") == f"{told}: 2.50 us"
-    assert words(Counters(), "launch") == "starting 40 blocks takes 2.50 us"
+    assert words(Counters(), "block_start") == "starting 40 blocks takes 2.50 us"

@@ -137,7 +137,7 @@ def test_launches_of_a_call_follow_each_other() -> None:
 
 def test_a_call_without_launch_costs_nothing_to_divide_by_zero_with() -> None:
     found = estimate([], {}, H200)
-    assert found.us == H200.launch_floor_us and found.limiter == "launch"
+    assert found.us == H200.launch_floor_us and found.limiter == "block_start"
 
 
 def test_an_empty_kernel_costs_the_floor_and_its_blocks() -> None:
