@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.replay.show import replay
 from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import Evaluation, MeasuredTime, Timed
-from astra_chat.transcript.events import Chosen
+from astra_chat.transcript.events import VERSION, Chosen
 from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.turns import thread
 
@@ -27,6 +28,13 @@ def timed(transcript: Transcript) -> list[Timed]:
     said = [turn.payload for turn in thread(transcript.records)]
     evaluations = [payload for payload in said if isinstance(payload, Evaluation)]
     return [e.outcome for e in evaluations if isinstance(e.outcome, Timed)]
+
+
+def test_there_is_one_of_every_format_version() -> None:
+    """Old ones prove the migrations. A new version needs a run recorded by it."""
+    files = sorted(FOLDER.rglob("*.jsonl"))
+    versions = {json.loads(path.open().readline())["v"] for path in files}
+    assert versions == set(range(1, VERSION + 1))
 
 
 def test_it_is_whole(example: Transcript) -> None:
