@@ -8,7 +8,8 @@ from typing import Literal
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import AskHuman, Gate, next_step
 from astra_chat.agents.turns import Approval, Kernel, Plan, Turn
-from astra_chat.tools.types import BuildReport, Evaluation, Timed
+from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.types import Timed
 
 Word = Literal["approve", "approve_all", "reject", "edit"]
 

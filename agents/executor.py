@@ -23,8 +23,8 @@ from astra_chat.agents.messages import (
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import Baseline, Build, Confirm, Run, Score, next_step
 from astra_chat.agents.turns import Pass
+from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.types import BuildReport, Evaluation
 
 T = TypeVar("T")
 

@@ -11,9 +11,10 @@ from difflib import get_close_matches
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import RunState, profile_of
 from astra_chat.agents.turns import Analysis, Payload, Plan
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import BOTTLENECKS, KNOWN, telling
 from astra_chat.tools.text import one_line
-from astra_chat.tools.types import Evaluation, Profile
+from astra_chat.tools.types import Profile
 
 MOST_NAMES = 8
 MOST_SHOWN = 120

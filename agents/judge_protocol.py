@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.types import BuildReport, Case, Evaluation
+from astra_chat.tools.types import Case
 
 
 class JudgeProtocol(Protocol):

@@ -23,8 +23,8 @@ from astra_chat.agents.turns import (
     TestSuite,
     Turn,
 )
+from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.types import BuildReport, Evaluation
 
 
 # One subclass for each payload: its name is stable, and teams register it by itself.

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from astra_chat.agents.rounds import Round, failed
 from astra_chat.agents.turns import Direction, Plan
-from astra_chat.tools.types import Evaluation, Timed, Value
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.types import Timed, Value
 
 SAME = 0.01
 """A metric, or a speed, that changes by less has not moved."""

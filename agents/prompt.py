@@ -28,11 +28,12 @@ from astra_chat.tools.descriptions import (
     speed,
     verdict,
 )
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import telling
 from astra_chat.tools.task.folder import Arg, Scalar, Task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced, one_line, report
-from astra_chat.tools.types import Evaluation, Timed
+from astra_chat.tools.types import Timed
 
 MOST_CHARACTERS = 64_000
 """A prompt stays below this unless a single source is longer by itself."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from astra_chat.agents.strategy import Tried
 from astra_chat.agents.turns import Kernel, Plan, Speaker
-from astra_chat.tools.types import BuildReport, Built, Correct, Evaluation, Timed
+from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
+from astra_chat.tools.types import Correct, Timed
 
 
 @dataclass(frozen=True)

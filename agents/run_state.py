@@ -27,8 +27,9 @@ from astra_chat.agents.turns import (
     TestSuite,
     Turn,
 )
+from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.types import BuildReport, Case, Evaluation, Profile, Timed
+from astra_chat.tools.types import Case, Profile, Timed
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from astra_chat.tools.types import Evaluation, Timed, Value
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.types import Timed, Value
 
 Kind = Literal["best", "paper", "beam", "tree", "single"]
 WORDS = "best, paper, beam:K, beam:KxN, tree or single"

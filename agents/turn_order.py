@@ -28,9 +28,15 @@ from astra_chat.agents.turns import (
     Speaker,
     TestSuite,
 )
+from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.timing.intervals import percent_of_limit
-from astra_chat.tools.types import BuildReport, Case, Correct, Evaluation, Timed, Value
+from astra_chat.tools.types import (
+    Case,
+    Correct,
+    Timed,
+    Value,
+)
 
 StopReason = Literal["rounds", "profiler", "no_plan", "baseline_failed", "near_limit", "no_gain"]
 

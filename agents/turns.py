@@ -10,12 +10,11 @@ from typing import Literal, TypeAlias
 from pydantic import Field
 
 from astra_chat.agents.strategy import Strategy
+from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import (
-    BuildReport,
     Case,
     DTypeName,
-    Evaluation,
     Value,
     ValueFamily,
     candidate_id,

@@ -23,22 +23,24 @@ from astra_chat.agents.turns import (
     Turn,
 )
 from astra_chat.session.final_message import ended
+from astra_chat.tools.evaluation import (
+    BuildReport,
+    Built,
+    Evaluation,
+    Step,
+)
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import (
     BuildFailed,
-    BuildReport,
-    Built,
     Case,
     Correct,
     Device,
     EstimatedTime,
-    Evaluation,
     Metric,
     Outcome,
     Profile,
     Resources,
-    Step,
     Timed,
     Wrong,
     candidate_id,

@@ -1,7 +1,8 @@
 """The judge: builds, checks, times and profiles CUDA kernels. It is usable alone, without the chat.
 
 judge            Judge: one candidate in, one Evaluation out
-types            case, device, outcome, evaluation: the values that everything exchanges
+types            case, device, outcome: the values that everything exchanges
+evaluation       what the judge found about one candidate, step by step
 errors           exceptions for bad input and missing dependencies
 task/            the contract of a kernel (task.toml)
 policy/          source policy: what a candidate may say

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
+from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.types import (
     BuildFailed,
-    BuildReport,
-    Built,
     Correct,
     Crashed,
-    Evaluation,
     Implausible,
     Metric,
     Outcome,

@@ -7,13 +7,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
+from astra_chat.tools.evaluation import CheckRecord, Evaluation
 from astra_chat.tools.profiling.ncu_agreement import agreement
 from astra_chat.tools.task.folder import Dim, Task
 from astra_chat.tools.timing.verdict import MIN_GAIN, NO_REGRESSION
 from astra_chat.tools.types import (
-    CheckRecord,
     Correct,
-    Evaluation,
     MeasuredTime,
     StepName,
     Timed,

@@ -11,6 +11,7 @@ from astra_chat.tools.check.hidden_cases import Weighted, reseeded
 from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.scoring import Scorer
 from astra_chat.tools.policy.binary_audit import audit
@@ -35,12 +36,9 @@ from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.timing.verdict import TimedCase, judge_times, time_cases
 from astra_chat.tools.types import (
     BuildFailed,
-    BuildReport,
-    Built,
     Case,
     Correct,
     Device,
-    Evaluation,
     Implausible,
     Outcome,
     Profile,

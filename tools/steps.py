@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from astra_chat.tools.entropy import NO_SEED, Seed
-from astra_chat.tools.types import CheckRecord, Step, StepName
+from astra_chat.tools.evaluation import CheckRecord, Step
+from astra_chat.tools.types import StepName
 
 
 class Steps:

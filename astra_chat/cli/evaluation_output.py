@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from astra_chat.tools.evaluation import Evaluation
     from astra_chat.tools.task.folder import Task
-    from astra_chat.tools.types import Evaluation, Profile, Value
+    from astra_chat.tools.types import Profile, Value
 
 SCHEMA = "astra-chat/evaluation/1"
 

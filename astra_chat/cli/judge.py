@@ -17,8 +17,8 @@ from astra_chat.cli.tasks import app as tasks_app
 from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
+    from astra_chat.tools.evaluation import Evaluation
     from astra_chat.tools.judge import Judge
-    from astra_chat.tools.types import Evaluation
 
 MOST_CHARACTERS = 2**20
 STDIN = "-"
@@ -159,8 +159,8 @@ def profile(
     quiet: QuietOption = False,
 ) -> None:
     """Show what limits KERNEL on one case: metrics, bottleneck and physical limit."""
+    from astra_chat.tools.evaluation import Evaluation
     from astra_chat.tools.task.case_text import read_case
-    from astra_chat.tools.types import Evaluation
 
     with open_judge(task, device, gpu, None, "sglang", trust, engine, seed) as judge:
         found = judge.profile(_source(kernel), read_case(judge.task, case) if case else None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from astra_chat.tools.types import Evaluation
+    from astra_chat.tools.evaluation import Evaluation
 
 
 def reproduce_command(

@@ -11,7 +11,8 @@ from astra_chat.agents.approval import Question
 from astra_chat.agents.turns import Plan
 from astra_chat.display.evaluation_view import evaluation_text, evidence_lines
 from astra_chat.tools.descriptions import describe_build, prediction, ratio_text, speed
-from astra_chat.tools.types import BuildReport, Evaluation, Timed
+from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.types import Timed
 
 MOST_LINES = 160
 """Of a difference at a terminal, until the whole of it is asked for."""

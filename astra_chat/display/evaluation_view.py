@@ -13,13 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from astra_chat.tools.descriptions import describe, number, verdict
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.ncu_agreement import agreement
 from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.types import (
     AnyTime,
     CaseTime,
     Correct,
-    Evaluation,
     MeasuredTime,
     Metric,
     Outcome,

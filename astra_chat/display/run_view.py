@@ -36,8 +36,9 @@ from astra_chat.tools.descriptions import (
     prediction,
     ratio_text,
 )
+from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.types import BuildReport, Evaluation, Profile, Step, Timed, candidate_id
+from astra_chat.tools.types import Profile, Timed, candidate_id
 from astra_chat.transcript.events import (
     Blob,
     BuildDone,

@@ -17,7 +17,8 @@ from astra_chat.models.offline import OfflineClient, place_in
 from astra_chat.models.prices import FREE, Price
 from astra_chat.models.spec import Role
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.types import Basis, BuildReport, Evaluation
+from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.types import Basis
 from astra_chat.transcript.events import Chosen
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import thread

@@ -16,10 +16,17 @@ from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_task import require_hashes, task_of
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.evaluation import Built, Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.timing.intervals import over_all
-from astra_chat.tools.types import Built, Case, Device, Evaluation, Outcome, Timed, Value
+from astra_chat.tools.types import (
+    Case,
+    Device,
+    Outcome,
+    Timed,
+    Value,
+)
 from astra_chat.transcript.events import BuildDone, Judged
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import state_of, texts

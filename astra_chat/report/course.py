@@ -10,8 +10,9 @@ from astra_chat.agents.rounds import Attempt, failed
 from astra_chat.agents.run_state import RunState, states
 from astra_chat.agents.turns import Thread
 from astra_chat.tools.descriptions import verdict
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.timing.intervals import over_all
-from astra_chat.tools.types import Evaluation, Timed
+from astra_chat.tools.types import Timed
 
 
 @dataclass(frozen=True)

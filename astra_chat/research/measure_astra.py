@@ -12,15 +12,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.types import (
-    BuildReport,
-    Built,
     Case,
     Correct,
     Device,
     EstimatedTime,
-    Evaluation,
     Profile,
     Timed,
     candidate_id,

@@ -24,8 +24,9 @@ from astra_chat.research.paper_method import PaperMethod
 from astra_chat.research.result_tables import Published
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.timing.intervals import mean_interval
-from astra_chat.tools.types import AnyTime, Evaluation, MeasuredTime, Timed
+from astra_chat.tools.types import AnyTime, MeasuredTime, Timed
 from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import state_of

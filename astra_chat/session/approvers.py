@@ -21,7 +21,8 @@ from astra_chat.agents.turns import Turn
 from astra_chat.display.approval_view import MOST_LINES, show_difference, show_question
 from astra_chat.display.console import console
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.types import BuildReport, Evaluation, Value
+from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 

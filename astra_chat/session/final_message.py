@@ -10,7 +10,8 @@ from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import STOP_WORDS, AskHuman, next_step
 from astra_chat.agents.turns import Kernel, Position
 from astra_chat.tools.descriptions import describe, speed, verdict
-from astra_chat.tools.types import Basis, BuildReport, Evaluation
+from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.types import Basis
 from astra_chat.transcript.events import BROKEN_OFF, Deviation, Ended, EndReason
 
 BUILD_OUTCOMES = ("refused", "build_failed")

@@ -8,9 +8,10 @@ from astra_chat.agents.reply_errors import MOST_CASES
 from astra_chat.agents.run_state import proposed
 from astra_chat.agents.turns import TestSuite
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.task.folder import MOST_BYTES, Task, find_task, task_names
-from astra_chat.tools.types import Case, DeviceKind, Evaluation
+from astra_chat.tools.types import Case, DeviceKind
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import thread
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from astra_chat.session.run_events import RunEvents
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import MissingDependency
-from astra_chat.tools.types import Built, Step, Timed
+from astra_chat.tools.evaluation import Built, Step
+from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import (
     BuildDone,
     ChatMessage,

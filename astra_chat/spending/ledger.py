@@ -7,7 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from astra_chat.agents.turns import Approval
 from astra_chat.tools.descriptions import verdict
-from astra_chat.tools.types import BuildReport, Built, Correct, Evaluation, Step, StepName, Timed
+from astra_chat.tools.evaluation import (
+    BuildReport,
+    Built,
+    Evaluation,
+    Step,
+)
+from astra_chat.tools.types import Correct, StepName, Timed
 from astra_chat.transcript.events import (
     BuildDone,
     ChatMessage,

@@ -10,7 +10,13 @@ from pydantic import Field
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.turn_order import Decision, StopReason
 from astra_chat.agents.turns import Said, Speaker
-from astra_chat.tools.types import Basis, BuildReport, Device, Evaluation, Seconds, Value
+from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.types import (
+    Basis,
+    Device,
+    Seconds,
+    Value,
+)
 from astra_chat.transcript.spending import ModelCall, Spent
 
 VERSION: Final = 2

@@ -10,7 +10,16 @@ from pydantic import ConfigDict, Field
 from astra_chat.agents.rounds import Attempt, Round, failed
 from astra_chat.agents.run_state import RunState
 from astra_chat.tools.descriptions import describe, verdict
-from astra_chat.tools.types import AnyTime, Basis, Case, Device, Evaluation, Outcome, Timed, Value
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.types import (
+    AnyTime,
+    Basis,
+    Case,
+    Device,
+    Outcome,
+    Timed,
+    Value,
+)
 from astra_chat.transcript.events import (
     Contradiction,
     Deviation,

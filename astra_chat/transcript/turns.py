@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.run_state import state_of as folded
 from astra_chat.agents.turns import Kernel, Payload, Turn
-from astra_chat.tools.types import BuildReport, Evaluation, sha256_of
+from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.events import (
     Blob,
     BuildDone,

@@ -10,8 +10,9 @@ import pytest
 from astra_chat.agents.run_state import state_of, states
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.replay.show import replay
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.timing.verdict import judge_times
-from astra_chat.tools.types import Evaluation, MeasuredTime, Timed
+from astra_chat.tools.types import MeasuredTime, Timed
 from astra_chat.transcript.events import VERSION, Chosen
 from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.turns import thread

@@ -16,10 +16,11 @@ from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request
 from astra_chat.session.session import RunResult, run_request
+from astra_chat.tools.evaluation import Built
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, load_task
-from astra_chat.tools.types import BuildFailed, Built
+from astra_chat.tools.types import BuildFailed
 from astra_chat.transcript.events import Deviation, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread

@@ -11,12 +11,13 @@ from types import ModuleType
 
 from astra_chat.models.script import Script, ScriptedKernel
 from astra_chat.tools.descriptions import verdict
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
-from astra_chat.tools.types import Case, Evaluation
+from astra_chat.tools.types import Case
 
 NAMES = re.compile(r"`[^`]*`|\bL[12]\b")
 """What may hold digits: names of code between backquotes, and the caches."""

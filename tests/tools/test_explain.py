@@ -6,22 +6,24 @@ from typing import Any
 
 import pytest
 
+from astra_chat.tools.evaluation import (
+    CheckRecord,
+    ErrorNorm,
+    Evaluation,
+    Step,
+)
 from astra_chat.tools.explain import GateStory, explain, not_ruled_out
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.task.folder import Dim, find_task
 from astra_chat.tools.types import (
     Case,
-    CheckRecord,
     Correct,
     Device,
-    ErrorNorm,
     EstimatedTime,
-    Evaluation,
     MeasuredTime,
     Outcome,
     Profile,
     Refused,
-    Step,
     StepName,
     Timed,
     Wrong,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.tools.evaluation import Built
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.devices import virtual_device
@@ -15,7 +16,6 @@ from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import (
     BuildFailed,
-    Built,
     Case,
     Correct,
     Device,

@@ -11,6 +11,7 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.evaluation import CheckRecord, ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
@@ -18,10 +19,8 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
     ITEM_BYTES,
-    CheckRecord,
     Correct,
     Crashed,
-    ErrorNorm,
     How,
     Wrong,
 )

@@ -16,13 +16,13 @@ from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, seeded, twin
 from astra_chat.tools.check.trivial_outputs import trials, undetected
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import (
     Case,
-    CheckRecord,
     Correct,
     Crashed,
     DeviceKind,

@@ -32,9 +32,16 @@ from astra_chat.tools.check.floats import (
     rounded,
     ulp,
 )
+from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, ErrorNorm, ValueFamily, Wrong
+from astra_chat.tools.types import (
+    ITEM_BYTES,
+    Case,
+    DTypeName,
+    ValueFamily,
+    Wrong,
+)
 
 ROW_ULPS = 3.0
 """What float32 arithmetic may add that is common to a row, in float32's ulps: a scale that is off

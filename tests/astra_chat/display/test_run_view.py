@@ -12,7 +12,8 @@ from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.display.console import WIDTH, console
 from astra_chat.display.run_view import View, changes
-from astra_chat.tools.types import BuildFailed, BuildReport
+from astra_chat.tools.evaluation import BuildReport
+from astra_chat.tools.types import BuildFailed
 from astra_chat.transcript.events import (
     Chosen,
     Contradiction,

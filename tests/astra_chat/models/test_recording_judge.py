@@ -17,8 +17,9 @@ from astra_chat.session.resume import resumed
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.task.folder import Task, load_task
-from astra_chat.tools.types import BuildReport, Case, Evaluation, Timed, candidate_id
+from astra_chat.tools.types import Case, Timed, candidate_id
 from astra_chat.transcript.events import Contradiction, Deviation, Judged, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import finished

@@ -12,9 +12,15 @@ from astra_chat.models.open_models import open_models
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import baseline_source
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import Basis, Case, Crashed, Evaluation, Outcome
+from astra_chat.tools.types import (
+    Basis,
+    Case,
+    Crashed,
+    Outcome,
+)
 from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread

@@ -19,8 +19,9 @@ from astra_chat.session.request import Request, RunOptions
 from astra_chat.session.resume import branched, request_on, resumed
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task, load_task
-from astra_chat.tools.types import Case, Evaluation, Unsafe, candidate_id
+from astra_chat.tools.types import Case, Unsafe, candidate_id
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from tests.chat_samples import (

@@ -7,7 +7,8 @@ import pytest
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Kernel, Payload, Position, Turn
 from astra_chat.session.final_message import deviation, ended
-from astra_chat.tools.types import Basis, Evaluation
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.types import Basis
 from astra_chat.transcript.events import EndReason
 from tests.chat_samples import (
     BROKEN,

@@ -7,7 +7,8 @@ from pathlib import Path
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Approval, Pass
 from astra_chat.spending.ledger import gpu_seconds, ledger
-from astra_chat.tools.types import Device, Step
+from astra_chat.tools.evaluation import Step
+from astra_chat.tools.types import Device
 from astra_chat.transcript.events import (
     ChatMessage,
     Chosen,

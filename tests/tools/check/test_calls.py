@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.check.calls import Call, CheckProgress, _in_context
+from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import Case, Crashed, ErrorNorm, Wrong
+from astra_chat.tools.types import Case, Crashed, Wrong
 
 TASK = find_task("silu_and_mul")
 CASE = Case(dims={"tokens": 2, "d": 8}, dtype="float16")

@@ -17,6 +17,7 @@ from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.evaluation import CheckRecord
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
@@ -25,7 +26,6 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Tolerance, find_task, load_task
 from astra_chat.tools.types import (
     Case,
-    CheckRecord,
     Correct,
     Crashed,
     Device,

@@ -10,11 +10,17 @@ import pytest
 
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors, Norm
 from astra_chat.tools.check.floats import Array, rounded
+from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import Case, DTypeName, ErrorNorm, ValueFamily, Wrong
+from astra_chat.tools.types import (
+    Case,
+    DTypeName,
+    ValueFamily,
+    Wrong,
+)
 
 TASK = find_task("silu_and_mul")
 OUT = TASK.args[0]

@@ -1,0 +1,93 @@
+"""What the judge found about one candidate: its evaluation, step by step."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from astra_chat.tools.types import (
+    BuildFailed,
+    Case,
+    Device,
+    How,
+    Outcome,
+    Refused,
+    Resources,
+    Seconds,
+    StepName,
+    TimedOut,
+    Value,
+)
+
+
+class Step(Value):
+    """One step of an evaluation, as it went."""
+
+    name: StepName
+    seconds: Seconds
+    note: str = ""
+
+
+class Built(Value):
+    """The build succeeded."""
+
+    kind: Literal["built"] = "built"
+    resources: tuple[Resources, ...]
+
+
+class BuildReport(Value):
+    """Results of guard and build; nothing of the candidate has been executed yet."""
+
+    candidate: str
+    result: Annotated[Built | Refused | BuildFailed | TimedOut, Field(discriminator="kind")]
+    steps: tuple[Step, ...]
+
+
+class ErrorNorm(Value):
+    """Error of one argument on one case beside the baseline's (check/error_norms.py), in ulps."""
+
+    case: Case
+    argument: str
+    candidate_ulps: float
+    baseline_ulps: float
+    limit_ulps: float
+
+
+class CheckRecord(Value):
+    """What the check step did and saw, up to the first failure: enough to do it again."""
+
+    visible: tuple[Case, ...]
+    """The task's own cases and the tester's that ran, with their seeds."""
+    hidden: tuple[Case, ...]
+    """Those of them that were drawn after the build."""
+    left_out: tuple[str, ...] = ()
+    """Drawn cases that the baseline itself fails, and how: not held against a candidate."""
+    calls: int
+    how: dict[How, int]
+    """Calls of the launcher by how they were made, repeats included."""
+    elements: int
+    """Compared with the oracle, one by one."""
+    guard_bytes: int
+    """Outside the arguments and between their rows, looked at after the calls."""
+    read_bytes: int
+    """Of arguments that may only be read, compared with what they were."""
+    repeats: int
+    """Calls whose bits were compared with those of an earlier call on the same inputs."""
+    worst_error: ErrorNorm | None = None  # the one closest to its limit
+    warnings: tuple[str, ...] = ()  # of the virtual GPU, each place once
+
+
+class Evaluation(Value):
+    """What the judge found about one candidate."""
+
+    candidate: str
+    device: Device
+    outcome: Outcome
+    resources: tuple[Resources, ...] = ()
+    steps: tuple[Step, ...] = ()
+    check: CheckRecord | None = None
+    confirms: bool = False
+    """Made once more to confirm a winner: the timed cases on fresh seeds, after the sanitizers."""
+    seed: str = ""
+    """All that was drawn derives from it (tools/entropy.py); empty in old transcripts."""
