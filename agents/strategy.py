@@ -48,12 +48,10 @@ def parse_strategy(words: str) -> Strategy:
             return Strategy(kind=kind)
     found = re.fullmatch(r"beam:(\d+)(?:x(\d+))?", words)
     if found is None:
-        raise ValueError(f"{words}: use {WORDS}")
+        raise ValueError(f"use {WORDS}")
     parents, candidates = int(found[1]), int(found[2] or 1)
     if not (1 <= parents <= MOST_PARENTS and 1 <= candidates <= MOST_CANDIDATES):
-        raise ValueError(
-            f"{words}: 1 to {MOST_PARENTS} parents, 1 to {MOST_CANDIDATES} candidates a plan"
-        )
+        raise ValueError(f"1 to {MOST_PARENTS} parents, 1 to {MOST_CANDIDATES} candidates a plan")
     return Strategy(kind="beam", parents=parents, candidates=candidates)
 
 

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -52,9 +52,9 @@ from astra_chat.transcript.events import (
     Ended,
     Event,
     Header,
-    Options,
     TaskRecord,
 )
+from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import blobs, events_of, finished, texts
 from astra_chat.transcript.writer import Writer
@@ -417,15 +417,18 @@ def asking_turns() -> list[Turn]:
     return [Turn("user", asked), *baseline_turns()[1:]]
 
 
+def run_options(**changes: Any) -> RunOptions:
+    """Options of a run whose cases are not scored by seeded bugs."""
+    return RunOptions.model_validate({"mutants": 0, **changes})
+
+
 def header() -> Header:
     """The head of a transcript whose task has one file, FILE."""
     return Header(
         started="2026-01-01T00:00:00+00:00",
         versions={"astra": "0.1.0", "python": "3.11.7"},
         device=DEVICE,
-        options=Options(
-            models="scripted", tier="sglang", rounds=5, repairs=2, cases=None, flags=("-O3",)
-        ),
+        options=run_options(confirmations=0),
         git=None,
         task=TaskRecord(name="doubled", id="0" * 64, files={"baseline.cu": sha256_of(SCALAR)}),
     )

@@ -1,6 +1,7 @@
 """The command astra-chat: one file a command.
 
-main     the application: run, and every other command by name
+main     the application: every command by name
+run      the options of a run
 approve  decide for a run that waits
 judge    check, time, profile
 models   models check

@@ -75,8 +75,8 @@ def approve(
         return
     record(run, answer)
     if go_on:
-        from astra_chat.cli.main import run as run_command
+        from astra_chat.cli.run import hold
 
-        run_command(resume=run.transcript.path)
+        hold({"resume": run.transcript.path})
     else:
         print(f"decided; resume with: astra-chat run --resume {run.transcript.path}")

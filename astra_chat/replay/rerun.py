@@ -7,14 +7,13 @@ and leaves a transcript of its own.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 from astra_chat.agents.judge_protocol import JudgeProtocol
 from astra_chat.replay.rejudge import Recorded, Rejudged, recorded
 from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_task import require_hashes, task_of
-from astra_chat.session.request import RunOptions, request_for
+from astra_chat.session.request import SessionOptions, request_for
 from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.session.telemetry import traced
@@ -39,16 +38,17 @@ def rerun(
     is not the one that its hash names, and what a run raises.
     """
     require_hashes(transcript)
-    options = transcript.options
+    before = transcript.options
     spec = transcript.header.device.spec if device == "virtual" else None
     with task_of(transcript, None) as task:
-        wishes = RunOptions(
-            task=task.folder, models=f"transcript:{transcript.path}", device=device, gpu=spec,
-            out=out, cases=options.cases, baseline=options.tier, trust=trust,
-            approver=str(transcript.path) if options.approval else None,
-            strategy=options.strategy,
+        options = before.model_copy(
+            update={"models": f"transcript:{transcript.path}", "budget": "", "trust": trust}
+        )
+        session = SessionOptions(
+            task=task.folder, device=device, gpu=spec, out=out,
+            approver=str(transcript.path) if before.approval else None,
         )  # fmt: skip
-        request = replace(request_for(wishes), limits=options.limits)
+        request = request_for(options, session)
         require_bounded_cases(transcript, task, request.device.kind, trust)
         return run_request(request, traced(events or Silent()), judge)
 

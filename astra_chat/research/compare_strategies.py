@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from astra_chat.agents.limits import Limits
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.models.random_models import RandomModels
 from astra_chat.models.run_models import RunModels
@@ -21,7 +20,6 @@ from astra_chat.models.script import load_script
 from astra_chat.models.spec import ROLES
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
-from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.judge import TIER_FILES, Judge
@@ -29,6 +27,7 @@ from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Case
+from astra_chat.transcript.options import RunOptions
 
 STRATEGIES = ("best", "paper", "beam:3", "beam:2x2", "tree", "single")
 ENOUGH_ROUNDS = 1000
@@ -73,11 +72,12 @@ def course(task: Task, judge: OnceEach, words: str, seed: int, evaluations: int)
             task=task,
             device=pick_device("virtual", None),
             models=models,
-            limits=Limits(rounds=ENOUGH_ROUNDS, confirmations=0),
-            strategy=parse_strategy(words),
-            budget=Budget(evaluations=evaluations + 1),
+            options=RunOptions(
+                rounds=ENOUGH_ROUNDS, confirmations=0, mutants=0, strategy=parse_strategy(words),
+                budget=f"evaluations={evaluations + 1}",
+            ),
             folder=Path(folder) / "run",
-        )
+        )  # fmt: skip
         rounds = run_request(request, judge=judge).summary.rounds
     attempts = [attempt for one in rounds for attempt in one.attempts]
     ratios = [a.ratio or 0.0 for a in attempts if a.verdict not in NOT_RUN]

@@ -230,11 +230,14 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _chat(folder: Path) -> tuple[float, int, Path]:
     """Seconds from the first to the last record of a chat, its turns, and its transcript."""
-    from astra_chat.session.request import RunOptions, request_for
+    from astra_chat.session.request import SessionOptions, request_for
     from astra_chat.session.session import run_request
+    from astra_chat.transcript.options import RunOptions
     from astra_chat.transcript.reader import read
 
-    request = request_for(RunOptions(task="silu_and_mul", device="virtual", out=folder))
+    request = request_for(
+        RunOptions(), SessionOptions(task="silu_and_mul", device="virtual", out=folder)
+    )
     judge = InstantJudge(request.device, request.task.demo[0][0])
     result = run_request(request, judge=judge)
     records = read(result.transcript).records

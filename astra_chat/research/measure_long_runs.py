@@ -17,10 +17,11 @@ from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES
 from astra_chat.replay.prompts import prompts
 from astra_chat.research.measure_astra import InstantJudge
-from astra_chat.session.request import Request, RunOptions, request_for
+from astra_chat.session.request import Request, SessionOptions, request_for
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import Transcript, read
 
 LENGTHS = (50, 200, 1000)
@@ -88,8 +89,8 @@ def _gaining(folder: Path) -> Transcript:
 
 def _request(folder: Path, task: str = "silu_and_mul", rounds: int | None = None) -> Request:
     rounds = rounds or max(LENGTHS) // TURNS_A_ROUND + AROUND
-    asked = RunOptions(task=task, device="virtual", out=folder, rounds=rounds)
-    request = request_for(asked)
+    session = SessionOptions(task=task, device="virtual", out=folder)
+    request = request_for(RunOptions(rounds=rounds), session)
     played = ScriptedModels(script(request.task, rounds))
     return replace(request, models=RunModels("scripted", dict.fromkeys(ROLES, played)))
 

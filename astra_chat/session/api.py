@@ -1,15 +1,16 @@
-"""A run from the user's words: what `astra-chat run` and `from astra_chat import run` do."""
+"""A run from the user's options: what `astra-chat run` and `from astra_chat import run` do."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from astra_chat.session.recorded_task import task_of
-from astra_chat.session.request import RunOptions, request_for
+from astra_chat.session.request import SessionOptions, request_for
 from astra_chat.session.resume import past_of, request_on
 from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.session.telemetry import traced
+from astra_chat.transcript.options import RunOptions
 
 
 def run(
@@ -55,16 +56,20 @@ def run(
     Raises BadInput for what cannot be used and MissingDependency for a missing dependency.
     An interrupted run returns: its summary says so.
     """
-    wishes = RunOptions(
-        task, models, base_url, device, gpu, out, rounds, cases, baseline, approver, budget, trust,
-        strategy, stop_at, patience, mutants, accept_recorded_options, seed,
+    options = RunOptions.given(
+        models=models, tier=baseline, rounds=rounds, cases=cases, budget=budget, strategy=strategy,
+        mutants=mutants, stop_at_percent=stop_at, patience=patience, trust=trust,
+    )  # fmt: skip
+    session = SessionOptions(
+        task=task, base_url=base_url, device=device, gpu=gpu, out=out, approver=approver, seed=seed,
+        accept_recorded_options=accept_recorded_options,
     )  # fmt: skip
     past = past_of(resume, branch, after_round)
     listener = traced(events or Silent())
     if past is None:
-        return run_request(request_for(wishes), listener)
-    with task_of(past.transcript, task) as found:
-        request = request_on(past, found, wishes)
+        return run_request(request_for(options, session), listener)
+    with task_of(past.transcript, task) as recorded_task:
+        request = request_on(past, recorded_task, options, session)
         if past.transcript.options.trust and not trust:
             listener.notice(
                 f"{past.transcript.path} records --trust, which is never taken from a file"

@@ -12,7 +12,8 @@ from astra_chat.tools.sandbox.isolation import isolation
 from astra_chat.tools.system.toolkit import host_tool_versions
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device, sha256_of
-from astra_chat.transcript.events import GitState, Header, Options, TaskRecord
+from astra_chat.transcript.events import GitState, Header, TaskRecord
+from astra_chat.transcript.options import RunOptions
 from astra_chat.version import __version__
 
 PACKAGES = ("autogen-agentchat", "torch", "numpy", "apache-tvm-ffi")
@@ -20,7 +21,7 @@ PACKAGES = ("autogen-agentchat", "torch", "numpy", "apache-tvm-ffi")
 
 
 def header(
-    task: Task, device: Device, options: Options, judged_with: dict[str, str] | None = None
+    task: Task, device: Device, options: RunOptions, judged_with: dict[str, str] | None = None
 ) -> Header:
     """The first event of a run. Raises MissingDependency where there is no compiler.
 

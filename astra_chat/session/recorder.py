@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.run_state import RunState, state_of
@@ -13,7 +12,7 @@ from astra_chat.session.provenance import header
 from astra_chat.session.request import Request, place
 from astra_chat.session.resume import Past
 from astra_chat.tools.errors import BadInput
-from astra_chat.transcript.events import Blob, Event, Header, Options, Record, Resumed
+from astra_chat.transcript.events import Blob, Event, Header, Record, Resumed
 from astra_chat.transcript.turns import blobs, events_of, texts, thread
 from astra_chat.transcript.writer import NAME, Writer
 
@@ -94,7 +93,7 @@ def begin(request: Request, past: Past | None, on_record: Callable[[Record], Non
     """
     played = request.models.played
     judged_with = played.versions if played else None
-    head = header(request.task, request.device, _options(request), judged_with)
+    head = header(request.task, request.device, request.recorded, judged_with)
     if past is not None and past.branched is None:
         journal = Recorder(
             Writer.go_on(past.transcript), on_record, request.limits, past.transcript.records
@@ -113,35 +112,6 @@ def begin(request: Request, past: Past | None, on_record: Callable[[Record], Non
     if past is not None and past.branched is not None:
         journal.copy(past.branched)
     return journal
-
-
-def _options(request: Request) -> Options:
-    return Options(
-        models=request.models.name,
-        tier=request.tier,
-        rounds=request.limits.rounds,
-        repairs=request.limits.repairs,
-        cases=request.cases,
-        flags=request.task.flags,
-        approval=_approval(request.approver),
-        budget=str(request.budget),
-        confirmations=request.limits.confirmations,
-        mutants=request.limits.mutants,
-        strategy=str(request.strategy),
-        stop_at_percent=request.limits.stop_at_percent,
-        patience=request.limits.patience,
-        trust=request.trust,
-    )
-
-
-def _approval(approver: str | None) -> Literal["", "ask", "detached", "decisions"]:
-    match approver:
-        case None:
-            return ""
-        case "ask" | "detached":
-            return approver
-        case _:
-            return "decisions"
 
 
 def _require_room(folder: Path) -> None:

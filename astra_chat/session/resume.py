@@ -3,7 +3,7 @@ options. A resumed run appends to it; a branch takes turns over into a transcrip
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from astra_chat.agents.limits import Limits
@@ -13,7 +13,7 @@ from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.recorded_task import require_hashes, require_no_links
-from astra_chat.session.request import NOBODY, Request, RunOptions, request_for
+from astra_chat.session.request import NOBODY, Request, SessionOptions, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
@@ -25,6 +25,7 @@ from astra_chat.transcript.events import (
     Record,
     TurnEvent,
 )
+from astra_chat.transcript.options import RunOptions, option_name
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import finished, thread
 
@@ -121,69 +122,55 @@ def _require_device(past: Past, device: Device) -> None:
         )
 
 
-def request_on(past: Past, task: Task, wishes: RunOptions) -> Request:
-    """The recorded request with what may change changed: models, rounds, a branch's folder.
+FIXED = ("cases", "tier", "strategy")
+"""Options that a run keeps: figures under other ones cannot be compared."""
+
+
+def request_on(
+    past: Past, task: Task, given: RunOptions | None = None, session: SessionOptions | None = None
+) -> Request:
+    """The recorded request, changed by the options that were given.
 
     Raises BadInput naming the option that may not change, or that only the user may set, or where
     nothing is left to be done.
     """
-    transcript, options = past.transcript, past.transcript.options
-    for option, said, recorded in (
-        ("--cases", wishes.cases, options.cases),
-        ("--baseline", wishes.baseline, options.tier),
-        ("--strategy", wishes.strategy, options.strategy),
-    ):
-        if said is not None and said != recorded:
-            kept = recorded or "left it to the device"
-            raise BadInput(f"{option} {said}: {transcript.path} has {kept}, which stays")
-    if past.branched is None and wishes.out is not None:
+    given, session = given or RunOptions(), session or SessionOptions()
+    transcript, recorded = past.transcript, past.transcript.options
+    for name in FIXED:
+        value, kept = getattr(given, name), getattr(recorded, name)
+        if name in given.model_fields_set and value != kept:
+            was = kept or "left it to the device"
+            raise BadInput(f"{option_name(name)} {value}: {transcript.path} has {was}, which stays")
+    if past.branched is None and session.out is not None:
         raise BadInput("--out goes with --branch: a resumed run stays in its folder")
-    approver = _approver(past, wishes)
-    wishes = accepted(wishes, options, transcript.path, past.command)
-    device, gpu = _words(transcript.header.device)
-    if wishes.device is not None or wishes.gpu is not None:
-        device, gpu = wishes.device or "auto", wishes.gpu
-    request = request_for(
-        replace(
-            wishes,
-            task=task.folder,
-            device=device,
-            gpu=gpu,
-            out=wishes.out if past.branched is not None else transcript.path.parent,
-            cases=options.cases,
-            baseline=options.tier,
-            approver=approver,
-            strategy=options.strategy,
-            stop_at=options.stop_at_percent if wishes.stop_at is None else wishes.stop_at,
-            patience=options.patience if wishes.patience is None else wishes.patience,
-        )
-    )
-    limits = request.limits.model_copy(
-        update={
-            "confirmations": options.confirmations,
-            "approval": request.approver is not None,
-        }
-    )
-    request = replace(request, limits=limits)
+    here = {
+        "task": task.folder,
+        "approver": _approver(past, session),
+        "out": session.out if past.branched is not None else transcript.path.parent,
+    }
+    if session.device is None and session.gpu is None:
+        here |= _named(transcript.header.device)
+    options = accepted(given, session, recorded, transcript.path, past.command)
+    request = request_for(options, session.model_copy(update=here))
     _require_device(past, request.device)
     require_hashes(transcript)
-    require_bounded_cases(transcript, task, request.device.kind, request.trust)
+    require_bounded_cases(transcript, task, request.device.kind, options.trust)
     if past.branched is None:
         require_no_links(transcript.path.parent, task.entry)
     _require_more(past, request.limits)
     return request
 
 
-def _approver(past: Past, wishes: RunOptions) -> str | None:
+def _approver(past: Past, session: SessionOptions) -> str | None:
     """--approver for a run that is resumed. Whether a human may be asked was said at its begin;
     NOBODY switches that off, and another name on again."""
     path, state = past.transcript.path, past.state()
     begun = bool(past.transcript.header.options.approval)
     if state.request is not None and state.request.approval != begun:
         raise BadInput(f"{path} contradicts itself about who approves candidates")
-    if wishes.approver == NOBODY:
+    if session.approver == NOBODY:
         return None
-    if wishes.approver is not None:
+    if session.approver is not None:
         if not begun:
             raise BadInput(f"--approve: {path} was begun without; only a new run can ask")
         if state.approve_all:
@@ -191,18 +178,18 @@ def _approver(past: Past, wishes: RunOptions) -> str | None:
                 f"--approver: {path} approves all that follows, so nobody would be asked;"
                 " --branch FILE --from ROUND resumes before that"
             )
-        return wishes.approver
+        return session.approver
     recorded = past.transcript.options.approval
     if recorded == "decisions":
         raise BadInput(f"{path} took decisions from a file: name it by --approver")
     return recorded or None
 
 
-def _words(device: Device) -> tuple[str, str | None]:
+def _named(device: Device) -> dict[str, str | None]:
     """--device and --gpu for a recorded device."""
     if device.kind == "virtual":
-        return "virtual", device.spec
-    return f"cuda:{device.index}", None
+        return {"device": "virtual", "gpu": device.spec}
+    return {"device": f"cuda:{device.index}", "gpu": None}
 
 
 def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Record]:

@@ -98,8 +98,8 @@ def run_request(
 
     turns = past.turns if past else []
     with (
-        taped(request.models.tape, real_judge, request.task, request.device, request.tier,
-              request.cases, turns) as opened,
+        taped(request.models.tape, real_judge, request.task, request.device, request.options.tier,
+              request.options.cases, turns) as opened,
         closing(begin(request, past, listener.record)) as recorder,
     ):  # fmt: skip
         meter = Meter(request.budget, ledger(recorder.records), recorder.records[-1].t)
@@ -115,8 +115,8 @@ def _judge(request: Request, events: RunEvents, loop: ChatLoop) -> Judge:
     if request.device.kind == "cuda" and request.limits.confirmations:
         find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
     judge = Judge(
-        request.task, request.device, tier=request.tier, cases=request.cases, trust=request.trust,
-        entropy=request.entropy,
+        request.task, request.device, tier=request.options.tier, cases=request.options.cases,
+        trust=request.options.trust, entropy=request.entropy,
         on_progress=lambda report: loop.call(events.progress, report),
     )  # fmt: skip
     judge.prepare()
@@ -141,10 +141,10 @@ class Session:
         self._approver, self._events, self._loop = approver, events, loop
         self._context = ChatContext(
             task=request.task,
-            baseline=baseline_source(request.task, request.tier),
-            tier=request.tier,
+            baseline=baseline_source(request.task, request.options.tier),
+            tier=request.options.tier,
             device=request.device.name,
-            roles=("single",) if request.strategy.kind == "single" else MODEL_ROLES,
+            roles=("single",) if request.options.strategy.kind == "single" else MODEL_ROLES,
         )
         self._pause, self._token = ExternalTermination(), CancellationToken()
         self._interrupted = False
@@ -283,10 +283,10 @@ class Session:
             task=request.task.name,
             summary=request.task.summary,
             device=request.device.name,
-            tier=request.tier,
+            tier=request.options.tier,
             rounds=request.limits.rounds,
             approval=request.approver is not None,
-            strategy=request.strategy,
+            strategy=request.options.strategy,
         )
 
     def _take(self, said: Turn) -> None:

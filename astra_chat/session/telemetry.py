@@ -138,7 +138,7 @@ class Spans:
                 "astra.task": head.task.name,
                 "astra.device": head.device.name,
                 "astra.models": head.options.models,
-                "astra.strategy": head.options.strategy,
+                "astra.strategy": str(head.options.strategy),
             },
         )
 

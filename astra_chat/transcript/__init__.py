@@ -1,11 +1,12 @@
 """The record of one run, the only state there is: events as JSON lines. See transcripts/README.md.
 
-events    what is recorded
+events      what is recorded
 migrations  lines of older versions as the present one
-lines     a file's lines, bounded before anything is made of them
-reader    a file back to events
-writer    events to a file, one line at a time
-turns     events to the typed chat, and back
-spending  tokens, cost and the ledger as events
-summary   a run as one document, for --json and Python
+options     the options of a run, from the command line to the header and back
+lines       a file's lines, bounded before anything is made of them
+reader      a file back to events
+writer      events to a file, one line at a time
+turns       events to the typed chat, and back
+spending    tokens, cost and the ledger as events
+summary     a run as one document, for --json and Python
 """

@@ -7,7 +7,6 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
-from astra_chat.agents.limits import Limits
 from astra_chat.agents.turn_order import Decision, StopReason
 from astra_chat.agents.turns import Said, Speaker
 from astra_chat.tools.evaluation import BuildReport, Evaluation
@@ -17,20 +16,15 @@ from astra_chat.tools.types import (
     Seconds,
     Value,
 )
+from astra_chat.transcript.options import OneLine, RecordedOptions
 from astra_chat.transcript.spending import ModelCall, Spent
 
 VERSION: Final = 2
 """Of the format. Lines of older versions are migrated (migrations.py); newer ones are refused."""
 
-MOST_ROUNDS = 10_000
-
 EndReason: TypeAlias = StopReason | Literal["interrupted", "waiting", "budget", "error"]
 BROKEN_OFF: tuple[EndReason, ...] = ("interrupted", "waiting", "budget", "error")
 """Ends after which the chat goes on where it was."""
-
-
-OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
-"""Words of the command line."""
 
 
 class TaskRecord(Value):
@@ -40,42 +34,6 @@ class TaskRecord(Value):
     id: str
     files: dict[str, str]
     """sha256 of every file of the task folder, by name."""
-
-
-class Options(Value):
-    """What the user asked for."""
-
-    models: OneLine
-    tier: Literal["sglang", "paper"]
-    rounds: int = Field(ge=1, le=MOST_ROUNDS)
-    repairs: int = Field(ge=0, le=MOST_ROUNDS)
-    cases: Literal["demo", "bench"] | None
-    """The timed list, demo or bench; None where the device decided."""
-    flags: tuple[str, ...]
-    """nvcc flags of baseline and candidates."""
-    approval: Literal["", "ask", "detached", "decisions"] = ""
-    """Who decides what is run and accepted: nobody, the terminal, `astra-chat approve`, a file."""
-    budget: OneLine = ""
-    """The words of --budget; nothing is limited where there are none."""
-    confirmations: int = Field(default=0, ge=0, le=100)
-    """Winners that are evaluated once more at the end; 0 in runs of before there were any."""
-    strategy: OneLine = "best"
-    """Which candidate a plan goes on from, in the words of --strategy."""
-    mutants: int = Field(default=0, ge=0, le=1000)
-    """Seeded bugs that score the tester's cases; 0 in runs of before there were any."""
-    stop_at_percent: float | None = Field(default=None, gt=0, le=100)
-    patience: int | None = Field(default=None, ge=1)
-    trust: bool = False
-    """Candidates ran even where they could not be isolated."""
-
-    @property
-    def limits(self) -> Limits:
-        """What the run was held to."""
-        return Limits(
-            rounds=self.rounds, repairs=self.repairs, confirmations=self.confirmations,
-            mutants=self.mutants, stop_at_percent=self.stop_at_percent, patience=self.patience,
-            approval=bool(self.approval),
-        )  # fmt: skip
 
 
 class GitState(Value):
@@ -103,7 +61,7 @@ class Header(Value):
     """UTC, ISO 8601."""
     versions: dict[str, str]
     device: Device
-    options: Options
+    options: RecordedOptions
     git: GitState | None
     task: TaskRecord
     origin: Origin | None = None
@@ -195,7 +153,7 @@ class Resumed(Value):
     """UTC, ISO 8601."""
     versions: dict[str, str]
     git: GitState | None
-    options: Options
+    options: RecordedOptions
     """From here on."""
 
 

@@ -15,7 +15,6 @@ from astra_chat.transcript.events import (
     Blob,
     Ended,
     Header,
-    Options,
     Proposed,
     Record,
     Resumed,
@@ -23,6 +22,7 @@ from astra_chat.transcript.events import (
 )
 from astra_chat.transcript.lines import read_lines
 from astra_chat.transcript.migrations import migrated
+from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.turns import thread
 
 READABLE = range(1, VERSION + 1)
@@ -49,7 +49,7 @@ class Transcript:
         return event
 
     @property
-    def options(self) -> Options:
+    def options(self) -> RunOptions:
         """What the user asked for last."""
         found = [r.event.options for r in self.records if isinstance(r.event, Header | Resumed)]
         return found[-1]

@@ -25,10 +25,10 @@ from astra_chat.transcript.events import (
     Deviation,
     Ended,
     Header,
-    Options,
     Record,
     Resumed,
 )
+from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.spending import Spent
 from astra_chat.transcript.turns import state_of
 
@@ -79,7 +79,7 @@ class RunSummary(Value):
     task: str
     task_id: str
     device: Device
-    options: Options
+    options: RunOptions
     started: str
     seconds: float
     """Until the last record."""

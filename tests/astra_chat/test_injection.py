@@ -33,6 +33,7 @@ from tests.chat_samples import (
     FixedJudge,
     baseline_turns,
     plan,
+    run_options,
 )
 
 TEXTS: list[str] = tomllib.loads(
@@ -95,7 +96,13 @@ def warning(source: str) -> str:
 
 def played(task: Task, out: Path, judge: FixedJudge | None = None) -> RunResult:
     device = DEVICE if judge else pick_device("virtual", None)
-    request = Request(task=task, device=device, models=open_models("scripted", task), folder=out)
+    request = Request(
+        task=task,
+        device=device,
+        models=open_models("scripted", task),
+        folder=out,
+        options=run_options(),
+    )
     return run_request(request, judge=judge)
 
 

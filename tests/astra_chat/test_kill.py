@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.limits import Limits
 from astra_chat.agents.turns import Turn
 from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request, RunOptions
+from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
@@ -24,7 +23,7 @@ from astra_chat.tools.types import Outcome
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from astra_chat.transcript.writer import NAME
-from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, story, timed
+from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, story, timed
 
 KILLS = 80
 FEW_KILLS = 12
@@ -39,13 +38,13 @@ def hold(task: Task, out: Path, judge: FixedJudge, approver: str | None = None) 
     path = out / NAME
     if path.is_file() and path.stat().st_size:
         past = resumed(path)
-        request = request_on(past, task, RunOptions(approver=approver))
+        request = request_on(past, task, session=SessionOptions(approver=approver))
         run_request(request, judge=judge, past=past)
     else:
         models = open_models("scripted", task)
-        limits = Limits(mutants=12)
+        options = run_options(mutants=12)
         request = Request(
-            task=task, device=DEVICE, models=models, limits=limits, folder=out, approver=approver
+            task=task, device=DEVICE, models=models, options=options, folder=out, approver=approver
         )
         run_request(request, judge=judge)
 

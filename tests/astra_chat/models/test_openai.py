@@ -31,7 +31,7 @@ from tests.astra_chat.fake_openai import (
     said,
     serving,
 )
-from tests.chat_samples import DEVICE, KERNELS, FixedJudge, timed
+from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options, timed
 
 KEY = "key-of-this-test-0987654321"
 
@@ -47,7 +47,9 @@ def run(
     """`faster`: the last candidate is accepted, and its module takes a second to build."""
     models = open_models(spec, task, url)
     judge = FixedJudge({} if faster else {KERNELS["vector.cu"]: timed(1.0, "tie")})
-    return run_request(Request(task, DEVICE, models, folder=out), judge=judge)
+    return run_request(
+        Request(task, DEVICE, models, folder=out, options=run_options()), judge=judge
+    )
 
 
 def words(records: tuple[Record, ...]) -> list[str]:
@@ -148,7 +150,9 @@ def test_repairs_in_a_row_have_a_limit(task: Task, tmp_path: Path, kind: str) ->
     with serving(answers) as server:
         past, judge = resumed(out), FixedJudge()
         models = open_models("openai:m", task, server.url)
-        gone_on = run_request(Request(task, DEVICE, models, folder=out), judge=judge, past=past)
+        gone_on = run_request(
+            Request(task, DEVICE, models, folder=out, options=run_options()), judge=judge, past=past
+        )
     assert gone_on.summary.best is not None, "and is gone on with"
 
 
@@ -191,7 +195,7 @@ def test_what_a_lost_server_broke_off_goes_on(task: Task, tmp_path: Path) -> Non
         with pytest.raises(MissingDependency, match="answers HTTP 503, in 2 tries"):
             run(task, "openai:m,tries=2,backoff_s=0.01", tmp_path / "out", server.url)
         models = open_models("openai:m", task, server.url)
-        request = Request(task, DEVICE, models, folder=tmp_path / "out")
+        request = Request(task, DEVICE, models, folder=tmp_path / "out", options=run_options())
         judge = FixedJudge({KERNELS["vector.cu"]: timed(1.0, "tie")})
         again = run_request(request, judge=judge, past=resumed(tmp_path / "out"))
     turns = [thread(read(one.transcript).records) for one in (scripted, again)]

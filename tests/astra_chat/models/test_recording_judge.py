@@ -15,7 +15,6 @@ from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
 from astra_chat.session.resume import resumed
 from astra_chat.session.session import RunResult, run_request
-from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.task.folder import Task, load_task
@@ -24,7 +23,7 @@ from astra_chat.transcript.events import Contradiction, Deviation, Judged, Rejec
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import finished
 from tests.astra_chat.fake_openai import Asked, Reply, by_script, failed, said, serving
-from tests.chat_samples import DEVICE, KERNELS, SCALAR, VECTOR, FixedJudge, timed
+from tests.chat_samples import DEVICE, KERNELS, SCALAR, VECTOR, FixedJudge, run_options, timed
 
 CLOCKS = ("t", "run", "started")
 """Fields of a line that may differ between two runs of the same."""
@@ -48,6 +47,7 @@ def run(task: Task, models: RunModels, out: Path, judge: FixedJudge) -> RunResul
         device=models.played.device if models.played else DEVICE,
         models=models,
         folder=out,
+        options=run_options(),
     )
     return run_request(request, judge=judge)
 
@@ -121,6 +121,7 @@ def test_doubts_confirmations_and_a_humans_decisions_play_back(
             request = Request(
                 task=task, device=DEVICE, models=open_models(spec, task, url),
                 folder=tmp_path / str(asked), approver=str(tmp_path / "d.toml"),
+                options=run_options(),
             )  # fmt: skip
             found.append(run_request(request, judge=judge))
     assert len(server.asked) == asked, "a replay asks nobody"
@@ -202,10 +203,18 @@ def test_a_replay_that_stops_and_goes_on_is_the_same_run(
               and isinstance(e.outcome, Timed) and e.candidate == candidate_id(SCALAR)]  # fmt: skip
     assert len(set(ratios)) == 2, "or this test shows nothing"
     models, folder = open_models(f"replay:{tape}", task), tmp_path / "again"
-    request = Request(task, DEVICE, models, folder=folder, budget=Budget(evaluations=evaluations))
+    request = Request(
+        task,
+        DEVICE,
+        models,
+        folder=folder,
+        options=run_options(budget=f"evaluations={evaluations}"),
+    )
     stopped = run_request(request, judge=NoJudge())
     assert stopped.summary.ended is not None and stopped.summary.ended.reason == "budget"
-    request = Request(task, DEVICE, open_models(f"replay:{tape}", task), folder=folder)
+    request = Request(
+        task, DEVICE, open_models(f"replay:{tape}", task), folder=folder, options=run_options()
+    )
     again = run_request(request, judge=NoJudge(), past=resumed(folder))
     assert again.summary.ended == whole.summary.ended
     said = [[r.event.model_dump_json() for r in finished(read(t).records)[1:]]
@@ -233,7 +242,9 @@ def test_the_device_is_the_tapes(task: Task, tmp_path: Path, tape: Path) -> None
     assert played.played is not None and played.played.device == DEVICE
     assert played.name == "scripted" and open_models("scripted", task).played is None
     other = DEVICE.model_copy(update={"name": "another"})
-    request = Request(task=task, device=other, models=played, folder=tmp_path / "again")
+    request = Request(
+        task=task, device=other, models=played, folder=tmp_path / "again", options=run_options()
+    )
     with pytest.raises(BadInput, match="Judged on: another"):
         run_request(request, judge=NoJudge())
 

@@ -24,7 +24,7 @@ from astra_chat.tools.types import (
 from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
-from tests.chat_samples import CASE, DEVICE, FixedJudge, timed
+from tests.chat_samples import CASE, DEVICE, FixedJudge, run_options, timed
 
 
 class AsScripted(FixedJudge):
@@ -58,7 +58,11 @@ def test_nothing_of_a_shipped_script_is_doubted(name: str, basis: Basis, tmp_pat
     expected = {script.sources[k.name]: k.expects.on(basis) for k in script.kernels()}
     judge = AsScripted({baseline_source(task, "sglang"): "tie", **expected})
     request = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=tmp_path / "out",
+        options=run_options(),
     )
     result = run_request(request, judge=judge)
     records = read(result.transcript).records

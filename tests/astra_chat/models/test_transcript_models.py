@@ -26,13 +26,15 @@ from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
-from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, timed
+from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, timed
 
 
 @pytest.fixture
 def path(task: Task, tmp_path: Path) -> Path:
     models = open_models("scripted", task)
-    request = Request(task=task, device=DEVICE, models=models, folder=tmp_path / "first")
+    request = Request(
+        task=task, device=DEVICE, models=models, folder=tmp_path / "first", options=run_options()
+    )
     judge = FixedJudge({VECTOR: timed(1.0, "tie")})  # no winner: nothing is exported
     return run_request(request, judge=judge).transcript
 

@@ -37,6 +37,7 @@ from tests.chat_samples import (
     build,
     evaluation,
     plan,
+    run_options,
     timed,
 )
 
@@ -66,7 +67,9 @@ def test_they_are_what_the_models_were_told(
 ) -> None:
     models = Listening(task)
     played = RunModels("scripted", dict.fromkeys(ROLES, models))
-    request = Request(task=task, device=DEVICE, models=played, folder=tmp_path / "out")
+    request = Request(
+        task=task, device=DEVICE, models=played, folder=tmp_path / "out", options=run_options()
+    )
     result = run_request(request, judge=fixed_judge)
     found = list(prompts(read(result.transcript)))
     assert [(p.role, p.system, p.user) for p in found] == models.told
@@ -81,7 +84,11 @@ def test_what_was_said_about_replies_is_shown(
     path.write_text(path.read_text().replace("anchor = ", 'anchor = "no such line" #', 1))
     other = load_task(task.folder)
     request = Request(
-        task=other, device=DEVICE, models=open_models("scripted", other), folder=tmp_path / "out"
+        task=other,
+        device=DEVICE,
+        models=open_models("scripted", other),
+        folder=tmp_path / "out",
+        options=run_options(),
     )
     transcript = read(run_request(request, judge=fixed_judge).transcript)
     found = [p for p in prompts(transcript) if p.again]

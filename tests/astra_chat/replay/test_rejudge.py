@@ -27,13 +27,16 @@ from tests.chat_samples import (
     WRONG_OUTCOME,
     FixedJudge,
     evaluation,
+    run_options,
 )
 
 
 @pytest.fixture
 def path(task: Task, tmp_path: Path) -> Path:
     models = open_models("scripted", task)
-    request = Request(task=task, device=DEVICE, models=models, folder=tmp_path / "whole")
+    request = Request(
+        task=task, device=DEVICE, models=models, folder=tmp_path / "whole", options=run_options()
+    )
     return run_request(request, judge=FixedJudge()).transcript
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from astra_chat.agents.strategy import Strategy
 from astra_chat.cli.main import app
 from astra_chat.models.open_models import open_models
 from astra_chat.replay.rerun import compared, rerun
@@ -25,6 +24,7 @@ from tests.chat_samples import (
     SCRIPT,
     VECTOR,
     FixedJudge,
+    run_options,
     story,
     timed,
 )
@@ -51,7 +51,7 @@ def recorded(task: Task, out: Path, approver: str | None = None, kind: str = "be
     judge = no_winner() if approver is None else FixedJudge()
     request = Request(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=out,
-        approver=approver, strategy=Strategy.model_validate({"kind": kind}),
+        approver=approver, options=run_options(strategy=kind),
     )  # fmt: skip
     return read(run_request(request, judge=judge).transcript)
 

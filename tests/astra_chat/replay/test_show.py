@@ -15,7 +15,7 @@ from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.reader import incompleteness, read
-from tests.chat_samples import DEVICE, FixedJudge, write_transcript
+from tests.chat_samples import DEVICE, FixedJudge, run_options, write_transcript
 
 ROOT = Path(__file__).parents[3]
 
@@ -24,7 +24,11 @@ def test_replay_is_the_live_text(
     task: Task, tmp_path: Path, fixed_judge: FixedJudge, capsys: pytest.CaptureFixture[str]
 ) -> None:
     request = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=tmp_path / "out",
+        options=run_options(),
     )
     show = Live()
     result = run_request(request, show, fixed_judge)

@@ -15,13 +15,14 @@ from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.models.open_models import open_models
 from astra_chat.session.approvers import Nobody, Recorded, Scripted, Terminal, approver_for, edited
 from astra_chat.session.pending_approval import record, waiting
-from astra_chat.session.request import Request, RunOptions
+from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.resume import branched, request_on, resumed
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Unsafe, candidate_id
+from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from tests.chat_samples import (
@@ -35,6 +36,7 @@ from tests.chat_samples import (
     build,
     evaluation,
     plan,
+    run_options,
     story,
     timed,
 )
@@ -57,13 +59,20 @@ def decisions(folder: Path, *answers: str) -> str:
 
 def run(task: Task, out: Path, approver: str | None, judge: FixedJudge | None = None) -> RunResult:
     models = open_models("scripted", task)
-    request = Request(task=task, device=DEVICE, models=models, folder=out, approver=approver)
+    request = Request(
+        task=task,
+        device=DEVICE,
+        models=models,
+        folder=out,
+        approver=approver,
+        options=run_options(),
+    )
     return run_request(request, judge=judge or judge_of_edits())
 
 
 def go_on(task: Task, path: Path, approver: str | None = None) -> RunResult:
     past = resumed(path)
-    request = request_on(past, task, RunOptions(approver=approver))
+    request = request_on(past, task, session=SessionOptions(approver=approver))
     return run_request(request, judge=judge_of_edits(), past=past)
 
 
@@ -345,7 +354,7 @@ def test_an_edit_whose_file_is_not_there_is_said_before_the_run(tmp_path: Path) 
 def test_a_resumed_run_may_switch_approvals_off_and_on_again(task: Task, tmp_path: Path) -> None:
     path = run(task, tmp_path / "out", decisions(tmp_path, "approve", "stop")).transcript
     before = human(path)
-    request = request_on(resumed(path), task, RunOptions(approver="none"))
+    request = request_on(resumed(path), task, session=SessionOptions(approver="none"))
     assert request.approver is None and not request.limits.approval
     result = go_on(task, path, "none")
     assert result.summary.ended is not None and result.summary.ended.reason == "no_plan"
@@ -353,16 +362,16 @@ def test_a_resumed_run_may_switch_approvals_off_and_on_again(task: Task, tmp_pat
     assert read(path).options.approval == "" and read(path).header.options.approval == "decisions"
     assert result.summary.best is not None and result.summary.best.confirmed
     more = branched(path, 1)
-    off = request_on(more, task, RunOptions(out=tmp_path / "b"))
+    off = request_on(more, task, session=SessionOptions(out=tmp_path / "b"))
     assert off.approver is None and not off.limits.approval, "it stays off"
-    on = request_on(more, task, RunOptions(out=tmp_path / "b", approver="detached"))
+    on = request_on(more, task, session=SessionOptions(out=tmp_path / "b", approver="detached"))
     assert on.approver == "detached" and on.limits.approval
 
 
 def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> None:
     path = run(task, tmp_path / "out", None).transcript
     with pytest.raises(BadInput, match="begun without"):
-        request_on(resumed(path), task, RunOptions(approver="ask"))
+        request_on(resumed(path), task, session=SessionOptions(approver="ask"))
     path = run(task, tmp_path / "other", decisions(tmp_path, "stop")).transcript
     with pytest.raises(BadInput, match="name it by --approver"):
         request_on(resumed(path), task, RunOptions())

@@ -7,20 +7,28 @@ from typing import Any
 
 import pytest
 
-from astra_chat.session.request import Request, RunOptions, place, request_for
+from astra_chat.session.request import Request, SessionOptions, place, request_for
 from astra_chat.tools.errors import BadInput
+from astra_chat.transcript.options import RunOptions
 
 
 def request(folder: Path, **changes: Any) -> Request:
-    words = {"task": str(folder), "device": "virtual", "rounds": 3, **changes}
-    return request_for(RunOptions(**words))
+    options = {"task": str(folder), "device": "virtual", "rounds": 3, **changes}
+    session = {
+        name: options.pop(name) for name in [*options] if name in SessionOptions.model_fields
+    }
+    return request_for(RunOptions.given(**options), SessionOptions(**session))
 
 
 def test_what_is_not_said_has_defaults(task_folder: Path) -> None:
-    found = request_for(RunOptions(task=task_folder))
-    assert found.limits.rounds == 5 and found.models.name == "scripted" and found.tier == "sglang"
+    found = request_for(RunOptions(), SessionOptions(task=task_folder))
+    assert (
+        found.limits.rounds == 5
+        and found.models.name == "scripted"
+        and found.options.tier == "sglang"
+    )
     with pytest.raises(BadInput, match="name a TASK"):
-        request_for(RunOptions())
+        request_for(RunOptions(), SessionOptions())
 
 
 def test_words_become_values(task_folder: Path) -> None:
@@ -34,8 +42,11 @@ def test_words_become_values(task_folder: Path) -> None:
     ("changes", "said"),
     [
         ({"rounds": 0}, "--rounds 0"),
-        ({"baseline": "today"}, "--baseline today: use sglang or paper"),
-        ({"cases": "all"}, "--cases all: use demo or bench"),
+        ({"tier": "today"}, "--baseline today: input should be 'sglang' or 'paper'"),
+        ({"cases": "all"}, "--cases all: input should be 'demo' or 'bench'"),
+        ({"strategy": "beam:99"}, "--strategy beam:99: 1 to 16 parents"),
+        ({"budget": "tokens=x"}, "--budget: tokens"),
+        ({"models": "a\nb"}, "--models a b"),
         ({"device": "tpu"}, "no device 'tpu'"),
         ({"models": "oracle"}, "no backend 'oracle'"),
         ({"task": "none"}, "no task 'none'"),

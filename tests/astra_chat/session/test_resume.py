@@ -7,21 +7,30 @@ from typing import Any
 
 import pytest
 
-from astra_chat.agents.limits import Limits
 from astra_chat.agents.run_state import state_of
 from astra_chat.models.open_models import open_models
 from astra_chat.session.api import run
 from astra_chat.session.recorded_task import task_of
-from astra_chat.session.request import Request, RunOptions
+from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.resume import branched, past_of, request_on, resumed
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
+from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
-from tests.chat_samples import DEVICE, VECTOR, FixedJudge, story, timed
+from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, story, timed
+
+
+def given(**options: Any) -> tuple[RunOptions, SessionOptions]:
+    """Options as a user gives them, whichever model each belongs to."""
+    session = {
+        name: options.pop(name) for name in [*options] if name in SessionOptions.model_fields
+    }
+    return RunOptions.given(**options), SessionOptions(**session)
+
 
 NO_WINNER: dict[str, Outcome] = {VECTOR: timed(1.0, "tie")}
 
@@ -30,7 +39,9 @@ NO_WINNER: dict[str, Outcome] = {VECTOR: timed(1.0, "tie")}
 def path(task: Task, tmp_path: Path) -> Path:
     """A finished run of two rounds."""
     models = open_models("scripted", task)
-    request = Request(task=task, device=DEVICE, models=models, folder=tmp_path / "whole")
+    request = Request(
+        task=task, device=DEVICE, models=models, folder=tmp_path / "whole", options=run_options()
+    )
     return run_request(request, judge=FixedJudge(NO_WINNER)).transcript
 
 
@@ -46,7 +57,7 @@ def cut(path: Path, turns: int) -> Path:
 
 def branch(task: Task, path: Path, after: int | None, out: Path, **wishes: Any) -> RunResult:
     past = branched(path, after)
-    request = request_on(past, task, RunOptions(out=out, **wishes))
+    request = request_on(past, task, *given(out=out, **wishes))
     return run_request(request, judge=FixedJudge(NO_WINNER), past=past)
 
 
@@ -114,7 +125,7 @@ def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
     ("wishes", "said"),
     [
         ({"cases": "bench"}, "--cases bench"),
-        ({"baseline": "paper"}, "--baseline paper"),
+        ({"tier": "paper"}, "--baseline paper"),
         ({"out": "elsewhere"}, "--out goes with --branch"),
         ({"device": "virtual", "gpu": "h100"}, "figures of two devices cannot be compared"),
         ({"rounds": 0}, "--rounds 0"),
@@ -123,7 +134,7 @@ def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
 )
 def test_what_may_not_change(task: Task, path: Path, wishes: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as caught:
-        request_on(resumed(cut(path, 8)), task, RunOptions(**wishes))
+        request_on(resumed(cut(path, 8)), task, *given(**wishes))
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -134,15 +145,15 @@ def test_what_was_recorded_is_taken(task: Task, path: Path) -> None:
 
 
 def test_every_limit_can_be_switched_off(task: Task, tmp_path: Path) -> None:
-    limits = Limits(stop_at_percent=90.0, patience=1)
+    options = run_options(stop_at_percent=90.0, patience=1, budget="evaluations=2")
     request = Request(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out",
-        limits=limits, budget=Budget(evaluations=2),
+        options=options,
     )  # fmt: skip
     path = run_request(request, judge=FixedJudge(NO_WINNER)).transcript
     kept = request_on(resumed(path), task, RunOptions(budget="evaluations=9"))
     assert (kept.limits.stop_at_percent, kept.limits.patience) == (90.0, 1)
-    off = RunOptions(stop_at=0, patience=0, budget="none", mutants=0)
+    off = RunOptions.given(stop_at_percent=0, patience=0, budget="none", mutants=0)
     request = request_on(resumed(path), task, off)
     assert (request.limits.stop_at_percent, request.limits.patience) == (None, None)
     assert request.budget == Budget() and request.limits.mutants == 0

@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.limits import Limits
-from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turns import Pass
 from astra_chat.models.open_models import open_models
-from astra_chat.session.request import Request, RunOptions
+from astra_chat.session.request import Request
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.run_events import Silent
 from astra_chat.session.session import RunResult, run_request
@@ -31,6 +29,7 @@ from astra_chat.transcript.events import (
     Record,
     RejectedReply,
 )
+from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread
 from tests.chat_samples import (
@@ -40,13 +39,20 @@ from tests.chat_samples import (
     VECTOR,
     WRONG_OUTCOME,
     FixedJudge,
+    run_options,
     story,
     timed,
 )
 
 
 def run(task: Task, out: Path, judge: FixedJudge) -> RunResult:
-    request = Request(task=task, device=DEVICE, models=open_models("scripted", task), folder=out)
+    request = Request(
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=out,
+        options=run_options(),
+    )
     return run_request(request, judge=judge)
 
 
@@ -63,7 +69,9 @@ def test_a_run_on_a_gpu_that_could_confirm_no_winner_does_not_begin(
     monkeypatch.setattr("astra_chat.session.session.find_tool", missing)
     gpu = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
     models = open_models("scripted", task)
-    request = Request(task=task, device=gpu, models=models, folder=tmp_path / "out")
+    request = Request(
+        task=task, device=gpu, models=models, folder=tmp_path / "out", options=run_options()
+    )
     with pytest.raises(MissingDependency, match="no compute-sanitizer"):
         run_request(request)
     assert not (tmp_path / "out").exists()
@@ -73,7 +81,12 @@ def test_the_root_is_told_when_the_run_has_ended(task: Task, tmp_path: Path) -> 
     """A model that knew it could compute the hidden cases to come."""
     models = open_models("scripted", task)
     request = Request(
-        task=task, device=DEVICE, models=models, folder=tmp_path / "out", entropy=Entropy("5eed")
+        task=task,
+        device=DEVICE,
+        models=models,
+        folder=tmp_path / "out",
+        entropy=Entropy("5eed"),
+        options=run_options(),
     )
     path = run_request(request, judge=FixedJudge()).transcript
     *before, last = path.read_text().splitlines()
@@ -248,7 +261,11 @@ def test_a_record_that_cannot_be_shown_stops_the_run(
                 raise left.pop()
 
     request = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=tmp_path / "out",
+        options=run_options(),
     )
     with pytest.raises(OSError, match="terminal") as caught:
         run_request(request, Terminal(), judge=fixed_judge)
@@ -379,7 +396,7 @@ def test_rounds_limit_the_run(task: Task, tmp_path: Path, fixed_judge: FixedJudg
         device=DEVICE,
         models=open_models("scripted", task),
         folder=tmp_path / "out",
-        limits=Limits(rounds=1),
+        options=run_options(rounds=1),
     )
     result = run_request(request, judge=fixed_judge)
     assert len(result.summary.rounds) == 1
@@ -392,10 +409,10 @@ def test_every_strategy_holds_a_whole_chat(
 ) -> None:
     request = Request(
         task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out",
-        strategy=parse_strategy(words),
+        options=run_options(strategy=words),
     )  # fmt: skip
     result = run_request(request, judge=fixed_judge)
     assert result.summary.best is not None and result.summary.best.confirmed
-    assert result.summary.options.strategy == words
+    assert str(result.summary.options.strategy) == words
     said = speakers(result.transcript)
     assert ("single" in said) == (words == "single") == ("profiler" not in said)

@@ -21,13 +21,17 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Tokens
-from tests.chat_samples import DEVICE, KERNELS, FixedJudge
+from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options
 
 
 @pytest.fixture
 def records(task: Task, tmp_path: Path, fixed_judge: FixedJudge) -> list[Record]:
     request = Request(
-        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "out"
+        task=task,
+        device=DEVICE,
+        models=open_models("scripted", task),
+        folder=tmp_path / "out",
+        options=run_options(),
     )
     return read(run_request(request, judge=fixed_judge).transcript).records
 

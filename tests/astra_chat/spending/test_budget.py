@@ -22,7 +22,7 @@ from astra_chat.transcript.summary import summarize
 from astra_chat.transcript.turns import thread
 from tests.astra_chat.fake_openai import Asked as Question
 from tests.astra_chat.fake_openai import FakeOpenAI, Reply, by_script, in_order, said, serving
-from tests.chat_samples import DEVICE, KERNELS, FixedJudge, timed
+from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options, timed
 
 PRICED = "usd_in=100,usd_cached=10,usd_out=1000"
 """Dear tokens, so that an answer of the fake server costs a few cents."""
@@ -62,7 +62,7 @@ def run(
     spec, url = (f"openai:m,{PRICED}", server.url) if server else ("scripted", None)
     request = Request(
         task=task, device=DEVICE, models=open_models(spec, task, url), folder=out,
-        budget=parse_budget(budget),
+        options=run_options(budget=budget),
     )  # fmt: skip
     tied = FixedJudge({KERNELS["vector.cu"]: timed(1.0, "tie")})
     return run_request(request, judge=judge or tied, past=past)
@@ -112,7 +112,7 @@ def test_money_stops_a_run_by_the_price_of_cached_tokens(task: Task, tmp_path: P
 
 def test_money_needs_a_price(task: Task, tmp_path: Path) -> None:
     models = open_models("openai:unheard-of", task, "http://127.0.0.1:1/v1")
-    request = Request(task, DEVICE, models, folder=tmp_path, budget=parse_budget("usd=1"))
+    request = Request(task, DEVICE, models, folder=tmp_path, options=run_options(budget="usd=1"))
     with pytest.raises(BadInput, match="price of the tester's model is not known: say usd_in="):
         run_request(request, judge=FixedJudge())
 

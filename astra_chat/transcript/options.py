@@ -1,0 +1,102 @@
+"""The options of a run, one model from the command line and `run()` to the transcript's header, and
+from there to the run that resumes it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BeforeValidator, Field, PlainSerializer, ValidationError
+
+from astra_chat.agents.limits import Limits
+from astra_chat.agents.strategy import Strategy, parse_strategy
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.text import one_line
+from astra_chat.tools.types import Value
+
+MOST_ROUNDS = 10_000
+
+OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""Text of the command line."""
+
+
+def _strategy(value: object) -> object:
+    return parse_strategy(value) if isinstance(value, str) else value
+
+
+def _zero_is_none(value: object) -> object:
+    return None if value == 0 else value
+
+
+class RunOptions(Value):
+    """What a run is asked to do. Where it runs and who is asked is SessionOptions.
+
+    `model_fields_set` holds what was given; the rest are defaults. A resumed run has the recorded
+    options, changed by those that were given.
+    """
+
+    models: OneLine = "scripted"
+    tier: Literal["sglang", "paper"] = "sglang"
+    """The baseline."""
+    rounds: int = Field(default=5, ge=1, le=MOST_ROUNDS)
+    repairs: int = Field(default=2, ge=0, le=MOST_ROUNDS)
+    """Kernels of the fixer in one round."""
+    cases: Literal["demo", "bench"] | None = None
+    """The timed cases; None leaves them to the device."""
+    approval: Literal["", "ask", "detached", "decisions"] = ""
+    """Who decides what is run and accepted: nobody, the terminal, `astra-chat approve`, a file."""
+    budget: OneLine = ""
+    """As spending.budget reads it; "" for no limit."""
+    confirmations: int = Field(default=3, ge=0, le=100)
+    """Winners that are evaluated once more at the end."""
+    strategy: Annotated[Strategy, BeforeValidator(_strategy), PlainSerializer(str)] = Strategy()
+    """Which candidate a plan changes, and how many kernels it gets."""
+    mutants: int = Field(default=12, ge=0, le=1000)
+    """Seeded bugs that score the tester's cases; 0: they are not scored."""
+    stop_at_percent: Annotated[
+        Annotated[float, Field(gt=0, le=100)] | None, BeforeValidator(_zero_is_none)
+    ] = None
+    """The run ends at this share of the physical limit; 0 is given for None."""
+    patience: Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_zero_is_none)] = None
+    """The run ends after so many rounds in a row without a gain; 0 is given for None."""
+    trust: bool = False
+    """Candidates run even where they cannot be isolated."""
+
+    @classmethod
+    def given(cls, **options: Any) -> RunOptions:
+        """The options that the user gave, None being none. Raises BadInput naming the wrong one."""
+        try:
+            return cls.model_validate({n: v for n, v in options.items() if v is not None})
+        except ValidationError as error:
+            first = error.errors()[0]
+            what = first["msg"].removeprefix("Value error, ").replace("Input", "input", 1)
+            value = one_line(str(first["input"]))[:200]
+            raise BadInput(f"{option_name(str(first['loc'][0]))} {value}: {what}") from None
+
+    def changed(self, given: RunOptions) -> RunOptions:
+        """These options, with those that were given in their place."""
+        return self.model_copy(update={n: getattr(given, n) for n in given.model_fields_set})
+
+    @property
+    def limits(self) -> Limits:
+        """What the run is held to."""
+        shared = set(Limits.model_fields) - {"approval"}
+        return Limits(approval=bool(self.approval), **self.model_dump(include=shared))
+
+
+def option_name(field: str) -> str:
+    """A field's option on the command line: "--stop-at"."""
+    names = {"tier": "baseline", "stop_at_percent": "stop_at"}
+    return f"--{names.get(field, field).replace('_', '-')}"
+
+
+def _from_file(value: object) -> object:
+    """Options as old transcripts have them: without confirmations and seeded bugs, which there were
+    none of, and with the task's nvcc flags, which its own files say."""
+    if not isinstance(value, dict):
+        return value
+    kept = {name: one for name, one in value.items() if name != "flags"}
+    return {"confirmations": 0, "mutants": 0, **kept}
+
+
+RecordedOptions: TypeAlias = Annotated[RunOptions, BeforeValidator(_from_file)]
+"""As a transcript holds them."""
