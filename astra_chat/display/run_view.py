@@ -8,7 +8,6 @@ from rich.console import Console
 from rich.text import Text
 
 from astra_chat.agents.approval import describe_approval
-from astra_chat.agents.plan_predictions import predictions, score
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState, profile_of
 from astra_chat.agents.turn_order import Decision
@@ -27,7 +26,6 @@ from astra_chat.display.results_table import table
 from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
 from astra_chat.display.suite_view import suite_lines
 from astra_chat.spending.budget import Budget, parse_budget
-from astra_chat.spending.ledger import gpu_seconds
 from astra_chat.tools.descriptions import (
     describe_build,
     describe_evaluation,
@@ -54,7 +52,8 @@ from astra_chat.transcript.events import (
     RejectedReply,
     Resumed,
 )
-from astra_chat.transcript.spending import ModelCall, Spent, Tokens
+from astra_chat.transcript.ledger import gpu_seconds
+from astra_chat.transcript.spending import ModelCall, Tokens
 from astra_chat.transcript.summary import summarize
 from astra_chat.transcript.turns import turn
 
@@ -85,7 +84,6 @@ class View:
         self._texts: dict[str, str] = {}
         self._tokens, self._budget = Tokens(), Budget()
         self._evaluations, self._gpu_s = 0, 0.0
-        self._ledger: list[str] = []
         self._ended: Ended | None = None
 
     def show(self, record: Record) -> None:
@@ -140,8 +138,6 @@ class View:
             case ModelCall(tokens=tokens) as asked:
                 self._tokens = self._tokens + tokens
                 self._line(asked_words(asked, self._tokens, self._budget), "dim")
-            case Spent() as spent:
-                self._ledger = ledger_lines(spent, record.t)
 
     def _show_header(self, header: Header, run: str) -> None:
         title = Text.assemble(
@@ -294,16 +290,17 @@ class View:
 
     def _show_end(self, ended: Ended) -> None:
         self._out.print()
-        if ended.reason != "error" and isinstance(self._records[0].event, Header):
-            for line in table(summarize(self._records)):
+        summary = summarize(self._records)
+        if ended.reason != "error":
+            for line in table(summary):
                 self._out.print(line)
         style = "bold" if ended.reason not in ("error", "interrupted") else "bold red"
         self._wrapped(Text(ended.words, style))
         if ended.error:
             self._wrapped(Text(ended.error, "red"))
-        if judged := predictions(self._state.rounds):
-            self._line(f"predictions: {score(judged).words}", "dim")
-        for line in self._ledger:
+        if summary.predictions.plans:
+            self._line(f"predictions: {summary.predictions.words}", "dim")
+        for line in ledger_lines(summary.spent, summary.seconds):
             self._line(line, "dim")
         if ended.seed:
             self._line(f"seed: {ended.seed}", "dim")

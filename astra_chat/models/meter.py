@@ -15,12 +15,12 @@ from astra_chat.models.layer import Layer
 from astra_chat.models.prices import Price
 from astra_chat.models.spec import Role
 from astra_chat.spending.budget import Budget, BudgetSpent
-from astra_chat.spending.ledger import gpu_seconds
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import Case
+from astra_chat.transcript.ledger import gpu_seconds
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 
 logger = logging.getLogger(__name__)

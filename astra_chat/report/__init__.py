@@ -2,7 +2,6 @@
 
 command     `astra-chat report`
 html        transcripts to the page
-course      the best ratio after each round
 plot        the plot of it, as SVG
 sources     what each candidate changed, as diffs
 page.html, plot.html, spent.html  templates

@@ -10,21 +10,17 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from astra_chat.agents.plan_predictions import predictions
 from astra_chat.display.console import console
 from astra_chat.display.results_table import where
 from astra_chat.display.run_view import View
-from astra_chat.report.course import course
-from astra_chat.report.plot import Plot, plot
+from astra_chat.report.plot import Plot, plot, with_interval
 from astra_chat.report.sources import Change, changes
 from astra_chat.session.recorded_task import baseline_text
-from astra_chat.spending.ledger import ledger
 from astra_chat.tools.text import plain
 from astra_chat.transcript.events import BROKEN_OFF
 from astra_chat.transcript.reader import Transcript
-from astra_chat.transcript.spending import Spent
 from astra_chat.transcript.summary import RunSummary, summarize
-from astra_chat.transcript.turns import state_of, thread
+from astra_chat.transcript.turns import thread
 
 
 @dataclass(frozen=True)
@@ -38,11 +34,6 @@ class Run:
     over: bool
     """Ended for good: nothing is left to be gone on with."""
     plot: Plot | None
-    best: dict[int, str]
-    """Best ratio over the baseline at the end of each round, with its interval."""
-    found: dict[int, str]
-    """What came of each round's plan, over the plan's parent."""
-    spent: Spent
     words: str
     changes: list[Change]
     provenance: str
@@ -63,6 +54,7 @@ def report(transcripts: Sequence[Transcript]) -> str:
         trim_blocks=True,
         finalize=_seen,
     )
+    environment.filters["with_interval"] = with_interval
     return environment.get_template("page.html").render(runs=[_run(t) for t in transcripts])
 
 
@@ -74,25 +66,18 @@ def _seen(value: object) -> object:
 
 def _run(transcript: Transcript) -> Run:
     header, turns = transcript.header, thread(transcript.records)
-    state = state_of(transcript.records)
     out = io.StringIO()
     view = View(console(out))
     for record in transcript.records:
         view.show(record)
-    found, summary = course(turns), summarize(transcript.records)
+    summary = summarize(transcript.records)
     baseline = baseline_text(transcript)
     return Run(
         summary=summary,
         basis=where("measured" if header.device.kind == "cuda" else "estimated", header.device),
         over=summary.ended is not None and summary.ended.reason not in BROKEN_OFF,
         measured=header.device.kind == "cuda",
-        plot=plot(found),
-        best={point.round: point.words for point in found.best},
-        found={
-            p.round: f"{p.found_ratio:.2f}x" if p.found_ratio else "not right"
-            for p in predictions(state.rounds)
-        },
-        spent=ledger(transcript.records),
+        plot=plot(summary),
         words=out.getvalue(),
         changes=changes(turns, baseline),
         provenance=header.model_dump_json(indent=2),

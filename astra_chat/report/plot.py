@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from astra_chat.report.course import Course, Point
+from astra_chat.transcript.summary import RunSummary, Speed
 
 WIDTH, HEIGHT = 760, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44
@@ -59,13 +59,24 @@ class Plot:
     failed: tuple[Mark, ...]
 
 
-def plot(found: Course) -> Plot | None:
+def with_interval(speed: Speed) -> str:
+    """ "1.90x (1.71 to 2.09)"."""
+    return f"{speed.ratio:.2f}x ({speed.low:.2f} to {speed.high:.2f})"
+
+
+def plot(summary: RunSummary) -> Plot | None:
     """None for a run without a round."""
-    if not found.rounds:
+    rounds = summary.rounds
+    if not rounds:
         return None
-    ends = [end for p in _points(found) for end in (p.low, p.high, p.ratio)]
+    tried = [(r.number, a) for r in rounds for a in r.attempts]
+    timed = [(number, a.verdict or "", a.speed) for number, a in tried if a.speed]
+    shown = [one.best for one in rounds if one.best] + [speed for *_, speed in timed]
+    if (last := _confirmed(summary)) is not None:
+        shown.append(last)
+    ends = [end for speed in shown for end in (speed.low, speed.high, speed.ratio)]
     steps = _ticks(min([1.0, *ends]), max([1.05, *ends]))
-    frame = _Frame(found.rounds, steps[0], steps[-1])
+    frame = _Frame(len(rounds), steps[0], steps[-1])
     return Plot(
         width=WIDTH,
         height=HEIGHT,
@@ -73,18 +84,24 @@ def plot(found: Course) -> Plot | None:
         right=WIDTH - RIGHT,
         top=TOP,
         bottom=HEIGHT - BOTTOM,
-        rounds=tuple(Tick(frame.x(n), str(n)) for n in _rounds(found.rounds)),
+        rounds=tuple(Tick(frame.x(n), str(n)) for n in _rounds(len(rounds))),
         ratios=tuple(Tick(frame.y(ratio), f"{ratio:g}x") for ratio in steps),
         one=frame.y(1.0),
-        line=" ".join(f"{x:.1f},{y:.1f}" for x, y in _line(found, frame)),
-        best=tuple(_best(found, frame)),
+        line=" ".join(f"{x:.1f},{y:.1f}" for x, y in _line(summary, frame)),
+        best=tuple(_best(summary, frame)),
         tried=tuple(
-            frame.mark(p, p.verdict, f"round {p.round}, {p.candidate}: {p.verdict} {p.words}")
-            for p in found.tried
+            frame.mark(
+                number,
+                speed,
+                word,
+                f"round {number}, {speed.candidate}: {word} {with_interval(speed)}",
+            )
+            for number, word, speed in timed
         ),
         failed=tuple(
-            frame.failure(f.round, f"round {f.round}, {f.candidate}: {f.verdict}")
-            for f in found.failed
+            frame.failure(number, f"round {number}, {a.candidate}: {a.verdict}")
+            for number, a in tried
+            if a.failed
         ),
     )
 
@@ -102,9 +119,9 @@ class _Frame:
         share = (ratio - self._low) / (self._high - self._low)
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
 
-    def mark(self, point: Point, kind: str, words: str, later: float = 0.0) -> Mark:
-        at = self.x(point.round + later), self.y(point.ratio)
-        return Mark(*at, self.y(point.low), self.y(point.high), kind, words)
+    def mark(self, number: float, speed: Speed, kind: str, words: str) -> Mark:
+        at = self.x(number), self.y(speed.ratio)
+        return Mark(*at, self.y(speed.low), self.y(speed.high), kind, words)
 
     def failure(self, number: int, words: str) -> Mark:
         """On the axis of the rounds."""
@@ -112,27 +129,31 @@ class _Frame:
         return Mark(self.x(number), bottom, bottom, bottom, "failed", words)
 
 
-def _points(found: Course) -> list[Point]:
-    return [*found.best, *found.tried, *([found.confirmed] if found.confirmed else [])]
+def _confirmed(summary: RunSummary) -> Speed | None:
+    """The winner on fresh seeds, after the last round."""
+    return summary.best if summary.best and summary.best.confirmed else None
 
 
-def _best(found: Course, frame: _Frame) -> Iterator[Mark]:
-    for p in found.best:
-        yield frame.mark(p, "best", f"best after round {p.round}, {p.candidate}: {p.words}")
-    if (last := found.confirmed) is not None:
-        words = f"on fresh seeds, {last.candidate}: {last.words}"
-        yield frame.mark(last, "confirmed", words, later=0.5)
+def _best(summary: RunSummary, frame: _Frame) -> Iterator[Mark]:
+    for one in summary.rounds:
+        if (best := one.best) is not None:
+            words = f"best after round {one.number}, {best.candidate}: {with_interval(best)}"
+            yield frame.mark(one.number, best, "best", words)
+    if (last := _confirmed(summary)) is not None:
+        words = f"on fresh seeds, {last.candidate}: {with_interval(last)}"
+        yield frame.mark(len(summary.rounds) + 0.5, last, "confirmed", words)
 
 
-def _line(found: Course, frame: _Frame) -> Iterator[tuple[float, float]]:
+def _line(summary: RunSummary, frame: _Frame) -> Iterator[tuple[float, float]]:
     """The baseline up to the first gain, then a step at each."""
     ratio = 1.0
     yield frame.x(0), frame.y(ratio)
-    for point in found.best:
-        yield frame.x(point.round), frame.y(ratio)
-        ratio = point.ratio
-        yield frame.x(point.round), frame.y(ratio)
-    yield frame.x(found.rounds), frame.y(ratio)
+    for one in summary.rounds:
+        if one.best is not None:
+            yield frame.x(one.number), frame.y(ratio)
+            ratio = one.best.ratio
+            yield frame.x(one.number), frame.y(ratio)
+    yield frame.x(len(summary.rounds)), frame.y(ratio)
 
 
 def _rounds(most: int) -> list[int]:

@@ -36,7 +36,6 @@ from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.signals import ChatLoop, in_own_loop, on_signal, plain_ctrl_c
 from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
-from astra_chat.spending.ledger import ledger
 from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.judge import Judge, baseline_source
 from astra_chat.tools.system.toolkit import find_tool
@@ -47,6 +46,7 @@ from astra_chat.transcript.events import (
     RejectedReply,
     TurnEvent,
 )
+from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.summary import RunSummary, summarize
 
 logger = logging.getLogger(__name__)

@@ -8,5 +8,6 @@ reader      a file back to events
 writer      events to a file, one line at a time
 turns       events to the typed chat, and back
 spending    tokens, cost and the ledger as events
-summary     a run as one document, for --json and Python
+ledger      what a run has spent, from its records
+summary     a run as one document: for --json and Python, and all that views and reports show
 """

@@ -68,7 +68,7 @@ class StepSpent(Value):
 
 class Rejected(Value):
     reason: str
-    """Outcome of a candidate, or what else was wrong: spending/ledger.py names it."""
+    """Outcome of a candidate, or what else was wrong: transcript/ledger.py names it."""
     times: Count
 
 

@@ -1,4 +1,5 @@
-"""A run as one document, for --json and for Python: derived from its records alone."""
+"""A run as one document, derived from its records alone: what --json prints and Python gets, and
+what the views, the tables and the report only format."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from astra_chat.agents.plan_predictions import Prediction, Score, predictions, score
 from astra_chat.agents.rounds import Attempt, Round, failed
-from astra_chat.agents.run_state import RunState
+from astra_chat.agents.run_state import RunState, states
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.timing.intervals import over_all
 from astra_chat.tools.types import (
     AnyTime,
     Basis,
@@ -28,9 +31,20 @@ from astra_chat.transcript.events import (
     Record,
     Resumed,
 )
+from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.spending import Spent
-from astra_chat.transcript.turns import state_of
+from astra_chat.transcript.turns import thread
+
+
+class Speed(Value):
+    """Of a candidate over the baseline, all cases weighted."""
+
+    candidate: str
+    ratio: float
+    low: float
+    high: float
+    """Ends of the interval of `ratio`."""
 
 
 class AttemptSummary(Value):
@@ -43,6 +57,10 @@ class AttemptSummary(Value):
     words: str
     ratio: float | None
     """Over the baseline; None if it was not timed."""
+    speed: Speed | None = None
+    """The same with its interval."""
+    failed: bool = False
+    """It did not build, or its evaluation says that it is not correct."""
     rejected: str | None = None
     """Why the human did not want it run or accepted; None if that did not happen."""
 
@@ -55,17 +73,18 @@ class RoundSummary(Value):
     parent: str = ""
     """The candidate that the plan changes; "" for the baseline."""
     attempts: tuple[AttemptSummary, ...]
+    prediction: Prediction | None = None
+    """The plan's, beside what came of it; None: nothing of it was judged."""
+    best: Speed | None = None
+    """The best of the search at the end of the round; None: nothing faster so far."""
 
 
-class Timing(Value):
+class Timing(Speed):
     """A timed candidate, or the baseline against itself."""
 
     confirmed: bool
     """On fresh seeds, after the search: the figure to report."""
-
-    candidate: str
     basis: Basis
-    ratio: float
     cases: tuple[AnyTime, ...]
 
 
@@ -92,8 +111,10 @@ class RunSummary(Value):
     deviations: tuple[Deviation, ...]
     contradictions: tuple[Contradiction, ...] = ()
     """Against turns that stand all the same."""
-    spent: Spent | None
-    """The ledger; None: the run was killed before its end, or recorded before there were any."""
+    predictions: Score
+    """How good the plans' predictions were."""
+    spent: Spent
+    """The ledger."""
     ended: Ended | None
     """None: the run was killed before its end."""
 
@@ -103,8 +124,10 @@ def summarize(records: Sequence[Record]) -> RunSummary:
     header, last = records[0].event, records[-1]
     assert isinstance(header, Header)
     options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]
-    state = state_of(records)
-    spent = [r.event for r in records if isinstance(r.event, Spent)]
+    every = list(states(thread(records)))
+    state, best = every[-1], _best_by_round(every)
+    judged = predictions(state.rounds)
+    predicted = {one.round: one for one in judged}
     return RunSummary(
         schema="astra-chat/run/1",
         run=last.run,
@@ -117,17 +140,29 @@ def summarize(records: Sequence[Record]) -> RunSummary:
         extra_cases=state.extra_cases,
         baseline=_timing(state.baseline) if state.baseline else None,
         best=_timing(state.best[0]) if state.best else None,
-        rounds=tuple(_round(one, state) for one in state.rounds),
+        rounds=tuple(
+            _round(one, state, predicted.get(one.number), best.get(one.number))
+            for one in state.rounds
+        ),
         deviations=tuple(r.event for r in records if isinstance(r.event, Deviation)),
         contradictions=tuple(
             r.event for r in records if isinstance(r.event, Contradiction) and r.event.stands
         ),
-        spent=spent[-1] if spent else None,
+        predictions=score(judged),
+        spent=ledger(records),
         ended=last.event if isinstance(last.event, Ended) else None,
     )
 
 
-def _round(one: Round, state: RunState) -> RoundSummary:
+def _best_by_round(every: Sequence[RunState]) -> dict[int, Speed]:
+    """The best of the search at the end of each round that has one: of each, the last state."""
+    ends = {len(state.rounds): state.best_of_search for state in every}
+    return {number: _speed(*best) for number, best in ends.items() if number and best}
+
+
+def _round(
+    one: Round, state: RunState, prediction: Prediction | None, best: Speed | None
+) -> RoundSummary:
     parent = one.parent.candidate if one.parent else ""
     return RoundSummary(
         number=one.number,
@@ -135,20 +170,25 @@ def _round(one: Round, state: RunState) -> RoundSummary:
         predicted_ratio=one.plan.predicted_ratio,
         parent=parent if parent in state.sources else "",
         attempts=tuple(_attempt(attempt) for attempt in one.attempts),
+        prediction=prediction,
+        best=best,
     )
 
 
 def _attempt(attempt: Attempt) -> AttemptSummary:
-    outcome: Outcome | None = attempt.evaluation.outcome if attempt.evaluation else None
-    if outcome is None and attempt.build is not None and failed(attempt.build):
-        result = attempt.build.result
-        outcome = None if result.kind == "built" else result
+    evaluation = attempt.evaluation
+    outcome: Outcome | None = evaluation.outcome if evaluation else None
+    unbuilt = evaluation is None and attempt.build is not None and failed(attempt.build)
+    if unbuilt and attempt.build is not None and attempt.build.result.kind != "built":
+        outcome = attempt.build.result
     return AttemptSummary(
         speaker=attempt.speaker,
         candidate=attempt.kernel.candidate,
         verdict=verdict(outcome) if outcome else None,
         words=describe(outcome) if outcome else "",
         ratio=outcome.ratio if isinstance(outcome, Timed) else None,
+        speed=_speed(evaluation, outcome) if evaluation and isinstance(outcome, Timed) else None,
+        failed=unbuilt or (evaluation is not None and not attempt.passed),
         rejected=attempt.rejected,
     )
 
@@ -158,9 +198,13 @@ def _timing(evaluation: Evaluation) -> Timing | None:
     if not isinstance(timed, Timed):
         return None
     return Timing(
+        **dict(_speed(evaluation, timed)),
         confirmed=evaluation.confirms,
-        candidate=evaluation.candidate,
         basis=timed.basis,
-        ratio=timed.ratio,
         cases=timed.cases,
     )
+
+
+def _speed(evaluation: Evaluation, timed: Timed) -> Speed:
+    low, high = over_all(timed)
+    return Speed(candidate=evaluation.candidate, ratio=timed.ratio, low=low, high=high)

@@ -9,10 +9,10 @@ from astra_chat.models.answer import Answer
 from astra_chat.models.meter import Meter, MeteredJudge, tokens_of
 from astra_chat.models.prices import Price
 from astra_chat.spending.budget import Budget, BudgetSpent
-from astra_chat.spending.ledger import ledger
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation, Step
 from astra_chat.tools.types import Device
+from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.spending import Spent, Tokens
 from tests.chat_samples import SCALAR, FixedJudge, evaluation, timed
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Approval, Pass
-from astra_chat.spending.ledger import gpu_seconds, ledger
 from astra_chat.tools.evaluation import Step
 from astra_chat.tools.types import Device
 from astra_chat.transcript.events import (
@@ -18,6 +17,7 @@ from astra_chat.transcript.events import (
     Record,
     RejectedReply,
 )
+from astra_chat.transcript.ledger import gpu_seconds, ledger
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Tokens
 from tests.chat_samples import SCALAR, WRONG_OUTCOME, evaluation, timed, write_transcript
