@@ -1,13 +1,14 @@
 """Astra: a group chat of agents optimizes CUDA kernels, and a judge checks every claim.
 
 cli/             the command astra-chat
-session/         one run: options, chat, resume, approval, export
+session/         one run: options, chat, resume, export
+approval/        a human decides: at once, by a file, or later
 models/          model backends, recordings, meter
-transcript/      the record of a run: format, reader, writer
+transcript/      the record of a run: format, reader, writer, summary
 replay/          recorded runs shown, judged or run again
 report/          recorded runs as one HTML page
 display/         what is printed
-spending/        budget and ledger
+spending/        limits on what a run may spend
 research/        measurements of Astra itself; for developers
 agents/          the chat (a link to the folder beside this one)
 tools/           the judge (a link)

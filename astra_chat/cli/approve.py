@@ -40,10 +40,10 @@ def approve(
     go_on: Annotated[bool, typer.Option("--resume", help="Resume the run at once.")] = False,
 ) -> None:
     """Show what a run is waiting for, and decide."""
-    from astra_chat.display.approval_view import show_question
+    from astra_chat.approval.approvers import Approver, Given, Terminal
+    from astra_chat.approval.pending import record, waiting
+    from astra_chat.approval.view import show_question
     from astra_chat.display.console import console
-    from astra_chat.session.approvers import Approver, Given, Terminal
-    from astra_chat.session.pending_approval import record, waiting
 
     decisions: dict[Word, bool] = {
         "approve": yes,

@@ -9,5 +9,4 @@ results_table    the table at the end of a run
 suite_view       the tester's cases and their score
 spending_view    what a run spends
 evaluation_view  evaluations and profiles
-approval_view    what a human sees before deciding
 """

@@ -12,8 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from astra_chat.agents.reply_errors import unusable_source
-from astra_chat.session.recorded_cases import require_bounded_cases
-from astra_chat.session.recorded_task import require_hashes, task_of
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Built, Evaluation
@@ -29,6 +27,8 @@ from astra_chat.tools.types import (
 )
 from astra_chat.transcript.events import BuildDone, Judged
 from astra_chat.transcript.reader import Transcript
+from astra_chat.transcript.recorded_cases import require_bounded_cases
+from astra_chat.transcript.recorded_task import require_hashes, task_of
 from astra_chat.transcript.turns import state_of, texts
 
 SCHEMA = "astra-chat/rejudged/1"

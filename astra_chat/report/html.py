@@ -15,10 +15,10 @@ from astra_chat.display.results_table import where
 from astra_chat.display.run_view import View
 from astra_chat.report.plot import Plot, plot, with_interval
 from astra_chat.report.sources import Change, changes
-from astra_chat.session.recorded_task import baseline_text
 from astra_chat.tools.text import plain
 from astra_chat.transcript.events import BROKEN_OFF
 from astra_chat.transcript.reader import Transcript
+from astra_chat.transcript.recorded_task import baseline_text
 from astra_chat.transcript.summary import RunSummary, summarize
 from astra_chat.transcript.turns import thread
 

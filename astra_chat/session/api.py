@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from astra_chat.session.recorded_task import task_of
 from astra_chat.session.request import SessionOptions, request_for
 from astra_chat.session.resume import past_of, request_on
 from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.session.telemetry import traced
 from astra_chat.transcript.options import RunOptions
+from astra_chat.transcript.recorded_task import task_of
 
 
 def run(

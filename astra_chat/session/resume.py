@@ -10,9 +10,7 @@ from astra_chat.agents.limits import Limits
 from astra_chat.agents.run_state import RunState, state_of
 from astra_chat.agents.turn_order import STOP_WORDS, Ask, Stop, next_step
 from astra_chat.agents.turns import Turn
-from astra_chat.session.recorded_cases import require_bounded_cases
 from astra_chat.session.recorded_options import accepted
-from astra_chat.session.recorded_task import require_hashes, require_no_links
 from astra_chat.session.request import NOBODY, Request, SessionOptions, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
@@ -27,6 +25,8 @@ from astra_chat.transcript.events import (
 )
 from astra_chat.transcript.options import RunOptions, option_name
 from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.recorded_cases import require_bounded_cases
+from astra_chat.transcript.recorded_task import require_hashes, require_no_links
 from astra_chat.transcript.turns import finished, thread
 
 NO_LIMITS = Limits(rounds=10**9)

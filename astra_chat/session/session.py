@@ -23,9 +23,9 @@ from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector import Selector
 from astra_chat.agents.turn_order import AskHuman, Stop, next_step
 from astra_chat.agents.turns import MODEL_ROLES, RunRequest, Speaker, Turn
+from astra_chat.approval.approvers import Approver, approver_for
 from astra_chat.models.meter import Meter, MeteredJudge
 from astra_chat.models.recording_judge import taped
-from astra_chat.session.approvers import Approver, approver_for
 from astra_chat.session.export import export_best, leave_source
 from astra_chat.session.final_message import deviation, ended
 from astra_chat.session.recorded_options import resume_command

@@ -1,5 +1,4 @@
-"""Tokens, cost, time: limits and the ledger.
+"""Limits on what a run may spend. What it has spent is transcript/ledger.py.
 
 budget  --budget
-ledger  what a run has spent, from its records
 """

@@ -1,13 +1,15 @@
 """The record of one run, the only state there is: events as JSON lines. See transcripts/README.md.
 
-events      what is recorded
-migrations  lines of older versions as the present one
-options     the options of a run, from the command line to the header and back
-lines       a file's lines, bounded before anything is made of them
-reader      a file back to events
-writer      events to a file, one line at a time
-turns       events to the typed chat, and back
-spending    tokens, cost and the ledger as events
-ledger      what a run has spent, from its records
-summary     a run as one document: for --json and Python, and all that views and reports show
+events          what is recorded
+migrations      lines of older versions as the present one
+options         the options of a run, from the command line to the header and back
+lines           a file's lines, bounded before anything is made of them
+reader          a file back to events
+writer          events to a file, one line at a time
+turns           events to the typed chat, and back
+spending        tokens, cost and the ledger as events
+ledger          what a run has spent, from its records
+recorded_task   the task of a recorded run
+recorded_cases  cases of a recorded run, bounded
+summary         a run as one document: for --json and Python, and all that views and reports show
 """

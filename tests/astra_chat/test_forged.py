@@ -118,9 +118,9 @@ def test_there_are_enough() -> None:
 
 def test_the_honest_one_is_shown(tmp_path: Path) -> None:
     """Unchanged, the transcript that the forgeries are made of is accepted."""
-    from astra_chat.session.recorded_cases import require_bounded_cases
-    from astra_chat.session.recorded_task import require_hashes, task_of
     from astra_chat.transcript.reader import read
+    from astra_chat.transcript.recorded_cases import require_bounded_cases
+    from astra_chat.transcript.recorded_task import require_hashes, task_of
 
     def nothing(lines: list[Any], place: Place) -> None: ...
 

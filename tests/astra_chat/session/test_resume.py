@@ -10,7 +10,6 @@ import pytest
 from astra_chat.agents.run_state import state_of
 from astra_chat.models.open_models import open_models
 from astra_chat.session.api import run
-from astra_chat.session.recorded_task import task_of
 from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.resume import branched, past_of, request_on, resumed
 from astra_chat.session.session import RunResult, run_request
@@ -20,6 +19,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
+from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.turns import thread
 from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, story, timed
 

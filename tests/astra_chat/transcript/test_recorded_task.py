@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.session.recorded_task import (
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import find_task
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.recorded_task import (
     baseline_text,
     require_hashes,
     require_no_links,
     task_of,
 )
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.task.folder import find_task
-from astra_chat.transcript.reader import read
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "transcripts" / "examples"
 

@@ -8,7 +8,7 @@ import pytest
 
 from astra_chat.agents.approval import decision
 from astra_chat.agents.turns import Kernel, Turn
-from astra_chat.session.pending_approval import record, waiting
+from astra_chat.approval.pending import record, waiting
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import thread

@@ -12,9 +12,9 @@ import pytest
 from astra_chat.agents.approval import question
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Approval, Kernel, Turn
+from astra_chat.approval.approvers import Nobody, Recorded, Scripted, Terminal, approver_for, edited
+from astra_chat.approval.pending import record, waiting
 from astra_chat.models.open_models import open_models
-from astra_chat.session.approvers import Nobody, Recorded, Scripted, Terminal, approver_for, edited
-from astra_chat.session.pending_approval import record, waiting
 from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.resume import branched, request_on, resumed
 from astra_chat.session.session import RunResult, run_request

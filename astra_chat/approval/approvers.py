@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from astra_chat.agents.approval import Question, Word, decision
 from astra_chat.agents.turn_order import Gate
 from astra_chat.agents.turns import Turn
-from astra_chat.display.approval_view import MOST_LINES, show_difference, show_question
+from astra_chat.approval.view import MOST_LINES, show_difference, show_question
 from astra_chat.display.console import console
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import BuildReport, Evaluation

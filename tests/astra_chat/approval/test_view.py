@@ -8,7 +8,7 @@ from dataclasses import replace
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Kernel, Turn
-from astra_chat.display.approval_view import MOST_LINES, difference, show_question
+from astra_chat.approval.view import MOST_LINES, difference, show_question
 from astra_chat.display.console import console
 from astra_chat.tools.evaluation import Step
 from tests.chat_samples import SCALAR, VECTOR, asking_turns, build, plan
