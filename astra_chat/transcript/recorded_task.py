@@ -84,13 +84,3 @@ def require_hashes(transcript: Transcript) -> None:
     for sha, text in texts(transcript.records).items():
         if sha256_of(text) != sha:
             raise BadInput(f"{transcript.path}: the text {sha[:12]} was changed: its hash is off")
-
-
-def require_no_links(folder: Path, entry: str) -> None:
-    """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
-    folder may come from anybody, and what it leads to would be overwritten."""
-    best = [folder / "best" / name for name in (f"{entry}.so", "README.md", "load_example.py")]
-    files = [folder / name for name in ("transcript.jsonl", "best.cu", ".best.cu.part", "best")]
-    for path in (*files, *best):
-        if path.is_symlink():
-            raise BadInput(f"{path} is a link, and a run would write through it: delete it")
