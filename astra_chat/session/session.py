@@ -38,8 +38,9 @@ from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
 from astra_chat.tools.errors import AstraError, MissingDependency
-from astra_chat.tools.judge import Judge, baseline_source
+from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.toolkit import find_tool
+from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.transcript.events import (
     Chosen,
     Contradiction,

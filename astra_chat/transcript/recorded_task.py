@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.judge import TIER_FILES
 from astra_chat.tools.task.folder import Task, find_task, load_task
+from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.reader import Transcript
