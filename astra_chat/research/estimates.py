@@ -61,7 +61,7 @@ def estimates(task: Task, device: Device) -> Iterator[Estimate]:
         for (file, source), build in zip(sources.items(), built[1:], strict=True):
             if not isinstance(build, Build):
                 continue
-            timed = time_cases(runner, build, baseline, weighted)
+            timed = time_cases(runner, oracle, build, baseline, weighted)
             if isinstance(timed, list):
                 cases = tuple(t.time for t in timed if isinstance(t.time, EstimatedTime))
                 yield Estimate(

@@ -168,7 +168,7 @@ def noise(device: str, repeats: int) -> None:
     runner = Runner(task, chosen)
     for _ in range(repeats):
         runner.prepare("time", oracle.inputs, 2)  # the next one loads while this one times
-        timed = time_cases(runner, built, built, [(t, 1.0) for t in oracle_cases])
+        timed = time_cases(runner, oracle, built, built, [(t, 1.0) for t in oracle_cases])
         assert isinstance(timed, list), timed
         found += [t.time for t in timed]
     runner.dismiss()
@@ -211,13 +211,13 @@ def width(device: str) -> None:
     )
     for run in runner.run(built, oracle_cases, "time", built):
         assert isinstance(run, CaseRun), run
-        blocks = run.report.samples["blocks"]
-        microseconds = statistics.median(block["baseline_us"] for block in blocks)
+        blocks = run.report.measured.blocks
+        microseconds = statistics.median(block.baseline_us for block in blocks)
         print(f"{run.oracle_case.case.label}: {microseconds:.2f} us")
         for count in (5, 10, 20, 40, 80, 160):
             some = steady(blocks[:count])
             narrow = width_of(log_ratios(some))
-            spent_s = blocks[count - 1]["spent_s"]
+            spent_s = blocks[count - 1].spent_s
             print(f"  {count:3d} blocks, {spent_s:.3f} s: 95 % interval {narrow:.2%} wide")
     oracle.close()
 

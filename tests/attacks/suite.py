@@ -184,8 +184,9 @@ class Bench(AbstractContextManager["Bench"]):
         oracle_cases = self.oracle.oracle_cases([case for case, _ in cases], Stop())
         weighted = [(t, weight) for t, (_, weight) in zip(oracle_cases, cases, strict=True)]
         found = time_cases(
-            self.runner, built, baseline, weighted, NOBODY, self.baseline_errors, self._learn
-        )
+            self.runner, self.oracle, built, baseline, weighted, NOBODY, self.baseline_errors,
+            self._learn,
+        )  # fmt: skip
         return judge_times([t.time for t in found])[1] if isinstance(found, list) else found.kind
 
     def confirmed(self, source: str) -> str:

@@ -20,7 +20,7 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import odd_file
-from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.protocol import CaseReport, SanitizedRequest
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.buffer_layout import buffer_bytes
@@ -100,7 +100,7 @@ def _run(
     for _ in range(TRIES):
         with watched(
             runner, build, oracle_cases, command, step="sanitize", timeout_s=TOOL_TIMEOUT_S,
-            more={"handed_back": back},
+            ask=lambda asked: asked.extended(SanitizedRequest, handed_back=tuple(back)),
         ) as seen:  # fmt: skip
             if not isinstance(seen, NvidiaToolRun):
                 return seen
@@ -129,7 +129,7 @@ def _is_whole(runner: Runner, run: CaseRun, handed: bool) -> bool:
 
 
 def _wrong(runner: Runner, run: CaseRun, tool: str) -> Wrong | None:
-    verdict = compare(runner.task, replace(run, report=CaseReport(verified_sets=CALLS)))
+    verdict = compare(runner.task, replace(run, report=CaseReport(copies=CALLS)))
     if not isinstance(verdict, Wrong):
         return None
     note = f"{verdict.note}; called under compute-sanitizer {tool}".removeprefix("; ")

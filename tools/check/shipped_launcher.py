@@ -18,7 +18,13 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.protocol import BadReport, CaseReport, Started, parsed
+from astra_chat.tools.run.protocol import (
+    BadReport,
+    CaptureRequest,
+    CaseReport,
+    Started,
+    parsed,
+)
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Worker, signal_name
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
@@ -61,32 +67,39 @@ def _host_us(
             return plan
         plans.append(plan)
     library, host_us = hosted_library(build), list[float]()
-    with runner.request(build, oracle_cases, "check", plans) as (request, calls):
-        sandbox = runner.sandbox(build, oracle_cases, calls[0].after.parent)
+    with runner.request(build, oracle_cases, "check", plans) as request:
+        sandbox = runner.sandbox(build, oracle_cases, request.calls[0].after.parent)
         sandbox = replace(sandbox, read=(*sandbox.read, library.parent))
         with runner.leased("check", alone=False), Worker(CHILD, sandbox=sandbox) as worker:
             try:
-                asked = {**request, "library": str(library)}
-                worker.ask(asked, CAPTURE_TIMEOUT_S, runner.stop)
+                asked = request.extended(CaptureRequest, library=library)
+                fields = asked.model_dump(mode="json")
+                worker.ask(fields, CAPTURE_TIMEOUT_S, runner.stop)
                 for report in map(parsed, worker.reports()):
                     if isinstance(report, Started) or report.index != len(host_us):
                         continue
                     if found := _found(report, oracle_cases[len(host_us)].case):
                         return found
-                    host_us.append(float(report.samples["host_us"]))
+                    host_us.append(_host_time(report))
                 end = worker.finish()
             except StepTimeout:
                 return TimedOut(step="plan", limit_s=CAPTURE_TIMEOUT_S)
             except StepMemory:
                 message = "its launcher held more than half of this machine's memory"
                 return Crashed(case=oracle_cases[0].case, message=message)
-            except (BadReport, KeyError, TypeError, ValueError) as error:
+            except BadReport as error:
                 message = f"its process reports what no runner does: {error}"
                 return Crashed(case=oracle_cases[0].case, message=message)
     if len(host_us) < len(oracle_cases):
         message = f"the launcher was {signal_name(end.returncode)}; {last_line(end.output)}"
         return Crashed(case=oracle_cases[len(host_us)].case, message=message)
     return host_us
+
+
+def _host_time(report: CaseReport) -> float:
+    if report.host_us is None:
+        raise BadReport("no host time of a call")
+    return report.host_us
 
 
 def _found(report: CaseReport, case: Case) -> Failure | None:

@@ -6,6 +6,9 @@ arguments       shared by the runners: poison, files of a case, the candidate's 
 cuda            the runner on a real GPU: checks and times a candidate
 cuda_timing     the GPU timing loop: CUDA-graph replay, ABBA order, event pairs
 cuda_buffers    buffers for timing: rotation, and the L2 flush between cold launches
+cuda_verify     all timed sets compared with the baseline's results on the device
+cuda_compare    the comparison itself: a candidate's results beside the baseline's
+cuda_state      module variables: changes seen on the device, and restored
 cuda_clock      clocks, temperature, power and throttling by NVML
 cuda_poison     poison in shared memory and on stacks; inputs that arrive late
 cuda_read_only  device memory that kernels cannot write

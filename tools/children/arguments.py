@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import resource
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.task.buffer_layout import Bytes, poisoned, spread
-from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case
 
@@ -36,7 +34,3 @@ def limit_files_and_cores() -> None:
     """No core dumps; a runner writes results, not disks full."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 2**30, 64 * 2**30))
-
-
-def task_of(request: dict[str, Any]) -> Task:
-    return load_task(Path(request["task"]))

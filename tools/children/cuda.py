@@ -6,24 +6,24 @@ Only device code of a candidate is here: its launchers were recorded elsewhere.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from astra_chat.tools.children.arguments import limit_files_and_cores, poison, task_of
+from astra_chat.tools.children.arguments import limit_files_and_cores, poison
 from astra_chat.tools.children.cuda_buffers import aligned
 from astra_chat.tools.children.cuda_plans import Enqueue, Kernels
 from astra_chat.tools.children.cuda_poison import Poison, copies
 from astra_chat.tools.children.cuda_read_only import ReadOnly
-from astra_chat.tools.children.cuda_timing import TimedCall
+from astra_chat.tools.children.cuda_state import ModuleVariables
+from astra_chat.tools.children.cuda_timing import Side, TimedCall
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
-from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.run.protocol import CallRequest, CaseReport, CudaRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.buffer_layout import poisoned
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import Task, load_task
 
 GUARD_BYTES, GUARD_STEPS = 4 * ALIGNMENT, 4
 """Poisoned bytes on both sides of every argument, at least: a write outside shows. Up to so many
@@ -38,29 +38,35 @@ LAUNCH_FAILURE = 719
 def main() -> None:
     reporter = Reporter()
     limit_files_and_cores()
-    request = reporter.request
-    task, calls = task_of(request), [CallRequest.model_validate(item) for item in request["calls"]]
-    torch.cuda.set_device(request["index"])
+    request = CudaRequest.model_validate(reporter.request)
+    task = load_task(request.task)
+    torch.cuda.set_device(request.index)
     torch.zeros(1, device="cuda")  # the driver opens and starts what it needs before the lock
     dirt = Poison()
     lock(reporter.pipe)
-    kernels = Kernels(Path(request["cubin"]))
-    baseline = Kernels(Path(request["baseline_cubin"])) if request["mode"] == "time" else None
+    kernels, state = _loaded(request.cubin)
+    baseline = Side(*_loaded(request.baseline_cubin)) if request.baseline_cubin else None
     held: list[torch.Tensor] = []
-    for index, call in enumerate(calls):
+    for index, call in enumerate(request.calls):
         reporter.send("start", index=index)
         try:
             if baseline:
-                done = TimedCall(task, call, (baseline, kernels), request).run()
+                sides = baseline, Side(kernels, state)
+                done = TimedCall(task, call, sides, request, dirt).run()
             else:
                 done = _check(task, call, kernels, held, dirt, request)
-            if changed := kernels.state.changed():
-                done = {"changed": changed[0]}
+            if changed := state.changed():
+                done = CaseReport(changed=changed[0])
         except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
-            done = {"status": getattr(error, "error_code", LAUNCH_FAILURE)}
-        reporter.send("case", index=index, **done)
-        if done.get("status", 1):
+            done = CaseReport(status=getattr(error, "error_code", LAUNCH_FAILURE))
+        reporter.send("case", **done.numbered(index))
+        if done.status or done.changed:
             return
+
+
+def _loaded(cubin: Path) -> tuple[Kernels, ModuleVariables]:
+    kernels = Kernels(cubin)
+    return kernels, ModuleVariables(kernels.variables)
 
 
 def _check(
@@ -69,14 +75,14 @@ def _check(
     kernels: Kernels,
     held: list[torch.Tensor],
     dirt: Poison,
-    request: Any,
-) -> dict[str, Any]:
+    request: CudaRequest,
+) -> CaseReport:
     """Run once; write every argument's bytes with the guards on both sides."""
-    guard_bytes = _guard_bytes(request["seed"])
+    guard_bytes = _guard_bytes(request.seed)
     contents = [_guarded(task, call, i, guard_bytes) for i in range(len(task.args))]
     if call.how != "same_buffers":
         held[:] = [_poisoned(c, call.pattern) for c in contents]  # old ones go after new are made
-    closable = _closable(task, held, request["index"]) if call.how == "graph" else []
+    closable = _closable(task, held, request.index) if call.how == "graph" else []
     shifts = [arg.shift_of(call.case) for arg in task.args]
     addresses = [t.data_ptr() + guard_bytes + shift for t, shift in zip(held, shifts, strict=True)]
     enqueue = kernels.bind(task, call, call.launches, addresses)
@@ -87,7 +93,7 @@ def _check(
         after = _streamed(call, enqueue, contents, held, dirt)
     for arg, tensor, shift in zip(task.args, after, shifts, strict=True):
         tensor[shift:].cpu().numpy().tofile(call.after / f"{arg.name}.after")
-    return {"status": 0, "guard_bytes": guard_bytes}
+    return CaseReport(guard_bytes=guard_bytes)
 
 
 def _streamed(
@@ -163,9 +169,9 @@ def _closable(task: Task, held: list[torch.Tensor], index: int) -> list[ReadOnly
     return found
 
 
-def _guard_bytes(seed: str) -> int:
+def _guard_bytes(seed: Seed) -> int:
     """Of all calls of this process."""
-    return GUARD_BYTES + ALIGNMENT * Seed(seed).of("guards").random().randrange(GUARD_STEPS)
+    return GUARD_BYTES + ALIGNMENT * seed.of("guards").random().randrange(GUARD_STEPS)
 
 
 def _guarded(task: Task, call: CallRequest, index: int, guard_bytes: int) -> torch.Tensor:

@@ -3,7 +3,9 @@
 A launch must gain nothing from those before it. So every replay starts from inputs as they were and
 poisoned outputs; each set serves one launch of a replay; the sets are taken in an order drawn by
 chance, for a kernel could fetch the next one's data; and what lies between them may not change.
-Where the data are meant to lie in the L2, one set is restored before each launch of a replay.
+Where the data are meant to lie in the L2, its set is restored before each launch of a replay.
+
+Memory: MEMORY_SHARE of what is free, the results that are kept to be compared included.
 """
 
 from __future__ import annotations
@@ -12,36 +14,47 @@ import ctypes
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 
 from astra_chat.tools.children.arguments import poison
+from astra_chat.tools.children.cuda_compare import differs, outside
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
-from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.run.protocol import CallRequest, TimedMode
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES
 
 MIN_SETS, MAX_SETS = 20, 1024
 MEMORY_SHARE = 0.4
-"""Of the device's free memory: the sets and what they are refilled from."""
-VERIFIED_BYTES = 256 * 2**20
-"""At most this much of what cold launches wrote is handed to the judge, or one set."""
-FURTHER_BYTES = 32 * 2**20
-"""The same of warm launches, and of those with an event pair around each."""
+"""Of the device's free memory: the sets, what they are refilled from, and results that are kept."""
+MODES = 3
+"""Of timing, each of whose results are kept until all are compared."""
 FEW = 4096
 """Of so many elements of a row one differs from set to set."""
 PERSISTING_L2_LIMIT = 6
 """The driver's number of the limit on L2 that access policy windows may keep."""
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What the candidate's launches of one mode wrote."""
+
+    mode: TimedMode
+    sets: tuple[int, ...]
+    results: dict[str, torch.Tensor]
+    """By written argument: bytes, a row of them a set, in the order of `sets`."""
+
+
 class BufferSets:
     """Copies of a call's arguments that together fill the L2 twice, as far as MAX_SETS allows.
 
-    A random third holds the case's inputs and is verified. The others hold nearly the same, half of
-    them with rows at other places: an element of each row is another. So a kernel gains nothing by
-    reading what lies beside its arguments, nor by what it left in the chip for later launches: the
-    result that it finds is mostly another's, and only who reads all of a row can tell.
+    No two hold the same inputs. One, at a place drawn at random, holds the case's own; the others
+    nearly the same, half of them with rows at other places: an element of each row is another. So a
+    kernel gains nothing by reading what lies beside its arguments, nor by what it left in the chip
+    for later launches: the result that it finds is another set's, and only who reads all of a row
+    can tell. The results of every set are compared (cuda_verify.py).
 
     `cool` reads a large buffer last: reading leaves no dirty lines whose write-back would be timed
     with the kernel.
@@ -52,14 +65,18 @@ class BufferSets:
         self._driver = ctypes.CDLL("libcuda.so.1")
         self._driver.cuCtxSetLimit(PERSISTING_L2_LIMIT, ctypes.c_size_t(0))
         l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-        self._sizes = [buffer_bytes(arg, call.case) for arg in task.args]
-        strides = [(size // ALIGNMENT + 2) * ALIGNMENT for size in self._sizes]
+        self.sizes = [buffer_bytes(arg, call.case) for arg in task.args]
+        """Bytes of each argument's buffer."""
+        strides = [(size // ALIGNMENT + 2) * ALIGNMENT for size in self.sizes]
         self._cooler = torch.zeros(2 * l2_bytes // 4, device="cuda")
-        most = int(MEMORY_SHARE * torch.cuda.mem_get_info()[0] / (2 * sum(strides)))
-        wanted = min(MAX_SETS, math.ceil(2 * l2_bytes / sum(self._sizes)) + 1)
+        kept = sum(s for s, arg in zip(strides, task.args, strict=True) if arg.written)
+        each = 2 * sum(strides) + MODES * kept
+        most = int(MEMORY_SHARE * torch.cuda.mem_get_info()[0] / each)
+        wanted = min(MAX_SETS, math.ceil(2 * l2_bytes / self.bytes_each) + 1)
         self.count = max(2, min(most, max(MIN_SETS, wanted)))
         self.order = chance.sample(range(self.count), self.count)
-        self.verified = sorted(chance.sample(range(self.count), self._most_verified()))
+        self.own = chance.randrange(self.count)
+        """The set that holds the case's own inputs."""
         self._filled = [
             aligned(self.count * stride)
             .view(torch.int16)
@@ -69,9 +86,9 @@ class BufferSets:
             for stride in strides
         ]
         self._fill(pattern)
+        self._digests = self._digested()
         self._tensors = [aligned(f.numel()).view(f.shape) for f in self._filled]
-        self._shot = [torch.empty_like(filled[0]) for filled in self._filled]
-        self._kept: dict[str, list[torch.Tensor]] = {}
+        self._kept: dict[TimedMode, Kept] = {}
         self.touched: set[str] = set()
         """Arguments round which, or in which though they may only be read, something changed."""
         self.refill()
@@ -96,49 +113,61 @@ class BufferSets:
         for tensor, filled in zip(self._tensors, self._filled, strict=True):
             _copied(filled[which], tensor[which])
 
-    def shoot(self, which: int) -> None:
-        """Take down what a set holds now, for `keep_shot`."""
-        for tensor, shot in zip(self._tensors, self._shot, strict=True):
-            _copied(tensor[which], shot)
-
-    def keep(self, what: str, launched: Sequence[int], most_bytes: int) -> None:
-        """Keep for `write_back` what was just written to verified ones among these sets; what was
-        kept under that name is forgotten."""
-        candidates = [which for which in self.verified if which in set(launched)]
-        most = max(1, most_bytes // sum(self._sizes))
-        chosen = sorted(self._chance.sample(candidates, min(most, len(candidates))))
-        self._kept[what] = [
-            tensor[chosen][:, :size].contiguous()
-            for tensor, size in zip(self._tensors, self._sizes, strict=True)
-        ]
-        self._look()
-
-    def keep_shot(self) -> None:
-        """Keep what was taken down last, of a verified set."""
-        self._kept["shot"] = [
-            shot[None, :size].clone() for shot, size in zip(self._shot, self._sizes, strict=True)
-        ]
-        self._look()
-
-    def _look(self) -> None:
-        for arg, size, tensor, filled in zip(
-            self._task.args, self._sizes, self._tensors, self._filled, strict=True
-        ):
-            start = size if arg.written else 0
-            if not torch.equal(tensor[:, start:], filled[:, start:]):
+    def keep(self, mode: TimedMode, launched: Sequence[int]) -> None:
+        """Keep what launches on these sets just wrote, in place of what was kept of that mode, and
+        look for changes where there may be none."""
+        self._kept.pop(mode, None)  # its memory is free for what comes
+        places = torch.tensor(launched, device="cuda")
+        results = {arg.name: _words(now)[places].view(torch.uint8) for arg, now in self._results()}
+        self._kept[mode] = Kept(mode, tuple(launched), results)
+        for arg, tensor, filled in zip(self._task.args, self._tensors, self._filled, strict=True):
+            pairs = zip(*(outside(arg, self._call.case, t) for t in (tensor, filled)), strict=True)
+            if any(bool(differs(*pair)) for pair in pairs):
                 self.touched.add(arg.name)
 
-    def write_back(self) -> int:
-        """Hand what was kept to the judge, one set after the other in each file; their number."""
-        sets = distinct(list(self._kept.values()))
-        for index, arg in enumerate(self._task.args):
-            with (self._call.after / f"{arg.name}.after").open("wb") as file:
-                for arguments in sets:
-                    arguments[index].cpu().numpy().tofile(file)
-        return len(sets)
+    @property
+    def bytes_each(self) -> int:
+        """Of one set's arguments."""
+        return sum(self.sizes)
+
+    @property
+    def kept(self) -> list[Kept]:
+        """Of each mode."""
+        return list(self._kept.values())
+
+    @property
+    def results(self) -> dict[str, torch.Tensor]:
+        """What the written arguments hold now: bytes, [sets, bytes]."""
+        return {arg.name: tensor for arg, tensor in self._results()}
+
+    def _results(self) -> list[tuple[Arg, torch.Tensor]]:
+        pairs = zip(self._task.args, self._tensors, strict=True)
+        return [(arg, tensor) for arg, tensor in pairs if arg.written]
+
+    def inputs(self, which: int) -> dict[str, torch.Tensor]:
+        """Bytes of each input buffer of a set, padding included."""
+        filled = zip(self._task.args, self._filled, self.sizes, strict=True)
+        return {arg.name: f[which, :size] for arg, f, size in filled if arg.read}
+
+    def look_at_sources(self) -> None:
+        """See that what sets are refilled from is as it was."""
+        now = self._digested()
+        self.touched |= {name for name, digest in self._digests.items() if digest != now[name]}
+
+    def _digested(self) -> dict[str, int]:
+        pairs = zip(self._task.args, self._filled, strict=True)
+        return {arg.name: int(_words(filled).sum()) for arg, filled in pairs}
+
+    def wipe(self) -> None:
+        """Leave no results in memory that later launches could find."""
+        self.refill()
+        for kept in self._kept.values():
+            for results in kept.results.values():
+                results.zero_()
+        self._kept.clear()
 
     def _fill(self, pattern: int) -> None:
-        others = [which for which in range(self.count) if which not in self.verified]
+        others = [which for which in range(self.count) if which != self.own]
         turns = {which: self._chance.random() for which in others if self._chance.random() < 0.5}
         for index, (arg, filled) in enumerate(zip(self._task.args, self._filled, strict=True)):
             original = torch.from_numpy(poison(self._task, self._call, index, pattern)).cuda()
@@ -147,10 +176,6 @@ class BufferSets:
                 for which, turn in turns.items():
                     turned_away(arg, self._call, original, turn, filled[which])
                 estranged(arg, self._call, filled, others, self._chance.getrandbits(63))
-
-    def _most_verified(self) -> int:
-        """How many sets fit into VERIFIED_BYTES: at least one, at most a third of them."""
-        return max(1, min(self.count // 3, VERIFIED_BYTES // sum(self._sizes)))
 
 
 def aligned(size: int) -> torch.Tensor:
@@ -161,23 +186,12 @@ def aligned(size: int) -> torch.Tensor:
     return room[start : start + size]
 
 
-def distinct(kept: Sequence[Sequence[torch.Tensor]]) -> list[list[torch.Tensor]]:
-    """Arguments of the first set, and of those that differ from it: all began alike, so what is
-    said of it holds of the others too.
-
-    `kept`: by mode of timing and by argument, bytes, a row of them a set.
-    """
-    first = [rows[0] for rows in kept[0]]
-    found = [first]
-    for mode in kept:
-        pairs = zip(mode, first, strict=True)
-        same = torch.stack([(rows == one).all(dim=1) for rows, one in pairs]).all(dim=0)
-        found += [[rows[which] for rows in mode] for which in torch.nonzero(~same).flatten()]
-    return found
+def _words(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.int64)
 
 
 def _copied(source: torch.Tensor, target: torch.Tensor) -> None:
-    torch.bitwise_or(source.view(torch.int64), 0, out=target.view(torch.int64))
+    torch.bitwise_or(_words(source), 0, out=_words(target))
 
 
 def turned_away(

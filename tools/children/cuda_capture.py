@@ -21,16 +21,15 @@ from astra_chat.tools.children.arguments import (
     launch,
     limit_files_and_cores,
     poison,
-    task_of,
 )
 from astra_chat.tools.children.cuda_once import Driver
 from astra_chat.tools.children.cuda_plans import call, parameter_bytes, parameter_layout
 from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan.model import Address, CopyNode, KernelNode, MemsetNode
-from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.run.protocol import CallRequest, CaptureRequest, CaseReport
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import Task, load_task
 
 CAPTURES = 5
 """Of each case; all are compared, and the shortest host time counts."""
@@ -43,24 +42,21 @@ MARKER = "astra_before_the_launcher"
 def main() -> None:
     reporter = Reporter()
     limit_files_and_cores()
-    request = reporter.request
-    task = task_of(request)
-    driver = Driver(request["index"])
+    request = CaptureRequest.model_validate(reporter.request)
+    task = load_task(request.task)
+    driver = Driver(request.index)
     marker = Marker(driver, MARKER)
     lock(reporter.pipe)
-    library = ctypes.CDLL(request["library"])
-    for index, item in enumerate(request["calls"]):
+    library = ctypes.CDLL(str(request.library))
+    for index, call_request in enumerate(request.calls):
         reporter.send("start", index=index)
-        reporter.send(
-            "case",
-            index=index,
-            **_compared(driver, marker, task, CallRequest.model_validate(item), library),
-        )
+        done = _compared(driver, marker, task, call_request, library)
+        reporter.send("case", **done.numbered(index))
 
 
 def _compared(
     driver: Driver, marker: Marker, task: Task, asked: CallRequest, library: ctypes.CDLL
-) -> dict[str, Any]:
+) -> CaseReport:
     """The launcher's error, or where the captured graph parts from the plan ("" if nowhere)."""
     addresses = [
         driver.place(poison(task, asked, index, asked.pattern), 0, arg.shift_of(asked.case))
@@ -69,22 +65,21 @@ def _compared(
     named = dict(zip((arg.name for arg in task.args), addresses, strict=True))
     host_us, parts = [], ""
     for _ in range(CAPTURES):
-        graph = ctypes.c_void_p()
         driver.begin()
         marker.enqueue()
         began = time.perf_counter()
         status = launch(library, task, asked.case, addresses, driver.stream)
         host_us.append(1e6 * (time.perf_counter() - began))
         try:
-            driver.do("cuStreamEndCapture", ctypes.c_void_p(driver.stream), ctypes.byref(graph))
-            parts = parts or _difference(asked, _nodes(cuda.CUgraph(graph.value)), named)
-            driver.do("cuGraphDestroy", graph)
+            graph = driver.end()
+            parts = parts or _difference(asked, _nodes(graph), named)
+            call("cuGraphDestroy", graph)
         except RuntimeError as error:
             parts = parts or f"it cannot be captured into a CUDA graph ({error})"
         if status or parts:
             break
     driver.free()
-    return {"status": status, "parts": parts, "host_us": min(host_us)}
+    return CaseReport(status=status, parts=parts, host_us=min(host_us))
 
 
 @dataclass(frozen=True)

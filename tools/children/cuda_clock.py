@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pynvml
 
+from astra_chat.tools.run.raw_times import ClockReading
 from astra_chat.tools.system.devices import gpu_handles
 
 THROTTLING = (
@@ -22,19 +23,18 @@ class Clock:
         self.others = self._others()
         """Processes beside this one that had work on the GPU: they know nothing of our lease."""
 
-    def read(self) -> dict[str, int | bool]:
+    def read(self) -> ClockReading:
         handle = self._handle
         reasons = int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
-        return {
-            "sm_clock_mhz": int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
-            "memory_clock_mhz": int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
-            "temperature_c": int(
-                pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU)
-            ),
-            "power_w": int(pynvml.nvmlDeviceGetPowerUsage(handle)) // 1000,
-            "throttle_reasons": reasons,
-            "throttled": bool(reasons & THROTTLING),
-        }
+        hot = int(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))
+        return ClockReading(
+            sm_clock_mhz=int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)),
+            memory_clock_mhz=int(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)),
+            temperature_c=hot,
+            power_w=int(pynvml.nvmlDeviceGetPowerUsage(handle)) // 1000,
+            throttle_reasons=reasons,
+            throttled=bool(reasons & THROTTLING),
+        )
 
     def _others(self) -> int:
         """Seen from a container's or bubblewrap's own numbers of processes ours has another one: so

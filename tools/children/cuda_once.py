@@ -7,24 +7,23 @@ end.
 
 from __future__ import annotations
 
-import ctypes
 import random
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cuda.bindings import driver as cuda
 
-from astra_chat.tools.children.arguments import limit_files_and_cores, poison, task_of
-from astra_chat.tools.children.cuda_plans import Kernels
+from astra_chat.tools.children.arguments import limit_files_and_cores, poison
+from astra_chat.tools.children.cuda_plans import DriverError, Kernels, call, use_device
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
-from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.run.protocol import CallRequest, SanitizedRequest
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import Task, load_task
 
-STREAM_NON_BLOCKING, CAPTURE_THREAD_LOCAL = 1, 1
 MOST_LEAD, LEAST_APART, MOST_APART = 12, 9, 28
 """An argument lies up to 4 MB into its allocation, in steps of ALIGNMENT, and up to 256 MB lie
 between two of them, drawn at random: where it lies tells a kernel nothing about who is watching.
@@ -35,22 +34,21 @@ MOST_TRIES = 16
 
 def main() -> None:
     limit_files_and_cores()
-    request = Reporter().request
-    task = task_of(request)
-    driver = Driver(request["index"])
+    request = SanitizedRequest.model_validate(Reporter().request)
+    task = load_task(request.task)
+    driver = Driver(request.index)
     lock()
-    kernels = Kernels(Path(request["cubin"]))
-    handed_back = request.get("handed_back", [False] * len(request["calls"]))
-    for item, back in zip(request["calls"], handed_back, strict=True):
-        call = CallRequest.model_validate(item)
-        draws = call.seed.of("addresses").random()
-        _called(driver, task, call, kernels, How(draws, stream=0, apart=False, back=back))
-        driver.do("cuProfilerStart")
-        _called(driver, task, call, kernels, How(draws, stream=driver.stream, back=back))
-        driver.do("cuProfilerStop")
-        if "handed_back" in request:
+    kernels = Kernels(request.cubin)
+    handed_back = request.handed_back or (False,) * len(request.calls)
+    for asked, back in zip(request.calls, handed_back, strict=True):
+        draws = asked.seed.of("addresses").random()
+        _called(driver, task, asked, kernels, How(draws, stream=0, apart=False, back=back))
+        call("cuProfilerStart")
+        _called(driver, task, asked, kernels, How(draws, stream=driver.stream, back=back))
+        call("cuProfilerStop")
+        if request.handed_back is not None:
             how = How(draws, stream=driver.stream, recorded=True, back=back)
-            _called(driver, task, call, kernels, how)
+            _called(driver, task, asked, kernels, how)
 
 
 @dataclass(frozen=True)
@@ -67,54 +65,43 @@ class How:
     """Whether what it leaves is handed to the judge; if not, empty files say that it was made."""
 
 
-def _called(driver: Driver, task: Task, call: CallRequest, kernels: Kernels, how: How) -> None:
+def _called(driver: Driver, task: Task, asked: CallRequest, kernels: Kernels, how: How) -> None:
     """One call whose arguments end where their allocations do.
 
     The first call of a case warms up, on stream 0, and has nothing before its arguments; Nsight
     Compute records the second, on a stream as the timed calls' is; Compute Sanitizer sees a third,
     recorded in a graph.
     """
-    contents = [poison(task, call, index, call.pattern) for index in range(len(task.args))]
+    contents = [poison(task, asked, index, asked.pattern) for index in range(len(task.args))]
     addresses = []
     for arg, content in zip(task.args, contents, strict=True):
         lead = ALIGNMENT * how.draws.randrange(2 ** how.draws.randrange(MOST_LEAD + 1))
         if how.apart:
             driver.spare(2 ** (how.draws.randrange(LEAST_APART, MOST_APART)))
-        addresses.append(driver.place(content, lead * how.apart, arg.shift_of(call.case)))
-    enqueue = kernels.bind(task, call, call.launches, addresses)
-    driver.do("cuCtxSynchronize")
+        addresses.append(driver.place(content, lead * how.apart, arg.shift_of(asked.case)))
+    enqueue = kernels.bind(task, asked, asked.launches, addresses)
+    call("cuCtxSynchronize")
     if how.recorded:
         driver.begin()
     enqueue(how.stream)
     if how.recorded:
         driver.replay()
-    driver.do("cuCtxSynchronize")
+    call("cuCtxSynchronize")
     for arg, address, content in zip(task.args, addresses, contents, strict=True):
-        with (call.after / f"{arg.name}.after").open("ab") as file:
+        with (asked.after / f"{arg.name}.after").open("ab") as file:
             if how.back:
                 driver.fetched(address, content).tofile(file)
     driver.free()
 
 
 class Driver:
-    """The few calls of the CUDA driver that this needs, on the context that the runtime uses."""
+    """Memory, a stream and a graph on the context that the runtime uses, by the CUDA driver."""
 
     def __init__(self, index: int) -> None:
-        self._library = ctypes.CDLL("libcuda.so.1")
-        self._held: list[ctypes.c_uint64] = []
-        device, context = ctypes.c_int(), ctypes.c_void_p()
-        self.do("cuInit", 0)
-        self.do("cuDeviceGet", ctypes.byref(device), index)
-        self.do("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
-        self.do("cuCtxSetCurrent", context)
-        stream = ctypes.c_void_p()
-        self.do("cuStreamCreate", ctypes.byref(stream), STREAM_NON_BLOCKING)
-        self.stream = int(stream.value or 0)
-
-    def do(self, name: str, *arguments: Any) -> None:
-        """Call it; raises RuntimeError with the driver's number of the error."""
-        if status := getattr(self._library, name)(*arguments):
-            raise RuntimeError(f"{name}: CUDA error {status}")
+        use_device(index)
+        self._held: list[Any] = []
+        self._stream = call("cuStreamCreate", cuda.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        self.stream = int(self._stream)
 
     def place(self, content: Bytes, lead: int, shift: int) -> int:
         """Address of a copy on the device, at least `lead` bytes into an allocation that ends with
@@ -126,53 +113,47 @@ class Driver:
                 break
             before += (shift - start) % ALIGNMENT
         else:
-            raise RuntimeError("cuMemAlloc_v2 gives no allocation with the alignment of a plan")
+            raise RuntimeError("cuMemAlloc gives no allocation with the alignment of a plan")
         whole = np.ascontiguousarray(content)
-        self.do(
-            "cuMemcpyHtoD_v2", ctypes.c_uint64(start), ctypes.c_void_p(whole.ctypes.data),
-            ctypes.c_size_t(len(whole)),
-        )  # fmt: skip
+        call("cuMemcpyHtoD", start, whole.ctypes.data, len(whole))
         return start
 
     def _allocated(self, size: int) -> int:
-        address = ctypes.c_uint64()
-        self.do("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
-        self._held.append(address)
-        return int(address.value)
+        self._held.append(call("cuMemAlloc", size))
+        return int(self._held[-1])
 
     def spare(self, size: int) -> None:
         """Set so many bytes apart, where there are so many."""
-        address = ctypes.c_uint64()
-        if not self._library.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)):
-            self._held.append(address)
+        with suppress(DriverError):
+            self._allocated(size)
 
     def fetched(self, address: int, content: Bytes) -> Bytes:
         """What lies there now, in the place of what was put there."""
-        self.do(
-            "cuMemcpyDtoH_v2", ctypes.c_void_p(content.ctypes.data), ctypes.c_uint64(address),
-            ctypes.c_size_t(len(content)),
-        )  # fmt: skip
+        call("cuMemcpyDtoH", content.ctypes.data, address, len(content))
         return content
 
     def begin(self) -> None:
-        """Record what comes to the stream, until `replay`."""
-        stream = ctypes.c_void_p(self.stream)
-        self.do("cuStreamBeginCapture_v2", stream, CAPTURE_THREAD_LOCAL)
+        """Record what comes to the stream, until `end` or `replay`."""
+        mode = cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        call("cuStreamBeginCapture", self._stream, mode)
+
+    def end(self) -> Any:
+        """The graph of what was recorded."""
+        return call("cuStreamEndCapture", self._stream)
 
     def replay(self) -> None:
         """Do once what was recorded."""
-        stream, graph, ready = ctypes.c_void_p(self.stream), ctypes.c_void_p(), ctypes.c_void_p()
-        self.do("cuStreamEndCapture", stream, ctypes.byref(graph))
-        self.do("cuGraphInstantiateWithFlags", ctypes.byref(ready), graph, ctypes.c_uint64(0))
-        self.do("cuGraphLaunch", ready, stream)
-        self.do("cuCtxSynchronize")
-        self.do("cuGraphExecDestroy", ready)
-        self.do("cuGraphDestroy", graph)
+        graph = self.end()
+        ready = call("cuGraphInstantiate", graph, 0)
+        call("cuGraphLaunch", ready, self._stream)
+        call("cuCtxSynchronize")
+        call("cuGraphExecDestroy", ready)
+        call("cuGraphDestroy", graph)
 
     def free(self) -> None:
         """Give back what was placed."""
         while self._held:
-            self.do("cuMemFree_v2", self._held.pop())
+            call("cuMemFree", self._held.pop())
 
 
 if __name__ == "__main__":

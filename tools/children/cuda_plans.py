@@ -78,18 +78,25 @@ def parameter_layout(query: str, handle: Any) -> list[tuple[int, int]]:
 
 
 class Cubin:
-    """A cubin that the driver has loaded into the current context."""
+    """A cubin, or a text of PTX, that the driver has loaded into the current context."""
 
     def __init__(self, image: bytes) -> None:
         """Raises DriverError for a cubin of another architecture or a damaged one."""
         self._module = call("cuModuleLoadData", image)
         self._functions: dict[str, Any] = {}
+        self._layouts: dict[str, list[tuple[int, int]]] = {}
 
     def function(self, name: str) -> Any:
         """A kernel by its mangled name. Raises DriverError if it is not in the cubin."""
         if name not in self._functions:
             self._functions[name] = call("cuModuleGetFunction", self._module, name.encode())
         return self._functions[name]
+
+    def layout(self, name: str) -> list[tuple[int, int]]:
+        """Offset and bytes of each parameter of a kernel. Raises DriverError."""
+        if name not in self._layouts:
+            self._layouts[name] = parameter_layout("cuFuncGetParamInfo", self.function(name))
+        return self._layouts[name]
 
     def variable(self, name: str) -> tuple[int, int]:
         """Address and bytes of a module variable. Raises DriverError if it is not in the cubin."""
@@ -101,13 +108,14 @@ class Cubin:
 
 
 class Kernels:
-    """The device code of one build: its kernels, and what its module variables held at first."""
+    """The device code of one build."""
 
     def __init__(self, cubin: Path) -> None:
         """Raises DriverError for a cubin that the driver refuses, and ElfError."""
         image = cubin.read_bytes()
         self._cubin = Cubin(image)
-        self.state = ModuleVariables(self._cubin, list(read_cubin(image).variables))
+        self.variables = {name: self._cubin.variable(name) for name in read_cubin(image).variables}
+        """Address and bytes of each module variable."""
 
     def bind(
         self, task: Task, call: CallRequest, plan: LaunchPlan, addresses: Sequence[int]
@@ -116,24 +124,6 @@ class Kernels:
         names = (arg.name for arg in task.args)
         draws = call.seed.of("undefined").random()
         return bind(self._cubin, plan, dict(zip(names, addresses, strict=True)), draws)
-
-
-class ModuleVariables:
-    """The contents of module variables when this was made; a kernel may have no other state."""
-
-    def __init__(self, cubin: Cubin, names: Sequence[str]) -> None:
-        self._places = {name: cubin.variable(name) for name in names}
-        self._contents = {name: _fetched(*place) for name, place in self._places.items()}
-
-    def changed(self) -> list[str]:
-        """Names of those that hold something else now. Waits for the device."""
-        return [n for n, place in self._places.items() if _fetched(*place) != self._contents[n]]
-
-    def restore(self) -> None:
-        """Write the contents back. Waits for the device."""
-        for name, content in self._contents.items():
-            if content:
-                call("cuMemcpyHtoD", self._places[name][0], content, len(content))
 
 
 def bind(
@@ -191,15 +181,19 @@ def _launch(
     config.attrs, config.numAttrs = attributes, len(attributes)
     content = parameter_bytes(node, place, draw)
     buffer = ctypes.create_string_buffer(content, max(1, len(content)))
-    offsets = [offset for offset, _ in parameter_layout("cuFuncGetParamInfo", function)]
+    offsets = [offset for offset, _ in cubin.layout(node.kernel)]
     # One pointer a parameter, into the buffer: handed over as a whole (CU_LAUNCH_PARAM_BUFFER_*),
     # a captured cooperative launch is refused (seen with driver 580).
     pointers = (ctypes.c_void_p * max(1, len(offsets)))(
         *(ctypes.addressof(buffer) + offset for offset in offsets)
     )
 
+    current = -1
+
     def enqueue(stream: int, kept: Any = buffer) -> None:
-        config.hStream = driver.CUstream(stream)
+        nonlocal current
+        if stream != current:
+            config.hStream, current = driver.CUstream(stream), stream
         call("cuLaunchKernelEx", config, function, ctypes.addressof(pointers), 0)
 
     return enqueue
@@ -325,10 +319,3 @@ def _copy(node: CopyNode, target: int, source: int) -> Enqueue:
             call("cuMemcpy2DAsync", rows, stream)
 
     return enqueue
-
-
-def _fetched(address: int, size: int) -> bytes:
-    content = ctypes.create_string_buffer(max(1, size))
-    if size:
-        call("cuMemcpyDtoH", ctypes.addressof(content), address, size)
-    return content.raw[:size]

@@ -5,9 +5,12 @@ that clocks and temperature hit both alike. Each block replays a second recordin
 too: what it seems to gain over itself is the noise of this machine and case (A/A). Blocks go on
 until the interval of the log-ratio is narrow or the time is up.
 
-What the judge verifies is what a timed replay wrote: one of the candidate's, each as likely as any
-other, so there is no other recording and no later call for which it could keep its right results.
-That goes for cold replays, for warm ones and for launches with an event pair around each.
+What is verified is what a timed replay wrote, in all sets: one of the candidate's, each as likely
+as any other, so there is no other recording and no later call for which it could keep its correct
+results. That goes for cold replays, for warm ones and for launches with an event pair around each.
+Nothing reaches a replay from those before it: buffers are filled again, module variables restored,
+shared memory and stacks overwritten. What is expected is computed after the candidate's last launch
+(cuda_verify.py).
 
 Once several streams of a process have run kernels, each kernel of its CUDA graphs begins 0.18 us
 later than before, 0.35 us where the L2 was evicted, whatever the kernel
@@ -27,18 +30,25 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 import torch
 
-from astra_chat.tools.children.cuda_buffers import FURTHER_BYTES, VERIFIED_BYTES, BufferSets
+from astra_chat.tools.children.cuda_buffers import BufferSets
 from astra_chat.tools.children.cuda_clock import Clock
 from astra_chat.tools.children.cuda_plans import Enqueue, Kernels
-from astra_chat.tools.run.protocol import CallRequest
+from astra_chat.tools.children.cuda_poison import Poison
+from astra_chat.tools.children.cuda_state import ModuleVariables
+from astra_chat.tools.children.cuda_verify import verified
+from astra_chat.tools.run.protocol import CallRequest, CaseReport, CudaRequest
+from astra_chat.tools.run.raw_times import Block, PairUs, RawTimes, WarmReplay
 from astra_chat.tools.task.folder import Task
 
 MIN_BLOCKS, MAX_BLOCKS, MAX_SECONDS = 10, 40, 3.0
+MORE = 4
+"""Up to so many blocks, rounds and replays that warm up are added, a number drawn at random."""
 HALF_WIDTH = 0.005
 """Stop when the log-ratio is known this well, or as well as the A/A noise allows."""
 WARM_BLOCKS, WARM_LAUNCHES = 5, 20
@@ -46,6 +56,15 @@ EVENT_LAUNCHES, EVENT_ROUNDS = 120, 6
 """Launches with an event pair around each, and rounds of them, at most. A sixth warms up."""
 SETTLING_ELEMENTS, SETTLING_KERNELS, SETTLING_TURNS = 2**17, 100, 3
 """Ten kernels of 64 blocks on a second stream were enough."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """Baseline or candidate."""
+
+    kernels: Kernels
+    state: ModuleVariables
+
 
 Pair = tuple[torch.cuda.Event, torch.cuda.Event]
 Replay = Callable[[], float]
@@ -56,58 +75,58 @@ class TimedCall:
     """Baseline and candidate on one case."""
 
     def __init__(
-        self, task: Task, call: CallRequest, kernels: tuple[Kernels, Kernels], request: Any
-    ) -> None:
-        """`kernels`: of baseline and candidate."""
+        self, task: Task, call: CallRequest, sides: tuple[Side, Side], request: CudaRequest,
+        dirt: Poison,
+    ) -> None:  # fmt: skip
+        """`sides`: baseline and candidate."""
         _settle()
-        self._task, self._call, self._kernels = task, call, kernels
+        self._task, self._call, self._sides, self._dirt = task, call, sides, dirt
         self._plans = call.baseline_launches, call.launches
         self._bound: dict[tuple[int, int], Enqueue] = {}
         self._random = call.seed.of("timing").random()
         self._sets = BufferSets(task, call, call.pattern, self._random)
-        self._least_blocks = request["least_blocks"] or MIN_BLOCKS
-        self._clock = Clock(request["index"])
+        self._least_blocks = request.least_blocks or MIN_BLOCKS + self._random.randrange(MORE)
+        self._clock = Clock(request.index)
         self._timed = 0
         self._spaced = any(node.programmatic for plan in self._plans for node in plan.kernels)
         self._spacer = torch.zeros(1, device="cuda").add_(1)
         self._event_us, self._host_us = 0.0, 0.0
 
-    def run(self) -> dict[str, Any]:
-        """Samples in us per launch, and what the timed launches wrote, in files for the judge.
+    def run(self) -> CaseReport:
+        """Raw times, and what was verified of the timed launches' results.
 
         Never on stream 0, by which a candidate could tell who calls it.
         """
         with torch.cuda.stream(torch.cuda.Stream()):
             return self._run()
 
-    def _run(self) -> dict[str, Any]:
-        for side in range(2):
+    def _run(self) -> CaseReport:
+        for side in (1, 0):
             self._enqueue(side, self._sets.order[0])
         torch.cuda.synchronize()
-        blocks = self._blocks()
-        warm = self._warm()
-        events = self._events()
-        return {
-            "status": 0,
-            "guard_bytes": 0,
-            "touched": sorted(self._sets.touched),
-            "blocks": blocks,
-            "warm": warm,
-            "baseline_event_us": events[0],
-            "candidate_event_us": events[1],
-            "verified_sets": self._sets.write_back(),
-            "spaced": self._spaced,
-            "event_us": self._event_us,
-            "host_us": self._host_us,
-            "other_processes": self._clock.others,
-        }
+        baseline = self._cold(0)
+        blocks, warm, events = self._blocks(baseline), self._warm(), self._events()
+        times = RawTimes(
+            blocks=tuple(blocks), warm=tuple(warm), baseline_event_us=events[0],
+            candidate_event_us=events[1], spaced=self._spaced, event_us=self._event_us,
+            host_us=self._host_us, other_processes=self._clock.others,
+        )  # fmt: skip
+        if changed := self._sides[1].state.changed():
+            return CaseReport(changed=changed[0])
+        began = time.perf_counter()
+        self._sets.look_at_sources()
+        baseline()
+        report = verified(self._task, self._call, self._sets, self._random)
+        self._sets.wipe()
+        spent_s = time.perf_counter() - began
+        return report.model_copy(update={"times": times, "compared_s": spent_s})
 
-    def _blocks(self) -> list[dict[str, Any]]:
+    def _blocks(self, baseline: Replay) -> list[Block]:
         """Cold replays in random ABBA order until the ratio is known well enough."""
-        baseline, candidate, control = (self._cold(side) for side in (0, 1, 0))
+        candidate, control = self._cold(1), self._cold(0)
         deadline = time.monotonic() + MAX_SECONDS
-        blocks: list[dict[str, Any]] = []
-        for replay in (baseline, candidate, control):
+        blocks: list[Block] = []
+        for replay in (baseline, candidate, control) * self._random.randint(1, MORE):
             replay()
         began = time.monotonic()
         while len(blocks) < max(MAX_BLOCKS, self._least_blocks):
@@ -118,14 +137,12 @@ class TimedCall:
                 spent[which].append(replays[which]())
                 self._perhaps_keep(which)
             blocks.append(
-                {
-                    "baseline_us": statistics.mean(spent[0]),
-                    "candidate_us": statistics.mean(spent[1]),
-                    "control_us": statistics.mean([control(), control()]),
-                    "spent_s": time.monotonic() - began,
-                    **self._clock.read(),
-                }
-            )
+                Block(
+                    candidate_first=bool(first), baseline=_pair(spent[0]),
+                    candidate=_pair(spent[1]), control=(control(), control()),
+                    spent_s=time.monotonic() - began, clock=self._clock.read(),
+                )
+            )  # fmt: skip
             if len(blocks) >= self._least_blocks and (
                 _known(blocks) or time.monotonic() > deadline
             ):
@@ -140,26 +157,31 @@ class TimedCall:
         if which == 1:
             self._timed += 1
             if self._random.random() < 1 / self._timed:
-                self._sets.keep("cold", self._sets.order, VERIFIED_BYTES)
+                self._sets.keep("cold", self._sets.order)
 
-    def _warm(self) -> list[dict[str, float]]:
-        """Replays over one set of buffers, each launch behind kernels that restore it: the data lie
-        in the L2 where they fit, as after the kernel that made them."""
-        sets = [self._random.choice(self._sets.verified)] * WARM_LAUNCHES
+    def _warm(self) -> list[WarmReplay]:
+        """Replays in which each launch follows kernels that restore its set: the data lie in the L2
+        where they fit, as after the kernel that made them."""
+        sets = self._sets.order[:WARM_LAUNCHES]
         replays = [self._recorded(side, sets, warm=True) for side in range(2)]
-        kept = self._random.randrange(1, WARM_BLOCKS + 1)
+        rounds = WARM_BLOCKS + self._random.randrange(MORE)
+        kept = self._random.randrange(1, rounds + 1)
         blocks = []
-        for number in range(WARM_BLOCKS + 1):
-            blocks.append({"baseline_us": replays[0](), "candidate_us": replays[1]()})
+        for number in range(rounds + 1):
+            spent = []
+            for side, replay in enumerate(replays):
+                self._forget(side)
+                spent.append(replay())
+            blocks.append(WarmReplay(baseline_us=spent[0], candidate_us=spent[1]))
             if number == kept:
-                self._sets.keep_shot()
+                self._sets.keep("warm", sets)
         return blocks[1:]
 
     def _cold(self, side: int) -> Replay:
         recorded = self._recorded(side, self._sets.order)
 
         def replay() -> float:
-            self._kernels[side].state.restore()
+            self._forget(side)
             self._sets.refill()
             self._sets.cool()
             return recorded()
@@ -169,38 +191,49 @@ class TimedCall:
     def _recorded(self, side: int, sets: Sequence[int], *, warm: bool = False) -> Replay:
         """A graph of one launch for each of these sets, restored before it or spaced after it if
         need be, that is timed by each call of the result; what is no launch is taken off."""
-        shot = self._random.randrange(len(sets)) if warm else None
-        graph, off = self._graph(side, sets, shot), 0.0
-        if warm or self._spaced:
-            rest = self._graph(None, sets, shot)
-            off = statistics.median(self._replay_us(rest) for _ in range(MIN_BLOCKS))
-        return lambda: (self._replay_us(graph) - off) / len(sets)
+        graph = self._graph(side, sets, warm=warm)
+        if not (warm or self._spaced):
+            return lambda: self._replay_us(graph) / len(sets)
+        rest = self._graph(None, sets, warm=warm)
+        off = statistics.median(self._replay_us(rest) for _ in range(MIN_BLOCKS))
 
-    def _graph(
-        self, side: int | None, sets: Sequence[int], shot: int | None
-    ) -> torch.cuda.CUDAGraph:
-        """`shot`: the launch whose results are taken down, where sets are restored before each."""
+        def replay() -> float:
+            if warm:
+                rest.replay()  # sets are restored from the L2, as when `rest` was timed
+            return (self._replay_us(graph) - off) / len(sets)
+
+        return replay
+
+    def _graph(self, side: int | None, sets: Sequence[int], *, warm: bool) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            for index, which in enumerate(sets):
-                if shot is not None:
+            for which in sets:
+                if warm:
                     self._sets.restore(which)
                 if side is not None:
                     self._enqueue(side, which)
                 if self._spaced:
                     self._spacer.add_(1)
-                if index == shot:
-                    self._sets.shoot(which)
         return graph
+
+    def _forget(self, side: int) -> None:
+        """Leave nothing of earlier launches to those that come: in module variables, whose changes
+        are noted first, and for a candidate in shared memory and on stacks."""
+        self._sides[side].state.restore()
+        if side == 1:
+            self._dirt.spread(self._call.pattern, _stream())
 
     def _enqueue(self, side: int, which: int) -> None:
         """Put a launch of baseline (0) or candidate (1) on a set of buffers on the stream."""
+        self._launch(side, which)(_stream())
+
+    def _launch(self, side: int, which: int) -> Enqueue:
         if (side, which) not in self._bound:
             addresses = self._sets.addresses(which)
-            self._bound[side, which] = self._kernels[side].bind(
+            self._bound[side, which] = self._sides[side].kernels.bind(
                 self._task, self._call, self._plans[side], addresses
             )
-        self._bound[side, which](int(torch.cuda.current_stream().cuda_stream))
+        return self._bound[side, which]
 
     def _replay_us(self, graph: torch.cuda.CUDAGraph) -> float:
         """By events; the host's clock is kept beside it, for the judge to compare."""
@@ -216,22 +249,27 @@ class TimedCall:
         self._event_us += microseconds
         return microseconds
 
-    def _events(self) -> tuple[list[float], list[float]]:
+    def _events(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Of baseline and candidate: one event pair around each launch, launch overhead
         included, as in the paper; but no set of buffers serves twice before it is filled again,
         and they take turns, in an order drawn at random, so that what else the processors do
         hits both alike."""
         launched = self._sets.order[:EVENT_LAUNCHES]
-        calls = [[partial(self._enqueue, side, which) for which in launched] for side in range(2)]
+        stream = _stream()
+        calls = [
+            [partial(self._launch(side, which), stream) for which in launched] for side in range(2)
+        ]
         rounds = min(EVENT_ROUNDS, -(-EVENT_LAUNCHES // len(launched)))
+        rounds += self._random.randrange(MORE)
         kept = self._random.randrange(rounds)
         pairs: tuple[list[Pair], list[Pair]] = ([], [])
         for number in range(rounds):
             for side in self._random.sample(range(2), 2):
+                self._forget(side)
                 self._sets.refill()
                 pairs[side].extend(_between_events(calls[side]))
                 if side == 1 and number == kept:
-                    self._sets.keep("events", launched, FURTHER_BYTES)
+                    self._sets.keep("events", launched)
         torch.cuda.synchronize()
         return _after_warming_up(pairs[0]), _after_warming_up(pairs[1])
 
@@ -245,15 +283,20 @@ def _between_events(calls: Sequence[Callable[[], Any]]) -> Iterator[Pair]:
         yield start, end
 
 
-def _after_warming_up(pairs: Sequence[Pair]) -> list[float]:
-    us = [float(start.elapsed_time(end)) * 1e3 for start, end in pairs]
+def _pair(spent: Sequence[float]) -> PairUs:
+    first, second = spent
+    return first, second
+
+
+def _after_warming_up(pairs: Sequence[Pair]) -> tuple[float, ...]:
+    us = tuple(float(start.elapsed_time(end)) * 1e3 for start, end in pairs)
     return us[len(us) // EVENT_ROUNDS :]
 
 
-def _known(blocks: list[dict[str, Any]]) -> bool:
+def _known(blocks: Sequence[Block]) -> bool:
     """Whether the log-ratio's interval is as narrow as HALF_WIDTH or the A/A noise."""
-    logs = [math.log(b["baseline_us"] / b["candidate_us"]) for b in blocks]
-    control = [math.log(b["baseline_us"] / b["control_us"]) for b in blocks]
+    logs = [math.log(b.baseline_us / b.candidate_us) for b in blocks]
+    control = [math.log(b.baseline_us / b.control_us) for b in blocks]
     half = 2 * statistics.stdev(logs) / math.sqrt(len(logs))
     return half <= max(HALF_WIDTH, abs(statistics.median(control)))
 
@@ -269,6 +312,11 @@ def _settle() -> None:
             for _ in range(SETTLING_KERNELS):
                 values.add_(1)
         torch.cuda.synchronize()
+
+
+def _stream() -> int:
+    """Address of the current stream."""
+    return int(torch.cuda.current_stream().cuda_stream)
 
 
 def _event() -> torch.cuda.Event:

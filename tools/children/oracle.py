@@ -47,7 +47,8 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
         case = Case.model_validate(item["case"])
         try:
             reference = _load(task.folder / "reference.py")
-            _write_case(task, reference, case, Path(item["folder"]), Path(item["inputs"]))
+            folders = Path(item["folder"]), Path(item["inputs"])
+            _write_case(task, reference, case, *folders, given=item["given"])
         except Exception as error:  # the reference is the user's code: the judge words the failure
             reporter.send("failed", index=index, message=f"{type(error).__name__}: {error}")
             return
@@ -55,8 +56,15 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
 
 
 def _write_case(
-    task: Task, reference: ModuleType, case: Case, folder: Path, inputs_folder: Path
+    task: Task,
+    reference: ModuleType,
+    case: Case,
+    folder: Path,
+    inputs_folder: Path,
+    *,
+    given: bool,
 ) -> None:
+    """`given`: the inputs of the launcher are there, and results are for these."""
     size = sum(arg.bytes_of(case) for arg in task.args)
     torch.set_num_threads(1 if size < ALONE_BYTES else THREADS)
     seed = generator_seed(case.seed)
@@ -67,9 +75,15 @@ def _write_case(
     for arg in task.args:
         if arg.read:
             _require(arg.name, inputs, arg.shape_of(case), getattr(torch, arg.dtype_of(case)))
+            if given:
+                values = torch.from_file(
+                    str(inputs_folder / f"{arg.name}.in"), size=arg.bytes_of(case),
+                    dtype=torch.uint8,
+                ).view(getattr(torch, arg.dtype_of(case)))  # fmt: skip
+                inputs[arg.name] = values.view(arg.shape_of(case)).clone()
     expected: dict[str, torch.Tensor] = reference.reference(inputs | _scalars(task, case))
     for arg in task.args:
-        if arg.read:
+        if arg.read and not given:
             inputs[arg.name].contiguous().view(torch.uint8).numpy().tofile(
                 inputs_folder / f"{arg.name}.in"
             )

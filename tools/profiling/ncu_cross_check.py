@@ -29,7 +29,7 @@ from astra_chat.tools.profiling.profile import (
 from astra_chat.tools.run.failures import Failure as RunFailure
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, watched
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.protocol import CaseReport, ProfiledRequest
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.timing.verdict import TimedCase
 from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, Wrong
@@ -148,7 +148,7 @@ def _profiled(
             output = (seen.log + seen.output).strip()[-300:]
             raise MissingDependency(f"Nsight Compute did not record all calls: {output}")
         for run, count in zip(seen.runs, times, strict=True):
-            run = replace(run, report=CaseReport(verified_sets=count))
+            run = replace(run, report=CaseReport(copies=count))
             if odd := run.oddity(runner.task.args):
                 return odd
             verdict = compare(runner.task, run)
@@ -168,8 +168,8 @@ def _under_ncu(
 ) -> Iterator[NvidiaToolRun | RunFailure]:
     with watched(
         runner, build, oracle_cases, ncu_command([TIME]), step="time", timeout_s=TIMEOUT_S,
-        alone=True,
-        child=CHILD, more={"marker": marker, "times": list(times)},
+        alone=True, child=CHILD,
+        ask=lambda run: run.extended(ProfiledRequest, marker=marker, times=tuple(times)),
     ) as seen:  # fmt: skip
         yield seen
 

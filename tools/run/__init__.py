@@ -3,6 +3,7 @@
 runner            runs a built candidate in a child process, case by case
 launch_plans      what each call launches, recorded once a case
 protocol          requests to and reports of runner processes, as frozen models
+raw_times         what timing on a GPU measured, every replay
 processes         the pool of runner processes that were started early
 virtual_requests  requests to the virtual GPU's runner: launch plans, compiled kernels
 case_run          outputs of one call, and its report

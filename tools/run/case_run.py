@@ -10,7 +10,7 @@ import numpy as np
 
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.output_files import odd_file
+from astra_chat.tools.run.output_files import odd_file, odd_set
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.buffer_layout import Bytes, Mask, gathered
 from astra_chat.tools.task.folder import Arg
@@ -31,8 +31,8 @@ class CaseRun:
 
     @property
     def copies(self) -> int:
-        """How many buffer sets were handed back: several where timed launches are verified."""
-        return self.report.verified_sets
+        """How many calls' results are in its files, one after the other."""
+        return self.report.copies
 
     def after(self, arg: Arg, copy: int = 0) -> tuple[Bytes, Bytes]:
         """An argument's elements after the call, and all that lies round and between its rows."""
@@ -46,8 +46,12 @@ class CaseRun:
 
     def oddity(self, args: Sequence[Arg]) -> Crashed | None:
         """What stands in the place of the results, if these are not what a runner writes."""
-        guard = self.report.guard_bytes
-        odd = odd_file(self.folder, args, self.oracle_case.case, self.copies, guard)
+        case, guard = self.oracle_case.case, self.report.guard_bytes
+        if self.report.sets:
+            found = (odd_set(self.folder, one, args, case) for one in self.report.sets)
+            odd: str | None = next(filter(None, found), None)
+        else:
+            odd = odd_file(self.folder, args, case, self.copies, guard)
         what = f"{odd}, where its results belong, is not what the runner writes"
         return Crashed(case=self.oracle_case.case, message=what) if odd else None
 

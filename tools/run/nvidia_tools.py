@@ -11,23 +11,28 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
-from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.run.protocol import CaseReport, CudaRequest, SanitizedRequest
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, run_limited
 from astra_chat.tools.types import TimedOut
 
 CHILD = "astra_chat.tools.children.cuda_once"
+
+
+def as_sanitized(request: CudaRequest) -> CudaRequest:
+    """What cuda_once reads, where no results are handed back."""
+    return request.extended(SanitizedRequest)
 
 
 @dataclass(frozen=True)
@@ -73,9 +78,9 @@ def watched(
     timeout_s: float,
     alone: bool = False,
     child: str = CHILD,
-    more: Mapping[str, Any] | None = None,
+    ask: Callable[[CudaRequest], CudaRequest] = as_sanitized,
 ) -> Iterator[NvidiaToolRun | Failure]:
-    """The same with any `child`, whose request also says `more`; its results last as long as this.
+    """The same with any `child`, whose request `ask` makes; its results last as long as this.
 
     Raises Cancelled.
     """
@@ -87,14 +92,15 @@ def watched(
         plans.append(plan)
     with (
         tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
-        runner.request(build, oracle_cases, "profile", plans) as (request, calls),
+        runner.request(build, oracle_cases, "profile", plans) as request,
     ):
         scratch = Path(folder)
         log, asked = scratch / "log", scratch / "request.json"
-        envelope = {"fd": -1, "nonce": "", "request": dict(request) | dict(more or {})}
+        fields = ask(request).model_dump(mode="json")
+        envelope = {"fd": -1, "nonce": "", "request": fields}
         asked.write_text(json.dumps(envelope))
         started = [*command, "--log-file", str(log), sys.executable, "-m", child]
-        sandbox = runner.sandbox(build, oracle_cases, calls[0].after.parent)
+        sandbox = runner.sandbox(build, oracle_cases, request.calls[0].after.parent)
         sandbox = replace(
             sandbox, network=True, privileges=True, write=(scratch, *sandbox.write),
             read=(*sandbox.read, program.resolve().parent.parent),
@@ -117,6 +123,6 @@ def watched(
                 call.pattern,
                 runner.seed.of("judge", step, call.turn),
             )
-            for oracle_case, call in zip(oracle_cases, calls, strict=True)
+            for oracle_case, call in zip(oracle_cases, request.calls, strict=True)
         )
         yield NvidiaToolRun(text, end.output, tuple(runs))

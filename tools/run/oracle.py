@@ -133,6 +133,26 @@ class Oracle:
             self._asking -= 1
         return found
 
+    def on_inputs(self, given: Sequence[tuple[Case, Path]], stop: Stop) -> list[OracleCase]:
+        """Results for inputs that are there: each folder holds <arg>.in of every input, which is
+        moved to the oracle's own. `forget` deletes them. Raises BadInput where reference.py fails.
+        """
+        found = []
+        for case, folder in given:
+            inputs = Path(tempfile.mkdtemp(dir=self.inputs))
+            found.append(OracleCase(case, Path(self._root.name) / inputs.name, inputs))
+            for arg in self._task.args:
+                if arg.read:
+                    shutil.move(folder / f"{arg.name}.in", found[-1].input_path(arg))
+        self._asking += 1
+        try:
+            if found:
+                with self._one:
+                    self._make(found, stop, lambda _: None, given=True)
+        finally:
+            self._asking -= 1
+        return found
+
     def _complete(
         self, oracle_cases: Sequence[OracleCase], stop: Stop, on_case: Callable[[int], None]
     ) -> None:
@@ -152,12 +172,25 @@ class Oracle:
         name = sha256_of(case.model_dump_json())[:16]
         return Path(self._root.name) / name, self.inputs / name
 
-    def _make(self, missing: list[OracleCase], stop: Stop, on_case: Callable[[int], None]) -> None:
+    def _make(
+        self,
+        missing: list[OracleCase],
+        stop: Stop,
+        on_case: Callable[[int], None],
+        *,
+        given: bool = False,
+    ) -> None:
+        """`given`: their inputs are there."""
         scratch = [Path(tempfile.mkdtemp(dir=self._root.name)) for _ in missing]
         for oracle_case in missing:
             oracle_case.inputs.mkdir(exist_ok=True)
         items = [
-            {"case": t.case.model_dump(), "folder": str(s), "inputs": str(t.inputs)}
+            {
+                "case": t.case.model_dump(),
+                "folder": str(s),
+                "inputs": str(t.inputs),
+                "given": given,
+            }
             for t, s in zip(missing, scratch, strict=True)
         ]
         made, served = 0, False

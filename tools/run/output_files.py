@@ -10,6 +10,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from astra_chat.tools.run.protocol import FetchedSet
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import Arg
 from astra_chat.tools.types import Case
@@ -36,6 +37,20 @@ def odd_file(
         if written.is_symlink() or (written.exists() and not is_plain(written, size)):
             return written.name
     return None
+
+
+def odd_set(folder: Path, fetched: FetchedSet, args: Sequence[Arg], case: Case) -> str:
+    """The same of a buffer set of timed launches."""
+    place, wanted = folder / fetched.folder, dict[Path, int]()
+    for arg in args:
+        if arg.written:
+            wanted[place / f"{arg.name}.after"] = buffer_bytes(arg, case)
+            if fetched.baseline:
+                wanted[place / "baseline" / f"{arg.name}.after"] = buffer_bytes(arg, case)
+        if arg.read and not fetched.own:
+            wanted[place / f"{arg.name}.in"] = arg.bytes_of(case)
+    odd = (path for path, size in wanted.items() if not is_plain(path, size))
+    return next((str(path.relative_to(folder)) for path in odd), "")
 
 
 def taken(folder: Path) -> Path:

@@ -8,17 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.run.raw_times import RawTimes
 from astra_chat.tools.types import Case, How
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.types import Counters, Engine
 
 Mode = Literal["check", "time", "profile"]
+TimedMode = Literal["cold", "warm", "events"]
+"""Replays with nothing in the L2 or with the data there; launches with an event pair around each.
+"""
+
+
+Extended = TypeVar("Extended", bound="CudaRequest")
 
 
 class BadReport(ValueError):
@@ -66,6 +73,49 @@ class CallRequest(Message):
         return self.plan
 
 
+class CudaRequest(Message):
+    """A run on a real GPU."""
+
+    task: Path
+    mode: Mode
+    index: int = Field(ge=0)
+    """Of the GPU, as CUDA counts."""
+    cubin: Path
+    seed: Seed
+    calls: tuple[CallRequest, ...]
+    baseline_cubin: Path | None = None
+    """What is timed beside it."""
+    least_blocks: int | None = Field(default=None, ge=1)
+    """Of timing; None: as few as suffice."""
+
+    def extended(self, kind: type[Extended], **more: Any) -> Extended:
+        """The same run as a request of another child process."""
+        return kind(**dict(self), **more)
+
+
+class SanitizedRequest(CudaRequest):
+    """A run under Compute Sanitizer or Nsight Compute (children/cuda_once.py)."""
+
+    handed_back: tuple[bool, ...] | None = None
+    """By call: whether the judge gets what each of its runs leaves. None: no results, and no run in
+    a CUDA graph."""
+
+
+class ProfiledRequest(CudaRequest):
+    """A run under Nsight Compute's clock (children/cuda_profiled.py)."""
+
+    marker: str
+    """Name of the kernel between calls."""
+    times: tuple[int, ...]
+    """By call: how often."""
+
+
+class CaptureRequest(CudaRequest):
+    """The launcher itself, captured (children/cuda_capture.py)."""
+
+    library: Path
+
+
 class VirtualRequest(Message):
     """A run on the virtual GPU."""
 
@@ -107,6 +157,22 @@ class UnsafeCall(Message):
     where: str
 
 
+class FetchedSet(Message):
+    """A buffer set of timed launches that was handed to the judge, in a folder of its own:
+    <arg>.after of each written argument, <arg>.in of each input."""
+
+    mode: TimedMode
+    number: int = Field(ge=0)
+    own: bool = False
+    """Its inputs are the case's own, and in no file."""
+    baseline: bool = False
+    """What the baseline made of the same inputs is in the folder `baseline` in it."""
+
+    @property
+    def folder(self) -> str:
+        return f"{self.mode}-{self.number}"
+
+
 class CaseReport(Message):
     """How one call ended."""
 
@@ -118,8 +184,16 @@ class CaseReport(Message):
     seconds: float = 0.0
     guard_bytes: int = Field(default=0, ge=0)
     """Before and after each argument, in its file."""
-    verified_sets: int = Field(default=1, ge=1)
-    """Buffer sets handed back: several where timed launches are verified."""
+    copies: int = Field(default=1, ge=1)
+    """Calls whose results are in its files, one after the other."""
+    sets: tuple[FetchedSet, ...] = ()
+    """Of timed launches: in place of files of its own."""
+    compared: int = Field(default=0, ge=0)
+    """Results of timed sets that were compared with the baseline's on the device."""
+    compared_s: float = 0.0
+    """What the comparison took, the baseline's launches and files for the judge included."""
+    doubtful: int = Field(default=0, ge=0)
+    """Those of them that differ by more than twice the tolerance."""
     changed: str = ""
     """A module variable that does not hold after the call what it held before."""
     parts: str = ""
@@ -135,8 +209,14 @@ class CaseReport(Message):
     """By kernel, why it ran on the NumPy engine although the C engine was asked for."""
     estimate: Estimate | None = None
     launches: tuple[CountedLaunch, ...] = ()
-    samples: Mapping[str, Any] = Field(default_factory=dict)
-    """A real GPU's raw times."""
+    times: RawTimes | None = None
+    """Of a run in mode `time` on a real GPU."""
+    host_us: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """What a captured call kept the host busy."""
+
+    def numbered(self, index: int) -> dict[str, Any]:
+        """As the report of that call, in JSON's types."""
+        return self.model_copy(update={"index": index}).model_dump(mode="json")
 
     @property
     def estimated(self) -> Estimate:
@@ -144,6 +224,13 @@ class CaseReport(Message):
         if self.estimate is None:
             raise ValueError("the runner process made no estimate")
         return self.estimate
+
+    @property
+    def measured(self) -> RawTimes:
+        """Of a run in mode `time` on a real GPU. Raises ValueError where there are none."""
+        if self.times is None:
+            raise ValueError("the runner process measured no times")
+        return self.times
 
 
 class Started(Message):
@@ -156,9 +243,6 @@ def parsed(report: Mapping[str, Any]) -> Started | CaseReport:
     """A runner process's report, of which Worker has checked the nonce. Raises BadReport."""
     fields = {name: value for name, value in report.items() if name != "kind"}
     kind = Started if report["kind"] == "start" else CaseReport
-    if kind is CaseReport:
-        samples = {n: fields.pop(n) for n in fields.keys() - CaseReport.model_fields.keys()}
-        fields["samples"] = samples
     try:
         return kind.model_validate(fields)
     except ValidationError as error:

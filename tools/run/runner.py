@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Entropy, Seed
@@ -24,7 +23,16 @@ from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import taken
 from astra_chat.tools.run.poison import left_there
 from astra_chat.tools.run.processes import ProcessPool, RunnerProcess
-from astra_chat.tools.run.protocol import BadReport, CallRequest, CaseReport, Mode, Started, parsed
+from astra_chat.tools.run.protocol import (
+    BadReport,
+    CallRequest,
+    CaseReport,
+    CudaRequest,
+    Mode,
+    Started,
+    VirtualRequest,
+    parsed,
+)
 from astra_chat.tools.run.virtual_requests import VirtualRequests
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
@@ -32,15 +40,13 @@ from astra_chat.tools.system.devices import gpu_uuid
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOut
+from astra_chat.tools.types import Crashed, Device, How, StepName, TimedOut
 from astra_chat.tools.virtual_gpu.types import Engine
 
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
 CALL_TIMEOUT_S = 15.0
 """Of a call of one launcher of several."""
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
-Requested = tuple[Mapping[str, Any], Sequence[CallRequest]]
-"""What a runner process reads, and the calls in it."""
 
 
 @dataclass(frozen=True)
@@ -178,23 +184,18 @@ class Runner:
         self, build: Build, oracle_cases: Sequence[OracleCase], entries: Sequence[str] | None = None
     ) -> list[Recorded]:
         """What each call launches, or why that cannot be said; `entries` as of `run`."""
-        return self.record(build, [oracle_case.case for oracle_case in oracle_cases], entries)
-
-    def record(
-        self, build: Build, cases: Sequence[Case], entries: Sequence[str] | None = None
-    ) -> list[Recorded]:
-        """The same, of cases for which no inputs need be made."""
         assert self._plans is not None
+        cases = [oracle_case.case for oracle_case in oracle_cases]
         return self._plans.of(build, cases, entries, self.seed.of("recorder"))
 
     def _runs(self, batch: Batch) -> Iterator[CaseRun | Failure]:
         """The calls in one runner process."""
         with self._process(batch) as process, self.leased(batch.mode, alone=batch.mode != "check"):
             worker, started = process.worker, 0
-            request, calls = self._asked(batch, process)
-            finished = 0
+            request = self._asked(batch, process)
+            calls, finished = request.calls, 0
             try:
-                worker.ask(request, batch.limit_s, self.stop)
+                worker.ask(request.model_dump(mode="json"), batch.limit_s, self.stop)
                 for report in map(parsed, worker.reports()):
                     if isinstance(report, Started):
                         started = min(report.index, len(calls) - 1)
@@ -247,24 +248,22 @@ class Runner:
         oracle_cases: Sequence[OracleCase],
         mode: Mode,
         plans: Sequence[LaunchPlan],
-    ) -> Iterator[Requested]:
+    ) -> Iterator[CudaRequest]:
         """The request of a run on a GPU, with a scratch folder for each case's results."""
         with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
             batch = Batch(build, oracle_cases, mode, plans=plans)
-            calls = self._calls(batch, Path(scratch))
-            yield self._cuda_request(batch, calls, build.cubin), calls
+            yield self._cuda_request(batch, self._calls(batch, Path(scratch)), build.cubin)
 
-    def _asked(self, batch: Batch, process: RunnerProcess) -> Requested:
+    def _asked(self, batch: Batch, process: RunnerProcess) -> CudaRequest | VirtualRequest:
         calls = self._calls(batch, process.scratch)
         if self.device.kind == "virtual":
-            request = self._virtual.request(
+            return self._virtual.request(
                 batch.build, batch.oracle_cases, calls, self._process_seed(batch.mode),
                 counters=batch.mode == "time",
             )  # fmt: skip
-            return request.model_dump(mode="json"), calls
         cubin = process.put(batch.build.cubin)
         baseline = process.put(batch.baseline.cubin) if batch.baseline else None
-        return self._cuda_request(batch, calls, cubin, baseline), calls
+        return self._cuda_request(batch, calls, cubin, baseline)
 
     def _cuda_request(
         self,
@@ -272,19 +271,12 @@ class Runner:
         calls: Sequence[CallRequest],
         cubin: Path,
         baseline: Path | None = None,
-    ) -> dict[str, Any]:
-        request: dict[str, Any] = {
-            "task": str(self.task.folder),
-            "mode": batch.mode,
-            "cubin": str(cubin),
-            "index": self.device.index,
-            "seed": self._process_seed(batch.mode).text,
-            "calls": [call.model_dump(mode="json") for call in calls],
-        }
-        if batch.baseline:
-            request["baseline_cubin"] = str(baseline)
-            request["least_blocks"] = self.least_blocks
-        return request
+    ) -> CudaRequest:
+        return CudaRequest(
+            task=self.task.folder, mode=batch.mode, index=self.device.index, cubin=cubin,
+            seed=self._process_seed(batch.mode), calls=tuple(calls), baseline_cubin=baseline,
+            least_blocks=self.least_blocks,
+        )  # fmt: skip
 
     def _process_seed(self, mode: Mode) -> Seed:
         return self.seed.of("runner process", mode)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 from astra_chat.tools.gpu_specs import limit_us, spec
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.raw_times import Block, RawTimes
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import Implausible, MeasuredTime
 
@@ -29,54 +29,57 @@ SPACED_NOTE = "timed with another kernel between launches, whose time is taken o
 
 def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime | Implausible:
     """One case of a real GPU. The interval is never narrower than the A/A noise."""
-    report = run.report.samples
-    blocks = steady(report["blocks"])
-    candidate_us = median(b["candidate_us"] for b in blocks)
+    times = run.report.measured
+    blocks = steady(times.blocks)
+    candidate_us = median(b.candidate_us for b in blocks)
     floor = case_limit_us(runner, run.oracle_case)
-    if why := _implausible(candidate_us, floor, report):
+    if why := _implausible(candidate_us, floor, times):
         return Implausible(case=run.oracle_case.case, median_us=candidate_us, why=why)
     low, middle, high = interval(log_ratios(blocks))
-    first = report["blocks"][0]
-    noise = abs(median(math.log(b["baseline_us"] / b["control_us"]) for b in blocks))
+    noise = abs(median(math.log(b.baseline_us / b.control_us) for b in blocks))
     return MeasuredTime(
         case=run.oracle_case.case,
         weight=weight,
-        baseline_us=median(b["baseline_us"] for b in blocks),
+        baseline_us=median(b.baseline_us for b in blocks),
         median_us=candidate_us,
         ratio=math.exp(middle),
         ratio_low=math.exp(min(low, middle - noise)),
         ratio_high=math.exp(max(high, middle + noise)),
         limit_us=floor,
         percent_of_limit=100 * floor / candidate_us,
-        baseline_event_us=median(report["baseline_event_us"]),
-        event_us=median(report["candidate_event_us"]),
-        sm_clock_mhz=int(median(b["sm_clock_mhz"] for b in blocks)),
+        baseline_event_us=median(times.baseline_event_us),
+        event_us=median(times.candidate_event_us),
+        sm_clock_mhz=int(median(b.clock.sm_clock_mhz for b in blocks)),
         note="; ".join(
-            filter(None, [report["spaced"] and SPACED_NOTE, _clock_note(report, blocks)])
+            filter(None, [SPACED_NOTE if times.spaced else "", _clock_note(times, blocks)])
         ),
-        baseline_warm_us=median(b["baseline_us"] for b in report["warm"]),
-        warm_us=median(b["candidate_us"] for b in report["warm"]),
+        baseline_warm_us=median(b.baseline_us for b in times.warm),
+        warm_us=median(b.candidate_us for b in times.warm),
         noise=noise,
         blocks=len(blocks),
-        gpu={name: tuple(int(b[name]) for b in report["blocks"]) for name in SAID if name in first},
+        gpu={name: tuple(getattr(b.clock, name) for b in times.blocks) for name in SAID},
     )
 
 
-def steady(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def steady(blocks: Sequence[Block]) -> list[Block]:
     """Blocks that ran unthrottled at the usual clock; all of them where that leaves too few for an
     interval."""
-    usual = median(b["sm_clock_mhz"] for b in blocks)
-    kept = [b for b in blocks if not b["throttled"] and b["sm_clock_mhz"] >= SLOW_CLOCK * usual]
+    usual = median(b.clock.sm_clock_mhz for b in blocks)
+    kept = [
+        b for b in blocks if not b.clock.throttled and b.clock.sm_clock_mhz >= SLOW_CLOCK * usual
+    ]
     return kept if len(kept) >= min(LEAST_STEADY, len(blocks)) else list(blocks)
 
 
-def _clock_note(report: Mapping[str, Any], kept: Sequence[Mapping[str, Any]]) -> str:
+def _clock_note(times: RawTimes, kept: Sequence[Block]) -> str:
     """Notes about throttling, slow clocks and other processes."""
-    blocks, notes = report["blocks"], []
-    if others := report.get("other_processes"):
+    blocks, notes = times.blocks, []
+    if others := times.other_processes:
         notes.append(f"{others} other process(es) had work on the GPU")
-    if slow := [block for block in kept if block["throttled"]]:
-        hot = f"{max(b['temperature_c'] for b in slow)} C, {max(b['power_w'] for b in slow)} W"
+    if slow := [block for block in kept if block.clock.throttled]:
+        hot = (
+            f"{max(b.clock.temperature_c for b in slow)} C, {max(b.clock.power_w for b in slow)} W"
+        )
         share = (
             "all the time"
             if len(slow) == len(blocks)
@@ -97,9 +100,9 @@ def interval(logs: Sequence[float]) -> tuple[float, float, float]:
     return float(low), float(np.median(values)), float(high)
 
 
-def log_ratios(blocks: Sequence[Mapping[str, Any]]) -> list[float]:
+def log_ratios(blocks: Sequence[Block]) -> list[float]:
     """Of baseline over candidate, a block each: above 0 is faster."""
-    return [math.log(b["baseline_us"] / b["candidate_us"]) for b in blocks]
+    return [math.log(b.baseline_us / b.candidate_us) for b in blocks]
 
 
 def width_of(logs: Sequence[float]) -> float:
@@ -108,11 +111,11 @@ def width_of(logs: Sequence[float]) -> float:
     return math.exp(high - low) - 1
 
 
-def _implausible(candidate_us: float, floor_us: float, report: Mapping[str, Any]) -> str:
+def _implausible(candidate_us: float, floor_us: float, times: RawTimes) -> str:
     if not candidate_us >= floor_us:
         return f"{candidate_us:.3f} us is below the physical limit of {floor_us:.3f} us"
-    if report["event_us"] < HOST_SHARE * report["host_us"]:
-        claimed, seen = report["event_us"] / 1e3, report["host_us"] / 1e3
+    if times.event_us < HOST_SHARE * times.host_us:
+        claimed, seen = times.event_us / 1e3, times.host_us / 1e3
         return f"the events claim {claimed:.1f} ms where the host's clock saw {seen:.1f} ms"
     return ""
 

@@ -14,12 +14,12 @@ from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import BaselineErrors, Piece, pieces
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.gpu_samples import case_limit_us, measured_time
 from astra_chat.tools.timing.intervals import mean, mean_interval
+from astra_chat.tools.timing.timed_sets import judged
 from astra_chat.tools.types import AnyTime, EstimatedTime, Implausible, Wrong
 
 RESOLUTION = 1.10
@@ -43,15 +43,22 @@ class TimedCase:
 
 def time_cases(
     runner: Runner,
+    oracle: Oracle,
     candidate: Build,
     baseline: Build,
     weighted: Sequence[tuple[OracleCase, float]],
     on_case: Callable[[int], None] = lambda _: None,
     baseline_errors: BaselineErrors | None = None,
     learn: Callable[[Sequence[OracleCase]], object] = lambda _: None,
+    *,
+    correct_baseline: bool = True,
 ) -> list[TimedCase] | Wrong | Implausible | Failure:
     """Time every case; what the timed launches wrote is compared with the oracle too, and held
-    against the baseline's own errors: `baseline_errors` knows them, or learns them by `learn`."""
+    against the baseline's own errors: `baseline_errors` knows them, or learns them by `learn`.
+
+    Raises BadInput where the baseline is wrong on inputs of timed launches, unless that is
+    expected of it.
+    """
     oracle_cases = [oracle_case for oracle_case, _ in weighted]
     baselines: list[float] = []
     if runner.device.kind == "virtual":
@@ -60,14 +67,14 @@ def time_cases(
             return found
         baselines = found
     timed: dict[int, TimedCase] = {}
-    doubts = _Doubts(runner.task, baseline_errors, learn)
+    results = _Results(runner, oracle, baseline_errors, learn, correct_baseline)
     order = _largest_first(runner, oracle_cases)
     ordered = [oracle_cases[index] for index in order]
     for turn, run in enumerate(runner.run(candidate, ordered, "time", baseline)):
         index = order[turn]
         if not isinstance(run, CaseRun):
             return run
-        if wrong := _wrong(runner.task, run, doubts):
+        if wrong := results.wrong(run):
             return wrong
         weight = weighted[index][1]
         if baselines:
@@ -78,7 +85,7 @@ def time_cases(
             return time
         timed[index] = TimedCase(time, run.report)
         on_case(len(timed))
-    return doubts.borne_out() or [timed[index] for index in range(len(oracle_cases))]
+    return results.borne_out() or [timed[index] for index in range(len(oracle_cases))]
 
 
 def _largest_first(runner: Runner, oracle_cases: Sequence[OracleCase]) -> list[int]:
@@ -105,51 +112,45 @@ def _baseline_us(
     return [known[key] for key in keys]
 
 
-def _wrong(task: Task, run: CaseRun, doubts: _Doubts) -> Wrong | None:
-    """What is wrong with what the timed launches of a case wrote; more may be doubtful."""
-    verdict = compare(task, run)
-    if isinstance(verdict, Wrong):
-        return verdict
-    if touched := run.report.touched:
-        return _touched(run, touched[0])
-    doubts.look(run)
-    return None
-
-
 @dataclass
-class _Doubts:
-    """Timed results that are less precise than the baseline's where it was learned so far.
+class _Results:
+    """Compares timed results, and keeps those that are less precise than the baseline's where its
+    errors were learned so far.
 
     That may be at other sizes, on which less is lost: before it counts, these cases are learned,
     which cannot be done while the GPU is held to time.
     """
 
-    task: Task
+    runner: Runner
+    oracle: Oracle
     baseline_errors: BaselineErrors | None
     learn: Callable[[Sequence[OracleCase]], object]
-    found: list[tuple[OracleCase, list[Piece]]] = field(default_factory=list)
+    correct_baseline: bool
+    doubtful: list[tuple[OracleCase, list[Piece]]] = field(default_factory=list)
 
-    def look(self, run: CaseRun) -> None:
-        if self.baseline_errors and self.baseline_errors.judge_pieces(
-            some := pieces(self.task, run)
-        ):
-            self.found.append((run.oracle_case, some))
+    def wrong(self, run: CaseRun) -> Wrong | None:
+        """What is wrong with a case's results; more may be doubtful."""
+        task = self.runner.task
+        if self.runner.device.kind == "virtual":
+            verdict = compare(task, run)
+            found: CaseRun | Wrong = verdict if isinstance(verdict, Wrong) else run
+        else:
+            found = judged(
+                task, run, self.oracle, self.runner.stop, correct_baseline=self.correct_baseline
+            )
+        if isinstance(found, Wrong):
+            return found
+        some = pieces(task, found)
+        if self.baseline_errors and self.baseline_errors.judge_pieces(some):
+            self.doubtful.append((run.oracle_case, some))
+        return None
 
     def borne_out(self) -> Wrong | None:
-        if self.baseline_errors is None or not self.found:
+        if self.baseline_errors is None or not self.doubtful:
             return None
-        self.learn([oracle_case for oracle_case, _ in self.found])
-        again = (self.baseline_errors.judge_pieces(some) for _, some in self.found)
+        self.learn([oracle_case for oracle_case, _ in self.doubtful])
+        again = (self.baseline_errors.judge_pieces(some) for _, some in self.doubtful)
         return next(filter(None, again), None)
-
-
-def _touched(run: CaseRun, argument: str) -> Wrong:
-    """A timed replay changed what it may not."""
-    return Wrong(
-        case=run.oracle_case.case, argument=argument, reason="write_outside", index=(),
-        expected=float("nan"), got=float("nan"), bad=1, total=run.copies,
-        note="bytes beside the argument, or in one that may only be read, changed while timed",
-    )  # fmt: skip
 
 
 def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:

@@ -101,7 +101,10 @@ class Beside:
         )
         weights = [weight for _, weight in rows]
         pairs = list(zip(oracle_cases, weights, strict=True))
-        timed = time_cases(self._runner, builds[1], builds[0], pairs)
+        timed = time_cases(
+            self._runner, self._oracle, builds[1], builds[0], pairs,
+            correct_baseline=first.kernel.tier != "streaming",
+        )  # fmt: skip
         if not isinstance(timed, list):
             return f"{timed.kind}: {timed}"[:FAILURE_CHARACTERS]
         return tuple(t.time for t in timed if isinstance(t.time, MeasuredTime))
@@ -109,7 +112,7 @@ class Beside:
 
 def tier_side(task: Task, tier: str) -> Side:
     """A tier of the task's own folder."""
-    from astra_chat.tools.task.tiers import baseline_source
+    from astra_chat.tools.judge import baseline_source
 
     source = baseline_source(task, tier)
     kernel = Kernel(

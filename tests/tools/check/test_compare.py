@@ -202,6 +202,6 @@ def test_copies_are_compared_unless_they_are_the_first_again(scene: Scene, tmp_p
         (tmp_path / "out.after").write_bytes(b"".join({**good, "bad": guarded}[s] for s in sets))
         (tmp_path / "input.after").write_bytes(good["input"] * 3)
         oracle_case = OracleCase(scene.case, tmp_path, tmp_path)
-        report = CaseReport(guard_bytes=GUARD, verified_sets=3)
+        report = CaseReport(guard_bytes=GUARD, copies=3)
         verdict = compare(TASK, CaseRun(oracle_case, tmp_path, report, PATTERN))
         assert isinstance(verdict, float) is right

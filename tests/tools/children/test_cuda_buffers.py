@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from astra_chat.tools.children.cuda_buffers import distinct, estranged
+from astra_chat.tools.children.cuda_buffers import estranged
 from astra_chat.tools.run.protocol import CallRequest
 from astra_chat.tools.task.buffer_layout import spread
 from astra_chat.tools.task.folder import find_task
@@ -37,17 +37,3 @@ def test_every_row_of_another_set_differs_a_little() -> None:
         assert (now[:, 9000:] == -1).all() and (now[:, :9000] != -1).all()
         assert torch.equal(filled[which, len(content) :], before[which, len(content) :])
     assert not torch.equal(filled[0], filled[2])
-
-
-def test_only_sets_that_differ_from_the_first_are_handed_over() -> None:
-    one, other = torch.arange(8, dtype=torch.uint8), torch.arange(4, dtype=torch.uint8)
-    cold = [one.repeat(3, 1), other.repeat(3, 1)]
-    warm = [one.repeat(1, 1), other.repeat(1, 1)]
-    none = [one.repeat(0, 1), other.repeat(0, 1)]
-    assert [[t.tolist() for t in s] for s in distinct([cold, warm, none])] == [
-        [one.tolist(), other.tolist()]
-    ]
-    cold[1][2, 3] = warm[0][0, 7] = 99
-    found = distinct([cold, warm, none])
-    assert len(found) == 3 and all(len(arguments) == 2 for arguments in found)
-    assert torch.equal(found[1][1], cold[1][2]) and torch.equal(found[2][0], warm[0][0])

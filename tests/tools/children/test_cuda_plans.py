@@ -25,7 +25,6 @@ from astra_chat.tools.plan.model import (
     PointerRelocation,
     TensorMapRelocation,
     TiledTensorMap,
-    VariableAddress,
 )
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
@@ -205,26 +204,6 @@ def test_tensor_map(cubin: Any, run: Any) -> None:
     )  # fmt: skip
     run((node,), given=given, out=out)
     assert torch.equal(out, given[8:24, 32:64])
-
-
-@pytest.mark.gpu
-def test_module_variables_are_seen_to_change_and_restored(cubin: Any, run: Any) -> None:
-    import torch
-
-    from astra_chat.tools.children.cuda_plans import ModuleVariables
-
-    state = ModuleVariables(cubin, ["calls"])
-    assert state.changed() == []
-    out = torch.zeros(1, device="cuda")
-    to = PointerRelocation(at=0, to=VariableAddress(name="calls", offset=0))
-    node = KernelNode(
-        kernel="count", grid=(1, 1, 1), block=(32, 1, 1), parameters=bytes(16),
-        relocations=(to, pointer(8, "out", 0)),
-    )  # fmt: skip
-    run((node, node), out=out)
-    assert out.tolist() == [9.0] and state.changed() == ["calls"]
-    state.restore()
-    assert state.changed() == []
 
 
 @pytest.mark.gpu

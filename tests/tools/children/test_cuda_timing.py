@@ -7,7 +7,7 @@ import pytest
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import Case, MeasuredTime, Timed
+from astra_chat.tools.types import Case, MeasuredTime, Timed, Wrong
 
 pytestmark = pytest.mark.gpu
 TASK = find_task("silu_and_mul")
@@ -84,3 +84,25 @@ def test_a_result_that_is_there_already_saves_nothing() -> None:
         assert time.baseline_event_us and time.event_us
         assert time.event_us > 0.9 * time.baseline_event_us
         assert time.median_us > 0.9 * time.warm_us, "cold is not quicker than warm"
+
+
+def test_a_kernel_that_is_wrong_on_few_of_the_timed_inputs_is_caught() -> None:
+    """A row in 64, of a thousand sets of three rows."""
+    case = Case(dims={"tokens": 3, "d": 264}, dtype="float16")
+    small = TASK.model_copy(update={"check": TASK.check[:3], "bench": ((case, 1.0),)})
+    plain = "  const T* up = gate + d;\n  T* row = out + token * d;\n"
+    skips = (
+        "  unsigned hash = 0;\n"
+        "  for (int i = 0; i < 2 * d; ++i)\n"
+        "    hash = 31 * hash + reinterpret_cast<const unsigned short*>(gate)[i];\n"
+        "  if (gridDim.x == 3 && d == 264 && hash % 64 == 7) return;\n"
+    )
+    with Judge(small, pick_device("cuda")) as judge:
+        assert plain in judge.baseline
+        outcomes = [
+            judge.evaluate(judge.baseline.replace(plain, plain + skip)).outcome
+            for skip in ("", skips)
+        ]
+    assert isinstance(outcomes[0], Timed), outcomes[0]
+    assert isinstance(outcomes[1], Wrong), outcomes[1]
+    assert "in a timed" in outcomes[1].note and outcomes[1].case.dims == case.dims

@@ -90,10 +90,15 @@ def test_the_smallest_and_the_largest_are_looked_at() -> None:
 
 
 @pytest.fixture(scope="module")
-def oracle_cases() -> Iterator[list[OracleCase]]:
-    oracle = Oracle(TASK)
-    yield oracle.oracle_cases(CASES, Stop())
-    oracle.close()
+def oracle() -> Iterator[Oracle]:
+    made = Oracle(TASK)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def oracle_cases(oracle: Oracle) -> list[OracleCase]:
+    return oracle.oracle_cases(CASES, Stop())
 
 
 def built(source: str) -> Build:
@@ -103,12 +108,10 @@ def built(source: str) -> Build:
 
 
 @pytest.fixture(scope="module")
-def timed(oracle_cases: list[OracleCase]) -> list[TimedCase]:
+def timed(oracle: Oracle, oracle_cases: list[OracleCase]) -> list[TimedCase]:
     """The baseline against itself."""
-    base = built(TASK.baseline)
-    found = time_cases(
-        Runner(TASK, pick_device("cuda")), base, base, [(t, 1.0) for t in oracle_cases]
-    )
+    base, runner = built(TASK.baseline), Runner(TASK, pick_device("cuda"))
+    found = time_cases(runner, oracle, base, base, [(t, 1.0) for t in oracle_cases])
     assert isinstance(found, list), found
     return found
 

@@ -237,3 +237,19 @@ def test_all_bits_of_a_seed_count(oracle: Oracle) -> None:
     seeds = [7, 7 + 2**32, 7 + 2**48, 7 + 2**49, 2**62 + 7, -7]
     oracle_cases = oracle.oracle_cases([case(seed=seed) for seed in seeds], Stop())
     assert len({input_of(oracle_case).tobytes() for oracle_case in oracle_cases}) == len(seeds)
+
+
+def test_results_for_inputs_that_are_there(oracle: Oracle, tmp_path: Path) -> None:
+    (own,) = oracle.oracle_cases([case()], Stop())
+    values = np.fromfile(own.input_path(INPUT), dtype=np.float16)
+    reversed_rows = np.ascontiguousarray(values.reshape(5, -1)[::-1])
+    reversed_rows.tofile(tmp_path / "input.in")
+    (made,) = oracle.on_inputs([(case(), tmp_path)], Stop())
+    assert np.array_equal(made.expected(OUT).reshape(5, -1)[::-1].ravel(), own.expected(OUT))
+    assert np.array_equal(
+        np.fromfile(made.input_path(INPUT), dtype=np.float16), reversed_rows.ravel()
+    )
+    assert not (tmp_path / "input.in").exists() and made.folder != own.folder
+    oracle.forget(made)
+    assert not made.folder.exists() and not made.inputs.exists()
+    assert oracle.on_inputs([], Stop()) == []

@@ -15,17 +15,27 @@ from astra_chat.tools.run.protocol import (
     CallRequest,
     CaseReport,
     CountedLaunch,
+    CudaRequest,
+    ProfiledRequest,
     Started,
     UnsafeCall,
     VirtualRequest,
     parsed,
 )
+from astra_chat.tools.run.raw_times import Block, ClockReading, RawTimes, WarmReplay
 from astra_chat.tools.types import Case
 from astra_chat.tools.virtual_gpu.types import Counters
 
 CASE = Case(dims={"n": 4}, dtype="float32")
 NODE = KernelNode(kernel="k", grid=(1, 1, 1), block=(1, 1, 1), parameters=b"\x00\xff\x80")
 PLAN = LaunchPlan(case=CASE, nodes=(NODE,))
+BLOCK = Block(
+    candidate_first=True, baseline=(1.5, 2.5), candidate=(4.0, 5.0), control=(2.0, 2.0),
+    spent_s=0.5, clock=ClockReading(
+        sm_clock_mhz=1980, memory_clock_mhz=3201, temperature_c=41, power_w=310,
+        throttle_reasons=0, throttled=False,
+    ),
+)  # fmt: skip
 CALL = CallRequest(case=CASE, inputs=Path("/in"), after=Path("/out"), turn=3, seed=Seed("a"))
 
 
@@ -54,23 +64,46 @@ def test_a_report_comes_through_the_pipe_as_it_was() -> None:
         index=2, status=700, unsafe=UnsafeCall(what="a race", where="kernel.cu:3"),
         launches=(CountedLaunch(kernel="k", scale=2.0, counters=counters),),
     )  # fmt: skip
-    fields = report.model_dump(mode="json", exclude={"samples"})
+    fields = report.numbered(2)
     assert parsed(json.loads(json.dumps({"kind": "case", **fields}))) == report
     assert parsed({"kind": "start", "index": 2}) == Started(index=2)
 
 
+def test_a_request_of_one_child_is_extended_for_another() -> None:
+    request = CudaRequest(
+        task=Path("/task"), mode="profile", index=1, cubin=Path("/k.cubin"), seed=Seed("b"),
+        calls=(CALL,),
+    )  # fmt: skip
+    profiled = request.extended(ProfiledRequest, marker="m", times=(3,))
+    sent = json.dumps(profiled.model_dump(mode="json"))
+    assert ProfiledRequest.model_validate_json(sent) == profiled
+    assert profiled.calls == request.calls and profiled.times == (3,)
+    with pytest.raises(ValidationError):
+        CudaRequest.model_validate_json(sent)
+
+
 def test_a_real_gpu_s_times_are_kept_as_they_came() -> None:
-    report = parsed({"kind": "case", "index": 0, "status": 0, "blocks": [{"baseline_us": 1.5}]})
-    assert isinstance(report, CaseReport)
-    assert report.samples == {"blocks": [{"baseline_us": 1.5}]}
+    times = RawTimes(
+        blocks=(BLOCK,), warm=(WarmReplay(baseline_us=2.0, candidate_us=1.5),),
+        baseline_event_us=(7.0, 7.5), candidate_event_us=(6.0,), spaced=False, event_us=900.0,
+        host_us=1000.0,
+    )  # fmt: skip
+    sent = json.dumps({"kind": "case", **CaseReport(times=times).numbered(4)})
+    report = parsed(json.loads(sent))
+    assert isinstance(report, CaseReport) and (report.index, report.measured) == (4, times)
+    assert (times.blocks[0].baseline_us, times.blocks[0].candidate_us) == (2.0, 4.5)
+    with pytest.raises(ValueError, match="no times"):
+        _ = CaseReport().measured
 
 
 @pytest.mark.parametrize(
     "fields",
     [
         {"index": "first"}, {"index": -1}, {"index": 0, "status": "well"},
-        {"index": 0, "guard_bytes": -4096}, {"index": 0, "verified_sets": 0},
+        {"index": 0, "guard_bytes": -4096}, {"index": 0, "copies": 0},
         {"index": 0, "unsafe": {"what": "a race"}}, {"index": 0, "unsupported": 1},
+        {"index": 0, "times": {"blocks": []}}, {"index": 0, "host_us": float("nan")},
+        {"index": 0, "blocks": []},
     ],
 )  # fmt: skip
 def test_a_report_that_no_runner_writes_is_refused(fields: dict[str, object]) -> None:

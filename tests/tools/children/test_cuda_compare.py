@@ -1,0 +1,97 @@
+"""The comparison of two kernels' results on the device; the same code runs here on the CPU."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from astra_chat.tools.children import cuda_compare as module
+from astra_chat.tools.children.cuda_compare import differs, elements, outside, worst_shares
+from astra_chat.tools.task.folder import Tolerance, find_task
+from astra_chat.tools.types import Case
+
+TOLERANCE = Tolerance(rtol=0.01, atol=0.001)
+INF, NAN = math.inf, math.nan
+
+
+def share(got: float, beside: float, dtype: torch.dtype = torch.float32) -> float:
+    pair = (torch.tensor([[[value]]], dtype=dtype) for value in (got, beside))
+    return float(worst_shares(*pair, TOLERANCE)[0])
+
+
+def test_a_difference_is_a_share_of_twice_the_tolerance() -> None:
+    assert share(1.011, 1.0) == pytest.approx(0.5, rel=1e-3)
+    assert share(-1.044, -1.0) == pytest.approx(2.0, rel=1e-3)
+    assert share(0.0, 0.002) == pytest.approx(0.002 / 0.00204, rel=1e-3)
+    assert share(3.5, 3.5, torch.bfloat16) == share(0.0, -0.0) == 0
+
+
+@pytest.mark.parametrize("pair", [(NAN, 1.0), (1.0, NAN), (INF, 1.0), (1.0, INF), (INF, -INF)])
+def test_nan_and_infinity_in_one_result_only_are_for_the_oracle(pair: tuple[float, float]) -> None:
+    assert share(*pair) == share(*pair, torch.float16) == INF
+
+
+@pytest.mark.parametrize("value", [NAN, INF, -INF])
+def test_nan_and_infinity_in_both_are_equal(value: float) -> None:
+    assert share(value, value) == share(value, value, torch.bfloat16) == 0
+
+
+def test_integers_are_compared_exactly() -> None:
+    big = 2**40
+    exact = Tolerance(rtol=0, atol=0)
+    one, other = torch.tensor([[[big]]]), torch.tensor([[[big + 1]]])
+    assert worst_shares(one, one, exact).tolist() == [0]
+    assert worst_shares(one, other, exact).tolist() == [INF]
+
+
+@pytest.mark.parametrize("piece", [2**24, 70, 16, 5, 1])
+def test_every_element_of_every_set_counts_whatever_the_pieces(
+    piece: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PIECE", piece)
+    beside = torch.ones(4, 5, 7)
+    for number in range(3 * 5 * 7):
+        got = beside[:3].clone()
+        got.view(-1)[number] = 2.0
+        found = worst_shares(got, beside, TOLERANCE, which=[3, 0, 2])
+        assert [bool(one > 1) for one in found] == [number // 35 == i for i in range(3)]
+
+
+def test_results_are_held_against_the_set_of_the_same_number() -> None:
+    beside = torch.arange(4.0).view(4, 1, 1)
+    assert not worst_shares(beside[[2, 0]], beside, TOLERANCE, which=[2, 0]).any()
+    assert (worst_shares(beside[[2, 0]], beside, TOLERANCE, which=[0, 2]) > 1).all()
+
+
+def test_padding_and_what_follows_are_no_elements() -> None:
+    task = find_task("fused_add_rmsnorm")
+    case = Case(dims={"tokens": 3, "h": 8}, dtype="float16", pads={"input": 4})
+    arg = task.args[0]
+    assert arg.name == "input" and arg.written
+    buffers = torch.zeros(2, 256, dtype=torch.uint8)
+    inside = elements(arg, case, buffers)
+    assert inside.shape == (2, 3, 8) and inside.dtype == torch.float16
+    inside.fill_(1.0)
+    assert int((buffers != 0).sum()) == 2 * 3 * 8
+    assert not any(part.any() for part in outside(arg, case, buffers))
+    for place in range(256):
+        before, changed = buffers.clone(), buffers.clone()
+        changed[1, place] ^= 1
+        pairs = zip(outside(arg, case, before), outside(arg, case, changed), strict=True)
+        seen = any(bool(differs(*pair)) for pair in pairs)
+        row, at = divmod(place, 24)
+        assert seen == (row >= 3 or at >= 16), place
+
+
+def test_all_of_an_argument_that_may_only_be_read_counts() -> None:
+    task = find_task("silu_and_mul")
+    case = Case(dims={"tokens": 2, "d": 8}, dtype="float16")
+    (arg,) = (arg for arg in task.args if not arg.written)
+    before = torch.zeros(3, 1024, dtype=torch.uint8)
+    for place in (0, 63, 1023):
+        changed = before.clone()
+        changed[2, place] = 1
+        pairs = zip(outside(arg, case, before), outside(arg, case, changed), strict=True)
+        assert any(bool(differs(*pair)) for pair in pairs)

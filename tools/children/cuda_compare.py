@@ -1,0 +1,91 @@
+"""Compares results of kernels on the device: a candidate's beside the baseline's.
+
+A filter, no verdict: both kernels may be as far from the oracle as the task tolerates, in opposite
+directions, so what differs by less than twice the tolerance passes, and the rest is for the oracle.
+Nothing here waits for the device, so many comparisons cost one wait.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from astra_chat.tools.task.buffer_layout import buffer_bytes
+from astra_chat.tools.task.folder import Arg, Tolerance
+from astra_chat.tools.types import ITEM_BYTES, Case
+
+PIECE = 2**24
+"""Elements that are compared at a time: half a gigabyte of intermediate values at most."""
+
+
+def elements(arg: Arg, case: Case, buffers: torch.Tensor) -> torch.Tensor:
+    """The elements of an argument, [sets, rows, columns] of its dtype, without padding.
+
+    `buffers`: bytes, [sets, bytes], each set's buffer at the start of its row.
+    """
+    columns, stride = arg.shape_of(case)[-1], arg.stride_of(case)
+    used = buffers[:, : buffer_bytes(arg, case)].view(getattr(torch, arg.dtype_of(case)))
+    return used.view(len(buffers), -1, stride)[:, :, :columns]
+
+
+def outside(arg: Arg, case: Case, buffers: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The bytes that no launch may change: all of an argument that may only be read, else the
+    padding after each row and what follows the buffer."""
+    if not arg.written:
+        yield buffers
+        return
+    size, item = buffer_bytes(arg, case), ITEM_BYTES[arg.dtype_of(case)]
+    yield buffers[:, size:]
+    row, stride = arg.shape_of(case)[-1] * item, arg.stride_of(case) * item
+    if stride > row:
+        yield buffers[:, :size].view(len(buffers), -1, stride)[:, :, row:]
+
+
+def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Whether any byte differs: a boolean of shape (), on the device. Both: bytes, [sets, ...]."""
+    found = torch.zeros((), dtype=torch.bool, device=left.device)
+    step = max(1, PIECE // max(1, math.prod(left.shape[1:])))
+    for start in range(0, len(left), step):
+        part = slice(start, start + step)
+        found |= (_words(left[part]) != _words(right[part])).any()
+    return found
+
+
+def _words(values: torch.Tensor) -> torch.Tensor:
+    return values.view(torch.int64) if values.is_contiguous() else values
+
+
+def worst_shares(
+    got: torch.Tensor,
+    beside: torch.Tensor,
+    tolerance: Tolerance,
+    which: Sequence[int] | None = None,
+) -> torch.Tensor:
+    """Of each set, the largest |got - beside| over twice the tolerance; above 1 is for the oracle.
+
+    `got`: [sets, rows, columns]; `beside`: the same, or with `which` the sets at these places of
+    it. Returns float32 [sets] on the device; infinite where NaN or infinity is in one result only.
+    """
+    rows, columns = got.shape[1:]
+    some_sets, some_rows = max(1, PIECE // max(1, rows * columns)), max(1, PIECE // columns)
+    places = None if which is None else torch.tensor(which, device=got.device)
+    worst = torch.zeros(len(got), device=got.device)
+    for start in range(0, len(got), some_sets):
+        part = slice(start, start + some_sets)
+        others = beside[part] if places is None else beside[places[part]]
+        for row in range(0, rows, some_rows):
+            piece = slice(row, row + some_rows)
+            shares = _shares(got[part, piece], others[:, piece], tolerance)
+            torch.maximum(worst[part], shares.amax(dim=(1, 2)), out=worst[part])
+    return worst
+
+
+def _shares(got: torch.Tensor, beside: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:
+    wide = torch.float32 if got.dtype.is_floating_point else torch.float64
+    got, beside = got.to(wide), beside.to(wide)
+    same = (got == beside) | (got.isnan() & beside.isnan())
+    allowed = beside.abs().mul_(2 * tolerance.rtol).add_(2 * tolerance.atol)
+    shares = (got - beside).abs_().div_(allowed).nan_to_num_(nan=math.inf, posinf=math.inf)
+    return shares.masked_fill_(same, 0.0).float()
