@@ -129,14 +129,16 @@ def _task(setting: ChatContext, state: RunState) -> Section:
 
 def _arg(arg: Arg) -> str:
     apart = f", rows {arg.name}_stride elements apart (a row or more)" if arg.strided else ""
+    numbers = f", any numbers up to {arg.largest:g}" if arg.largest else ""
     return (
         f"- {arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {arg.access},"
-        f" at any multiple of {arg.min_alignment_bytes} bytes{apart}"
+        f" at any multiple of {arg.min_alignment_bytes} bytes{apart}{numbers}"
     )
 
 
 def _scalar(scalar: Scalar) -> str:
-    when = "in most cases, or what else the caller gives" if scalar.others else "in every case"
+    when = "in most cases, or what else the caller gives" if scalar.varies else "in every case"
+    when += f", {scalar.range[0]:g} to {scalar.range[1]:g}" if scalar.range else ""
     return f"- {scalar.name}: {scalar.type}, {scalar.value:g} {when}"
 
 

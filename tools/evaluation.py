@@ -60,7 +60,10 @@ class CheckRecord(Value):
     visible: tuple[Case, ...]
     """The task's own cases and the tester's that ran, with their seeds."""
     hidden: tuple[Case, ...]
-    """Those of them that were drawn after the build."""
+    """Those of them that were drawn for this check."""
+    shared: int = 0
+    """Further cases that ran: drawn once for all checks of a judge, from the first half of the
+    evaluation's seed."""
     left_out: tuple[str, ...] = ()
     """Drawn cases that the baseline itself fails, and how: not held against a candidate."""
     calls: int
@@ -77,33 +80,14 @@ class CheckRecord(Value):
     worst_error: ErrorNorm | None = None  # the one closest to its limit
     warnings: tuple[str, ...] = ()  # of the virtual GPU, each place once
 
+    @property
+    def drawn(self) -> int:
+        """Cases that were drawn from the legal domain."""
+        return self.shared + len(self.hidden)
 
-class CaseLaunches(Value):
-    """What one case launches (tools/plan/)."""
-
-    case: Case
-    launches: str
-    """One line: each launch with its kernel, grid, block and shared memory; memsets and copies."""
-    plan_sha256: str
-    """Of the launch plan."""
-    baseline_plan_sha256: str = ""
-    """Of the baseline's plan for the same case; empty where none was timed."""
-
-
-class Evidence(Value):
-    """What another judge needs to check this evaluation: which code judged which code, by hash."""
-
-    judge_sha256: str
-    """Of the judge's own files (judge_version.py)."""
-    cubin_sha256: str
-    """Of the candidate's machine code."""
-    baseline_cubin_sha256: str = ""
-    plans: tuple[CaseLaunches, ...] = ()
-    """Of the timed cases; of the task's own check cases where none was timed."""
-    device_facts: dict[str, int] = Field(default_factory=dict)
-    """What the launcher asked about the GPU, and the answers that it got."""
-    gpu: dict[str, str] = Field(default_factory=dict)
-    """What NVML says about a real GPU: driver, CUDA version, memory, largest clocks, power."""
+    @property
+    def cases(self) -> int:
+        return self.drawn + len(self.visible)
 
 
 class Evaluation(Value):
@@ -119,5 +103,3 @@ class Evaluation(Value):
     """Made once more to confirm a winner: the timed cases on fresh seeds, after the sanitizers."""
     seed: str = ""
     """All that was drawn derives from it (tools/entropy.py); empty in old transcripts."""
-    evidence: Evidence | None = None
-    """None where nothing was launched, and in old transcripts."""

@@ -11,12 +11,15 @@ DTypeName = Literal["float32", "float16", "bfloat16"]
 ValueFamily = Literal[
     "normal", "large", "tiny", "denormal", "ramp", "one_hot", "special", "heavy_tail", "binary"
 ]
+AnyFamily = ValueFamily | Literal["magnitudes", "row_magnitudes", "shifted", "zeros"]
+"""Families of single arguments: those that a tester may ask for too, and those that need to know
+how large an argument may be (tools/children/values.py)."""
 DeviceKind = Literal["cuda", "virtual"]
 Basis = Literal["measured", "estimated"]
 How = Literal["fresh", "same_buffers", "graph"]
 """A call to check is made in buffers of its own, in those of the call before it (whose case has the
 same shapes), or under CUDA-graph capture and then replayed (device `cuda`)."""
-StepName = Literal["guard", "build", "audit", "plan", "check", "sanitize", "time", "profile"]
+StepName = Literal["guard", "build", "audit", "check", "sanitize", "time", "profile"]
 
 ITEM_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 DTYPE_CODES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2}
@@ -52,6 +55,8 @@ class Case(Value):
     """Extent of every dim of the task, in the order of its contract."""
     dtype: DTypeName
     values: ValueFamily = "normal"
+    families: dict[str, AnyFamily] = Field(default_factory=dict)
+    """The same for single arguments, by name, in the place of what reference.py draws."""
     seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     pad: int = Field(default=0, ge=0)
     """Elements between the rows of every strided argument."""
@@ -59,6 +64,8 @@ class Case(Value):
     """The same for single arguments, by name, in the place of `pad`."""
     offset: int = Field(default=0, ge=0, le=63)
     """Every argument starts so many times its least alignment past a multiple of 256 bytes."""
+    offsets: dict[str, Annotated[int, Field(ge=0, le=63)]] = Field(default_factory=dict)
+    """The same for single arguments, by name, in the place of `offset`."""
     scalars: dict[str, float] = Field(default_factory=dict)
     """By name; those that are not here have the contract's usual value."""
 
@@ -67,7 +74,9 @@ class Case(Value):
         words = ["x".join(str(extent) for extent in self.dims.values()), self.dtype]
         words += [self.values] * (self.values != "normal") + [f"pad {self.pad}"] * bool(self.pad)
         words += (f"{name}+{pad}" for name, pad in self.pads.items())
+        words += (f"{name}: {family}" for name, family in self.families.items())
         words += [f"offset {self.offset}"] * bool(self.offset)
+        words += (f"{name} at {offset}" for name, offset in self.offsets.items())
         return " ".join([*words, *(f"{name}={value:g}" for name, value in self.scalars.items())])
 
 
@@ -171,9 +180,6 @@ class MeasuredTime(CaseTime):
     launches: int = 0
     baseline_launches: int = 0
     """Nsight Compute's durations of a call's launches, added up, and how many; None: not asked."""
-    raw: str = Field(default="", max_length=2**20)
-    """All samples behind these figures, compressed (timing/raw_samples.py); empty in old
-    transcripts."""
 
 
 class EstimatedTime(CaseTime):
@@ -280,7 +286,7 @@ class Correct(Value):
     worst: float
     """Largest |got - expected| / (atol + rtol |expected|) over all cases; at most 1."""
     hidden: int = 0
-    """Of the cases, those drawn from the legal domain after the build."""
+    """Of the cases, those drawn from the legal domain."""
     error_ratio: float | None = None
     """Largest error norm over that of the baseline (check/error_norms.py); None: not compared."""
     deterministic: bool | None = None

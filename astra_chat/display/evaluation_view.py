@@ -93,10 +93,9 @@ def evidence_lines(evaluation: Evaluation) -> list[str]:
         return []
     lines = [f"sanitizers: {_sanitizers(evaluation)}"]
     if record is not None:
-        cases = len(record.visible) + len(record.hidden)
         lines.append(
-            f"checked: {record.calls:,} calls on {cases} cases, {len(record.hidden)} of them drawn"
-            f" after the build; {record.elements:,} elements compared with the oracle"
+            f"checked: {record.calls:,} calls on {record.cases} cases, {record.drawn} of them drawn"
+            f" at random; {record.elements:,} elements compared with the oracle"
         )
     least = min(timed.cases, key=lambda case: case.ratio)
     lines.append(

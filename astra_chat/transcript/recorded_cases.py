@@ -17,8 +17,8 @@ from astra_chat.transcript.turns import thread
 
 MOST_TESTER_CASES = 256
 """Of all turns together."""
-MOST_DRAWN = 64
-"""Hidden cases of one evaluation: check/hidden_cases.py draws five a dtype and a few a dim."""
+MOST_DRAWN = 512
+"""Hidden cases of one evaluation: check/hidden_cases.py draws some 25, and to confirm 150."""
 MOST_OWN = 256
 """Cases of one list of a task."""
 MOST_TIMED_BYTES = 2**31

@@ -5,7 +5,8 @@ checker                the check step: which calls, on which cases, against whic
 compare                outputs against the oracle, element by element
 error_norms            a kernel's error beside the baseline's own, in units in the last place
 floats                 dtypes as numbers: bytes to float64, rounding, ulps
-hidden_cases           cases drawn from the legal domain after the build
+hidden_cases           cases drawn from the whole legal domain
+drawn_dims             extents of drawn cases: boundaries, even distances, many rows
 trivial_outputs        outputs that cost nothing must fail a task's own cases
 winner                 the sanitize step: what a winner on a real GPU has to pass
 shipped_launcher       the real launcher on a GPU, captured and compared with its plans

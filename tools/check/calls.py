@@ -19,6 +19,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
     ITEM_BYTES,
+    Case,
     Correct,
     Crashed,
     How,
@@ -105,11 +106,15 @@ class CheckProgress:
             deterministic=self.same_bits if self.repeats else None,
         )
 
-    def record(self, left_out: Sequence[str] = ()) -> CheckRecord:
+    def record(self, left_out: Sequence[str] = (), drawn: Sequence[Case] = ()) -> CheckRecord:
+        """`drawn`: the hidden cases that no other check has."""
         cases = {call.oracle_case.folder: call for call in self.calls}.values()
+        hidden = [call.oracle_case.case for call in cases if call.hidden]
+        own = [case for case in hidden if case in drawn]
         return CheckRecord(
             visible=tuple(call.oracle_case.case for call in cases if not call.hidden),
-            hidden=tuple(call.oracle_case.case for call in cases if call.hidden),
+            hidden=tuple(own),
+            shared=len(hidden) - len(own),
             left_out=tuple(left_out),
             calls=len(self.calls),
             how=dict(Counter(call.how for call in self.calls)),

@@ -12,7 +12,7 @@ from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
-from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, seeded, twin
+from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, draw_shared, seeded, twin
 from astra_chat.tools.check.trivial_outputs import trials, undetected
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.errors import BadInput
@@ -46,8 +46,8 @@ Tell = Callable[[int, int, str], None]
 class Checker:
     """Checks candidates of one task on one device.
 
-    Seeds of the task's own cases are drawn once, so the oracle's and the baseline's results serve
-    all candidates; hidden cases are drawn for each candidate after it was built.
+    Seeds of the task's own cases are drawn once, and so are most hidden cases: the oracle's and the
+    baseline's results serve all candidates. Further hidden cases are drawn for each check.
     """
 
     def __init__(self, runner: Runner, oracle: Oracle, entropy: Entropy | None = None) -> None:
@@ -58,8 +58,12 @@ class Checker:
         self._own = sorted(
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
         )
+        self._shared = _unique(
+            draw_shared(self._task, self._entropy.cases.of("shared cases").random())
+        )
         self.baseline_errors = BaselineErrors(self._task)
         self._telling = False
+        self._left_out: list[str] = []
 
     def check(
         self,
@@ -67,8 +71,11 @@ class Checker:
         extra: Sequence[Case],
         tell: Tell = lambda *_: None,
         seed: Seed | None = None,
+        *,
+        confirming: bool = False,
     ) -> tuple[Correct | Wrong | Failure, CheckRecord]:
-        """Check one candidate on the task's cases, the extra ones and hidden ones.
+        """Check one candidate on the task's cases, the extra ones and hidden ones; to confirm a
+        winner, on as many more hidden ones.
 
         The same `seed`, an evaluation's, draws the same again, whatever the extra cases are.
         Raises BadInput where the task's cases cannot tell work from no work.
@@ -76,20 +83,24 @@ class Checker:
         seed = seed or self._entropy.evaluation(built.folder.name)
         rng = seed.of("hidden cases").random()
         drawn = _unique(draw(self._task, self._device.kind, rng))
+        if confirming:
+            again = seed.of("confirming cases").random()
+            drawn = _unique([*drawn, *draw_shared(self._task, again, confirming=True)])
         pairs = [(first, twin(first, rng)) for first in _first_of_each_dtype(drawn)]
         drawn += [second for _, second in pairs]
         extra = _unique(extra)
-        self._oracle_cases([*self._own, *extra, *drawn], tell)  # one oracle process makes them all
+        # One oracle process makes them all.
+        self._oracle_cases([*self._own, *self._shared, *extra, *drawn], tell)
         hidden, further = self._oracle_cases(drawn, tell), self._oracle_cases(extra, tell)
         try:
-            own = self._oracle_cases(self._own, tell)
-            failed = self.learn([*own, *self._in_reserve(tell), *further, *hidden], tell)
-            own = self._settled(own, tell)
+            failed = self._learned_with_own([*further, *hidden], tell)
+            own, shared = (self._oracle_cases(some, tell) for some in (self._own, self._shared))
             more = [t for t in further if t not in own]
             unknown = {t.case.label for t in [*more, *hidden] if not self._knows(t)}
             left_out = [words for words in failed if words.split(": ")[0] in unknown]
             calls = [Call(t, turn=place) for place, t in enumerate(own)]
-            calls += [Call(t, turn=crc32(_key(t.case).encode())) for t in more if self._knows(t)]
+            calls += [Call(t, turn=_turn(t)) for t in more if self._knows(t)]
+            calls += [Call(t, hidden=True, turn=_turn(t)) for t in shared]
             calls += [
                 replace(call, turn=place)
                 for place, call in enumerate(self._hidden_calls(hidden, pairs), len(own))
@@ -99,44 +110,54 @@ class Checker:
                 self._runner.seeded(seed.of("check")), built, calls, self.baseline_errors, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
-            return outcome, seen.record(left_out)
+            return outcome, seen.record([*self._left_out, *left_out], drawn)
         finally:
             for oracle_case in hidden:
                 self.baseline_errors.forget(oracle_case.case)
                 self._oracle.forget(oracle_case)
 
     def make_ready(self) -> None:
-        """Make the task's own cases and learn the baseline's errors on them, before any check."""
+        """Make the cases that all candidates share, and learn the baseline's errors on them, before
+        any check."""
         if not self._telling:
-            own = self._oracle_cases(self._own, lambda *_: None)
-            self.learn([*own, *self._in_reserve(lambda *_: None)])
-            self._settled(own, lambda *_: None)
+            self._learned_with_own([], lambda *_: None)
+
+    def _learned_with_own(self, others: Sequence[OracleCase], tell: Tell) -> list[str]:
+        """Learn the baseline's errors on these cases and, the first time, on those that all
+        candidates share; what it fails, as text."""
+        if self._telling:
+            return self.learn(others, tell)
+        own, shared = (self._oracle_cases(some, tell) for some in (self._own, self._shared))
+        failed = self.learn([*own, *self._in_reserve(tell), *shared, *others], tell)
+        lacking = {t.case.label for t in shared if not self._knows(t)}
+        self._left_out = [words for words in failed if words.split(": ")[0] in lacking]
+        self._shared = [t.case for t in shared if self._knows(t)]
+        self._settle(own, tell)
+        return failed
 
     def _in_reserve(self, tell: Tell) -> list[OracleCase]:
         """Cases of special values as they are stated: a drawn seed may let some meet on which the
         baseline itself fails, and a process of its own for such a case takes seconds."""
         stated = [case for case in self._task.check if case.values == "special"]
-        return [] if self._telling else self._oracle_cases(stated, tell)
+        return self._oracle_cases(stated, tell)
 
     @property
     def own(self) -> list[Case]:
         """The task's own cases, with the seeds that were drawn; small ones first."""
         return self._own
 
-    def _settled(self, oracle_cases: list[OracleCase], tell: Tell) -> list[OracleCase]:
+    def _settle(self, oracle_cases: list[OracleCase], tell: Tell) -> None:
         """The task's own cases. Where the baseline fails on a drawn seed, the stated one is kept:
         special values may meet in ways that no contract speaks of."""
-        if not self._telling:
-            stated = sorted(self._task.check, key=self._task.least_bytes)
-            self._own = [
-                oracle_case.case if self._knows(oracle_case) else case
-                for case, oracle_case in zip(stated, oracle_cases, strict=True)
-            ]
-            oracle_cases = self._oracle_cases(self._own, tell)
-            self.learn(oracle_cases, tell)
-            self._require_telling([t for t in oracle_cases if self._knows(t)])
-            self._telling = True
-        return oracle_cases
+        stated = sorted(self._task.check, key=self._task.least_bytes)
+        self._own = [
+            oracle_case.case if self._knows(oracle_case) else case
+            for case, oracle_case in zip(stated, oracle_cases, strict=True)
+        ]
+        oracle_cases = self._oracle_cases(self._own, tell)
+        self.learn(oracle_cases, tell)
+        self._require_telling([t for t in oracle_cases if self._knows(t)])
+        self._telling = True
 
     def _hidden_calls(
         self, hidden: Sequence[OracleCase], pairs: Sequence[tuple[Case, Case]]
@@ -178,7 +199,8 @@ class Checker:
         found = {}
         for case in cases:
             results = [math.prod(a.shape_of(case)) for a in self._task.args if a.written]
-            times = -(-FEW // max(1, min(results))) if case.values != "special" else 1
+            plain = case.values != "special" and not case.families
+            times = -(-FEW // max(1, min(results))) if plain else 1
             for number in range(1, times):
                 again = case.model_copy(update={"seed": case.seed + (number << SEED_BITS)})
                 found[_key(again)] = again, case
@@ -262,13 +284,18 @@ def _first_of_each_dtype(cases: Sequence[Case]) -> list[Case]:
     """The first drawn case of each dtype whose values are the usual ones."""
     first: dict[str, Case] = {}
     for case in cases:
-        if case.values == "normal":
+        if case.values == "normal" and not case.families:
             first.setdefault(case.dtype, case)
     return list(first.values())
 
 
 def _unique(cases: Sequence[Case]) -> list[Case]:
     return list({_key(case): case for case in cases}.values())
+
+
+def _turn(oracle_case: OracleCase) -> int:
+    """What is drawn for a call of this case is the same in every check."""
+    return crc32(_key(oracle_case.case).encode())
 
 
 def _key(case: Case) -> str:

@@ -1,57 +1,81 @@
-"""Hidden cases: drawn from the legal domain after a candidate is built, so that it cannot know
-them.
+"""Hidden cases: drawn from the whole legal domain, so that a candidate cannot know them.
 
-Per dtype: the least extents, odd ones that are not powers of two, heavy tails, zeros and ones, and
-a random family. Per dim that may exceed it, one case beyond a grid's second extent; and one where
-two dims exceed it only together, as the blocks of a kernel with a block per row and head do.
+Most are drawn once for all candidates of a judge, who learns the baseline's results on them once:
+boundary shapes first, then sizes at even distances, then more rows than a grid's second extent
+holds. Some are drawn for each evaluation. In all of them strides, addresses and scalars are drawn
+as a caller may choose them, and arguments that may hold any numbers get a value family each.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator
 
+from astra_chat.tools.check.drawn_dims import (
+    Dims,
+    at_boundaries,
+    at_even_distances,
+    near_least,
+    odd,
+    of_many_rows,
+)
+from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Seed
+from astra_chat.tools.task.contract import Scalar
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case, DeviceKind, DTypeName, ValueFamily
+from astra_chat.tools.types import ITEM_BYTES, AnyFamily, Case, DeviceKind, DTypeName, ValueFamily
 
 BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**21}
 """Least bytes of one drawn case: the virtual GPU stays quick."""
-LONG_BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**23, "cuda": 2**25}
-"""The same for a case beyond a grid's limit."""
-GRID_LIMIT = 65_535
-"""Largest second and third extent of a grid: an index that does not loop breaks beyond."""
-BEYOND_GRID = 70_000
+SHARED_BYTES = 2**16
+"""The same of the many cases that all candidates of a judge share."""
+MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**23
+"""Rows and least bytes of a case of many rows, at most."""
+CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
+"""The same when a winner is confirmed."""
+MOST_PADDED_BYTES = 2**22
+"""Of an argument with the paddings between its rows."""
+MOST_CASES = 96
+"""Of sizes at even distances, of which there are more dims and dtypes than that they could be an
+octave apart."""
+ROWS_OCTAVES = 2.0
+"""Distance of sizes in cases of many rows, which take a tenth of a second and more."""
 CHANCE: tuple[ValueFamily, ...] = ("large", "tiny", "denormal", "ramp", "one_hot", "special")
+OF_ARGUMENTS: tuple[AnyFamily, ...] = (
+    *("normal",) * 4, *("magnitudes", "row_magnitudes", "shifted") * 2, "zeros", "large", "tiny",
+    "denormal", "ramp", "one_hot", "heavy_tail", "binary",
+)  # fmt: skip
+SPECIAL_ONE_IN = 10
+"""Cases in which one argument holds NaN, infinities and zeros, and the others normal numbers: what
+becomes of them beside numbers of all magnitudes depends on the formula."""
+OFFSETS = 64
 SEED_BITS = 48
 Weighted = tuple[tuple[Case, float], ...]
 """Cases to time, each with its weight."""
 
 
 def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]:
-    """Hidden cases of one candidate; all lie in the contract's domain."""
-    budget = BUDGET_BYTES[device]
-    cases = []
+    """Hidden cases of one evaluation; all lie in the contract's domain."""
+    budget, cases = BUDGET_BYTES[device], []
     for dtype in task.dtypes:
-        for extents, family in (
-            (_least, rng.choice(CHANCE)),
-            (_odd, "normal"),
-            (_odd, "heavy_tail"),
-            (_odd, "binary"),
-            (_odd, rng.choice(CHANCE)),
-        ):
-            cases.append(_case(task, dtype, extents(task, dtype, rng, budget), family, rng))
-    pairs = list(pairwise(task.dims))
-    long: list[tuple[str, ...]] = [(name,) for name in task.dims]
-    long += [rng.choice(pairs)] if pairs else []
-    for names in long:
-        dtype = rng.choice(task.dtypes)
-        beyond = _beyond_grid if len(names) == 1 else _beyond_together
-        dims = beyond(task, dtype, names, rng)
-        if dims and task.least_bytes(Case(dims=dims, dtype=dtype)) <= LONG_BUDGET_BYTES[device]:
-            cases.append(_case(task, dtype, dims, "normal", rng))
+        cases.append(_case(task, dtype, near_least(task, dtype, rng), rng, rng.choice(CHANCE)))
+        for family in ("normal", "heavy_tail", "binary", rng.choice(CHANCE), None, None):
+            cases.append(_case(task, dtype, odd(task, dtype, rng, budget), rng, family))
+    return tuple(cases)
+
+
+def draw_shared(task: Task, rng: random.Random, *, confirming: bool = False) -> tuple[Case, ...]:
+    """Hidden cases of all evaluations of a judge, or those that confirm a winner: larger ones."""
+    cases = [
+        _case(task, dtype, dims, rng, rng.choice(("normal", None)))
+        for dtype in task.dtypes
+        for dims in _sizes(task, dtype, rng)
+    ]
+    most = (CONFIRMED_ROWS, CONFIRMED_BYTES) if confirming else (MANY_ROWS, MANY_ROWS_BYTES)
+    octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
+    for dtype, dims in of_many_rows(task, rng, octaves, *most):
+        cases.append(_case(task, dtype, dims, rng, "normal"))
     return tuple(cases)
 
 
@@ -74,82 +98,84 @@ def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
     )
 
 
+def _sizes(task: Task, dtype: DTypeName, rng: random.Random) -> Iterator[Dims]:
+    yield from at_boundaries(task, dtype, rng, SHARED_BYTES)
+    octave = len(list(at_even_distances(task, dtype, rng, SHARED_BYTES, 1.0)))
+    octaves = max(1.0, octave * len(task.dtypes) / MOST_CASES)
+    yield from at_even_distances(task, dtype, rng, SHARED_BYTES, octaves)
+
+
 def _case(
-    task: Task, dtype: DTypeName, dims: dict[str, int], family: ValueFamily, rng: random.Random
+    task: Task, dtype: DTypeName, dims: Dims, rng: random.Random, family: ValueFamily | None
 ) -> Case:
-    """Strides, addresses and scalars too are the caller's choice; strides as the task's own cases
-    have, scalars as the task says."""
-    known = sorted({case.pad for case in task.check})
-    pads = {arg.name: rng.choice(known) for arg in task.args if arg.strided}
-    drawn = {s.name: rng.choice((s.value, *s.others)) for s in task.scalars if s.others}
-    return Case(
-        dims=dims, dtype=dtype, values=family, seed=_seed(rng), pads=pads,
-        offset=rng.choice((0, 1, 3)), scalars=drawn,
+    """Without a family each argument that may hold any numbers gets one of its own. So it is too
+    where there are few results: these say little of precision."""
+    case = Case(dims=dims, dtype=dtype, values=family or "normal", seed=_seed(rng))
+    results = min(math.prod(arg.shape_of(case)) for arg in task.args if arg.written)
+    families = {} if family and results >= FEW else _families(task, rng)
+    if not family and not families:
+        case = case.model_copy(update={"values": rng.choice(CHANCE)})
+    offset, offsets = _offsets(task, rng)
+    scalars = {s.name: _value(s, rng) for s in task.scalars if s.varies}
+    return case.model_copy(
+        update={
+            "families": families, "pads": _pads(task, case, rng), "offset": offset,
+            "offsets": offsets, "scalars": scalars,
+        }
     )  # fmt: skip
+
+
+def _families(task: Task, rng: random.Random) -> dict[str, AnyFamily]:
+    names = [arg.name for arg in task.args if arg.largest and arg.read]
+    if names and rng.randrange(SPECIAL_ONE_IN) == 0:
+        special = rng.choice(names)
+        return {name: "special" if name == special else "normal" for name in names}
+    return {name: rng.choice(OF_ARGUMENTS) for name in names}
+
+
+def _pads(task: Task, case: Case, rng: random.Random) -> dict[str, int]:
+    """Of strided arguments, to several times the row; often all the same."""
+    strided = [arg for arg in task.args if arg.strided]
+    known = sorted({c.pad for c in task.check})
+    same, pads = rng.random() < 0.4, {}
+    for arg in strided:
+        row, rows = arg.shape_of(case)[-1], math.prod(arg.shape_of(case)[:-1])
+        vector = 16 // ITEM_BYTES[arg.dtype_of(case)]
+        pad = rng.choice(
+            (
+                0, rng.choice(known), rng.randrange(1, 128), vector * rng.randrange(1, 128),
+                row * rng.randrange(1, 4) + rng.choice((0, rng.randrange(vector))),
+            )
+        )  # fmt: skip
+        room = MOST_PADDED_BYTES // (rows * ITEM_BYTES[arg.dtype_of(case)]) - row
+        pads[arg.name] = max(0, min(pad, room))
+    if same and pads:
+        pads = dict.fromkeys(pads, min(pads.values()))
+    return pads
+
+
+def _offsets(task: Task, rng: random.Random) -> tuple[int, dict[str, int]]:
+    """Where arguments start: all aligned, all the same distance past that, or each its own."""
+    kind = rng.randrange(5)
+    if kind < 3:
+        return (0 if kind == 0 else rng.choice((1, 2, 3, rng.randrange(OFFSETS)))), {}
+    return 0, {arg.name: rng.randrange(OFFSETS) for arg in task.args}
+
+
+def _value(scalar: Scalar, rng: random.Random) -> float:
+    """The usual value, another that the contract names, an end of its range or one within it."""
+    named = (scalar.value, *scalar.others)
+    if scalar.range is None:
+        return rng.choice(named)
+    low, high = scalar.range
+    if low > 0:
+        within = math.exp(rng.uniform(math.log(low), math.log(high)))
+    else:
+        within = rng.uniform(low, high)
+    whole = scalar.type == "int64_t"
+    within = min(high, max(low, float(round(within)) if whole else within))
+    return rng.choice((rng.choice(named), rng.choice((low, high)), within, within))
 
 
 def _seed(rng: random.Random) -> int:
     return 1 + rng.getrandbits(SEED_BITS)
-
-
-def _least(task: Task, dtype: DTypeName, rng: random.Random, budget: int) -> dict[str, int]:
-    """Each dim at its least legal extent or a step or two above."""
-    dims = _smallest(task, dtype)
-    for name, dim in task.dims.items():
-        step = dim.step(dtype)
-        dims[name] = min(dim.max // step * step, dims[name] + step * rng.randrange(3))
-    return dims
-
-
-def _odd(task: Task, dtype: DTypeName, rng: random.Random, budget: int) -> dict[str, int]:
-    """Odd multiples of each dim's step, even in the logarithm, as large as the budget allows."""
-    dims = _smallest(task, dtype)
-    for name in rng.sample(list(dims), len(dims)):
-        step, high = task.dims[name].step(dtype), task.dims[name].max // task.dims[name].step(dtype)
-        low = max(1, dims[name] // step)
-        while high > low and _bytes(task, dtype, {**dims, name: high * step}) > budget:
-            high = max(low, high // 2)
-        units = round(math.exp(rng.uniform(math.log(low), math.log(high))))
-        dims[name] = step * max(low, min(high, units | 1 if units | 1 <= high else units - 1))
-    return dims
-
-
-def _beyond_grid(
-    task: Task, dtype: DTypeName, names: Sequence[str], rng: random.Random
-) -> dict[str, int] | None:
-    """A dim beyond a grid's limit, the others least; None where the contract stops before."""
-    (name,) = names
-    step = task.dims[name].step(dtype)
-    low, high = GRID_LIMIT // step + 1, min(task.dims[name].max, BEYOND_GRID) // step
-    if high < low:
-        return None
-    return {**_smallest(task, dtype), name: step * rng.randint(low, high)}
-
-
-def _beyond_together(
-    task: Task, dtype: DTypeName, names: Sequence[str], rng: random.Random
-) -> dict[str, int] | None:
-    """Two dims whose product is just beyond a grid's limit, neither of them by itself, the others
-    least; None where the contract leaves no room for that."""
-    first, second = names
-    dims, steps = _smallest(task, dtype), {n: task.dims[n].step(dtype) for n in (first, second)}
-    most = {n: min(task.dims[n].max, GRID_LIMIT) for n in steps}
-    low = max(dims[first], -(-(GRID_LIMIT + 1) // most[second]))
-    high = min(most[first], GRID_LIMIT // max(dims[second], 2))
-    if low > high:
-        return None
-    drawn = math.exp(rng.uniform(math.log(low), math.log(high)))
-    dims[first] = -(-round(drawn) // steps[first]) * steps[first]
-    least = -(-(GRID_LIMIT + 1) // dims[first])
-    dims[second] = max(dims[second], -(-least // steps[second]) * steps[second])
-    legal = all(dims[n] <= most[n] for n in steps)
-    return dims if legal else None
-
-
-def _smallest(task: Task, dtype: DTypeName) -> dict[str, int]:
-    steps = {name: dim.step(dtype) for name, dim in task.dims.items()}
-    return {name: -(-dim.min // steps[name]) * steps[name] for name, dim in task.dims.items()}
-
-
-def _bytes(task: Task, dtype: DTypeName, dims: dict[str, int]) -> int:
-    return task.least_bytes(Case(dims=dims, dtype=dtype))

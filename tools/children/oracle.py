@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from astra_chat.tools.children.values import DrawnCase
+from astra_chat.tools.children.values import DrawnCase, Numbers, draw_argument
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.folder import Task, load_task
@@ -72,6 +72,7 @@ def _write_case(
     torch.manual_seed(seed)  # for a reference.py that draws without the generator
     drawn = DrawnCase(case.dims, getattr(torch, case.dtype), case.values)
     inputs: dict[str, torch.Tensor] = reference.make_inputs(drawn, generator)
+    inputs |= _of_their_own(task, case, generator)
     for arg in task.args:
         if arg.read:
             _require(arg.name, inputs, arg.shape_of(case), getattr(torch, arg.dtype_of(case)))
@@ -90,6 +91,19 @@ def _write_case(
         if arg.written:
             _require(arg.name, expected, arg.shape_of(case), torch.float64)
             expected[arg.name].contiguous().numpy().tofile(folder / f"{arg.name}.expected")
+
+
+def _of_their_own(task: Task, case: Case, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Inputs of the arguments to which the case gives a family of their own."""
+    found = {}
+    for arg in task.args:
+        if family := case.families.get(arg.name):
+            assert arg.largest is not None, "the case is legal"
+            dtype = getattr(torch, arg.dtype_of(case))
+            numbers = Numbers.of(case.seed, arg.largest, dtype)
+            shape = arg.shape_of(case)
+            found[arg.name] = draw_argument(family, generator, shape, dtype, numbers)
+    return found
 
 
 def generator_seed(seed: int) -> int:

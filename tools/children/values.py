@@ -1,13 +1,20 @@
-"""Value families: distributions of a case's input values (normal, special, heavy_tail, ...)."""
+"""Value families: distributions of a case's input values (normal, special, heavy_tail, ...).
+
+An argument that may hold any numbers is given a family of its own in drawn cases (`draw_argument`).
+There all large numbers of a case have one sign: sums of large numbers of both signs cancel, and no
+tolerance holds for what is left.
+"""
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from astra_chat.tools.types import ValueFamily
+from astra_chat.tools.types import AnyFamily, ValueFamily
 
 Shape = tuple[int, ...]
 Draw = Callable[[torch.Generator, Shape, torch.dtype], torch.Tensor]
@@ -15,6 +22,8 @@ SPECIAL_SHARE = 32
 """One element in this many is special in the family `special`."""
 HEAVIEST = 200.0
 """Bound of the family `heavy_tail`: products of two still fit float16."""
+MOST_SHIFTED = 1e6
+"""Of the family `shifted`: float32 still tells numbers apart that differ by one."""
 
 
 @dataclass(frozen=True)
@@ -95,4 +104,103 @@ _FAMILIES: dict[ValueFamily, Draw] = {
     "special": _special,
     "heavy_tail": _heavy_tail,
     "binary": _binary,
+}
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Which numbers the single arguments of a case may hold."""
+
+    largest: float
+    """Magnitude."""
+    sign: float
+    """1.0 or -1.0: of large numbers."""
+    shift: float
+    """What the family `shifted` adds: the same for all arguments of a case, whose differences stay
+    of the order of one."""
+
+    @staticmethod
+    def of(seed: int, largest: float, dtype: torch.dtype) -> Numbers:
+        """Of the case with this seed, for an argument of this dtype."""
+        draws = random.Random(seed)
+        sign = draws.choice((1.0, -1.0))
+        exponent = draws.uniform(0.0, math.log10(MOST_SHIFTED))
+        largest = min(largest, float(torch.finfo(dtype).max))
+        return Numbers(largest, sign, sign * min(10.0**exponent, largest / 4))
+
+
+DrawArgument = Callable[[torch.Generator, Shape, torch.dtype, Numbers], torch.Tensor]
+"""float64."""
+
+
+def draw_argument(
+    family: AnyFamily, g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
+) -> torch.Tensor:
+    """Tensor [shape] of a dtype, whose finite values are at most `numbers.largest`."""
+    if own := _OF_ARGUMENTS.get(family):
+        drawn = own(g, shape, dtype, numbers)
+    else:
+        drawn = _FAMILIES[family](g, shape, dtype).double()  # type: ignore[index]
+    bounded = drawn.clamp(-numbers.largest, numbers.largest)
+    return torch.where(drawn.isinf(), drawn, bounded).to(dtype)
+
+
+def _one_sign(family: ValueFamily) -> DrawArgument:
+    def draw(g: torch.Generator, shape: Shape, dtype: torch.dtype, n: Numbers) -> torch.Tensor:
+        return _FAMILIES[family](g, shape, dtype).double().abs() * n.sign
+
+    return draw
+
+
+def _magnitudes(
+    g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
+) -> torch.Tensor:
+    """Even in the logarithm, from the least normal number to the largest."""
+    low, high = math.log2(torch.finfo(dtype).tiny), math.log2(numbers.largest)
+    exponents = torch.rand(shape, generator=g, dtype=torch.float64) * (high - low) + low
+    return torch.exp2(exponents) * numbers.sign
+
+
+def _row_magnitudes(
+    g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
+) -> torch.Tensor:
+    """Each row has a scale of its own, even in the logarithm: sums and norms of rows see all."""
+    scales = _magnitudes(g, (*shape[:-1], 1), dtype, numbers)
+    return torch.randn(shape, generator=g).double().abs() * scales / 4
+
+
+def _shifted(
+    g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
+) -> torch.Tensor:
+    """Normal numbers beside a large one, which all arguments of a case share."""
+    return torch.randn(shape, generator=g).double() + numbers.shift
+
+
+def _zeros(g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers) -> torch.Tensor:
+    """Rows of zeros of either sign, and rows in which every fourth number is one."""
+    drawn = torch.randn(shape, generator=g).double()
+    zero = torch.where(torch.randint(2, shape, generator=g) == 0, 0.0, -0.0).double()
+    kind = torch.randint(4, (*shape[:-1], 1), generator=g).expand(shape)
+    some = torch.where(torch.randint(4, shape, generator=g) == 0, zero, drawn)
+    rows = torch.where(kind == 0, torch.zeros(()).double(), -torch.zeros(()).double())
+    return torch.where(kind < 2, rows, torch.where(kind == 2, zero, some))
+
+
+def _bounded_special(
+    g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
+) -> torch.Tensor:
+    """As `special`; the greatest number is the argument's."""
+    drawn = _special(g, shape, dtype).double()
+    greatest = drawn.isfinite() & (drawn.abs() > HEAVIEST)
+    return torch.where(greatest, numbers.sign * numbers.largest, drawn)
+
+
+_OF_ARGUMENTS: dict[AnyFamily, DrawArgument] = {
+    "large": _one_sign("large"),
+    "heavy_tail": _one_sign("heavy_tail"),
+    "special": _bounded_special,
+    "magnitudes": _magnitudes,
+    "row_magnitudes": _row_magnitudes,
+    "shifted": _shifted,
+    "zeros": _zeros,
 }

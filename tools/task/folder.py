@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,96 +17,17 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.contract import Arg, Dim, Extent, Name, Scalar, Tolerance, product
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value, ValueFamily, sha256_of
 
 BUILTIN = Path(__file__).resolve().parents[2] / "sglang_kernels"
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 
-Name = Annotated[str, Field(pattern=r"^[a-z_][a-z0-9_]*$")]
 HEADER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(cuh|cu|h|hpp|inl)$"
 HeaderName = Annotated[str, Field(pattern=HEADER_NAME)]
-Extent = Annotated[str, Field(pattern=r"^[a-z0-9_]+(\*[a-z0-9_]+)*$")]
-"""A product of dims and integers: "tokens", "2*d"."""
 
 MOST_BYTES = 2**26
 """Of one case that a tester may ask for."""
-
-
-class Arg(Value):
-    """A tensor that the launcher takes, in upstream's order; its last dim is contiguous."""
-
-    name: Name
-    dtype: Literal["T", "float32"]
-    """ "T" is the dtype of the case."""
-    shape: tuple[Extent, ...] = Field(min_length=1)
-    access: Literal["read", "write", "readwrite"]
-    strided: bool = False
-    """Rows may lie apart: the launcher takes `<name>_stride`, in elements."""
-    min_alignment_bytes: int = Field(default=16, ge=1, le=256)
-    """A caller may pass any address that is a multiple of this and of the element's size."""
-
-    @property
-    def written(self) -> bool:
-        return self.access != "read"
-
-    @property
-    def read(self) -> bool:
-        return self.access != "write"
-
-    def dtype_of(self, case: Case) -> DTypeName:
-        return case.dtype if self.dtype == "T" else self.dtype
-
-    def shape_of(self, case: Case) -> tuple[int, ...]:
-        return tuple(product(extent, case.dims) for extent in self.shape)
-
-    def stride_of(self, case: Case) -> int:
-        """Elements from one row to the next."""
-        pad = case.pads.get(self.name, case.pad) if self.strided else 0
-        return self.shape_of(case)[-1] + pad
-
-    def shift_of(self, case: Case) -> int:
-        """Bytes from a multiple of 256 to the first element."""
-        return case.offset * math.lcm(self.min_alignment_bytes, ITEM_BYTES[self.dtype_of(case)])
-
-    def bytes_of(self, case: Case) -> int:
-        count = 1
-        for extent in self.shape_of(case):
-            count *= extent
-        return count * ITEM_BYTES[self.dtype_of(case)]
-
-
-class Dim(Value):
-    """The legal values of one dim."""
-
-    min: int = Field(ge=0)
-    max: int = Field(ge=1)
-    multiple_of_bytes: int = Field(default=1, ge=1)
-    """A row of this many elements fills whole units of this many bytes: 16 for 128-bit vectors."""
-
-    def step(self, dtype: DTypeName) -> int:
-        return max(1, self.multiple_of_bytes // ITEM_BYTES[dtype])
-
-
-class Scalar(Value):
-    """A scalar argument of the launcher, after the dims."""
-
-    name: Name
-    type: Literal["float", "int64_t"]
-    value: float
-    """What callers usually give: of all cases that a task lists."""
-    others: tuple[float, ...] = ()
-    """Values of hidden cases, beside it: who knows the usual one by heart is wrong there. A
-    reference.py finds the value of a case under the scalar's name among its inputs."""
-
-    def value_in(self, case: Case) -> float:
-        return case.scalars.get(self.name, self.value)
-
-
-class Tolerance(Value):
-    """|got - expected| <= atol + rtol |expected|, expected in float64."""
-
-    rtol: float = Field(ge=0)
-    atol: float = Field(ge=0)
 
 
 class Task(Value):
@@ -190,8 +111,7 @@ class Task(Value):
             raise ValueError("pad is for tasks with strided arguments")
         if not set(case.pads) <= strided or any(pad < 0 for pad in case.pads.values()):
             raise ValueError(f"pads are 0 or more, for strided arguments: {sorted(strided)}")
-        if not set(case.scalars) <= (free := {s.name for s in self.scalars if s.others}):
-            raise ValueError(f"only these scalars vary: {sorted(free)}")
+        self._require_legal_by_name(case)
         for name, dim in self.dims.items():
             extent, step = case.dims[name], dim.step(case.dtype)
             if not dim.min <= extent <= dim.max or extent % step:
@@ -199,6 +119,19 @@ class Task(Value):
                     f"{name} = {extent} is outside {dim.min} to {dim.max} in steps of {step}"
                     f" for {case.dtype}"
                 )
+
+    def _require_legal_by_name(self, case: Case) -> None:
+        """Raise ValueError unless what a case says of single arguments and scalars is legal."""
+        free = {s.name: s for s in self.scalars if s.varies}
+        if not set(case.scalars) <= set(free):
+            raise ValueError(f"only these scalars vary: {sorted(free)}")
+        for name, value in case.scalars.items():
+            if not free[name].allows(value):
+                raise ValueError(f"{name} = {value:g} is outside its range")
+        if not set(case.offsets) <= {arg.name for arg in self.args}:
+            raise ValueError("offsets are for arguments")
+        if not set(case.families) <= (own := {a.name for a in self.args if a.largest and a.read}):
+            raise ValueError(f"only these arguments have families of their own: {sorted(own)}")
 
     def require_small(self, case: Case) -> None:
         """Raise ValueError if its buffers take more than MOST_BYTES, paddings included: legal, but
@@ -221,14 +154,6 @@ class Task(Value):
 
     def flops_of(self, case: Case) -> int:
         return product(self.flops, case.dims)
-
-
-def product(extent: str, dims: Mapping[str, int]) -> int:
-    """Value of "2*d" for given dims."""
-    value = 1
-    for factor in extent.split("*"):
-        value *= int(factor) if factor.isdecimal() else dims[factor]
-    return value
 
 
 def task_names() -> list[str]:

@@ -3,31 +3,52 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from collections.abc import Iterator
+from pathlib import Path
 from typing import get_args
 
 import pytest
 
-from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, GRID_LIMIT, draw, seeded, twin
-from astra_chat.tools.task.folder import Dim, Task, find_task, task_names
-from astra_chat.tools.types import Case, ValueFamily
+from astra_chat.tools.check.hidden_cases import (
+    BUDGET_BYTES,
+    OF_ARGUMENTS,
+    draw,
+    draw_shared,
+    seeded,
+    twin,
+)
+from astra_chat.tools.task.contract import Dim
+from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
+from astra_chat.tools.types import AnyFamily, Case, DeviceKind, ValueFamily
 
 SEEDS = range(20)
+FUSED = find_task("fused_add_rmsnorm")
+ROW_SUM = load_task(Path(__file__).parents[2] / "attacks" / "tasks" / "row_sum")
 
 
-def beyond(case: Case) -> bool:
-    """One dim, or two beside each other, have more extents than a grid's second."""
-    return any(a * b > GRID_LIMIT for a, b in pairwise((1, *case.dims.values())))
+def drawn(task: Task, device: DeviceKind = "virtual", seeds: range = SEEDS) -> Iterator[Case]:
+    """The cases of single checks."""
+    for seed in seeds:
+        yield from draw(task, device, random.Random(seed))
+
+
+def shared(task: Task) -> list[Case]:
+    """Those of a few judges."""
+    return [c for seed in range(3) for c in draw_shared(task, random.Random(seed))]
 
 
 @pytest.mark.parametrize("name", task_names())
 def test_every_drawn_case_is_legal_and_small(name: str) -> None:
     task = find_task(name)
-    for seed in SEEDS:
-        for case in draw(task, "virtual", random.Random(seed)):
-            task.require_legal(case)
-            least = min(task.least_bytes(c) for c in task.check if c.dtype == case.dtype)
-            assert beyond(case) or task.least_bytes(case) <= max(BUDGET_BYTES["virtual"], 4 * least)
+    for case in (*drawn(task), *shared(task)):
+        task.require_legal(case)
+        task.require_small(case)
+    for case in drawn(task):
+        least = min(task.least_bytes(c) for c in task.check if c.dtype == case.dtype)
+        assert task.least_bytes(case) <= max(BUDGET_BYTES["virtual"], 4 * least)
+    for case in draw_shared(task, random.Random(0), confirming=True):
+        task.require_legal(case)
+        task.require_small(case)
 
 
 def test_each_dtype_gets_odd_extents_heavy_tails_and_zeros_and_ones() -> None:
@@ -38,56 +59,76 @@ def test_each_dtype_gets_odd_extents_heavy_tails_and_zeros_and_ones() -> None:
             own = [c for c in cases if c.dtype == dtype]
             assert {"normal", "heavy_tail", "binary"} <= {c.values for c in own}
             assert any(c.dims["d"] // (16 // (4 if dtype == "float32" else 2)) % 2 for c in own)
-        assert any(c.dims["tokens"] > GRID_LIMIT for c in cases)
 
 
-def test_extents_and_seeds_differ_from_draw_to_draw() -> None:
-    task = find_task("silu_and_mul")
-    drawn = [c for s in SEEDS for c in draw(task, "virtual", random.Random(s))]
-    assert {c.values for c in drawn} == set(get_args(ValueFamily)), "every family has its turn"
-    assert len({c.seed for c in drawn}) == len(drawn) and all(c.seed for c in drawn)
-    assert len({tuple(c.dims.values()) for c in drawn}) > len(drawn) / 2
-    assert {c.offset for c in drawn} == {0, 1, 3}
+def test_seeds_differ_from_draw_to_draw() -> None:
+    cases = list(drawn(find_task("silu_and_mul")))
+    assert {c.values for c in cases} == set(get_args(ValueFamily)), "every family has its turn"
+    assert len({c.seed for c in cases}) == len(cases) and all(c.seed for c in cases)
+    assert len({tuple(c.dims.values()) for c in cases}) > len(cases) / 2
+
+
+def test_every_argument_gets_every_family_by_itself() -> None:
+    cases = [c for c in (*shared(FUSED), *drawn(FUSED)) if c.families]
+    families: set[AnyFamily] = {*OF_ARGUMENTS, "special"}
+    for arg in FUSED.args:
+        assert {c.families[arg.name] for c in cases} == families
+    assert any(len(set(c.families.values())) == 3 for c in cases)
+    for case in cases:
+        if "special" in case.families.values():
+            assert sorted(case.families.values()) == ["normal", "normal", "special"]
+
+
+def test_an_argument_of_unknown_domain_gets_what_its_reference_draws() -> None:
+    assert not any(c.families for c in (*shared(ROW_SUM), *drawn(ROW_SUM)))
+    with pytest.raises(ValueError, match="only these arguments have families"):
+        ROW_SUM.require_legal(ROW_SUM.check[0].model_copy(update={"families": {"x": "normal"}}))
+
+
+def test_few_results_are_not_asked_for_their_precision() -> None:
+    """The baseline may be right by luck on one number, and further seeds would take time."""
+    for case in shared(FUSED):
+        if case.dims["tokens"] * case.dims["h"] < 8:
+            assert case.families
+
+
+def test_arguments_start_at_places_of_their_own() -> None:
+    cases = [*shared(FUSED), *drawn(FUSED)]
+    assert {offset for c in cases for offset in c.offsets.values()} == set(range(64))
+    assert any(len(set(c.offsets.values())) == 3 for c in cases)
+    assert {c.offset for c in cases} > {0, 1, 3}
+    apart = next(c for c in cases if len(set(c.offsets.values())) == 3)
+    assert [arg.shift_of(apart) for arg in FUSED.args] == [
+        16 * apart.offsets[arg.name] for arg in FUSED.args
+    ]
+    assert "input at " in apart.label
 
 
 def test_a_gpu_gets_larger_cases() -> None:
     task = find_task("silu_and_mul")
-    largest = {
-        kind: max(
-            task.least_bytes(c)
-            for s in SEEDS
-            for c in draw(task, kind, random.Random(s))[:-1]
-            if max(c.dims.values()) <= GRID_LIMIT
-        )
-        for kind in ("virtual", "cuda")
-    }
+    largest = {kind: max(task.least_bytes(c) for c in drawn(task, kind)) for kind in BUDGET_BYTES}
     assert largest["cuda"] > 8 * largest["virtual"]
 
 
-def narrow(task: Task, **dims: Dim) -> Task:
-    return task.model_copy(update={"dims": {**task.dims, **dims}})
-
-
-def test_two_dims_exceed_a_grid_together() -> None:
-    """A block a token and head: neither token nor head alone has so many."""
-    task = find_task("merge_state_v2")
-    drawn = [c for s in SEEDS for c in draw(task, "virtual", random.Random(s))]
-    together = [
-        c for c in drawn if c.dims["n"] * c.dims["h"] > GRID_LIMIT and c.dims["n"] <= GRID_LIMIT
-    ]
-    assert together and all(c.dims["h"] > 1 for c in together)
-    assert len({c.dims["n"] for c in together}) > 1
+def test_a_winner_is_confirmed_on_more_rows() -> None:
+    task = find_task("silu_and_mul")
+    rows = {
+        confirming: max(
+            c.dims["tokens"]
+            for seed in range(5)
+            for c in draw_shared(task, random.Random(seed), confirming=confirming)
+        )
+        for confirming in (False, True)
+    }
+    assert rows[True] > 2**18 > rows[False] > 70_000
 
 
 def test_a_narrow_domain_is_kept() -> None:
-    task = narrow(
-        find_task("silu_and_mul"),
-        tokens=Dim(min=5, max=6),
-        d=Dim(min=64, max=64, multiple_of_bytes=16),
-    )
-    for seed in SEEDS:
-        for case in draw(task, "virtual", random.Random(seed)):
-            task.require_legal(case)
+    task = find_task("silu_and_mul")
+    dims = {"tokens": Dim(min=5, max=6), "d": Dim(min=64, max=64, multiple_of_bytes=16)}
+    narrow = task.model_copy(update={"dims": dims})
+    for case in (*drawn(narrow), *shared(narrow)):
+        narrow.require_legal(case)
 
 
 def test_a_twin_differs_in_its_numbers_only() -> None:
@@ -102,13 +143,27 @@ def test_a_stated_seed_is_kept() -> None:
     assert seeded(case.model_copy(update={"seed": 4}), 9).seed == 4
 
 
-def test_strided_arguments_get_pads_of_their_own() -> None:
-    task = find_task("fused_add_rmsnorm")
-    drawn = [c for s in SEEDS for c in draw(task, "virtual", random.Random(s))]
-    assert all(set(c.pads) == {"input", "residual"} for c in drawn)
-    assert any(c.pads["input"] != c.pads["residual"] for c in drawn)
-    apart = next(c for c in drawn if c.pads["input"] != c.pads["residual"])
-    by_name = {arg.name: arg.stride_of(apart) - apart.dims["h"] for arg in task.args}
+def test_rows_lie_apart_by_up_to_several_rows() -> None:
+    cases = [*shared(FUSED), *drawn(FUSED)]
+    assert all(set(c.pads) == {"input", "residual"} for c in cases)
+    assert any(c.pads["input"] != c.pads["residual"] for c in cases)
+    assert any(c.pads["input"] > 2 * c.dims["h"] > 1000 for c in cases)
+    assert any(c.pads["input"] and c.dims["h"] > 8192 for c in cases)
+    apart = next(c for c in cases if c.pads["input"] != c.pads["residual"])
+    by_name = {arg.name: arg.stride_of(apart) - apart.dims["h"] for arg in FUSED.args}
     assert by_name == {**apart.pads, "weight": 0}
     with pytest.raises(ValueError, match="pads are 0 or more"):
-        task.require_legal(apart.model_copy(update={"pads": {"weight": 8}}))
+        FUSED.require_legal(apart.model_copy(update={"pads": {"weight": 8}}))
+
+
+def test_scalars_are_drawn_over_their_range() -> None:
+    (eps,) = FUSED.scalars
+    assert eps.range is not None
+    values = {c.scalars["eps"] for c in (*shared(FUSED), *drawn(FUSED))}
+    assert {eps.value, *eps.others, *eps.range} < values and len(values) > 100
+    low, high = eps.range
+    assert all(low <= value <= high for value in values)
+    decades = {int(f"{value:e}"[-3:]) for value in values}
+    assert decades == set(range(-8, 0))
+    with pytest.raises(ValueError, match="outside its range"):
+        FUSED.require_legal(FUSED.check[0].model_copy(update={"scalars": {"eps": 0.5}}))

@@ -1,0 +1,96 @@
+"""Value families of single arguments: within the argument's domain, and of one sign."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+import torch
+
+from astra_chat.tools.check.hidden_cases import OF_ARGUMENTS
+from astra_chat.tools.children.values import DrawnCase, Numbers, draw_argument
+from astra_chat.tools.types import AnyFamily, ValueFamily
+
+SHAPE = (64, 96)
+DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+LARGEST = 1e16
+LARGE: tuple[AnyFamily, ...] = ("large", "heavy_tail", "magnitudes", "row_magnitudes")
+
+
+def drawn(
+    family: AnyFamily, dtype: torch.dtype = torch.float32, seed: int = 7, largest: float = LARGEST
+) -> torch.Tensor:
+    numbers = Numbers.of(seed, largest, dtype)
+    generator = torch.Generator().manual_seed(seed)
+    return draw_argument(family, generator, SHAPE, dtype, numbers)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("family", sorted({*OF_ARGUMENTS, "special"}))
+def test_numbers_are_in_the_arguments_domain(family: AnyFamily, dtype: torch.dtype) -> None:
+    values = drawn(family, dtype)
+    assert values.dtype == dtype and tuple(values.shape) == SHAPE
+    finite = values[values.isfinite()].double()
+    assert finite.abs().max() <= LARGEST * 1.01
+    assert len(finite) == values.numel() or family == "special"
+    other = drawn(family, dtype, seed=8).double().nan_to_num()
+    assert family == "ramp" or other.ne(values.double().nan_to_num()).any()
+
+
+@pytest.mark.parametrize("family", LARGE)
+def test_large_numbers_of_a_case_have_one_sign(family: AnyFamily) -> None:
+    signs = [drawn(family, seed=seed).sign().unique().tolist() for seed in range(8)]
+    assert all(len({s for s in one if s}) == 1 for one in signs)
+    assert {one[-1] > 0 for one in signs} == {True, False}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_magnitudes_cover_the_whole_range(dtype: torch.dtype) -> None:
+    exponents = drawn("magnitudes", dtype).double().abs().log2()
+    low = torch.tensor(torch.finfo(dtype).tiny).double().log2()
+    high = torch.tensor(min(LARGEST, torch.finfo(dtype).max)).double().log2()
+    share = torch.histc((exponents - low) / (high - low), bins=8, min=0, max=1) / exponents.numel()
+    assert share.min() > 0.09 and share.max() < 0.16
+    scales = drawn("row_magnitudes", dtype).double().abs().amax(dim=-1).log2()
+    assert scales.max() - scales.min() > 0.7 * (high - low)
+
+
+def test_shifted_arguments_of_a_case_share_their_shift() -> None:
+    """The difference of two log-sum-exps stays of the order of one, however large they are."""
+    generator = torch.Generator().manual_seed(0)
+    shifts = []
+    for seed in range(20):
+        numbers = Numbers.of(seed, 1e30, torch.float32)
+        one, other = (
+            draw_argument("shifted", generator, SHAPE, torch.float32, numbers) for _ in range(2)
+        )
+        assert (one - other).abs().max() < 12
+        shifts.append(abs(float(one.mean())))
+    assert min(shifts) < 100 and max(shifts) > 1e5
+
+
+def test_zeros_have_both_signs_and_fill_whole_rows() -> None:
+    values = drawn("zeros")
+    negative = torch.signbit(values)
+    empty = (values == 0).all(dim=-1)
+    assert 0.5 < float(empty.double().mean()) < 0.95
+    assert any(bool(row.all()) for row in negative[empty])
+    assert any(not bool(row.any()) for row in negative[empty])
+    assert any(bool(row.any()) and not bool(row.all()) for row in negative[empty])
+    assert (values[~empty] == 0).any() and (values[~empty] != 0).any()
+
+
+def test_special_values_stay_below_the_largest_number() -> None:
+    values = drawn("special")
+    assert values.isnan().any() and values.isinf().any() and (values == 0).any()
+    finite = values[values.isfinite()].double()
+    assert float(finite.abs().max()) == pytest.approx(LARGEST)
+
+
+@pytest.mark.parametrize("family", get_args(ValueFamily))
+def test_families_of_whole_cases_are_what_they_were(family: ValueFamily) -> None:
+    """Recorded cases are drawn again from their seeds: a family never changes."""
+    case = DrawnCase({"n": 4}, torch.float32, family)
+    first, second = (case.draw(torch.Generator().manual_seed(3), SHAPE) for _ in range(2))
+    assert torch.equal(first.nan_to_num(), second.nan_to_num())
+    assert first.dtype == torch.float32 and tuple(first.shape) == SHAPE

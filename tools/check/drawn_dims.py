@@ -1,0 +1,181 @@
+"""Extents of drawn cases: boundaries, sizes at even distances over all that is legal, and calls
+with more rows than a grid's second extent holds.
+
+Sizes are even in the logarithm. Those at even distances start at a drawn place, so that no window
+of sizes as wide as a distance lies between two of them.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case, DTypeName
+
+Dims = dict[str, int]
+GRID_LIMIT = 65_535
+"""Largest second and third extent of a grid: an index that does not loop breaks beyond."""
+FAR_BEYOND = 70_001
+"""From here on no list of the field has a case."""
+LEAST_ROWS_OF_MANY = 4096
+"""From here on a call takes the virtual GPU tens of milliseconds."""
+SHORT_US, ROW_US, BYTE_US = 40_000.0, 9.0, 0.03
+"""What a short call takes the virtual GPU at most, and what a row and a byte take it, measured of
+the shipped baselines: estimates, so that what is drawn depends on no clock."""
+
+
+def least(task: Task, dtype: DTypeName) -> Dims:
+    """Each dim at its least legal extent."""
+    steps = {name: dim.step(dtype) for name, dim in task.dims.items()}
+    return {name: -(-dim.min // steps[name]) * steps[name] for name, dim in task.dims.items()}
+
+
+def near_least(task: Task, dtype: DTypeName, rng: random.Random) -> Dims:
+    """Each dim at its least legal extent or a step or two above."""
+    dims = least(task, dtype)
+    for name, dim in task.dims.items():
+        step = dim.step(dtype)
+        dims[name] = min(dim.max // step * step, dims[name] + step * rng.randrange(3))
+    return dims
+
+
+def odd(
+    task: Task, dtype: DTypeName, rng: random.Random, budget: int, fixed: Mapping[str, int] = {}
+) -> Dims:
+    """Odd multiples of each dim's step, as large as the budget of bytes allows, beside the fixed
+    ones."""
+    dims, fits = {**least(task, dtype), **fixed}, _within_bytes(task, dtype, budget)
+    for name in rng.sample(list(dims), len(dims)):
+        if name in fixed:
+            continue
+        step = task.dims[name].step(dtype)
+        low, high = max(1, dims[name] // step), _most_units(task, dtype, dims, name, fits)
+        units = round(math.exp(rng.uniform(math.log(low), math.log(high))))
+        dims[name] = step * max(low, min(high, units | 1 if units | 1 <= high else units - 1))
+    return dims
+
+
+def at_boundaries(task: Task, dtype: DTypeName, rng: random.Random, budget: int) -> Iterator[Dims]:
+    """For each dim the greatest extent of a short call, and powers of two with one step less or
+    more; the other dims are drawn within a budget of bytes."""
+    for name, dim in task.dims.items():
+        step, (low, high) = dim.step(dtype), _short(task, dtype, name)
+        powers = [2**k for k in range(low.bit_length(), high.bit_length())] or [high]
+        for units in (high, *(rng.choice(powers) + beside for beside in (-1, 0, 1))):
+            yield odd(task, dtype, rng, budget, {name: step * max(low, min(high, units))})
+
+
+def at_even_distances(
+    task: Task, dtype: DTypeName, rng: random.Random, budget: int, octaves: float
+) -> Iterator[Dims]:
+    """For each dim sizes `octaves` apart from its least to the greatest of a short call; the other
+    dims are drawn within a budget of bytes."""
+    for name, dim in task.dims.items():
+        step, (low, high) = dim.step(dtype), _short(task, dtype, name)
+        if low == high:
+            continue
+        place = math.log2(low) + rng.random() * octaves
+        while place <= math.log2(high):
+            yield odd(task, dtype, rng, budget, {name: step * max(low, round(2.0**place))})
+            place += octaves
+
+
+def of_many_rows(
+    task: Task, rng: random.Random, octaves: float, most_rows: int, most: int
+) -> Iterator[tuple[DTypeName, Dims]]:
+    """For each dim that may be so large, sizes `octaves` apart up to a grid's limit, one far beyond
+    it but at most `most_rows`; then two dims that exceed it only together. The other dims are
+    least, a call takes no more than `most` bytes, the dtype is drawn."""
+    for name, dim in task.dims.items():
+        if dim.max <= GRID_LIMIT:
+            continue
+        place = math.log2(LEAST_ROWS_OF_MANY) + rng.random() * octaves
+        while place < math.log2(GRID_LIMIT):
+            dtype = rng.choice(task.dtypes)
+            yield from _within(task, dtype, {name: round(2.0**place)}, most)
+            place += octaves
+        dtype = rng.choice(task.dtypes)
+        step, dims = dim.step(dtype), least(task, dtype)
+        fits = _within_bytes(task, dtype, most)
+        high = min(most_rows, _most_units(task, dtype, dims, name, fits) * step)
+        low = FAR_BEYOND if high > FAR_BEYOND else GRID_LIMIT + 1
+        if low <= high:
+            drawn = math.exp(rng.uniform(math.log(low), math.log(high)))
+            yield from _within(task, dtype, {name: round(drawn)}, most)
+    names = list(task.dims)
+    pairs = [(names[i], names[i + 1]) for i in range(len(names) - 1)]
+    if pairs:
+        dtype = rng.choice(task.dtypes)
+        together = _beyond_together(task, dtype, rng.choice(pairs), rng)
+        if together:
+            yield from _within(task, dtype, together, most)
+
+
+def _within(
+    task: Task, dtype: DTypeName, fixed: Mapping[str, int], most: int
+) -> Iterator[tuple[DTypeName, Dims]]:
+    """Least dims beside the fixed ones, rounded up to what is legal; none if too large."""
+    dims = least(task, dtype)
+    for name, extent in fixed.items():
+        dim = task.dims[name]
+        step = dim.step(dtype)
+        dims[name] = min(-(-extent // step), dim.max // step) * step
+    if _within_bytes(task, dtype, most)(dims):
+        yield dtype, dims
+
+
+def _beyond_together(
+    task: Task, dtype: DTypeName, names: tuple[str, str], rng: random.Random
+) -> Dims | None:
+    """Two dims whose product is just beyond a grid's limit, neither of them by itself; None where
+    the contract leaves no room for that."""
+    first, second = names
+    dims, steps = least(task, dtype), {n: task.dims[n].step(dtype) for n in names}
+    most = {n: min(task.dims[n].max, GRID_LIMIT) for n in steps}
+    low = max(dims[first], -(-(GRID_LIMIT + 1) // most[second]))
+    high = min(most[first], GRID_LIMIT // max(dims[second], 2))
+    if low > high:
+        return None
+    drawn = math.exp(rng.uniform(math.log(low), math.log(high)))
+    dims[first] = -(-round(drawn) // steps[first]) * steps[first]
+    wanted = -(-(GRID_LIMIT + 1) // dims[first])
+    dims[second] = max(dims[second], -(-wanted // steps[second]) * steps[second])
+    legal = all(dims[n] <= most[n] for n in steps)
+    return {n: dims[n] for n in names} if legal else None
+
+
+def _short(task: Task, dtype: DTypeName, name: str) -> tuple[int, int]:
+    """Least and greatest extent of a dim, in its steps, in a short call whose other dims are
+    least."""
+    dims = least(task, dtype)
+    low = max(1, dims[name] // task.dims[name].step(dtype))
+
+    def short(dims: Dims) -> bool:
+        case = Case(dims=dims, dtype=dtype)
+        rows = max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
+        return ROW_US * rows + BYTE_US * task.least_bytes(case) <= SHORT_US
+
+    return low, _most_units(task, dtype, dims, name, short)
+
+
+def _most_units(
+    task: Task, dtype: DTypeName, dims: Dims, name: str, fits: Callable[[Dims], bool]
+) -> int:
+    """Of a dim's steps, as many as are legal and let the call fit; at least those of `dims`."""
+    step = task.dims[name].step(dtype)
+    low, high = max(1, dims[name] // step), task.dims[name].max // step
+    if fits({**dims, name: high * step}):
+        return high
+    while low < high - 1:  # a call grows with every dim
+        middle = (low + high) // 2
+        if fits({**dims, name: middle * step}):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _within_bytes(task: Task, dtype: DTypeName, most: int) -> Callable[[Dims], bool]:
+    return lambda dims: task.least_bytes(Case(dims=dims, dtype=dtype)) <= most
