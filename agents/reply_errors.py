@@ -1,4 +1,4 @@
-"""What is wrong with a model's reply, in words that go back to the model."""
+"""What is wrong with a model's reply, as text that goes back to the model, and how often."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from pydantic import ValidationError
 from astra_chat.agents.turns import AnyReply, Plan, Source, TestSuite
 from astra_chat.tools.task.folder import Task
 
+TRIES = 3
+"""Replies to one prompt: an unusable one is sent back, but the last, which counts as a pass, and of
+the selector as no choice."""
+STARTS = 3
+"""Where a pass would end the run, as often the model is asked from the beginning; then it is an
+error, which a run can be resumed after."""
 MOST_CASES = 8
 """Cases of one tester's turn: each is run with every later candidate."""
 MOST_PROBLEMS = 4

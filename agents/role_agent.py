@@ -28,6 +28,8 @@ from astra_chat.agents.messages import (
 )
 from astra_chat.agents.prompt import ChatContext, brief, changed
 from astra_chat.agents.reply_errors import (
+    STARTS,
+    TRIES,
     UnusableReply,
     ask_again,
     malformed,
@@ -48,12 +50,6 @@ from astra_chat.agents.turns import (
     Source,
 )
 from astra_chat.tools.errors import MissingDependency
-
-REPAIRS = 2
-"""Malformed replies in a row that are sent back; the next one counts as a pass."""
-STARTS = 3
-"""Where a pass would end the run, as often the model is asked from the beginning; then it is an
-error, which a run can be gone on with after."""
 
 DESCRIPTIONS: dict[RoleName, str] = {
     "tester": "writes further test cases",
@@ -129,10 +125,10 @@ class RoleAgent(AssistantAgent):
                     reason = item.content
         if plans:
             raise MissingDependency(
-                f"the {self._role}'s model gave no usable reply in {STARTS * (REPAIRS + 1)} tries,"
+                f"the {self._role}'s model gave no usable reply in {STARTS * TRIES} tries,"
                 f" the last: {reason}; look at the model, or name another in --models"
             )
-        passed = Pass(words=f"no usable reply in {REPAIRS + 1} tries; the last: {reason}")
+        passed = Pass(words=f"no usable reply in {TRIES} tries; the last: {reason}")
         yield self._response(_Answer(passed, None))
 
     async def _exchange(
@@ -144,7 +140,7 @@ class RoleAgent(AssistantAgent):
         """
         words = brief(self._role, self._setting, self._state.now)
         held: tuple[_Answer, str] | None = None
-        for left in reversed(range(REPAIRS + 1)):
+        for left in reversed(range(TRIES)):
             answer, reason = await self._ask(words, token)
             if answer is None:
                 yield RejectedReplyEvent(content=reason, source=self.name)

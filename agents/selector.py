@@ -10,14 +10,12 @@ from autogen_core.models import AssistantMessage, ChatCompletionClient, LLMMessa
 from pydantic import ValidationError
 
 from astra_chat.agents.messages import SharedState
-from astra_chat.agents.reply_errors import UnusableReply, ask_again, malformed
+from astra_chat.agents.reply_errors import TRIES, UnusableReply, ask_again, malformed
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector_prompt import question
 from astra_chat.agents.turn_order import Decision, next_step, speakers
 from astra_chat.agents.turns import NextSpeaker, Speaker
 from astra_chat.tools.types import Value
-
-ATTEMPTS = 3
 
 
 class Selector:
@@ -56,7 +54,7 @@ class Selector:
             return Decision(speaker=legal[0], by="rule", legal=legal)
         prompt: list[LLMMessage] = [UserMessage(content=question(state, legal), source="user")]
         rejected: list[str] = []
-        for _ in range(ATTEMPTS):
+        for _ in range(TRIES):
             said, choice = await self._ask(prompt, legal)
             if not isinstance(choice, _Refusal):
                 return Decision(speaker=choice, by="model", legal=legal, rejected=tuple(rejected))

@@ -90,6 +90,34 @@ class CheckRecord(Value):
         return self.drawn + len(self.visible)
 
 
+class CaseLaunches(Value):
+    """What one case launches (tools/plan/)."""
+
+    case: Case
+    launches: str
+    """One line: each launch with its kernel, grid, block and shared memory; memsets and copies."""
+    plan_sha256: str
+    """Of the launch plan."""
+    baseline_plan_sha256: str = ""
+    """Of the baseline's plan for the same case; empty where none was timed."""
+
+
+class Evidence(Value):
+    """What another judge needs to check this evaluation: which code judged which code, by hash."""
+
+    judge_sha256: str
+    """Of the judge's own files (judge_version.py)."""
+    cubin_sha256: str
+    """Of the candidate's machine code."""
+    baseline_cubin_sha256: str = ""
+    plans: tuple[CaseLaunches, ...] = ()
+    """Of the timed cases; of the task's own check cases where none was timed."""
+    device_facts: dict[str, int] = Field(default_factory=dict)
+    """What the launcher asked about the GPU, and the answers that it got."""
+    gpu: dict[str, str] = Field(default_factory=dict)
+    """What NVML says about a real GPU: driver, CUDA version, memory, largest clocks, power."""
+
+
 class Evaluation(Value):
     """What the judge found about one candidate."""
 
@@ -103,3 +131,5 @@ class Evaluation(Value):
     """Made once more to confirm a winner: the timed cases on fresh seeds, after the sanitizers."""
     seed: str = ""
     """All that was drawn derives from it (tools/entropy.py); empty in old transcripts."""
+    evidence: Evidence | None = None
+    """None where nothing was launched, and in old transcripts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,11 +20,15 @@ from astra_chat.tools.types import (
 )
 
 State = Literal["passed", "failed", "within the check", "not reached", "not asked for"]
-ORDER: tuple[StepName, ...] = ("guard", "build", "audit", "check", "sanitize", "time", "profile")
+ORDER: tuple[StepName, ...] = (
+    "guard", "build", "audit", "plan", "check", "sanitize", "time", "profile",
+)  # fmt: skip
 PURPOSE: dict[StepName, str] = {
     "guard": "read the source as C++ tokens: its includes, calls and inline assembly",
     "build": "compiled it with the task's flags, the same as the baseline's",
     "audit": "read the built object: definitions, imports, code run at load, state between calls",
+    "plan": "recorded what its launcher launches, in a process of its own that has no GPU, several"
+    " times with other addresses; only these launches are run from here on",
     "check": "ran it and compared its outputs with a float64 reference",
     "sanitize": "ran it under memory, race, initialization and barrier checkers, compared its"
     " outputs there, and checked for races between blocks on the virtual GPU",
@@ -69,6 +74,8 @@ def explain(evaluation: Evaluation, task: Task) -> tuple[GateStory, ...]:
     good = isinstance(evaluation.outcome, Correct | Timed)
     stories = []
     for gate in ORDER:
+        if gate == "plan" and gate not in ran and "check" in ran:
+            continue  # of before there were launch plans
         if gate in ran:
             state: State = "passed" if good or gate != ran[-1] else "failed"
         elif gate == "sanitize" and evaluation.device.kind == "virtual" and "check" in ran:
@@ -77,20 +84,29 @@ def explain(evaluation: Evaluation, task: Task) -> tuple[GateStory, ...]:
             state = "not asked for"
         else:
             state = "not reached"
-        estimated = gate == "time" and evaluation.device.kind == "virtual"
-        saw: tuple[str, ...] = (ESTIMATED if estimated else PURPOSE[gate],) if gate in ran else ()
+        saw: tuple[str, ...] = ()
         if state == "within the check":
-            saw += (OWN_SANITIZER,)
-        if gate == "guard" and gate in ran:
-            saw += (f"the launcher that the task asks for: {task.entry}",)
-        if gate == "build" and gate in ran:
-            saw += (f"flags: {' '.join(task.flags)}",)
-        if gate == "check" and evaluation.check:
-            saw += tuple(_check(evaluation, evaluation.check, task))
-        if gate == "time":
-            saw += tuple(_time(evaluation))
+            saw = (OWN_SANITIZER,)
+        elif gate in ran:
+            saw = tuple(_saw(gate, evaluation, task))
         stories.append(GateStory(gate, state, saw))
     return tuple(stories)
+
+
+def _saw(gate: StepName, evaluation: Evaluation, task: Task) -> Iterator[str]:
+    """The purpose of a gate that ran, and what it found."""
+    estimated = gate == "time" and evaluation.device.kind == "virtual"
+    yield ESTIMATED if estimated else PURPOSE[gate]
+    if gate == "guard":
+        yield f"the launcher that the task asks for: {task.entry}"
+    if gate == "build":
+        yield f"flags: {' '.join(task.flags)}"
+    if gate == "plan" and evaluation.evidence:
+        yield from (f"{p.case.label}: {p.launches}" for p in evaluation.evidence.plans)
+    if gate == "check" and evaluation.check:
+        yield from _check(evaluation, evaluation.check, task)
+    if gate == "time":
+        yield from _time(evaluation)
 
 
 def not_ruled_out(evaluation: Evaluation, task: Task) -> tuple[str, ...]:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
 from astra_chat.tools.check.hidden_cases import Weighted, reseeded
 from astra_chat.tools.check.winner import winner_fault
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
+from astra_chat.tools.evidence import evidence, first_failure
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.scoring import Scorer
-from astra_chat.tools.policy.binary_audit import audit
-from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
 from astra_chat.tools.profiling.profile import (
     counted,
@@ -51,8 +52,6 @@ from astra_chat.tools.types import (
 )
 from astra_chat.tools.virtual_gpu.types import Engine
 
-TIER_FILES = {"sglang": "baseline.cu", "paper": "paper.cu"}
-"""Tiers of baseline, always named: SGLang's own algorithm, the paper's weaker start."""
 CASE_LISTS = ("demo", "bench")
 
 
@@ -86,12 +85,15 @@ class Judge:
         self._trust = trust
         self.entropy = entropy or Entropy()
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
-        self.baseline = baseline_source(task, tier)
+        self._stop = Stop()
+        self._builder = Builder(
+            task, tier, device, self._stop, lambda done: self._tell("build", done, 1, "nvcc")
+        )
+        self.baseline = self._builder.baseline
         require_trust(trust, self.baseline, *acting_files(task))
         self.weighted: Weighted = getattr(
             task, cases or ("bench" if device.kind == "cuda" else "demo")
         )
-        self._stop = Stop()
         self._oracle = Oracle(task)
         self._runner = Runner(
             task, device, self._stop, engine, seed=self.entropy.cases,
@@ -99,7 +101,6 @@ class Judge:
         )  # fmt: skip
         self._checker = Checker(self._runner, self._oracle, self.entropy)
         self._scorer: Scorer | None = None
-        self._baseline: Build | None = None
         self._ready = Background(self._make_ready)
 
     def __enter__(self) -> Judge:
@@ -121,12 +122,10 @@ class Judge:
 
     def _make_ready(self) -> None:
         self._oracle.prepare()
-        built = build_all(self.task, [self.baseline], self.device, self._stop)[0]
-        if isinstance(built, Build):
-            self._baseline = built
-            self._checker.make_ready()
-            if self.device.kind == "cuda":
-                self._oracle.ahead([case for case, _ in self.weighted])
+        self._builder.baseline_build()
+        self._checker.make_ready()
+        if self.device.kind == "cuda":
+            self._oracle.ahead([case for case, _ in self.weighted])
 
     def cancel(self) -> None:
         """Stop the running step from another thread."""
@@ -162,6 +161,8 @@ class Judge:
         built = self._built(source, steps, timed=[case for case, _ in weighted])
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
+        if failure := self._planned(built, [case for case, _ in weighted], steps):
+            return self._evaluation(source, failure, steps, built)
         correct = self._checked(built, extra_cases, steps, confirming=fresh_seeds)
         if not isinstance(correct, Correct):
             return self._evaluation(source, correct, steps, built)
@@ -186,7 +187,9 @@ class Judge:
         built = self._built(source, steps, timed=())
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
-        return self._evaluation(source, self._checked(built, extra_cases, steps), steps, built)
+        failure = self._planned(built, (), steps)
+        outcome = failure or self._checked(built, extra_cases, steps)
+        return self._evaluation(source, outcome, steps, built)
 
     def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
         """Which of so many seeded bugs of the baseline the task's own cases kill, and these."""
@@ -223,7 +226,7 @@ class Judge:
         return Evaluation(
             candidate=candidate_id(source), device=self.device, outcome=outcome,
             resources=built.resources if built else (), steps=steps.done(), check=steps.record,
-            seed=steps.seed.text,
+            seed=steps.seed.text, evidence=steps.evidence,
         )  # fmt: skip
 
     def _built(
@@ -235,10 +238,8 @@ class Judge:
     ) -> Build | Refused | BuildFailed | TimedOut:
         """`timed`: what will be timed after the check; None where it will not be run."""
         require_trust(self._trust, source)
-        with steps.step("guard"):
-            findings = guard(source, self.task.entry, self.task.headers)
-        if findings:
-            return Refused(gate="guard", findings=findings)
+        if refused := self._builder.guard(source, steps):
+            return refused
         if self.device.kind == "virtual" or source == self.baseline:
             self._ready.wait()
         self._oracle.prepare()
@@ -247,32 +248,28 @@ class Judge:
             self._oracle.ahead([*self._checker.own, *small_first])
         if timed is not None:
             self._prepare(to_time=bool(timed))
-        self._tell("build", 0, 1, "nvcc")
-        with steps.step("build"):
-            ahead = [one for one in also if not guard(one, self.task.entry, self.task.headers)]
-            if self._ready.running:  # there the baseline is built
-                build_all(self.task, [source, *ahead], self.device, self._stop)
-                self._ready.wait()
-            baseline, built, *_ = build_all(
-                self.task, [self.baseline, source, *ahead], self.device, self._stop
-            )
-        self._tell("build", 1, 1, "nvcc")
-        if not isinstance(baseline, Build):
-            why = baseline.log if isinstance(baseline, BuildFailed) else "it took too long"
-            raise BadInput(f"the {self.tier} baseline of {self.task.name} does not build: {why}")
-        self._baseline = baseline
-        if isinstance(built, Build):
-            steps.note("from the cache" if built.cached else "")
-            if timed is not None:
-                self._prepare(to_time=bool(timed))  # the baseline's own check may have taken one
-            return self._audited(built, source, steps)
+        built = self._builder.build(source, steps, also, self._ready)
+        if isinstance(built, Build) and timed is not None:
+            self._prepare(to_time=bool(timed))  # the baseline's own check may have taken one
         return built
 
-    def _audited(self, built: Build, source: str, steps: Steps) -> Build | Refused:
-        """The baseline is the task's own and trusted: it may keep state."""
-        with steps.step("audit"):
-            findings = audit(built, self.task, source) if source != self.baseline else ()
-        return Refused(gate="audit", findings=findings) if findings else built
+    def _planned(self, built: Build, timed: Sequence[Case], steps: Steps) -> Failure | None:
+        """Records what the launcher launches on the task's own cases and on those to be timed;
+        hidden cases are drawn, and recorded, by the check."""
+        self._tell("plan", 0, 1, "recording launches")
+        with steps.step("plan"):
+            runner, own = self._runner.seeded(steps.seed.of("plan")), self._checker.own
+            plans = runner.record(built, [*own, *timed])
+            if failure := first_failure(plans):
+                return failure
+            baseline = self._builder.baseline_build() if timed else None
+            beside = runner.record(baseline, timed) if baseline else []
+            if failure := first_failure(beside):
+                what = f"the {self.tier} baseline of {self.task.name} cannot be run"
+                raise BadInput(f"{what}: {describe(failure)}")
+            shown = plans[len(own) :] if timed else plans
+            steps.evidence = evidence(self.device, built, shown, baseline, beside)
+        return None
 
     def _checked(
         self,
@@ -296,19 +293,15 @@ class Judge:
         if to_time:
             self._runner.prepare("time", self._oracle.inputs)
 
-    def _baseline_build(self) -> Build:
-        baseline = build_all(self.task, [self.baseline], self.device, self._stop)[0]
-        assert isinstance(baseline, Build)
-        return baseline
-
     def _sanitized(self, built: Build, weighted: Weighted, steps: Steps) -> Found | Refused | None:
         """The virtual GPU has checked all of its cases."""
         if self.device.kind == "virtual":
             return None
         with steps.step("sanitize"):
             return winner_fault(
-                self._runner.seeded(steps.seed.of("sanitize")), built, self._baseline_build(),
-                self._oracle, self._checker.own, [case for case, _ in weighted],
+                self._runner.seeded(steps.seed.of("sanitize")), built,
+                self._builder.baseline_build(), self._oracle, self._checker.own,
+                [case for case, _ in weighted],
                 lambda cases: self._oracle_cases("sanitize", cases),
                 lambda done: self._tell("sanitize", done, len(TOOLS), "Compute Sanitizer"),
             )  # fmt: skip
@@ -320,7 +313,7 @@ class Judge:
         with steps.step("time"):
             cases = self._oracle_cases("time", [case for case, _ in weighted])
             weights = [weight for _, weight in weighted]
-            baseline = self._baseline_build()
+            baseline = self._builder.baseline_build()
             how = "estimated" if self.device.kind == "virtual" else "measured"
             runner = self._runner.seeded(steps.seed.of("time"))
             timed = time_cases(
@@ -368,11 +361,3 @@ class Judge:
 
     def _tell(self, step: StepName, done: int, total: int, text: str) -> None:
         self.on_progress(Progress(step=step, done=done, total=total, text=text))
-
-
-def baseline_source(task: Task, tier: str) -> str:
-    """Source of a tier of baseline. Raises BadInput where the task has none."""
-    path = task.folder / TIER_FILES[tier]
-    if not path.is_file():
-        raise BadInput(f"{task.name} has no {tier} baseline: {path} is missing")
-    return path.read_text()

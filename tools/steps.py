@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from astra_chat.tools.entropy import NO_SEED, Seed
-from astra_chat.tools.evaluation import CheckRecord, Step
+from astra_chat.tools.evaluation import CheckRecord, Evidence, Step
 from astra_chat.tools.types import StepName
 
 
@@ -18,6 +18,7 @@ class Steps:
         self.seed = seed
         self._steps: list[Step] = []
         self.record: CheckRecord | None = None
+        self.evidence: Evidence | None = None
 
     @contextmanager
     def step(self, name: StepName) -> Iterator[None]:

@@ -19,7 +19,7 @@ Basis = Literal["measured", "estimated"]
 How = Literal["fresh", "same_buffers", "graph"]
 """A call to check is made in buffers of its own, in those of the call before it (whose case has the
 same shapes), or under CUDA-graph capture and then replayed (device `cuda`)."""
-StepName = Literal["guard", "build", "audit", "check", "sanitize", "time", "profile"]
+StepName = Literal["guard", "build", "audit", "plan", "check", "sanitize", "time", "profile"]
 
 ITEM_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
 DTYPE_CODES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2}
@@ -180,6 +180,9 @@ class MeasuredTime(CaseTime):
     launches: int = 0
     baseline_launches: int = 0
     """Nsight Compute's durations of a call's launches, added up, and how many; None: not asked."""
+    raw: str = Field(default="", max_length=2**20)
+    """All samples behind these figures, compressed (timing/raw_samples.py); empty in old
+    transcripts."""
 
 
 class EstimatedTime(CaseTime):

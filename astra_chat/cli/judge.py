@@ -192,9 +192,10 @@ def open_judge(
     """The judge for these options. Raises BadInput naming the option that is off."""
     from astra_chat.tools.entropy import Entropy
     from astra_chat.tools.errors import BadInput
-    from astra_chat.tools.judge import CASE_LISTS, TIER_FILES, Judge
+    from astra_chat.tools.judge import CASE_LISTS, Judge
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.task.folder import find_task
+    from astra_chat.tools.task.tiers import TIER_FILES
     from astra_chat.tools.virtual_gpu.types import ENGINES
 
     if cases is not None and cases not in CASE_LISTS:

@@ -5,11 +5,10 @@ run_models           each role's model, as a chat asks it
 spec                 --models, taken apart
 scripted, script     a task's script/
 openai*              OpenAI and compatible servers: client, options, errors
-prices               of tokens
 recording*           record:, auto: and replay: around models and judge
 transcript_models    what was said in a recorded run
 random_models        kernels drawn by lot, to compare strategies
-meter                enforces --budget: counts tokens, evaluations and time, and stops a run in time
+metered              models and judge behind the meter of a run
 retry                of requests that a server refused or lost
 layer, answer        what a client wrapped around another needs
 schema, trial        structured replies; one question asked for a try

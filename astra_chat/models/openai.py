@@ -8,8 +8,8 @@ from autogen_core.models import ChatCompletionClient
 
 from astra_chat.agents.turns import Kernel, Position
 from astra_chat.models.openai_options import key_of, options_of
-from astra_chat.models.prices import Price
 from astra_chat.models.spec import ModelSpec, Role
+from astra_chat.spending.prices import Price
 from astra_chat.tools.types import Basis
 
 

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 
-from astra_chat.models.prices import Price, price_of
 from astra_chat.models.spec import ModelSpec, Role
+from astra_chat.spending.prices import Price, price_of
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.types import Value
 

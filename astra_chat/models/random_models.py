@@ -15,8 +15,8 @@ from autogen_core.models import ChatCompletionClient
 from astra_chat.agents.prompt import read_stamp
 from astra_chat.agents.turns import Analysis, Kernel, NextSpeaker, Pass, Payload, Plan, Position
 from astra_chat.models.offline import OfflineClient
-from astra_chat.models.prices import FREE, Price
 from astra_chat.models.spec import Role
+from astra_chat.spending.prices import FREE, Price
 from astra_chat.tools.profiling.metrics import INSTRUCTIONS
 from astra_chat.tools.types import Basis, candidate_id
 

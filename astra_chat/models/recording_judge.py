@@ -14,9 +14,9 @@ from astra_chat.agents.turns import Thread
 from astra_chat.models.recording import Json, Place, Recording
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import BuildReport, Evaluation
-from astra_chat.tools.judge import baseline_source
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.types import Case, Device, sha256_of
 
 V = TypeVar("V", bound=BaseModel)

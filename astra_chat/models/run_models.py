@@ -9,15 +9,16 @@ from autogen_core.models import ChatCompletionClient
 
 from astra_chat.agents.turns import Kernel, Position
 from astra_chat.models.layer import Readable
-from astra_chat.models.meter import Meter, MeteredClient
+from astra_chat.models.metered import MeteredClient
 from astra_chat.models.offline import OfflineClient
 from astra_chat.models.openai_options import options_of
-from astra_chat.models.prices import FREE, Price
 from astra_chat.models.recording import Head, Recording
 from astra_chat.models.recording_client import RecordingClient
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, Role, parse
+from astra_chat.spending.meter import Meter
+from astra_chat.spending.prices import FREE, Price
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Basis
 from astra_chat.transcript.events import Header

@@ -19,9 +19,9 @@ from astra_chat.agents.turns import (
     Source,
 )
 from astra_chat.models.offline import OfflineClient, place_in
-from astra_chat.models.prices import FREE, Price
 from astra_chat.models.script import Script
 from astra_chat.models.spec import Role
+from astra_chat.spending.prices import FREE, Price
 from astra_chat.tools.types import Basis
 
 

@@ -14,8 +14,8 @@ from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import states
 from astra_chat.agents.turns import Kernel, NextSpeaker, Pass, Payload, Position, RoleName, Thread
 from astra_chat.models.offline import OfflineClient, place_in
-from astra_chat.models.prices import FREE, Price
 from astra_chat.models.spec import Role
+from astra_chat.spending.prices import FREE, Price
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import Basis

@@ -16,7 +16,7 @@ from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import RoleName, Speaker
 from astra_chat.models.spec import Role
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.judge import baseline_source
+from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import task_of

@@ -22,10 +22,11 @@ from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import BuildReport, Evaluation
-from astra_chat.tools.judge import TIER_FILES, Judge
+from astra_chat.tools.judge import Judge
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.types import Case
 from astra_chat.transcript.options import RunOptions
 

@@ -27,9 +27,10 @@ from astra_chat.cli.reproduce import reproduce_command
 from astra_chat.models.script import ScriptedKernel, load_script
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
-from astra_chat.tools.judge import TIER_FILES, Judge
+from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
+from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.types import Correct, Timed, Unsupported
 
 ROOT = Path(__file__).resolve().parents[2]

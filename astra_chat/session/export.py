@@ -16,17 +16,24 @@ from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, candidate_id, sha256_of
+from astra_chat.transcript.run_folder import (
+    BEST_SOURCE,
+    EXAMPLE,
+    PART_OF_SOURCE,
+    README,
+    module_file,
+)
 
 
 def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:
     """Write best.cu, whole or not at all; without a best candidate, take away what an earlier
     sitting left there, if it is one of `ours`, the run's candidates. Raises OSError."""
-    path = folder / "best.cu"
+    path = folder / BEST_SOURCE
     if source is None:
         if path.is_file() and candidate_id(path.read_text(errors="replace")) in ours:
             path.unlink()
         return
-    scratch = folder / ".best.cu.part"
+    scratch = folder / PART_OF_SOURCE
     try:
         scratch.unlink(missing_ok=True)
         with scratch.open("x") as file:
@@ -47,10 +54,10 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     kernel = compile_kernel(task, source, toolkit, arch)
     cudart = [f"-L{toolkit.lib_dir}", "-lcudart_static", "-ldl", "-lrt", "-lpthread"]
-    link_module([kernel, ensure_binding(task, toolkit)], folder / f"{task.entry}.so",
+    link_module([kernel, ensure_binding(task, toolkit)], folder / module_file(task.entry),
                 toolkit, cudart)  # fmt: skip
-    (folder / "README.md").write_text(_readme(task, source, arch, toolkit))
-    (folder / "load_example.py").write_text(_example(task))
+    (folder / README).write_text(_readme(task, source, arch, toolkit))
+    (folder / EXAMPLE).write_text(_example(task))
 
 
 def compile_kernel(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path:

@@ -9,12 +9,12 @@ from astra_chat.agents.limits import Limits
 from astra_chat.agents.run_state import RunState, state_of
 from astra_chat.agents.turns import Turn
 from astra_chat.session.provenance import header
-from astra_chat.session.request import Request, place
+from astra_chat.session.request import Request
 from astra_chat.session.resume import Past
-from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import Blob, Event, Header, Record, Resumed
+from astra_chat.transcript.run_folder import TRANSCRIPT, new_run, require_room
 from astra_chat.transcript.turns import blobs, events_of, texts, thread
-from astra_chat.transcript.writer import NAME, Writer
+from astra_chat.transcript.writer import Writer
 
 
 class Recorder:
@@ -104,20 +104,11 @@ def begin(request: Request, past: Past | None, on_record: Callable[[Record], Non
             )
         )
         return journal
-    folder, name = place(request)
-    _require_room(folder)
-    journal = Recorder(Writer(folder / NAME, name), on_record, request.limits)
+    folder, name = new_run(request.task.name, request.folder)
+    require_room(folder)
+    journal = Recorder(Writer(folder / TRANSCRIPT, name), on_record, request.limits)
     origin = past.origin if past else None
     journal.store(request.task.files().values(), head.model_copy(update={"origin": origin}))
     if past is not None and past.branched is not None:
         journal.copy(past.branched)
     return journal
-
-
-def _require_room(folder: Path) -> None:
-    """Nothing of an earlier run is overwritten; the Writer sees to the transcript itself."""
-    for name in ("best.cu", "best"):
-        if (folder / name).exists():
-            raise BadInput(
-                f"{folder / name} is there already and is not overwritten: name another folder"
-            )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Literal
 
@@ -54,7 +52,7 @@ class Request:
     entropy: Entropy = field(default_factory=Entropy)
     """What the judge draws from."""
     folder: Path | None = None
-    """Where the run's files go; ./transcripts/<task>-<time>-<id> if None."""
+    """Where the run's files go; None: run_folder.py names it."""
 
     @property
     def recorded(self) -> RunOptions:
@@ -105,10 +103,3 @@ def _device(session: SessionOptions, models: RunModels) -> Device:
     if session.device in (None, "auto") and session.gpu is None and models.played is not None:
         return models.played.device
     return pick_device(session.device or "auto", session.gpu)
-
-
-def place(request: Request) -> tuple[Path, str]:
-    """Folder and name of a run."""
-    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
-    folder = request.folder or Path("transcripts") / f"{request.task.name}-{name}"
-    return folder, name

@@ -26,7 +26,8 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.options import RunOptions, option_name
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.recorded_cases import require_bounded_cases
-from astra_chat.transcript.recorded_task import require_hashes, require_no_links
+from astra_chat.transcript.recorded_task import require_hashes
+from astra_chat.transcript.run_folder import require_no_links
 from astra_chat.transcript.turns import finished, thread
 
 NO_LIMITS = Limits(rounds=10**9)

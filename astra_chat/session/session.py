@@ -24,7 +24,7 @@ from astra_chat.agents.selector import Selector
 from astra_chat.agents.turn_order import AskHuman, Stop, next_step
 from astra_chat.agents.turns import MODEL_ROLES, RunRequest, Speaker, Turn
 from astra_chat.approval.approvers import Approver, approver_for
-from astra_chat.models.meter import Meter, MeteredJudge
+from astra_chat.models.metered import MeteredJudge
 from astra_chat.models.recording_judge import taped
 from astra_chat.session.export import export_best, leave_source
 from astra_chat.session.final_message import deviation, ended
@@ -36,9 +36,11 @@ from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.signals import ChatLoop, in_own_loop, on_signal, plain_ctrl_c
 from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
+from astra_chat.spending.meter import Meter
 from astra_chat.tools.errors import AstraError, MissingDependency
-from astra_chat.tools.judge import Judge, baseline_source
+from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.toolkit import find_tool
+from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.transcript.events import (
     Chosen,
     Contradiction,
@@ -47,6 +49,7 @@ from astra_chat.transcript.events import (
     TurnEvent,
 )
 from astra_chat.transcript.ledger import ledger
+from astra_chat.transcript.run_folder import BEST_MODULE
 from astra_chat.transcript.summary import RunSummary, summarize
 
 logger = logging.getLogger(__name__)
@@ -325,7 +328,7 @@ class Session:
             leave_source(source, folder, set(state.sources))
             if source is None or not whole:
                 return [] if source is None else ["its source is in best.cu"]
-            export_best(request.task, source, folder / "best", arch=request.device.arch)
+            export_best(request.task, source, folder / BEST_MODULE, arch=request.device.arch)
         except (AstraError, OSError) as error:
             return [f"its files were not all written: {error}"]
         return ["its source is in best.cu, a tvm-ffi module of it in best/"]

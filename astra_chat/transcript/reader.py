@@ -23,6 +23,7 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.lines import read_lines
 from astra_chat.transcript.migrations import migrated
 from astra_chat.transcript.options import RunOptions
+from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.turns import thread
 
 READABLE = range(1, VERSION + 1)
@@ -64,7 +65,7 @@ class Transcript:
 def read(path: Path) -> Transcript:
     """Read a transcript, or the one in a run's folder. Raises BadInput in one clear line."""
     if path.is_dir():
-        path = path / "transcript.jsonl"
+        path = path / TRANSCRIPT
         if path.is_symlink():
             raise BadInput(f"{path} is a link: name the file that it leads to")
     found = read_lines(path)

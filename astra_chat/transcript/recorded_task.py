@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.judge import TIER_FILES
 from astra_chat.tools.task.folder import Task, find_task, load_task
+from astra_chat.tools.task.tiers import TIER_FILES
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.reader import Transcript
@@ -84,13 +84,3 @@ def require_hashes(transcript: Transcript) -> None:
     for sha, text in texts(transcript.records).items():
         if sha256_of(text) != sha:
             raise BadInput(f"{transcript.path}: the text {sha[:12]} was changed: its hash is off")
-
-
-def require_no_links(folder: Path, entry: str) -> None:
-    """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
-    folder may come from anybody, and what it leads to would be overwritten."""
-    best = [folder / "best" / name for name in (f"{entry}.so", "README.md", "load_example.py")]
-    files = [folder / name for name in ("transcript.jsonl", "best.cu", ".best.cu.part", "best")]
-    for path in (*files, *best):
-        if path.is_symlink():
-            raise BadInput(f"{path} is a link, and a run would write through it: delete it")

@@ -20,8 +20,6 @@ from astra_chat.transcript.events import (
 )
 from astra_chat.transcript.reader import Transcript
 
-NAME = "transcript.jsonl"
-
 
 class Writer:
     """Appends events to a new transcript, or by `go_on` to one that is there.

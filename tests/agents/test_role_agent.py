@@ -24,7 +24,8 @@ from astra_chat.agents.messages import (
     TestSuiteMessage,
 )
 from astra_chat.agents.prompt import ChatContext
-from astra_chat.agents.role_agent import REPAIRS, STARTS, RoleAgent
+from astra_chat.agents.reply_errors import STARTS, TRIES
+from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import (
     Edit,
@@ -157,9 +158,9 @@ def test_malformed_replies_are_repaired_in_words(task: Task) -> None:
 
 
 def test_the_limit_in_a_row_ends_in_a_pass(task: Task) -> None:
-    talk = Talk(task, "tester", ["no"] * (REPAIRS + 1))
+    talk = Talk(task, "tester", ["no"] * TRIES)
     reasons, said = talk.speak([Turn("user", run_request())])
-    assert isinstance(said, PassMessage) and len(reasons) == REPAIRS + 1
+    assert isinstance(said, PassMessage) and len(reasons) == TRIES
     assert "no usable reply" in said.content.words and not talk.failures
 
 
@@ -169,11 +170,11 @@ def test_a_planner_is_asked_from_the_beginning_before_a_run_is_given_up(
 ) -> None:
     """Its pass would end the run with words that are not true."""
     made = GOOD if role == "planner" else SingleReply(reply=plan()).model_dump_json()
-    talk = Talk(task, role, [*["no"] * (REPAIRS + 1), made])
+    talk = Talk(task, role, [*["no"] * TRIES, made])
     reasons, said = talk.speak(baseline_turns())
-    assert isinstance(said, PlanMessage) and len(reasons) == REPAIRS + 1
+    assert isinstance(said, PlanMessage) and len(reasons) == TRIES
     assert talk.client.asked[-1] == talk.client.asked[0], "without what it said before"
-    tries = STARTS * (REPAIRS + 1)
+    tries = STARTS * TRIES
     talk = Talk(task, role, ["no"] * tries)
     with pytest.raises(
         MissingDependency, match=f"the {role}'s model gave no usable reply in 9 tri"

@@ -10,8 +10,9 @@ from autogen_core.models import ModelInfo
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
 from astra_chat.agents.messages import SharedState
+from astra_chat.agents.reply_errors import TRIES
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.selector import ATTEMPTS, Selector
+from astra_chat.agents.selector import Selector
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Kernel, Turn
 from tests.chat_samples import VECTOR, analysis, baseline_turns, build, evaluation, plan, timed
@@ -58,9 +59,9 @@ def test_an_illegal_choice_goes_back_in_words() -> None:
 
 
 def test_without_a_legal_choice_the_rule_decides_and_says_so() -> None:
-    decision = decide(UNSURE, ['{"choose": "executor"}'] * ATTEMPTS)
+    decision = decide(UNSURE, ['{"choose": "executor"}'] * TRIES)
     assert decision.speaker == "planner" and decision.by == "rule"
-    assert len(decision.rejected) == ATTEMPTS
+    assert len(decision.rejected) == TRIES
 
 
 def test_a_failing_model_is_handed_over() -> None:

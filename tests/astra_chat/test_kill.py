@@ -21,8 +21,8 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
 from astra_chat.transcript.reader import read
+from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.turns import thread
-from astra_chat.transcript.writer import NAME
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, story, timed
 
 KILLS = 80
@@ -35,7 +35,7 @@ every run."""
 
 def hold(task: Task, out: Path, judge: FixedJudge, approver: str | None = None) -> None:
     """Begin a run, or go on with what is left of one."""
-    path = out / NAME
+    path = out / TRANSCRIPT
     if path.is_file() and path.stat().st_size:
         past = resumed(path)
         request = request_on(past, task, session=SessionOptions(approver=approver))
@@ -124,7 +124,7 @@ def test_killed_at_many_points_the_end_is_identical(
         out = tmp_path / str(finished)
         while killed(task, out, dice.randrange(events.count), approver):
             done += 1
-            if (out / NAME).is_file() and (out / NAME).stat().st_size:
+            if (out / TRANSCRIPT).is_file() and (out / TRANSCRIPT).stat().st_size:
                 lengths.add(len(read(out).records))
                 if read(out).ended is not None:
                     break  # between the last line and the exit
@@ -137,9 +137,9 @@ def test_killed_at_many_points_the_end_is_identical(
 def test_torn_anywhere_the_end_is_identical(task: Task, tmp_path: Path, seed: int) -> None:
     """The file cut at any byte: of a line, between lines, between a source and its turn."""
     hold(task, tmp_path / "whole", FixedJudge(NO_WINNER))
-    path = tmp_path / "out" / NAME
+    path = tmp_path / "out" / TRANSCRIPT
     path.parent.mkdir()
-    data = (tmp_path / "whole" / NAME).read_bytes()
+    data = (tmp_path / "whole" / TRANSCRIPT).read_bytes()
     head = len(b"".join(data.splitlines(keepends=True)[: 2 + len(task.files())]))
     cut = random.Random(seed).randint(head, len(data) - 1)
     path.write_bytes(data[:cut])
@@ -150,7 +150,7 @@ def test_torn_anywhere_the_end_is_identical(task: Task, tmp_path: Path, seed: in
 
 def test_torn_in_its_head_nothing_can_go_on(task: Task, tmp_path: Path) -> None:
     hold(task, tmp_path, FixedJudge(NO_WINNER))
-    path = tmp_path / NAME
+    path = tmp_path / TRANSCRIPT
     path.write_bytes(path.read_bytes()[:3000])
     with pytest.raises(BadInput, match="cut off"):
         hold(task, tmp_path, FixedJudge(NO_WINNER))
@@ -161,10 +161,10 @@ def test_what_is_counted_is_counted_from_the_thread(task: Task, tmp_path: Path) 
     hold(task, tmp_path / "whole", FixedJudge(NO_WINNER))
     turns = thread(read(tmp_path / "whole").records)
     wrong = next(i for i, turn in enumerate(turns) if _is(turn, KERNELS["wrong.cu"]))
-    for lines in range(len((tmp_path / "whole" / NAME).read_text().splitlines())):
-        path = tmp_path / "cut" / NAME
+    for lines in range(len((tmp_path / "whole" / TRANSCRIPT).read_text().splitlines())):
+        path = tmp_path / "cut" / TRANSCRIPT
         path.parent.mkdir(exist_ok=True)
-        text = (tmp_path / "whole" / NAME).read_text().splitlines(keepends=True)
+        text = (tmp_path / "whole" / TRANSCRIPT).read_text().splitlines(keepends=True)
         path.write_text("".join(text[: lines + 1]))
         if lines < len(task.files()) + 1 or len(thread(read(path).records)) != wrong + 2:
             continue

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from astra_chat.tools.evaluation import (
+    CaseLaunches,
     CheckRecord,
     ErrorNorm,
     Evaluation,
+    Evidence,
     Step,
 )
 from astra_chat.tools.explain import GateStory, explain, not_ruled_out
@@ -74,8 +76,9 @@ def story(stories: tuple[GateStory, ...], gate: StepName) -> GateStory:
 
 
 def test_a_right_kernel_with_all_that_was_seen() -> None:
-    found = explain(evaluation(RIGHT, "guard", "build", "audit", "check", check=record()), TASK)
-    assert [s.state for s in found[:4]] == ["passed"] * 4
+    gates = ("guard", "build", "audit", "plan", "check")
+    found = explain(evaluation(RIGHT, *gates, check=record()), TASK)
+    assert [s.state for s in found[:5]] == ["passed"] * 5
     assert story(found, "time").state == "not asked for"
     told = "\n".join(story(found, "check").saw)
     for words in (
@@ -135,8 +138,9 @@ def test_a_refused_source_reached_no_further_gate() -> None:
 def test_the_gate_that_found_it_is_named() -> None:
     wrong = Wrong(case=CASE, argument="out", reason="value", index=(0, 0), expected=1, got=2,
                   bad=1, total=72)  # fmt: skip
-    found = explain(evaluation(wrong, "guard", "build", "audit", "check", check=record()), TASK)
-    assert [s.state for s in found[:4]] == ["passed", "passed", "passed", "failed"]
+    gates = ("guard", "build", "audit", "plan", "check")
+    found = explain(evaluation(wrong, *gates, check=record()), TASK)
+    assert [s.state for s in found[:5]] == [*["passed"] * 4, "failed"]
     assert story(found, "time").state == "not reached"
 
 
@@ -212,3 +216,13 @@ def test_a_second_clock_is_told_or_why_there_was_none() -> None:
         assert any("A/A at most 0.31%" in sentence for sentence in told)
         assert f"weights in the mean: {CASE.label} 3" in told
         assert any("above 1.01 and no case's below 0.98" in sentence for sentence in told)
+
+
+def test_launches_are_shown_and_what_is_older_than_plans_has_no_such_gate() -> None:
+    launches = CaseLaunches(case=CASE, launches="silu grid 8x1x1 block 256x1x1", plan_sha256="0")
+    judged = evaluation(RIGHT, "guard", "plan", "check").model_copy(
+        update={"evidence": Evidence(judge_sha256="0", cubin_sha256="0", plans=(launches,))}
+    )
+    assert f"{CASE.label}: {launches.launches}" in story(explain(judged, TASK), "plan").saw
+    older = explain(evaluation(RIGHT, "guard", "check"), TASK)
+    assert "plan" not in {s.gate for s in older}

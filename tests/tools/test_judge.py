@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.evaluation import Built
-from astra_chat.tools.judge import Judge, baseline_source
+from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Cancelled, Stop
 from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.types import (
     BuildFailed,
     Case,
@@ -53,7 +54,7 @@ def test_the_baseline_against_itself_is_a_tie(judge: Judge, device: Device) -> N
     assert [timed.case for timed in outcome.cases] == [case for case, _ in judge.weighted]
     assert all(0 < case.percent_of_limit < 130 for case in outcome.cases)
     assert [s.name for s in evaluation.steps] == [
-        "guard", "build", "audit", "check", "time", "profile",
+        "guard", "build", "audit", "plan", "check", "time", "profile",
     ]  # fmt: skip
     assert {p.step for p in seen} >= {"build", "check", "time", "profile"}
     assert evaluation.candidate == candidate_id(judge.baseline) and evaluation.resources
@@ -116,11 +117,6 @@ def test_a_running_evaluation_can_be_cancelled(task: Task, device: Device) -> No
             judge.evaluate(judge.baseline)
 
 
-def test_a_missing_tier_is_named(task: Task, tmp_path: object) -> None:
-    with pytest.raises(BadInput, match="no paper baseline"):
-        baseline_source(task.model_copy(update={"folder": task.folder / "script"}), "paper")
-
-
 def test_a_strange_kernel_needs_isolation_or_trust(
     task: Task, scalar: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,7 +163,7 @@ def test_who_closes_at_once_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -
         finally:
             ended.set()
 
-    monkeypatch.setattr("astra_chat.tools.judge.build_all", endless)
+    monkeypatch.setattr("astra_chat.tools.building.build_all", endless)
     with Judge(find_task("silu_and_mul"), virtual_device("h200")) as judge:
         judge.prepare()
         assert begun.wait(120)

@@ -8,10 +8,12 @@ left as it found them. Addresses never stand in a plan.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field
 
+from astra_chat.tools.mangled import kernel_name
 from astra_chat.tools.types import Case, Value, sha256_of
 
 MOST_NODES = 256
@@ -19,6 +21,7 @@ MOST_NODES = 256
 MOST_PARAMETER_BYTES = 32_764
 """Of one kernel: CUDA's own limit."""
 MOST_FACTS = 1024
+NOTHING = "launches nothing"
 POINTER_BYTES, TENSOR_MAP_BYTES = 8, 128
 
 Bytes = Annotated[int, Field(ge=0, lt=2**48)]
@@ -227,8 +230,10 @@ class LaunchPlan(PlanValue):
 
     @property
     def summary(self) -> str:
-        """One line for people and models: each launch, memset and copy."""
-        return f"{self.case.label}: {'; '.join(map(_describe, self.nodes)) or 'launches nothing'}"
+        """One line for people and models: each launch, memset and copy; the same ones in a row
+        once, with how many."""
+        runs = [(words, len(list(same))) for words, same in groupby(map(_describe, self.nodes))]
+        return "; ".join(f"{count} x {w}" if count > 1 else w for w, count in runs) or NOTHING
 
 
 def _describe(node: KernelNode | MemsetNode | CopyNode) -> str:
@@ -237,7 +242,7 @@ def _describe(node: KernelNode | MemsetNode | CopyNode) -> str:
     if isinstance(node, CopyNode):
         size = node.width_bytes * node.height
         return f"copy {node.source.name} to {node.target.name}, {size:,} bytes"
-    words = [f"{node.kernel} grid {_extent(node.grid)} block {_extent(node.block)}"]
+    words = [f"{kernel_name(node.kernel)} grid {_extent(node.grid)} block {_extent(node.block)}"]
     words += [f"shared {node.dynamic_shared_bytes:,} bytes"] * bool(node.dynamic_shared_bytes)
     words += [f"cluster {_extent(node.cluster)}"] * bool(node.cluster)
     words += ["PDL"] * node.programmatic + ["cooperative"] * node.cooperative

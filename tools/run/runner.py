@@ -40,7 +40,7 @@ from astra_chat.tools.system.devices import gpu_uuid
 from astra_chat.tools.system.gpu_lock import lease
 from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Crashed, Device, How, StepName, TimedOut
+from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOut
 from astra_chat.tools.virtual_gpu.types import Engine
 
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
@@ -184,8 +184,13 @@ class Runner:
         self, build: Build, oracle_cases: Sequence[OracleCase], entries: Sequence[str] | None = None
     ) -> list[Recorded]:
         """What each call launches, or why that cannot be said; `entries` as of `run`."""
+        return self.record(build, [oracle_case.case for oracle_case in oracle_cases], entries)
+
+    def record(
+        self, build: Build, cases: Sequence[Case], entries: Sequence[str] | None = None
+    ) -> list[Recorded]:
+        """The same, of cases for which no inputs need be made."""
         assert self._plans is not None
-        cases = [oracle_case.case for oracle_case in oracle_cases]
         return self._plans.of(build, cases, entries, self.seed.of("recorder"))
 
     def _runs(self, batch: Batch) -> Iterator[CaseRun | Failure]:

@@ -112,7 +112,7 @@ class Beside:
 
 def tier_side(task: Task, tier: str) -> Side:
     """A tier of the task's own folder."""
-    from astra_chat.tools.judge import baseline_source
+    from astra_chat.tools.task.tiers import baseline_source
 
     source = baseline_source(task, tier)
     kernel = Kernel(

@@ -13,8 +13,8 @@ from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.judge import baseline_source
 from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.types import (
     Basis,
     Case,

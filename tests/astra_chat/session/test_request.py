@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from astra_chat.session.request import Request, SessionOptions, place, request_for
+from astra_chat.session.request import Request, SessionOptions, request_for
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.options import RunOptions
 
@@ -58,14 +58,6 @@ def test_what_is_off_is_named(task_folder: Path, changes: dict[str, Any], said: 
     with pytest.raises(BadInput) as caught:
         request(task_folder, **changes)
     assert said in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_two_runs_of_one_second_do_not_share_a_folder(task_folder: Path) -> None:
-    asked = request(task_folder)
-    first, second = place(asked), place(asked)
-    assert first != second and first[0].parent == Path("transcripts")
-    assert first[0].name.startswith("doubled-") and first[0].name.endswith(first[1])
-    assert place(request(task_folder, out="here"))[0] == Path("here")
 
 
 def test_the_root_of_what_is_drawn_is_given_or_fresh(

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import find_task
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.recorded_task import (
     baseline_text,
     require_hashes,
-    require_no_links,
     task_of,
 )
 
@@ -26,12 +22,3 @@ def test_the_recorded_files_are_the_task() -> None:
         assert task.entry == find_task("silu_and_mul").entry
         assert baseline_text(transcript) == task.baseline
         assert set(task.files()) == set(transcript.header.task.files)
-
-
-@pytest.mark.parametrize("name", ["best.cu", "best", "best/entry.so", ".best.cu.part"])
-def test_links_where_a_run_writes(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).parent.mkdir(exist_ok=True)
-    require_no_links(tmp_path, "entry")
-    (tmp_path / name).symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(BadInput, match="is a link"):
-        require_no_links(tmp_path, "entry")

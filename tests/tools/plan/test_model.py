@@ -62,7 +62,7 @@ def test_the_hash_changes_with_any_launch() -> None:
 
 def test_a_plan_is_one_line_of_text() -> None:
     assert PLAN.summary == (
-        "16x4096 float16: memset out, 64 bytes; _Z4fillPfi grid 16x1x1 block 128x2x1, "
+        "memset out, 64 bytes; fill grid 16x1x1 block 128x2x1, "
         "shared 1,024 bytes, cluster 2x1x1, PDL; copy input to table, 8 bytes"
     )
     assert PLAN.model_copy(update={"nodes": ()}).summary.endswith("launches nothing")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from autogen_core.models import RequestUsage
 
-from astra_chat.models.answer import Answer
-from astra_chat.models.meter import Meter, MeteredJudge, tokens_of
-from astra_chat.models.prices import Price
+from astra_chat.models.metered import MeteredJudge
 from astra_chat.spending.budget import Budget, BudgetSpent
+from astra_chat.spending.meter import Meter
+from astra_chat.spending.prices import Price
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation, Step
 from astra_chat.tools.types import Device
@@ -100,27 +99,6 @@ def test_money_cannot_be_limited_after_answers_of_unknown_price() -> None:
     Meter(Budget(tokens=100), before).require_prices({"coder": PRICE})
     with pytest.raises(BadInput, match="earlier sittings the price is not known"):
         Meter(Budget(usd=1.0), before).require_prices({"coder": PRICE})
-
-
-@pytest.mark.parametrize(
-    ("usage", "content", "expected"),
-    [((7, 2), "abc", (7, 2, 0)), ((0, 0), "abcdefghi", (25, 3, 28)), ((0, 0), "", (0, 0, 0))],
-)
-def test_where_a_server_counts_nothing_it_is_estimated(
-    usage: tuple[int, int], content: str, expected: tuple[int, int, int]
-) -> None:
-    answer = Answer(
-        finish_reason="stop", content=content, usage=RequestUsage(*usage), cached=False
-    )  # fmt: skip
-    found = tokens_of(answer, 99, PRICE)
-    assert (found.prompt, found.completion, found.estimated) == expected
-    assert (found.usd or 0) > 0 or not content
-
-
-def test_cancelling_reaches_the_judge() -> None:
-    judge = FixedJudge()
-    MeteredJudge(judge, Meter(Budget())).cancel()
-    assert judge.cancelled.is_set()
 
 
 def test_answers_are_handed_over_once_oldest_first() -> None:

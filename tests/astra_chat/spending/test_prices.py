@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.models.openai_options import OpenAIOptions
-from astra_chat.models.prices import FREE, price_of, price_table
+from astra_chat.spending.prices import FREE, price_of, price_table
 
 
 def test_every_price_of_the_table_makes_sense() -> None:

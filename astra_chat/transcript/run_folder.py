@@ -1,0 +1,49 @@
+"""The folder of a run: its name, the files in it, and what may not lie there already."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from pathlib import Path
+
+from astra_chat.tools.errors import BadInput
+
+TRANSCRIPT = "transcript.jsonl"
+BEST_SOURCE = "best.cu"
+PART_OF_SOURCE = ".best.cu.part"
+"""While it is being written."""
+BEST_MODULE = "best"
+"""The winner as a tvm-ffi module: a folder."""
+README, EXAMPLE = "README.md", "load_example.py"
+"""In BEST_MODULE, beside the module itself."""
+
+
+def module_file(entry: str) -> str:
+    """Name of the module in BEST_MODULE."""
+    return f"{entry}.so"
+
+
+def new_run(task: str, folder: Path | None) -> tuple[Path, str]:
+    """Folder and name of a new run about a task; the folder is the one given, if there is one."""
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    return folder or Path("transcripts") / f"{task}-{name}", name
+
+
+def require_room(folder: Path) -> None:
+    """Nothing of an earlier run is overwritten: raises BadInput. The Writer sees to the transcript
+    itself."""
+    for name in (BEST_SOURCE, BEST_MODULE):
+        if (folder / name).exists():
+            raise BadInput(
+                f"{folder / name} is there already and is not overwritten: name another folder"
+            )
+
+
+def require_no_links(folder: Path, entry: str) -> None:
+    """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
+    folder may come from anybody, and what it leads to would be overwritten."""
+    best = [folder / BEST_MODULE / name for name in (module_file(entry), README, EXAMPLE)]
+    names = (TRANSCRIPT, BEST_SOURCE, PART_OF_SOURCE, BEST_MODULE)
+    for path in (*(folder / name for name in names), *best):
+        if path.is_symlink():
+            raise BadInput(f"{path} is a link, and a run would write through it: delete it")

@@ -1,0 +1,48 @@
+"""The hash that names a judge."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools import judge_version
+
+
+@pytest.fixture
+def judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A judge of three files."""
+    (tmp_path / "check").mkdir()
+    (tmp_path / "devtools").mkdir()
+    for name in ("judge.py", "check/compare.py", "devtools/fuzz.py"):
+        (tmp_path / name).write_text("1")
+    monkeypatch.setattr(judge_version, "HERE", tmp_path)
+    return tmp_path
+
+
+def fresh() -> str:
+    judge_version.judge_sha256.cache_clear()
+    try:
+        return judge_version.judge_sha256()
+    finally:
+        judge_version.judge_sha256.cache_clear()
+
+
+@pytest.mark.parametrize("name", ["judge.py", "check/compare.py"])
+def test_another_text_of_one_file_is_another_judge(judge: Path, name: str) -> None:
+    before = fresh()
+    (judge / name).write_text("2")
+    assert fresh() != before
+
+
+def test_a_renamed_file_is_another_judge(judge: Path) -> None:
+    before = fresh()
+    (judge / "judge.py").rename(judge / "other.py")
+    assert fresh() != before
+
+
+@pytest.mark.parametrize("name", ["devtools/fuzz.py", "judge.pyc", "check/kept.so"])
+def test_what_a_wheel_lacks_or_a_run_leaves_does_not_count(judge: Path, name: str) -> None:
+    before = fresh()
+    (judge / name).write_text("2")
+    assert fresh() == before

@@ -1,0 +1,16 @@
+"""Tiers of baseline, always named: SGLang's own algorithm, the paper's weaker start."""
+
+from __future__ import annotations
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.folder import Task
+
+TIER_FILES = {"sglang": "baseline.cu", "paper": "paper.cu"}
+
+
+def baseline_source(task: Task, tier: str) -> str:
+    """Source of a tier of baseline. Raises BadInput where the task has none."""
+    path = task.folder / TIER_FILES[tier]
+    if not path.is_file():
+        raise BadInput(f"{task.name} has no {tier} baseline: {path} is missing")
+    return path.read_text()
