@@ -37,10 +37,15 @@ def test_a_case_that_no_tester_may_ask_for(changed: dict[str, Any], said: str) -
 
 def test_scalars_are_finite() -> None:
     task = find_task("fused_add_rmsnorm")
+    (eps,) = task.scalars
+    anything = task.model_copy(update={"scalars": (eps.model_copy(update={"range": None}),)})
     case = task.check[0]
     for value in (float("nan"), float("inf"), 1e300):
+        wild = case.model_copy(update={"scalars": {"eps": value}})
         with pytest.raises(ValueError, match="is no value of a scalar"):
-            require_bounded(task, case.model_copy(update={"scalars": {"eps": value}}))
+            require_bounded(anything, wild)
+        with pytest.raises(ValueError, match="is outside its range"):
+            require_bounded(task, wild)
 
 
 def test_the_recorded_tasks_own_cases_unless_trusted() -> None:
