@@ -99,8 +99,7 @@ class Scalar(Value):
 
     def allows(self, value: float) -> bool:
         """Whether a caller may give this value."""
-        low, high = self.range or (-math.inf, math.inf)
-        return low <= value <= high
+        return self.range is None or self.range[0] <= value <= self.range[1]
 
     def value_in(self, case: Case) -> float:
         return case.scalars.get(self.name, self.value)
