@@ -22,6 +22,7 @@ from astra_chat.tools.descriptions import (
     describe_build,
     describe_evaluation,
     describe_resources,
+    describe_times,
     metric_text,
     number,
     ratio_text,
@@ -313,12 +314,7 @@ def _report(title: str, evaluation: Evaluation) -> Section:
     outcome = evaluation.outcome
     lines = [report(describe(outcome)), f"resources: {describe_resources(evaluation.resources)}"]
     if isinstance(outcome, Timed):
-        lines += [
-            f"- {t.case.label}: {t.basis} {t.median_us:.3g} us, {ratio_text(t.ratio)}"
-            f" ({t.ratio_low:.2f} to {t.ratio_high:.2f}), {t.percent_of_limit:.0f} % of the limit,"
-            f" weight {t.weight:g}"
-            for t in outcome.cases
-        ]
+        lines += describe_times(evaluation)
         profile = outcome.profile
         why = one_line(profile.why)
         lines.append(f"bottleneck on {profile.case.label}: {profile.bottleneck}: {why}")

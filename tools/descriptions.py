@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
+from astra_chat.tools.text import one_line
 from astra_chat.tools.types import (
     BuildFailed,
+    Case,
     Correct,
     Crashed,
     Implausible,
@@ -95,6 +97,26 @@ def describe_resources(resources: tuple[Resources, ...]) -> str:
         shared = f", {used.static_shared_bytes} B shared" if used.static_shared_bytes else ""
         parts.append(f"{used.registers} registers{shared}{spills}")
     return "; ".join(dict.fromkeys(parts)) or "no kernel"
+
+
+def launches(evaluation: Evaluation, case: Case) -> str:
+    """What the candidate launches for a case, in one line; "" where that is not on record."""
+    plans = evaluation.evidence.plans if evaluation.evidence else ()
+    return next((one_line(plan.launches) for plan in plans if plan.case == case), "")
+
+
+def describe_times(evaluation: Evaluation) -> list[str]:
+    """A line for each timed case: time, ratio, interval, and what is launched."""
+    timed, lines = evaluation.outcome, list[str]()
+    for time in timed.cases if isinstance(timed, Timed) else ():
+        line = launches(evaluation, time.case)
+        lines.append(
+            f"- {time.case.label}: {time.basis} {time.median_us:.3g} us, {ratio_text(time.ratio)}"
+            f" ({time.ratio_low:.2f} to {time.ratio_high:.2f}),"
+            f" {time.percent_of_limit:.0f} % of the limit, weight {time.weight:g}"
+            + (f"; launches {line}" if line else "")
+        )
+    return lines
 
 
 def ratio_text(ratio: float) -> str:

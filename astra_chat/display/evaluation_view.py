@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
-from astra_chat.tools.descriptions import describe, number, verdict
+from astra_chat.tools.descriptions import describe, launches, number, verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.ncu_agreement import agreement
 from astra_chat.tools.timing.intervals import percent_of_limit
@@ -47,6 +47,7 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
     if isinstance(evaluation.outcome, Timed):
         below = [*gpu_lines(evaluation.outcome.cases), *agreement(evaluation.outcome.cases)]
         below += [UNCONFIRMED] * _is_selection(evaluation)
+        below += launch_lines(evaluation)
         parts += [case_table(evaluation), *(Text(line, style="dim") for line in below)]
         parts.append(profile_line(evaluation.outcome.profile))
     if evaluation.check is not None:
@@ -56,6 +57,14 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
         f"{s.name} {s.seconds:.1f} s{f' ({s.note})' if s.note else ''}" for s in evaluation.steps
     )
     return Group(*parts, Text(steps, style="dim"))
+
+
+def launch_lines(evaluation: Evaluation) -> list[str]:
+    """What each timed case launches; none in old transcripts."""
+    timed = evaluation.outcome
+    cases = [time.case for time in timed.cases] if isinstance(timed, Timed) else []
+    lines = [(case.label, launches(evaluation, case)) for case in cases]
+    return [f"launches on {label}: {line}" for label, line in lines if line]
 
 
 def _is_selection(evaluation: Evaluation) -> bool:

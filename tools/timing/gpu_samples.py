@@ -13,6 +13,7 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.raw_times import Block, RawTimes
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.timing.raw_samples import pack
 from astra_chat.tools.types import Implausible, MeasuredTime
 
 BOOTSTRAPS = 2000
@@ -58,6 +59,7 @@ def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime |
         noise=noise,
         blocks=len(blocks),
         gpu={name: tuple(getattr(b.clock, name) for b in times.blocks) for name in SAID},
+        raw=pack(times),
     )
 
 

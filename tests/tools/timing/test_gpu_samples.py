@@ -21,6 +21,7 @@ from astra_chat.tools.timing.gpu_samples import (
     measured_time,
     steady,
 )
+from astra_chat.tools.timing.raw_samples import unpack
 from astra_chat.tools.types import Case, Device, DTypeName, Implausible, MeasuredTime
 
 H200 = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
@@ -57,6 +58,7 @@ def test_a_time_and_its_ratio() -> None:
     assert (time.baseline_us, time.median_us) == (3.0, pytest.approx(2.005))
     assert time.ratio == pytest.approx(3 / 2.005) and time.ratio_low < time.ratio < time.ratio_high
     assert (time.warm_us, time.blocks, time.sm_clock_mhz, time.weight) == (1.5, 11, 1980, 2.0)
+    assert [b.candidate_us for b in unpack(time.raw).blocks] == [2.0 + 0.001 * i for i in range(11)]
 
 
 def test_no_interval_is_narrower_than_what_the_baseline_gains_over_itself() -> None:

@@ -1,0 +1,36 @@
+"""Raw samples of a measured time as text for a transcript, and back.
+
+JSON, compressed by zlib, in base64: a reader in any language can undo it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+
+from pydantic import ValidationError
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.run.raw_times import RawTimes
+
+MOST_BYTES = 2**24
+"""Of the JSON. A case has a few hundred samples."""
+
+
+def pack(raw: RawTimes) -> str:
+    """Nothing is rounded."""
+    return base64.b64encode(zlib.compress(raw.model_dump_json().encode(), 9)).decode()
+
+
+def unpack(text: str) -> RawTimes:
+    """Raises BadInput for text that `pack` did not make."""
+    try:
+        stream = zlib.decompressobj()
+        content = stream.decompress(base64.b64decode(text, validate=True), MOST_BYTES)
+        if not stream.eof:
+            raise BadInput("raw samples: cut off, or more than any measurement has")
+        return RawTimes.model_validate_json(content)
+    except (binascii.Error, zlib.error, ValidationError) as error:
+        first = str(error).splitlines()[0]
+        raise BadInput(f"raw samples that no measurement left: {first}") from None
