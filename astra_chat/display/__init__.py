@@ -3,6 +3,7 @@
 console          text on the terminal, control codes removed
 notes            notices on stderr
 run_view         a run from its records, live and in replay
+turn_view        what a turn of the chat is shown as
 progress_bars    bars while the judge works
 output_modes     live text, result only, or JSON
 results_table    the table at the end of a run

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
-
 from rich.console import Console
 from rich.text import Text
 
-from astra_chat.agents.approval import describe_approval
-from astra_chat.agents.rounds import failed
-from astra_chat.agents.run_state import RunState, profile_of
+from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import (
-    Analysis,
-    Approval,
-    Kernel,
-    Pass,
-    Plan,
-    RunRequest,
-    Speaker,
-    TestSuite,
     Turn,
 )
 from astra_chat.display.results_table import table
 from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
-from astra_chat.display.suite_view import suite_lines
+from astra_chat.display.turn_view import turn_lines
 from astra_chat.spending.budget import Budget, parse_budget
-from astra_chat.tools.descriptions import (
-    describe_build,
-    describe_evaluation,
-    describe_resources,
-    metric_text,
-    prediction,
-    ratio_text,
-)
-from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
-from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.types import Profile, Timed, candidate_id
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.transcript.events import (
     Blob,
     BuildDone,
@@ -69,7 +47,6 @@ STYLES = {
     "human": "bold",
 }
 INDENT = " " * 5
-MOST_CHANGES = 8
 
 
 class View:
@@ -162,7 +139,8 @@ class View:
                 (f"  {record.t:.1f} s", "dim"),
             )
         )
-        for line in self._lines(said):
+        width = self._out.width - len(INDENT)
+        for line in turn_lines(said, self._state, self._texts, width):
             self._wrapped(line, INDENT)
 
     def _show_spent(self, evaluation: Evaluation, seconds: float) -> None:
@@ -181,112 +159,6 @@ class View:
         if decision.by == "model":
             return f"(chosen by the selector's model between {between})"
         return f"(chosen by rule: the selector's model gave no legal choice between {between})"
-
-    def _lines(self, said: Turn) -> list[Text]:
-        match said.payload:
-            case RunRequest() as asked:
-                return [Text(f"Make {asked.task} faster: {asked.summary}")]
-            case TestSuite() | CaseScores() as tests:
-                return suite_lines(tests)
-            case Plan() as plan:
-                return _plan_lines(plan, self._goes_on_from())
-            case Kernel() as kernel:
-                return self._kernel_lines(kernel, said.speaker)
-            case BuildReport() as report:
-                style = "red" if failed(report) else ""
-                return [
-                    Text(f"{report.candidate} {describe_build(report)}", style),
-                    _steps(report.steps),
-                ]
-            case Evaluation() as evaluation:
-                return self._evaluation_lines(evaluation)
-            case Analysis() as analysis:
-                return self._analysis_lines(analysis)
-            case Approval() as approval:
-                return [Text(describe_approval(approval))]
-            case Pass(words=words):
-                return [Text(f"passes: {words}", "italic")]
-
-    def _kernel_lines(self, kernel: Kernel, speaker: Speaker) -> list[Text]:
-        """What was written, and the first lines that differ from what it was made of."""
-        before, name = self._made_of(speaker)
-        changed = changes(before, kernel.source)
-        added = [line for line in changed if line.startswith("+")]
-        counts = f"+{len(added)} -{len(changed) - len(added)} lines against {name}"
-        shown = [line for line in changed if not line[2:].startswith("//")]
-        if len(shown) > MOST_CHANGES:
-            shown = [line for line in shown if line.startswith("+")][:MOST_CHANGES]
-        if kernel.edits:
-            counts += f", given as {kernel.edits} edit{'s' * (kernel.edits > 1)}"
-        lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
-        width = self._out.width - len(INDENT) - 2
-        for line in shown:
-            text = Text(f"  {line}", "green" if line.startswith("+") else "red")
-            text.truncate(width, overflow="ellipsis")
-            lines.append(text)
-        if len(shown) < len(changed):
-            lines.append(Text(f"  and {len(changed) - len(shown)} more changed lines", "dim"))
-        return lines
-
-    def _made_of(self, speaker: Speaker) -> tuple[str, str]:
-        """Source that a new kernel starts from, and what to call it."""
-        name = self._state.made_of(speaker)
-        source = self._state.sources.get(name)
-        if source is not None:
-            return source, name
-        source = next((t for t in self._texts.values() if candidate_id(t) == name), "")
-        return source, "the baseline"
-
-    def _goes_on_from(self) -> str:
-        """What the next plan changes."""
-        parent, best = self._state.parent, self._state.best
-        if parent is None or parent.candidate not in self._state.sources:
-            return "the baseline"
-        so_far = best is not None and best[0].candidate == parent.candidate
-        return f"{parent.candidate}{', the best so far' if so_far else ''}"
-
-    def _evaluation_lines(self, evaluation: Evaluation) -> list[Text]:
-        outcome = evaluation.outcome
-        first = self._state.baseline is None
-        name = f"baseline {evaluation.candidate}" if first else evaluation.candidate
-        good = isinstance(outcome, Timed) and (first or outcome.verdict == "accepted")
-        style = "green" if good else "yellow" if isinstance(outcome, Timed) else "red"
-        lines: list[Text] = [Text(f"{name} is {describe_evaluation(evaluation)}", style)]
-        if first:
-            lines.append(Text("the baseline against itself shows that the judge works", "dim"))
-        if evaluation.confirms:
-            lines.append(Text("once more, on fresh seeds: this figure is the one reported", "dim"))
-        if isinstance(outcome, Timed):
-            lines += [] if first or evaluation.confirms else self._came_true(outcome)
-            lines.append(Text(_profile_text(outcome.profile), "dim"))
-        if evaluation.resources:
-            lines.append(Text(f"compiled: {describe_resources(evaluation.resources)}", "dim"))
-        return [*lines, _steps(evaluation.steps)]
-
-    def _came_true(self, timed: Timed) -> list[Text]:
-        """The plan's prediction beside what came."""
-        if self._state.round is None:
-            return []
-        plan, parent = self._state.round.plan, self._state.round.parent
-        before = parent.outcome.ratio if parent and isinstance(parent.outcome, Timed) else 1.0
-        words = prediction(plan.predicted_ratio, timed, before)
-        was = profile_of(parent)
-        old = was.metric(plan.metric) if was else None
-        new = timed.profile.metric(plan.metric)
-        if old and new:
-            words += f"; {metric_text(old)} before, {metric_text(new)} now"
-        return [Text(words)]
-
-    def _analysis_lines(self, analysis: Analysis) -> list[Text]:
-        profile = profile_of(self._state.evaluated)
-        lines: list[Text] = [Text(analysis.words)]
-        judged = f" (the judge: {profile.bottleneck})" if profile else ""
-        lines.append(Text(f"bottleneck: {analysis.bottleneck}{judged}; next: {analysis.next}"))
-        metrics = [m for name in analysis.evidence if profile and (m := profile.metric(name))]
-        if profile and metrics:
-            evidence = ", ".join(metric_text(metric) for metric in metrics)
-            lines.append(Text(f"evidence, {profile.basis}: {evidence}", "dim"))
-        return lines
 
     def _show_end(self, ended: Ended) -> None:
         self._out.print()
@@ -314,43 +186,3 @@ class View:
         for line in text.wrap(self._out, self._out.width - len(indent)):
             line.rstrip()
             self._out.print(Text(indent) + line)
-
-
-def changes(before: str, after: str) -> list[str]:
-    """Lines removed ("- ...") and added ("+ ..."), in order, without context and blank ones."""
-    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
-    body = [line for line in list(diff)[2:] if not line.startswith("@@")]
-    return [f"{line[0]} {line[1:].strip()}" for line in body if line[1:].strip()]
-
-
-def _plan_lines(plan: Plan, parent: str) -> list[Text]:
-    moves = "" if plan.moves == "unsaid" else f" {plan.moves}"
-    return [
-        Text(plan.title, "bold"),
-        Text(plan.change),
-        Text(f"why: {plan.why}"),
-        Text(f"where: {plan.anchor} (in {parent})", "dim"),
-        Text(
-            f"predicts {ratio_text(plan.predicted_ratio)} over its parent, by {plan.metric}{moves}",
-            "dim",
-        ),
-        *([Text(f"risk: {plan.risk}", "dim")] if plan.risk else []),
-    ]
-
-
-def _profile_text(profile: Profile) -> str:
-    return (
-        f"{profile.basis} on {profile.case.label}: {profile.percent_of_limit:.0f} % of the limit,"
-        f" bound by {profile.bottleneck}: {profile.why}"
-    )
-
-
-def _steps(steps: tuple[Step, ...]) -> Text:
-    """Seconds of every step: the clock fields of an evaluation."""
-    return Text(
-        ", ".join(
-            f"{step.name} {step.seconds:.1f} s" + (f" ({step.note})" if step.note else "")
-            for step in steps
-        ),
-        "dim",
-    )

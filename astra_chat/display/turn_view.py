@@ -1,0 +1,193 @@
+"""What a turn of the chat is shown as: pure functions of the turn and of the state before it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from rich.text import Text
+
+from astra_chat.agents.approval import describe_approval
+from astra_chat.agents.rounds import failed
+from astra_chat.agents.run_state import RunState, profile_of
+from astra_chat.agents.turns import (
+    Analysis,
+    Approval,
+    Kernel,
+    Pass,
+    Plan,
+    RunRequest,
+    Speaker,
+    TestSuite,
+    Turn,
+)
+from astra_chat.display.suite_view import suite_lines
+from astra_chat.tools.descriptions import (
+    describe_build,
+    describe_evaluation,
+    describe_resources,
+    metric_text,
+    prediction,
+    ratio_text,
+)
+from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
+from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.types import Profile, Timed, candidate_id
+
+MOST_CHANGES = 8
+
+
+def turn_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: int) -> list[Text]:
+    """`before`: the state that the turn was taken in; `texts`: those stored so far, by hash.
+    `width`: columns of a line of source, which is cut there."""
+    match said.payload:
+        case RunRequest() as asked:
+            return [Text(f"Make {asked.task} faster: {asked.summary}")]
+        case TestSuite() | CaseScores() as tests:
+            return suite_lines(tests)
+        case Plan() as plan:
+            return _plan_lines(plan, _parent(before))
+        case Kernel() as kernel:
+            return _kernel_lines(kernel, said.speaker, before, texts, width)
+        case BuildReport() as report:
+            style = "red" if failed(report) else ""
+            return [
+                Text(f"{report.candidate} {describe_build(report)}", style),
+                _steps(report.steps),
+            ]
+        case Evaluation() as evaluation:
+            return _evaluation_lines(evaluation, before)
+        case Analysis() as analysis:
+            return _analysis_lines(analysis, before)
+        case Approval() as approval:
+            return [Text(describe_approval(approval))]
+        case Pass(words=words):
+            return [Text(f"passes: {words}", "italic")]
+
+
+def _kernel_lines(
+    kernel: Kernel, speaker: Speaker, before: RunState, texts: Mapping[str, str], width: int
+) -> list[Text]:
+    """What was written, and the first lines that differ from what it was made of."""
+    made_of, name = _made_of(speaker, before, texts)
+    changed = changes(made_of, kernel.source)
+    added = [line for line in changed if line.startswith("+")]
+    counts = f"+{len(added)} -{len(changed) - len(added)} lines against {name}"
+    shown = [line for line in changed if not line[2:].startswith("//")]
+    if len(shown) > MOST_CHANGES:
+        shown = [line for line in shown if line.startswith("+")][:MOST_CHANGES]
+    if kernel.edits:
+        counts += f", given as {kernel.edits} edit{'s' * (kernel.edits > 1)}"
+    lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
+    for line in shown:
+        text = Text(f"  {line}", "green" if line.startswith("+") else "red")
+        text.truncate(width - 2, overflow="ellipsis")
+        lines.append(text)
+    if len(shown) < len(changed):
+        lines.append(Text(f"  and {len(changed) - len(shown)} more changed lines", "dim"))
+    return lines
+
+
+def _made_of(speaker: Speaker, before: RunState, texts: Mapping[str, str]) -> tuple[str, str]:
+    """Source that a new kernel starts from, and what to call it."""
+    name = before.made_of(speaker)
+    source = before.sources.get(name)
+    if source is not None:
+        return source, name
+    source = next((t for t in texts.values() if candidate_id(t) == name), "")
+    return source, "the baseline"
+
+
+def _parent(before: RunState) -> str:
+    """What the next plan changes."""
+    parent, best = before.parent, before.best
+    if parent is None or parent.candidate not in before.sources:
+        return "the baseline"
+    so_far = best is not None and best[0].candidate == parent.candidate
+    return f"{parent.candidate}{', the best so far' if so_far else ''}"
+
+
+def _evaluation_lines(evaluation: Evaluation, before: RunState) -> list[Text]:
+    outcome = evaluation.outcome
+    first = before.baseline is None
+    name = f"baseline {evaluation.candidate}" if first else evaluation.candidate
+    good = isinstance(outcome, Timed) and (first or outcome.verdict == "accepted")
+    style = "green" if good else "yellow" if isinstance(outcome, Timed) else "red"
+    lines: list[Text] = [Text(f"{name} is {describe_evaluation(evaluation)}", style)]
+    if first:
+        lines.append(Text("the baseline against itself shows that the judge works", "dim"))
+    if evaluation.confirms:
+        lines.append(Text("once more, on fresh seeds: this figure is the one reported", "dim"))
+    if isinstance(outcome, Timed):
+        lines += [] if first or evaluation.confirms else _came_true(outcome, before)
+        lines.append(Text(_profile_text(outcome.profile), "dim"))
+    if evaluation.resources:
+        lines.append(Text(f"compiled: {describe_resources(evaluation.resources)}", "dim"))
+    return [*lines, _steps(evaluation.steps)]
+
+
+def _came_true(timed: Timed, state: RunState) -> list[Text]:
+    """The plan's prediction beside what came."""
+    if state.round is None:
+        return []
+    plan, parent = state.round.plan, state.round.parent
+    before = parent.outcome.ratio if parent and isinstance(parent.outcome, Timed) else 1.0
+    words = prediction(plan.predicted_ratio, timed, before)
+    was = profile_of(parent)
+    old = was.metric(plan.metric) if was else None
+    new = timed.profile.metric(plan.metric)
+    if old and new:
+        words += f"; {metric_text(old)} before, {metric_text(new)} now"
+    return [Text(words)]
+
+
+def _analysis_lines(analysis: Analysis, before: RunState) -> list[Text]:
+    profile = profile_of(before.evaluated)
+    lines: list[Text] = [Text(analysis.words)]
+    judged = f" (the judge: {profile.bottleneck})" if profile else ""
+    lines.append(Text(f"bottleneck: {analysis.bottleneck}{judged}; next: {analysis.next}"))
+    metrics = [m for name in analysis.evidence if profile and (m := profile.metric(name))]
+    if profile and metrics:
+        evidence = ", ".join(metric_text(metric) for metric in metrics)
+        lines.append(Text(f"evidence, {profile.basis}: {evidence}", "dim"))
+    return lines
+
+
+def changes(before: str, after: str) -> list[str]:
+    """Lines removed ("- ...") and added ("+ ..."), in order, without context and blank ones."""
+    diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
+    body = [line for line in list(diff)[2:] if not line.startswith("@@")]
+    return [f"{line[0]} {line[1:].strip()}" for line in body if line[1:].strip()]
+
+
+def _plan_lines(plan: Plan, parent: str) -> list[Text]:
+    moves = "" if plan.moves == "unsaid" else f" {plan.moves}"
+    return [
+        Text(plan.title, "bold"),
+        Text(plan.change),
+        Text(f"why: {plan.why}"),
+        Text(f"where: {plan.anchor} (in {parent})", "dim"),
+        Text(
+            f"predicts {ratio_text(plan.predicted_ratio)} over its parent, by {plan.metric}{moves}",
+            "dim",
+        ),
+        *([Text(f"risk: {plan.risk}", "dim")] if plan.risk else []),
+    ]
+
+
+def _profile_text(profile: Profile) -> str:
+    return (
+        f"{profile.basis} on {profile.case.label}: {profile.percent_of_limit:.0f} % of the limit,"
+        f" bound by {profile.bottleneck}: {profile.why}"
+    )
+
+
+def _steps(steps: tuple[Step, ...]) -> Text:
+    """Seconds of every step: the clock fields of an evaluation."""
+    return Text(
+        ", ".join(
+            f"{step.name} {step.seconds:.1f} s" + (f" ({step.note})" if step.note else "")
+            for step in steps
+        ),
+        "dim",
+    )
