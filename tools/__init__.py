@@ -26,6 +26,7 @@ entropy          the source of all random numbers; seeds
 gpu_specs        constants of real GPUs, and the physical limit of a kernel's time
 descriptions     sentences for outcomes, builds and metrics
 explain          what each gate of an evaluation did, and what it cannot rule out
+prefetch         what later steps need, begun while nvcc works
 steps            the steps of one evaluation, with their times
 progress         progress messages for the live view
 task_validation  `tasks check`: is a task fit to judge by?

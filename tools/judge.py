@@ -17,6 +17,7 @@ from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.evidence import evidence, first_failure
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.scoring import Scorer
+from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
 from astra_chat.tools.profiling.profile import (
     counted,
@@ -30,7 +31,6 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.steps import Steps
-from astra_chat.tools.system.background import Background
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
@@ -101,7 +101,9 @@ class Judge:
         )  # fmt: skip
         self._checker = Checker(self._runner, self._oracle, self.entropy)
         self._scorer: Scorer | None = None
-        self._ready = Background(self._make_ready)
+        self._prefetch = Prefetch(
+            task, device, self.weighted, self._builder, self._runner, self._oracle, self._checker
+        )
 
     def __enter__(self) -> Judge:
         return self
@@ -112,20 +114,13 @@ class Judge:
     def close(self) -> None:
         """Delete the inputs and expected outputs that this judge made."""
         self._stop.set()
-        self._ready.wait()
+        self._prefetch.background.wait()
         self._runner.dismiss()
         self._oracle.close()
 
     def prepare(self) -> None:
         """Begin what the first evaluation needs besides its own candidate."""
-        self._ready.start()
-
-    def _make_ready(self) -> None:
-        self._oracle.prepare()
-        self._builder.baseline_build()
-        self._checker.make_ready()
-        if self.device.kind == "cuda":
-            self._oracle.ahead([case for case, _ in self.weighted])
+        self._prefetch.background.start()
 
     def cancel(self) -> None:
         """Stop the running step from another thread."""
@@ -241,16 +236,11 @@ class Judge:
         if refused := self._builder.guard(source, steps):
             return refused
         if self.device.kind == "virtual" or source == self.baseline:
-            self._ready.wait()
-        self._oracle.prepare()
-        if timed and self.device.kind == "cuda":
-            small_first = sorted(timed, key=self.task.least_bytes)
-            self._oracle.ahead([*self._checker.own, *small_first])
-        if timed is not None:
-            self._prepare(to_time=bool(timed))
-        built = self._builder.build(source, steps, also, self._ready)
-        if isinstance(built, Build) and timed is not None:
-            self._prepare(to_time=bool(timed))  # the baseline's own check may have taken one
+            self._prefetch.background.wait()
+        self._prefetch.beside_build(timed)
+        built = self._builder.build(source, steps, also, self._prefetch.background)
+        if isinstance(built, Build):
+            self._prefetch.processes(timed)  # the baseline's own check may have taken one
         return built
 
     def _planned(self, built: Build, timed: Sequence[Case], steps: Steps) -> Failure | None:
@@ -285,13 +275,6 @@ class Judge:
                 confirming=confirming,
             )  # fmt: skip
         return outcome
-
-    def _prepare(self, *, to_time: bool) -> None:
-        """Processes that check baseline and candidate and time both, while nvcc works; they run
-        nothing before they are asked, which is after the audit."""
-        self._runner.prepare("check", self._oracle.inputs, 2)
-        if to_time:
-            self._runner.prepare("time", self._oracle.inputs)
 
     def _sanitized(self, built: Build, weighted: Weighted, steps: Steps) -> Found | Refused | None:
         """The virtual GPU has checked all of its cases."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,7 +12,7 @@ from astra_chat.tools.evaluation import Built
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.devices import virtual_device
-from astra_chat.tools.system.subprocesses import Cancelled, Stop
+from astra_chat.tools.system.subprocesses import Cancelled
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.types import (
@@ -138,33 +138,3 @@ def test_what_hides_from_the_guard_is_refused_by_the_audit(judge: Judge, scalar:
     assert [(f.line, f.what.split(":")[0]) for f in outcome.findings] == [
         (1 + counting[: counting.index("static int n")].count("\n"), "n")
     ]
-
-
-def test_what_can_be_done_before_a_candidate_is_there_is_prepared(task: Task) -> None:
-    with Judge(task, virtual_device("h200")) as judge:
-        judge.prepare()
-        judge._ready.wait()
-        own = judge._checker.own
-        assert len(own) == 4 and all(judge._checker.baseline_errors.knows(case) for case in own)
-        assert judge.build(judge.baseline).steps[1].note == "from the cache"
-        assert isinstance(judge.evaluate(judge.baseline).outcome, Timed)
-        assert judge._checker.own == own
-
-
-def test_who_closes_at_once_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A build that never ends is stopped, not waited for."""
-    begun, ended = threading.Event(), threading.Event()
-
-    def endless(task: Task, sources: Sequence[str], device: Device, stop: Stop) -> None:
-        begun.set()
-        try:
-            while not ended.wait(0.01):
-                stop.check()
-        finally:
-            ended.set()
-
-    monkeypatch.setattr("astra_chat.tools.building.build_all", endless)
-    with Judge(find_task("silu_and_mul"), virtual_device("h200")) as judge:
-        judge.prepare()
-        assert begun.wait(120)
-    assert ended.is_set()

@@ -1,0 +1,56 @@
+"""What later steps of an evaluation need, begun while nvcc works. It decides nothing: without it a
+judge finds the same, later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_chat.tools.building import Builder
+from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.hidden_cases import Weighted
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.background import Background
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case, Device
+
+
+class Prefetch:
+    """Of one judge. Processes are started and inputs made; nothing of a candidate runs before its
+    step asks for it, which is after the audit."""
+
+    def __init__(
+        self, task: Task, device: Device, weighted: Weighted,
+        builder: Builder, runner: Runner, oracle: Oracle, checker: Checker,
+    ) -> None:  # fmt: skip
+        self._task, self._device, self._weighted, self._builder = task, device, weighted, builder
+        self._runner, self._oracle, self._checker = runner, oracle, checker
+        self.background = Background(self._baseline_first)
+        """The baseline's build and check; wait for it where they must be there."""
+
+    def beside_build(self, timed: Sequence[Case] | None) -> None:
+        """Inputs, expected outputs and processes for what comes after a build.
+
+        `timed`: what will be timed; empty where it will only be checked, None where it will not be
+        run.
+        """
+        self._oracle.prepare()
+        if timed and self._device.kind == "cuda":
+            small_first = sorted(timed, key=self._task.least_bytes)
+            self._oracle.ahead([*self._checker.own, *small_first])
+        self.processes(timed)
+
+    def processes(self, timed: Sequence[Case] | None) -> None:
+        """Those that check baseline and candidate and time both, where there are none waiting."""
+        if timed is None:
+            return
+        self._runner.prepare("check", self._oracle.inputs, 2)
+        if timed:
+            self._runner.prepare("time", self._oracle.inputs)
+
+    def _baseline_first(self) -> None:
+        self._oracle.prepare()
+        self._builder.baseline_build()
+        self._checker.make_ready()
+        if self._device.kind == "cuda":
+            self._oracle.ahead([case for case, _ in self._weighted])
