@@ -1,6 +1,7 @@
 """The performance model: from counters to an estimated time on a named GPU.
 
 estimate    estimated time of a launch, and its terms
+constants   measured and fitted constants of the estimate
 traffic     bytes from L1, L2 and DRAM
 issue       issue slots and arithmetic units of an SM
 occupancy   blocks per SM, and launches that a GPU refuses

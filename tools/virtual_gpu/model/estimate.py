@@ -18,6 +18,19 @@ from dataclasses import dataclass
 
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.model.bottleneck import limited_by
+from astra_chat.tools.virtual_gpu.model.constants import (
+    AHEAD,
+    FITTED,
+    L1_LATENCY_CYCLES,
+    L1_SECTORS_PER_TURN,
+    L2_NEAR,
+    MATCH_CYCLES,
+    MATCH_TURNS,
+    MEETING_CYCLES,
+    MEETING_WARPS,
+    PACKETS_PER_CLOCK,
+    Constants,
+)
 from astra_chat.tools.virtual_gpu.model.issue import SLOTS, issue_cycles, machine_instructions
 from astra_chat.tools.virtual_gpu.model.occupancy import blocks_per_sm
 from astra_chat.tools.virtual_gpu.model.traffic import Traffic, traffic
@@ -27,65 +40,6 @@ ERROR = 0.30
 """Half width of the error bar. Of the last validation's points 89 % lay within it, warm 87 %."""
 RESOLUTION = 0.10
 """Estimates closer than this are a tie."""
-
-L1_SECTORS_PER_TURN = 4
-"""Of loads that L1 serves, a clock and SM; measured on an H200."""
-L2_NEAR = 0.4
-"""A footprint of this share of L2 lies in both halves of it; twice as large, in one each."""
-AHEAD = 16
-"""So many blocks that want one sector wait for it together; of more, most find it."""
-PACKETS_PER_CLOCK = 1.5
-"""That an SM hands to L2: a whole line in four cycles, a sector a cycle; measured on an H200."""
-MATCH_TURNS, MATCH_CYCLES = 2.0, 11.0
-"""Of match.any, for each value of a warp's lanes: of the SM, and to the result (H200)."""
-L1_LATENCY_CYCLES = 43.0
-"""Measured on an H200."""
-MEETING_CYCLES, MEETING_WARPS = 2.0, 4
-"""Of a barrier for each warp of the block beyond so many, whose cycles are counted; H200: 20 with 4
-warps, 77 with 32."""
-
-
-@dataclass(frozen=True)
-class Constants:
-    """What no counter tells."""
-
-    overlap: float = 3.13
-    """Exponent of the p-norm: 1 adds the terms, infinity takes the largest."""
-    chain: float = 1.02
-    """Time of a warp's chain of results, over critical_path_cycles."""
-    load: float = 1.07
-    """Wait for a load, over the latency that a pointer chase shows."""
-    hiding: float = 1.54
-    """Exponent of the p-norm of a warp's own time and of the units' on an SM."""
-    first_round: float = 0.741
-    """What nothing hides at a launch's start and end, in rounds of loads and what follows them."""
-    phases: float = 0.589
-    """Share of the first blocks' time after their first round that nothing hides either: all are at
-    the same point then."""
-    scattered_load: float = 2.82
-    """Further time of a sector from L2 that is not used in full, over one that is."""
-    store_packet: float = 1.0
-    """Cycles of all SMs together for each packet that L1 hands to L2."""
-    start: float = 12.4
-    """Cycles for each warp of a block: the block's place is free when its last warp is through."""
-    pace: float = 2.16
-    """Cycles between a lone warp's machine instructions, whatever they wait for."""
-    atomic_ns: float = 0.729
-    """For each turn of atomics on one region of L2."""
-    float_atomic_ns: float = 1.87
-    """For each turn of floats on one sector: the sum before must be there."""
-    spread_atomic_ns: float = 0.0158
-    """For each turn anywhere."""
-    cold_us: float = 0.168
-    """Of a launch whose first loads find nothing in L2, beyond their wait."""
-    ramp_us: float = 0.334
-    """Of a launch that touches memory at all, beyond that of an empty one."""
-    shuffle_turns: float = 1.11
-    """Of the shared-memory unit, for a shuffle."""
-    barrier_turns: float = 0.658
-
-
-FITTED = Constants()
 
 Resources = Mapping[str, Sequence[int]]
 """Registers and static shared bytes by kernel."""

@@ -2,6 +2,7 @@
 
 program              kernel to Program: basic blocks of steps
 schedule             runs a Program, batch by batch of thread blocks
+batch                runs one batch: warp scheduling and divergence
 frame                state of one batch: registers, active lanes
 code                 translation of one instruction: modifiers and operands
 dtypes               PTX types as NumPy dtypes
@@ -10,6 +11,7 @@ dead_code            code that never runs, translated to find unsupported instru
 barriers             barriers of a thread block (bar.sync, bar.red)
 grid_sync            waits between the blocks of a cooperative launch
 shared_memory_races  races on shared memory, between warps and within one
+mbarrier_state       mbarriers of a batch, and what is in flight to them
 mbarrier_races       the same race check where mbarriers order warps
 block_races          the check for races between blocks, on arrays of lanes
 pending_copies       copies to shared memory that are in flight

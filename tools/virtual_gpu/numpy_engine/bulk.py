@@ -24,7 +24,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import dtype_of
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
 from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import COPIES
-from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import (
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_state import (
     Event,
     Record,
     Target,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Arena
     from astra_chat.tools.virtual_gpu.numpy_engine.bulk import BulkGroups
     from astra_chat.tools.virtual_gpu.numpy_engine.counters import BlockCounters
-    from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import Mbarriers
+    from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_state import Mbarriers
     from astra_chat.tools.virtual_gpu.numpy_engine.pending_copies import CopyQueue
     from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import RaceCheck
 

@@ -28,7 +28,7 @@ from astra_chat.tools.virtual_gpu.isa.mbarriers import (
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Write
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
-from astra_chat.tools.virtual_gpu.numpy_engine.mbarriers import (
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_state import (
     Target,
     barriers_of,
     ordering,

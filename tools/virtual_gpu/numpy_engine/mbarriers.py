@@ -1,13 +1,9 @@
-"""mbarrier instructions except the tests (mbarrier_waits.py), and copies in flight to an mbarrier.
-
-What a copy brings to an mbarrier is held back until threads wait for nothing else: a thread that
-reads the copy's bytes without having waited finds them missing.
-"""
+"""mbarrier instructions except the tests (mbarrier_waits.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,142 +11,26 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.isa import mbarriers as shared
 from astra_chat.tools.virtual_gpu.isa.mbarriers import MOST, SIZE, Form, State, form_of
-from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     WINDOWS,
-    Site,
     select,
     spread,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Read, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.loads import address_reader
-from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import Clock, OrderedRaces
-from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Operand
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_state import (
+    Event,
+    Record,
+    Target,
+    barriers_of,
+    ordering,
+    target_of,
+    warp_of,
+)
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 Lanes = NDArray[np.int64]
 """Positions in the batch."""
-
-
-@dataclass
-class Event:
-    """Something in flight to an mbarrier: arrivals of a cp.async's thread, or a bulk copy."""
-
-    arrivals: int
-    bytes: int
-    land: Callable[[Frame, Record], None]
-
-
-@dataclass
-class Record:
-    """What the 64 bits of an mbarrier do not hold."""
-
-    word: int
-    """Its place among the batch's 64-bit words of shared memory."""
-    row: int
-    """Its block."""
-    by: int
-    """Warp that initialized it, and when."""
-    time: int
-    phases: int = 0
-    """That have ended."""
-    events: list[Event] = field(default_factory=list)
-    before: Clock | None = None
-    """What comes before the arrivals so far."""
-    over: list[Clock | None] = field(default_factory=lambda: [None, None])
-    """The same when a phase of each parity last ended."""
-
-    def join(self, clock: Clock) -> None:
-        self.before = clock if self.before is None else np.maximum(self.before, clock)
-
-    def turn(self, state: State) -> None:
-        """Ends the phase if nothing is awaited any more."""
-        parity = state.phase
-        if state.turn():
-            self.over[parity] = self.before
-            self.phases += 1
-
-
-@dataclass
-class Mbarriers:
-    """Those of a batch, by place among the 64-bit words of its shared memory."""
-
-    records: dict[int, Record] = field(default_factory=dict)
-
-    def settle(self, f: Frame, record: Record) -> None:
-        """Lets arrive what is in flight, if that ends the phase; no more than needed."""
-        words = f.shared.items(SIZE)
-        state = State.of(int(words[record.word]))
-        if state is None:
-            return
-        trial = State(state.pending, state.expected, state.bytes, state.phase)
-        for count, event in enumerate(record.events, 1):
-            trial.pending -= event.arrivals
-            trial.bytes -= event.bytes
-            if trial.over:
-                arriving, record.events = record.events[:count], record.events[count:]
-                for each in arriving:
-                    each.land(f, record)
-                record.turn(trial)
-                words[record.word] = trial.word
-                return
-
-
-def barriers_of(f: Frame) -> Mbarriers:
-    if f.mbarriers is None:
-        f.mbarriers = Mbarriers()
-    return f.mbarriers
-
-
-def ordering(f: Frame) -> OrderedRaces | None:
-    return f.races if isinstance(f.races, OrderedRaces) else None
-
-
-@dataclass(frozen=True)
-class Target:
-    """The mbarrier that an instruction names."""
-
-    instruction: Instruction
-    address: Read
-    generic: bool
-    site: Site
-
-    def index(self, f: Frame, active: Active) -> NDArray[np.int64]:
-        """Its place for each active lane. Raises Fault."""
-        address = self.address(f)
-        if self.generic:
-            address = address - np.uint64(WINDOWS["shared"])
-        return f.shared.locate(f, self.site, address, active)
-
-    def misused(self, f: Frame, lane: int, what: str, kind: str = "mbarrier") -> Exception:
-        return f.fault(self.instruction, kind, what, machine.LAUNCH_FAILURE, lane)
-
-    def record(self, f: Frame, word: int, lane: int) -> tuple[Record, State]:
-        """Raises Fault where no mbarrier is, or none that this lane can know of."""
-        state = State.of(int(f.shared.items(SIZE)[word]))
-        record = barriers_of(f).records.get(word)
-        if state is None or record is None:
-            raise self.misused(f, lane, shared.NONE)
-        self.check_known(f, record, lane)
-        return record, state
-
-    def check_known(self, f: Frame, record: Record, lane: int) -> None:
-        """Raises Fault where the lane cannot know that the mbarrier is initialized."""
-        row, warp = _warp_of(f, lane)
-        order = ordering(f)
-        if order is not None and not order.is_seen(row, warp, record.by, record.time):
-            raise self.misused(f, lane, shared.UNORDERED, "race")
-
-
-def target_of(code: Code, operand: Operand, generic: bool) -> Target:
-    site = Site(code.instruction, SIZE, writes=True, ordered=True)
-    return Target(code.instruction, address_reader(code, operand), generic, site)
-
-
-def _warp_of(f: Frame, lane: int) -> tuple[int, int]:
-    row, thread = divmod(lane, f.shape[1])
-    return row, thread // WARP_LANES
 
 
 @family("mbarrier")
@@ -206,7 +86,7 @@ def _count(f: Frame, target: Target, active: Active) -> None:
 def _init(f: Frame, target: Target, lane: int, word: int, count: int) -> None:
     if not 1 <= count <= MOST:
         raise target.misused(f, lane, shared.BAD_COUNT)
-    row, warp = _warp_of(f, lane)
+    row, warp = warp_of(f, lane)
     order = ordering(f)
     clock = None if order is None else order.release(row, warp)
     time = 0 if clock is None else int(clock[warp])
@@ -303,7 +183,7 @@ class _Arrivals:
     def _release(self, record: Record, lane: int) -> None:
         order = ordering(self.f)
         if order is not None and not self.form.relaxed:
-            record.join(order.release(*_warp_of(self.f, lane)))
+            record.join(order.release(*warp_of(self.f, lane)))
 
     def _one(self, lane: int, number: int) -> int:
         f, target = self.f, self.target
@@ -367,6 +247,6 @@ def _landing(f: Frame, lanes: Lanes) -> Callable[[Frame, Record], None]:
         order = ordering(f)
         if order is not None:
             for warp in warps.tolist():
-                record.join(order.release(*_warp_of(f, warp * WARP_LANES)))
+                record.join(order.release(*warp_of(f, warp * WARP_LANES)))
 
     return land

@@ -42,7 +42,8 @@ from astra_chat.tools.virtual_gpu.devtools.validation.points import read_points
 from astra_chat.tools.virtual_gpu.devtools.validation.score import Scored, score
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.memory import block_races
-from astra_chat.tools.virtual_gpu.model.estimate import FITTED, Constants, estimate
+from astra_chat.tools.virtual_gpu.model.constants import FITTED, Constants
+from astra_chat.tools.virtual_gpu.model.estimate import estimate
 from astra_chat.tools.virtual_gpu.runtime.calls import device_array
 from astra_chat.tools.virtual_gpu.runtime.compile import compile_file
 from astra_chat.tools.virtual_gpu.types import LaunchReport

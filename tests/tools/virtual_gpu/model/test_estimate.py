@@ -15,7 +15,8 @@ import pytest
 from astra_chat.tools.gpu_specs import SPECS, limit_us, spec
 from astra_chat.tools.virtual_gpu.devtools.validation.score import score
 from astra_chat.tools.virtual_gpu.launch.sampling import LONGEST
-from astra_chat.tools.virtual_gpu.model.estimate import FITTED, estimate
+from astra_chat.tools.virtual_gpu.model.constants import FITTED
+from astra_chat.tools.virtual_gpu.model.estimate import estimate
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
 
 H200 = spec("h200")
