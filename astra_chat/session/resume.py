@@ -3,12 +3,13 @@ options. A resumed run appends to it; a branch takes turns over into a transcrip
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from astra_chat.agents.limits import Limits
-from astra_chat.agents.run_state import RunState, state_of
-from astra_chat.agents.turn_order import STOP_WORDS, Ask, Stop, next_step
+from astra_chat.agents.run_state import RunState, state_of, states
+from astra_chat.agents.turn_order import STOP_WORDS, Ask, Stop, acts_as, next_step
 from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.request import NOBODY, Request, SessionOptions, request_for
@@ -17,7 +18,6 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
 from astra_chat.transcript.events import (
     BROKEN_OFF,
-    ChatMessage,
     Deviation,
     Origin,
     Record,
@@ -195,11 +195,7 @@ def _named(device: Device) -> dict[str, str | None]:
 
 def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Record]:
     """The records up to the planner's turn after a round; without it, up to the round's end."""
-    planners = [
-        i
-        for i, record in enumerate(kept)
-        if isinstance(record.event, ChatMessage) and record.event.speaker == "planner"
-    ]
+    planners = _planner_turns(kept)
     if 0 <= rounds < len(planners):
         end = planners[rounds]
         while not isinstance(kept[end - 1].event, TurnEvent | Deviation):
@@ -208,9 +204,22 @@ def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Reco
     state = state_of(thread(kept), NO_LIMITS)
     step, begun = next_step(state), len(state.rounds)
     if rounds == begun and (
-        isinstance(step, Stop) or (isinstance(step, Ask) and step.role == "planner")
+        isinstance(step, Stop) or (isinstance(step, Ask) and step.acts_as == "planner")
     ):
         return kept
     raise BadInput(
         f"{transcript.path} has no finished round {rounds}: rounds 0 to {max(0, begun - 1)} are"
     )
+
+
+def _planner_turns(kept: Sequence[Record]) -> list[int]:
+    """Places of the turns that begin a round, or give up on one: the planner's, and those of
+    `single` in its place."""
+    turns = thread(kept)
+    places = [i for i, record in enumerate(kept) if isinstance(record.event, TurnEvent)]
+    return [
+        place
+        for place, turn, before in zip(places, turns, states(turns, NO_LIMITS), strict=False)
+        if turn.speaker == "planner"
+        or (turn.speaker == "single" and acts_as("single", before) == "planner")
+    ]

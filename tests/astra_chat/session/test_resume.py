@@ -91,6 +91,25 @@ def test_a_branch_of_a_branch(task: Task, path: Path, tmp_path: Path) -> None:
     assert story(second) == story(path)
 
 
+@pytest.mark.parametrize("rounds", [0, 1, 2])
+def test_a_run_of_one_agent_has_rounds_too(task: Task, tmp_path: Path, rounds: int) -> None:
+    """In the strategy `single` nobody is called planner."""
+    request = Request(
+        task=task, device=DEVICE, models=open_models("scripted", task), folder=tmp_path / "whole",
+        options=run_options(strategy="single"),
+    )  # fmt: skip
+    path = run_request(request, judge=FixedJudge(NO_WINNER)).transcript
+    past = branched(path, rounds)
+    assert len(past.state().rounds) == rounds
+    whole = [(turn.speaker, turn.kind) for turn in thread(read(path).records)]
+    assert [(turn.speaker, turn.kind) for turn in past.turns] == whole[: len(past.turns)]
+    if rounds < 2:
+        found = branch(task, path, rounds, tmp_path / "branch")
+        assert story(found.transcript) == story(path)
+    with pytest.raises(BadInput, match="no finished round 3"):
+        branched(path, 3)
+
+
 @pytest.mark.parametrize("rounds", [-1, 3, 99])
 def test_a_round_that_is_not_there(path: Path, rounds: int) -> None:
     with pytest.raises(BadInput, match=f"no finished round {rounds}"):
