@@ -6,7 +6,6 @@ import asyncio
 import json
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from astra_chat.agents.turns import Pass
 from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request
 from astra_chat.session.resume import request_on, resumed
-from astra_chat.session.run_events import Silent
+from astra_chat.session.run_events import RunEvents, Silent
 from astra_chat.session.session import RunResult, run_request
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput, MissingDependency
@@ -45,7 +44,7 @@ from tests.chat_samples import (
 )
 
 
-def run(task: Task, out: Path, judge: FixedJudge) -> RunResult:
+def run(task: Task, out: Path, judge: FixedJudge, events: RunEvents | None = None) -> RunResult:
     request = Request(
         task=task,
         device=DEVICE,
@@ -53,7 +52,7 @@ def run(task: Task, out: Path, judge: FixedJudge) -> RunResult:
         folder=out,
         options=run_options(),
     )
-    return run_request(request, judge=judge)
+    return run_request(request, events, judge)
 
 
 def speakers(path: Path) -> list[str]:
@@ -292,18 +291,31 @@ def test_a_run_that_breaks_off_leaves_the_best_so_far(
     assert (tmp_path / "out" / "best.cu").read_text() == VECTOR
 
 
-def stop_by(judge: FixedJudge, *numbers: signal.Signals) -> None:
-    """Send signals while the second kernel is judged."""
+class Noticing(Silent):
+    """Knows when the run has told the user something."""
+
+    def __init__(self) -> None:
+        self.noticed = threading.Event()
+
+    def notice(self, text: str) -> None:
+        self.noticed.set()
+
+
+def stop_by(judge: FixedJudge, *numbers: signal.Signals) -> Noticing:
+    """Send signals while the second kernel is judged, each once the one before was taken."""
+    events = Noticing()
 
     def before() -> None:
         if len(judge.evaluated) == 1:
             for number in numbers:
                 signal.pthread_kill(threading.main_thread().ident or 0, number)
-                time.sleep(0.05)
+                if number == signal.SIGINT:
+                    assert events.noticed.wait(60), "Ctrl-C was not taken"
             if numbers != (signal.SIGINT,):
-                assert judge.cancelled.wait(10), "the judge was not stopped"
+                assert judge.cancelled.wait(60), "the judge was not stopped"
 
     judge.before = before
+    return events
 
 
 @pytest.mark.parametrize(
@@ -320,8 +332,8 @@ def test_an_interrupted_run_says_so_and_goes_on_to_the_identical_end(
     """Ctrl-C once finishes the turn; twice, or SIGTERM, stops at once."""
     run(task, tmp_path / "whole", FixedJudge())
     judge = FixedJudge()
-    stop_by(judge, *numbers)
-    result = run(task, tmp_path / "out", judge)
+    events = stop_by(judge, *numbers)
+    result = run(task, tmp_path / "out", judge, events)
     found = read(result.transcript)
     assert found.ended is not None and found.ended.reason == "interrupted"
     assert speakers(result.transcript) == STORY[:turns], "the turns that were finished"
@@ -356,10 +368,10 @@ def test_from_within_an_event_loop(task: Task, tmp_path: Path, fixed_judge: Fixe
 def test_ctrl_c_in_a_notebook(
     task: Task, tmp_path: Path, fixed_judge: FixedJudge, times: int
 ) -> None:
-    stop_by(fixed_judge, *[signal.SIGINT] * times)
+    events = stop_by(fixed_judge, *[signal.SIGINT] * times)
 
     async def cell() -> RunResult:
-        return run(task, tmp_path / "out", fixed_judge)
+        return run(task, tmp_path / "out", fixed_judge, events)
 
     loop = asyncio.new_event_loop()
     result = loop.run_until_complete(cell())
