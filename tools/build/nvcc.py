@@ -23,7 +23,8 @@ from astra_chat.tools.build.preprocessed import keep_expanded
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
-from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, run_limited
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.system.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of

@@ -15,7 +15,8 @@ from pathlib import Path
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
-from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, Worker, run_limited
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, run_limited
 from astra_chat.tools.system.toolkit import find_compiler
 from astra_chat.tools.virtual_gpu.types import Engine
 

@@ -26,7 +26,8 @@ from astra_chat.tools.run.protocol import (
     parsed,
 )
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Worker, signal_name
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import StepTimeout, Worker, signal_name
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
 
 CHILD = "astra_chat.tools.children.cuda_capture"

@@ -23,13 +23,8 @@ from astra_chat.tools.plan.report import (
 from astra_chat.tools.sandbox import seccomp
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
-from astra_chat.tools.system.subprocesses import (
-    Finished,
-    StepMemory,
-    Stop,
-    run_limited,
-    signal_name,
-)
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import Finished, Stop, run_limited, signal_name
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.virtual_gpu.runtime.cudart_binding import (

@@ -24,7 +24,8 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, CudaRequest, SanitizedRequest
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, run_limited
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import StepTimeout, run_limited
 from astra_chat.tools.types import TimedOut
 
 CHILD = "astra_chat.tools.children.cuda_once"

@@ -17,14 +17,8 @@ import numpy as np
 
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.sandbox.policy import SandboxPolicy
-from astra_chat.tools.system.subprocesses import (
-    Cancelled,
-    StepMemory,
-    StepTimeout,
-    Stop,
-    Worker,
-    signal_name,
-)
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, sha256_of
 

@@ -38,7 +38,8 @@ from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.devices import gpu_uuid
 from astra_chat.tools.system.gpu_lock import lease
-from astra_chat.tools.system.subprocesses import StepMemory, StepTimeout, Stop, signal_name
+from astra_chat.tools.system.memory_watch import StepMemory
+from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOut
 from astra_chat.tools.virtual_gpu.types import Engine

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import select
 import shutil
 import signal
@@ -19,6 +21,7 @@ from typing import Any
 from astra_chat.tools.entropy import nonce
 from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.memory_watch import MemoryWatch, StepMemory
 
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",
@@ -31,18 +34,16 @@ CUDA_ORDER = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 TAIL_BYTES = 32_768
 POLL_S = 0.02
 REPORT_BYTES = 16 * 2**20
-WATCH_S = 0.1
 WATCH_PARENT_S = 1.0
-RESIDENT_SHARE = 0.5
-"""Of the machine's memory: what a walled child may hold before it is killed."""
+
+
+MISSING_LIBRARY = re.compile(r"^(?:ImportError|ModuleNotFoundError): (.+)$", re.MULTILINE)
+
+logger = logging.getLogger(__name__)
 
 
 class StepTimeout(Exception):
     """The child ran past its limit and was killed."""
-
-
-class StepMemory(Exception):
-    """The child held too much memory and was killed."""
 
 
 class Cancelled(Exception):
@@ -121,7 +122,7 @@ class Worker:
         finally:
             os.close(self._writer)
         self._pipe, self._ready = reader, False
-        self._memory = _MemoryWatch(self._child) if sandbox else None
+        self._memory = MemoryWatch(self._child) if sandbox else None
         self._tail = _Tail(self._child)
 
     def ask(self, request: Mapping[str, Any], timeout_s: float, stop: Stop) -> None:
@@ -178,14 +179,26 @@ class Worker:
     def finish(self) -> Finished:
         """Exit status and what was printed, after the last report.
 
-        Raises AstraError where the child died before any code but ours had run.
+        Raises AstraError where the child died before any code but ours had run, MissingDependency
+        where that was for want of a library.
         """
         _wait(self._child, max(1.0, self._deadline - time.monotonic()), self._stop)
         self._tail.close()
         if not self._ready:
-            why = self._tail.text().strip()[-600:] or signal_name(self._child.returncode)
-            raise AstraError(f"{self._module} did not start: {why}")
+            raise self._not_started(self._tail.text())
         return Finished(_status(self._child.returncode), self._tail.text())
+
+    def _not_started(self, printed: str) -> AstraError:
+        """In one line; all that it printed goes to the log."""
+        logger.debug("%s printed: %s", self._module, printed)
+        if lacking := MISSING_LIBRARY.findall(printed):
+            return MissingDependency(
+                f"{self._module} did not start: {lacking[-1]}; install Astra and what it needs into"
+                f" this environment again ({sys.prefix}), then see astra-chat doctor"
+            )
+        last = printed.strip().rpartition("\n")[2][:300]
+        why = last or signal_name(self._child.returncode)
+        return AstraError(f"{self._module} did not start: {why} (--log-level debug shows more)")
 
     def _genuine(self, line: bytes) -> dict[str, Any] | None:
         try:
@@ -272,38 +285,6 @@ class _Tail:
         self.close()
 
 
-class _MemoryWatch:
-    """Resident memory of a child and its children, looked at now and then."""
-
-    def __init__(self, child: subprocess.Popen[bytes]) -> None:
-        self._child, self._next = child, 0.0
-
-    def check(self) -> None:
-        """Raises StepMemory."""
-        if time.monotonic() < self._next:
-            return
-        self._next = time.monotonic() + WATCH_S
-        most = RESIDENT_SHARE * os.sysconf("SC_PHYS_PAGES")  # virtual machines can grow
-        if sum(map(_resident_pages, _family(self._child.pid))) > most:
-            raise StepMemory
-
-
-def _family(pid: int) -> list[int]:
-    """A process and all below it; empty where there is no /proc, or they are gone."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        children = []
-    return [pid, *(below for child in children for below in _family(int(child)))]
-
-
-def _resident_pages(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0
-
-
 def _start(
     argv: Sequence[str], sandbox: SandboxPolicy | None, **options: Any
 ) -> subprocess.Popen[bytes]:
@@ -319,7 +300,7 @@ def _start(
 
 def _wait(child: subprocess.Popen[bytes], timeout_s: float, stop: Stop) -> None:
     deadline = time.monotonic() + timeout_s
-    memory = _MemoryWatch(child)
+    memory = MemoryWatch(child)
     while child.poll() is None:
         try:
             stop.check()

@@ -176,7 +176,7 @@ def test_what_never_ends_is_timed_out(
 
 def test_memory_piece_by_piece_ends_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "astra_chat.tools.system.subprocesses.RESIDENT_SHARE", 2**30 / _machine_bytes()
+        "astra_chat.tools.system.memory_watch.RESIDENT_SHARE", 2**30 / _machine_bytes()
     )
     outcome = run(44)
     assert isinstance(outcome, Crashed) and "memory" in outcome.message

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.subprocesses import (
     TAIL_BYTES,
     Cancelled,
     StepTimeout,
     Stop,
+    Worker,
     child_environment,
     run_limited,
     signal_name,
@@ -110,6 +111,37 @@ def test_a_hanging_child_does_not_outlive_a_killed_judge(tmp_path: Path) -> None
 def test_signal_names() -> None:
     assert signal_name(-11) == "killed by SIGSEGV"
     assert signal_name(3) == "exit status 3"
+
+
+def died_at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, body: str) -> AstraError:
+    """What is said of a worker whose module does this when it is loaded."""
+    (tmp_path / "unlucky.py").write_text(body)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    with Worker("unlucky") as worker:
+        worker.ask({}, 60.0, Stop())
+        assert list(worker.reports()) == []
+        with pytest.raises(AstraError) as caught:
+            worker.finish()
+    assert "\n" not in str(caught.value) and "Traceback" not in str(caught.value)
+    return caught.value
+
+
+def test_a_library_that_a_child_lacks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = died_at_start(tmp_path, monkeypatch, "import no_such_library\n")
+    assert isinstance(error, MissingDependency)
+    assert "unlucky did not start: No module named 'no_such_library'; install" in str(error)
+
+
+def test_another_end_at_the_start_is_our_mistake_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = died_at_start(tmp_path, monkeypatch, "raise RuntimeError('a\\nb')\n")
+    assert not isinstance(error, MissingDependency)
+    assert "unlucky did not start: b (--log-level debug" in str(error)
+    ended = died_at_start(tmp_path, monkeypatch, "import os; os.abort()\n")
+    assert "unlucky did not start" in str(ended)
 
 
 @pytest.mark.parametrize("sandbox", [None, SandboxPolicy()])
