@@ -9,12 +9,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.types import (
+    Basis,
     Case,
     Correct,
     Device,
@@ -23,6 +26,9 @@ from astra_chat.tools.types import (
     Timed,
     candidate_id,
 )
+
+if TYPE_CHECKING:
+    from astra_chat.tools.judge import Judge
 
 REPEATS = 5
 
@@ -102,29 +108,41 @@ def turns() -> None:
 
 
 def judge(device: str) -> None:
-    """Wall time of the judge's steps on silu_and_mul's best scripted kernel, in seconds.
+    """Wall time of the judge's steps, task by task, in seconds: each correct scripted kernel is
+    evaluated as in a run, builds included, and the last accepted one confirmed.
 
-    The second evaluation finds the build cached and the oracle's results made, as later candidates
-    of a run do.
+    The first evaluation of a run also makes the oracle's results, which later ones find.
     """
+    from astra_chat.models.script import load_script
     from astra_chat.tools.judge import Judge
     from astra_chat.tools.system.devices import pick_device
-    from astra_chat.tools.task.folder import find_task
+    from astra_chat.tools.task.folder import find_task, task_names
 
-    task, chosen = find_task("silu_and_mul"), pick_device(device)
-    source = (task.folder / "script" / "fitted.cu").read_text()
-    print(f"{task.name} on {chosen.name}: {len(task.check)} check cases")
-    with tempfile.TemporaryDirectory() as cache, Judge(task, chosen) as the_judge:
-        os.environ["ASTRA_CACHE"] = cache
-        the_judge.build(the_judge.baseline)
-        for name in ("build of one candidate", "build from the cache"):
-            print(f"{name}: {_seconds(lambda: the_judge.build(source)):.2f} s")
-        for name in ("first evaluation", "second evaluation"):
-            start = time.perf_counter()
-            evaluation = the_judge.evaluate(source)
-            total = time.perf_counter() - start
-            steps = ", ".join(f"{step.name} {step.seconds:.1f} s" for step in evaluation.steps)
-            print(f"{name}: {total:.1f} s ({steps})")
+    chosen = pick_device(device)
+    basis: Basis = "measured" if chosen.kind == "cuda" else "estimated"
+    good = ("accepted", "tie", "slower")
+    for task in map(find_task, task_names()):
+        script = load_script(task)
+        right = [k for k in script.kernels() if k.expects.on(basis) in good]
+        with tempfile.TemporaryDirectory() as cache:
+            os.environ["ASTRA_CACHE"] = cache
+            with Judge(task, chosen, trust=True) as the_judge:
+                print(f"{task.name} on {chosen.name}: {len(task.check)} check cases")
+                the_judge.evaluate(the_judge.baseline)
+                later = [_timed_steps(the_judge, script.sources[k.name], k.name) for k in right]
+                print(f"median of {len(later)} evaluations: {statistics.median(later):.1f} s")
+                best = [k for k in right if k.expects.on(basis) == "accepted"][-1]
+                _timed_steps(the_judge, script.sources[best.name], "confirmation", fresh=True)
+
+
+def _timed_steps(the_judge: Judge, source: str, name: str, *, fresh: bool = False) -> float:
+    """Evaluate, print the seconds of each step, and return those of all."""
+    start = time.perf_counter()
+    evaluation = the_judge.evaluate(source, fresh_seeds=fresh)
+    total = time.perf_counter() - start
+    steps = ", ".join(f"{step.name} {step.seconds:.1f}" for step in evaluation.steps)
+    print(f"{name}: {total:.1f} s ({steps}), {describe(evaluation.outcome)[:90]}", flush=True)
+    return total
 
 
 def mutation(count: int) -> None:
@@ -155,28 +173,29 @@ def noise(device: str, repeats: int) -> None:
     from astra_chat.tools.run.runner import Runner
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.system.subprocesses import Stop
-    from astra_chat.tools.task.folder import find_task
+    from astra_chat.tools.task.folder import find_task, task_names
     from astra_chat.tools.timing.verdict import judge_times, time_cases
 
-    task, chosen = find_task("silu_and_mul"), pick_device(device)
+    chosen, times = pick_device(device), []
     if chosen.kind != "cuda":
         raise BadInput("noise is measured on a GPU: --device cuda")
-    built = build(task, task.baseline, chosen)
-    assert isinstance(built, Build)
-    oracle, found = Oracle(task), []
-    oracle_cases = oracle.oracle_cases([case for case, _ in task.bench], Stop())
-    runner = Runner(task, chosen)
-    for _ in range(repeats):
-        runner.prepare("time", oracle.inputs, 2)  # the next one loads while this one times
-        timed = time_cases(runner, oracle, built, built, [(t, 1.0) for t in oracle_cases])
-        assert isinstance(timed, list), timed
-        found += [t.time for t in timed]
-    runner.dismiss()
-    oracle.close()
-    verdicts = [judge_times([time])[1] for time in found]
-    print(f"{task.name} baseline against itself on {chosen.name}: {len(found)} comparisons")
+    for task in map(find_task, task_names()):
+        built = build(task, task.baseline, chosen)
+        assert isinstance(built, Build)
+        oracle = Oracle(task)
+        oracle_cases = oracle.oracle_cases([case for case, _ in task.bench], Stop())
+        runner = Runner(task, chosen)
+        for _ in range(repeats):
+            runner.prepare("time", oracle.inputs, 2)  # the next one loads while this one times
+            timed = time_cases(runner, oracle, built, built, [(t, 1.0) for t in oracle_cases])
+            assert isinstance(timed, list), timed
+            times += [t.time for t in timed]
+        runner.dismiss()
+        oracle.close()
+    verdicts = [judge_times([time])[1] for time in times]
+    print(f"baselines against themselves on {chosen.name}: {len(times)} comparisons")
     print({verdict: verdicts.count(verdict) for verdict in ("accepted", "tie", "slower")})
-    widths = sorted(time.ratio_high / time.ratio_low - 1 for time in found)
+    widths = sorted(time.ratio_high / time.ratio_low - 1 for time in times)
     print(f"interval's width: median {widths[len(widths) // 2]:.2%}, widest {widths[-1]:.2%}")
 
 
@@ -222,12 +241,6 @@ def width(device: str) -> None:
     oracle.close()
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def _chat(folder: Path) -> tuple[float, int, Path]:
     """Seconds from the first to the last record of a chat, its turns, and its transcript."""
     from astra_chat.session.request import SessionOptions, request_for
@@ -252,7 +265,9 @@ def main() -> None:
     parser.add_argument(
         "--device", default="virtual", help="of judge, noise and width: virtual, cuda, cuda:N"
     )
-    parser.add_argument("--repeats", type=int, default=15, help="of noise: runs over all cases")
+    parser.add_argument(
+        "--repeats", type=int, default=8, help="of noise: runs over all cases of all tasks"
+    )
     parser.add_argument("--mutants", type=int, default=48, help="of mutation: a task's seeded bugs")
     asked = parser.parse_args()
     if asked.what == "judge":
