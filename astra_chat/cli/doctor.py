@@ -101,13 +101,14 @@ def diagnose() -> Diagnosis:
             _asked("nvcc", "virtual", _nvcc),
             _asked("a trial build", "virtual", _trial_build),
             _asked("ninja", "virtual", lambda: str(find_ninja())),
+            _asked("nvdisasm", "virtual", _tool("nvdisasm")),
             *(_package(name, "virtual") for name in ("apache-tvm-ffi", "pyautogen")),
             _asked("cache folder", "virtual", _cache),
             _isolation(),
             _torch(),
             *_gpu(),
+            _package("cuda-bindings", "cuda"),
             _asked("cuobjdump", "more", _tool("cuobjdump")),
-            _nvdisasm(),
             _asked("compute-sanitizer", "cuda", _tool("compute-sanitizer")),
             _ncu(),
             *(_key(name) for name in KEY_NAMES),
@@ -275,24 +276,19 @@ def driver_point(driver: str, newest: int, nvcc: tuple[int, int] | None) -> Poin
     said = f"{driver}, for CUDA up to {runs[0]}.{runs[1]}"
     if nvcc is None or nvcc <= runs:
         return Point(name="driver", serves="cuda", ok=True, found=said)
-    wanted = f"nvcc is {nvcc[0]}.{nvcc[1]}"
+    wanted = f"nvcc is of CUDA {nvcc[0]}.{nvcc[1]}"
     if nvcc[0] == runs[0]:
         advice = f"{wanted}: machine code runs, its PTX does not; a newer driver takes both"
         return Point(name="driver", serves="cuda", ok=True, found=said, advice=advice)
-    advice = f"{wanted}: install a newer driver, or an nvcc of CUDA {runs[0]} and set CUDA_HOME"
+    advice = (
+        f"{wanted}, which this driver does not run: install a driver for CUDA {nvcc[0]}, or an nvcc"
+        f" of CUDA {runs[0]} and set CUDA_HOME"
+    )
     return Point(name="driver", serves="cuda", ok=False, found=said, advice=advice)
 
 
 def _tool(name: str) -> Callable[[], str]:
     return lambda: str(find_tool(name))
-
-
-def _nvdisasm() -> Point:
-    point = _asked("nvdisasm", "more", _tool("nvdisasm"))
-    if point.ok:
-        return point
-    effect = "without it the virtual GPU estimates from PTX, not machine code, and less accurately"
-    return point.model_copy(update={"advice": f"{point.advice}; {effect}"})
 
 
 def _ncu() -> Point:

@@ -239,6 +239,8 @@ def _caught(bench: Bench, attack: Attack, gate: str) -> Said:
 
 
 def outcome_words(outcome: Outcome) -> str:
+    if isinstance(outcome, Refused):
+        return f"refused: {outcome.findings[0].what}"
     said = outcome.model_dump()
     parts = [str(said[k]) for k in ("reason", "argument", "what", "message") if said.get(k)]
     return f"{outcome.kind}: {', '.join(parts)}" if parts else outcome.kind

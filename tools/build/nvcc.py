@@ -6,7 +6,6 @@ hash of the call, so PTX and .so of two calls would not match.
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import re
@@ -28,6 +27,7 @@ from astra_chat.tools.system.subprocesses import StepTimeout, Stop, run_limited
 from astra_chat.tools.system.toolkit import Toolkit, find_ninja, find_tool, find_toolkit
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Device, Resources, TimedOut, sha256_of
+from astra_chat.tools.virtual_gpu.sass.disassembly import OPTIONS
 
 BUILD_TIMEOUT_S = 180.0
 BUILD_MEMORY_BYTES = 12 * 2**30
@@ -68,6 +68,11 @@ class Build:
         return self.folder / "kernel.cubin"
 
     @property
+    def machine_code(self) -> Path:
+        """nvdisasm's text of the cubin; missing where nvdisasm failed."""
+        return self.folder / "kernel.sass"
+
+    @property
     def object(self) -> Path:
         return self.folder / "kernel.o"
 
@@ -85,7 +90,8 @@ class Build:
 def build(
     task: Task, source: str, device: Device, stop: Stop | None = None
 ) -> Build | BuildFailed | TimedOut:
-    """Build one candidate. Raises MissingDependency without nvcc, a host compiler or ninja."""
+    """Build one candidate. Raises MissingDependency without nvcc, nvdisasm, a host compiler or
+    ninja."""
     return build_all(task, [source], device, stop)[0]
 
 
@@ -106,7 +112,7 @@ def build_all(
     command = nvcc_command(task, device, toolkit)
     folder = cache_folder("builds")
     own = task.header_texts()
-    after = _disassembly(device)
+    after = [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
     key = [*KEPT, toolkit.version, *command, *after, *(w for item in own.items() for w in item)]
     finals = [folder / sha256_of("\0".join([*key, s]))[:32] for s in sources]
     known = [in_cache(final) for final in finals]
@@ -151,18 +157,6 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
     return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]
 
 
-def _disassembly(device: Device) -> list[str]:
-    """Writes SASS for the virtual GPU's counters; nothing where there is no disassembler."""
-    from astra_chat.tools.virtual_gpu.sass.disassembly import OPTIONS
-
-    if device.kind != "virtual":
-        return []
-    try:
-        return [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
-    except MissingDependency:
-        return []
-
-
 def _build_missing(
     missing: dict[Path, str],
     headers: dict[str, str],
@@ -171,14 +165,14 @@ def _build_missing(
     sandbox: SandboxPolicy,
     stop: Stop,
 ) -> dict[Path, BuildFailed | TimedOut]:
-    """One graph for all; successful builds move into the cache, failures are returned. `after`, if
-    anything, writes the text of the machine code."""
+    """One graph for all; successful builds move into the cache, failures are returned. `after`
+    writes the text of the machine code."""
     scratch = sandbox.write[0]
     call, sass = (
         " ".join(shlex.quote(word) for word in words).replace("$", "$$")
         for words in (command, after)
     )
-    sass = f" && {{ {sass} >kernel.sass 2>/dev/null || rm -f kernel.sass; }}" if sass else ""
+    sass = f" && {{ {sass} >kernel.sass 2>/dev/null || rm -f kernel.sass; }}"
     graph = [
         "rule nvcc",
         # __TIME__ is the same at any hour: the same source gives the same kernel.
@@ -219,9 +213,10 @@ def _build_missing(
 def compiler_sandbox(scratch: Path, headers: Sequence[Path]) -> SandboxPolicy:
     """A compiler reads the toolkit and the system's headers, and writes where it works."""
     toolkit = find_toolkit()
-    places = [toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, find_ninja()]
-    with contextlib.suppress(MissingDependency):
-        places.append(find_tool("nvdisasm"))
+    places = [
+        toolkit.root, toolkit.include_dir, toolkit.lib_dir, toolkit.cxx, find_ninja(),
+        find_tool("nvdisasm"),
+    ]  # fmt: skip
     return SandboxPolicy(
         read=(
             *places,

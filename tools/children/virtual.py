@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -57,7 +57,8 @@ def main() -> None:
     except (PtxUnsupported, PtxSyntaxError) as lack:
         _send(reporter, _fault(lack))
         return
-    run = _Run(task, request, gpu, replayer, waiting_kernels(ptx.read_text()))
+    waiting, state = waiting_kernels(ptx.read_text()), ModuleVariables(replayer.variables)
+    run = _Run(task, request, gpu, replayer, waiting, state)
     for index, call in enumerate(request.calls):
         reporter.send("start", index=index)
         _send(reporter, run.call(call).model_copy(update={"index": index}))
@@ -65,6 +66,28 @@ def main() -> None:
 
 def _send(reporter: Reporter, report: CaseReport) -> None:
     reporter.send("case", **report.model_dump(mode="json", exclude={"samples"}))
+
+
+class ModuleVariables:
+    """What module variables held when this was made; a kernel may have no other state."""
+
+    def __init__(self, variables: Mapping[str, Bytes]) -> None:
+        self._variables = variables
+        self._before = {name: array.copy() for name, array in variables.items()}
+
+    def restored(self, *, compared: bool) -> str:
+        """Write the contents back; the first that held something else, or "".
+
+        Not `compared` after a sample of blocks: a counter that the last block of a launch sets back
+        is not set back then.
+        """
+        changed = [
+            name for name, array in self._variables.items()
+            if not np.array_equal(array, self._before[name])
+        ]  # fmt: skip
+        for name in changed:
+            self._variables[name][:] = self._before[name]
+        return changed[0] if changed and compared else ""
 
 
 @dataclass
@@ -77,6 +100,7 @@ class _Run:
     replayer: VirtualReplayer
     waiting: frozenset[str]
     """Kernels that wait for the work ahead of them."""
+    state: ModuleVariables
     arrays: list[Bytes] = field(default_factory=list)
     """The arguments' buffers of the call before."""
 
@@ -105,6 +129,8 @@ class _Run:
             if found := _put_back(args, self.arrays, before, written):
                 return found
             sampled = any(report.sampled for report in self.gpu.reports())
+            if name := self.state.restored(compared=not sampled):
+                return CaseReport(changed=name)
             for arg, array, by_kernels in zip(args, self.arrays, written, strict=True):
                 array.tofile(call.after / f"{arg.name}.after")
                 if sampled and arg.written:

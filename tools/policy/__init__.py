@@ -1,9 +1,11 @@
 """Source policy: what a candidate's source may contain, and what its build is checked for.
 
-rules         the table: allowed headers and CUDA calls, forbidden names, and why
-source_guard  reads a source as tokens and applies the rules
-cpp_tokens    tokens of a CUDA C++ source, as its preprocessor reads them
-binary_audit  symbols, constructors, variables and relocations of the build
-ptx_audit     persistent variables, precision and cache policy in the PTX
-elf           reads ELF: sections, symbols, relocations
+rules            the table: allowed headers and CUDA calls, forbidden names, and why
+source_guard     reads a source as tokens and applies the rules
+inline_assembly  the same for the text of asm statements
+cpp_tokens       tokens of a CUDA C++ source, as its preprocessor reads them
+binary_audit     symbols, constructors, sections and driver calls of the build
+machine_code     special registers that the machine code reads
+ptx_audit        precision, cache policy and the driver's registers in the PTX
+elf              reads ELF: sections, symbols, relocations
 """

@@ -1,8 +1,13 @@
-"""Audits the built object, not the source: symbols, constructors, persistent state, precision.
+"""Audits the built object, not the source: symbols, constructors, special registers, precision.
 
 Names can be hidden from any reader of source text (rules.py), but not from a linker. What a
-launcher may link to is an allow-list. The audit reads the candidate's own object, kernel.o, before
-the CUDA runtime is linked to it, and the cubin and PTX of the same nvcc call.
+launcher may link to is an allow-list, and so is what a kernel may. The audit reads the candidate's
+own object, kernel.o, before the CUDA runtime is linked to it, and the cubin, its disassembly and
+the PTX of the same nvcc call.
+
+What a kernel keeps in module variables is not looked for here: they are compared before and after
+each call (children/virtual.py, children/cuda_plans.py). What a launcher keeps in its own variables
+shows when it is recorded (plan/record.py).
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from typing import Literal
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
-from astra_chat.tools.policy import elf, ptx_audit, rules
+from astra_chat.tools.policy import elf, machine_code, ptx_audit, rules
 from astra_chat.tools.policy.elf import Elf, Symbol
 from astra_chat.tools.policy.source_guard import guard_expanded, in_short
 from astra_chat.tools.task.folder import Task
@@ -45,14 +50,16 @@ MATHS = re.compile(
     r"(exp2?|expm1|log2?|log10|log1p|sqrt|rsqrt|pow|sin|cos|tan|tanh|erf|fabs|floor|ceil|round|trunc"
     r"|fmod|fmin|fmax|ldexp|frexp|lround|lrint|rint|nearbyint|fma|cbrt|hypot)[fl]?l?"
 )
-DEVICE_VARIABLES = (".nv.global", ".nv.constant3")
+DEVICE_LIBRARY = frozenset({"__assertfail"})
+"""What a kernel may call of the driver: it prints and ends the kernel."""
+DEVICE_CALLS = (
+    (re.compile(r"vprintf"), "device printf keeps a buffer from one call to the next"),
+    (re.compile(r"malloc|free"), "the device's heap keeps what was written there"),
+    (re.compile(r"_*cuda\w*"), "kernels are launched by the launcher, not by kernels"),
+)
 CONSTRUCTORS = (".init_array", ".ctors", ".preinit_array", ".fini_array", ".dtors")
 OWN_CONSTRUCTOR = "_ZL24__sti____cudaRegisterAllv"
 """nvcc's registration of the kernels; the runtime needs it, nothing else runs at load."""
-OWN_STATE = re.compile(
-    r"_ZL15__fatDeviceText|_ZL20__cudaFatCubinHandle|DW\.ref\.\w+"
-    r"|_Z(GV)?ZL?\d+__device_stub__\w+E(8__handle|5__tmp|3__f)"
-)
 SECTIONS = re.compile(
     r"(\.rela)?\.(text|rodata|data|bss|init_array|eh_frame|gcc_except_table|nv_fatbin|group|comment"
     r"|nvFatBinSegment|note|symtab|strtab|shstrtab|tbss|tdata|lbss|ldata)\b.*|"
@@ -67,7 +74,6 @@ MOST_SAID = 100
 """Each is looked up in the source."""
 _LITERAL, _LENGTH = re.compile(r"L[a-z]n?\d+E"), re.compile(r"\d+")
 """In a mangled name: a number that is a template's argument, and the length of an identifier."""
-STATE = "it keeps state from one call to the next: every call must start from its arguments alone"
 
 
 def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
@@ -83,16 +89,16 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
         *_exports(host, task.entry, kernels),
         *_constructors(host),
         *_kinds(host),
-        *_host_state(host, frozenset(plain(s.name) for s in cubin.symbols if s.kind == elf.OBJECT)),
         *_sections(host),
         *_system_calls(host),
-        *_device_state(cubin, ptx),
-        *_device_code(ptx, task, source),
+        *_device_calls(cubin),
+        *_device_code(ptx, task),
     ]
     findings = [
         Finding(line=_line(source, name), what=f"{plain(name)}: {why}")
         for name, why in remarks[:MOST_SAID]
     ]
+    findings += _special_registers(build, ptx)
     for side in SIDES:
         text = build.expanded(side)
         if len(text) > EXPANDED_BYTES:
@@ -150,19 +156,6 @@ def _kinds(host: Elf) -> Said:
             yield symbol.name, "host code that the loader runs, or a symbol of a kind not known"
 
 
-def _host_state(host: Elf, on_device: frozenset[str]) -> Said:
-    """Variables of the host; nvcc gives each variable of the device one of the same name."""
-    for symbol in host.symbols:
-        if symbol.kind not in (elf.OBJECT, elf.THREAD_LOCAL) or not symbol.section:
-            continue
-        section = _section_of(host, symbol)
-        if section is None or not section.flags & elf.WRITE:
-            continue
-        own = section.name.startswith(".data.rel.ro") or OWN_STATE.fullmatch(symbol.name)
-        if not own and plain(symbol.name) not in on_device:
-            yield symbol.name, STATE
-
-
 def _section_of(host: Elf, symbol: Symbol) -> elf.Section | None:
     """None for symbols that lie in no section of the file."""
     return host.sections[symbol.section] if symbol.section < len(host.sections) else None
@@ -207,28 +200,27 @@ def _is_distance(code: bytes, at: int, functions: list[tuple[int, int]]) -> bool
     return False
 
 
-def _device_state(cubin: Elf, ptx: str) -> Said:
-    """Variables of the device's memory that a kernel may write: nothing else can. Constant ones are
-    not safe from that either: they have generic addresses."""
-    names = set()
-    for symbol in cubin.symbols:
-        section = _section_of(cubin, symbol) if symbol.section else None
-        if symbol.kind == elf.OBJECT and section and section.name.startswith(DEVICE_VARIABLES):
-            names.add(symbol.name)
-    for name in ptx_audit.written_globals(ptx, frozenset(names)):
-        yield name, f"a __device__ variable that a kernel may write; {STATE}"
+def _device_calls(cubin: Elf) -> Said:
+    """Functions that the driver adds to a kernel."""
+    for name in sorted({s.name for s in cubin.symbols if s.kind == elf.FUNCTION and not s.section}):
+        if name not in DEVICE_LIBRARY:
+            known = (why for pattern, why in DEVICE_CALLS if pattern.fullmatch(name))
+            yield name, f"a kernel calls it: {next(known, 'a kernel has no use for it')}"
 
 
-def _device_code(ptx: str, task: Task, source: str) -> Said:
+def _special_registers(build: Build, ptx: str) -> list[Finding]:
+    """Those that tell a kernel more than its arguments and its place in the grid do."""
+    if not build.machine_code.is_file():
+        return [Finding(line=1, what="its machine code cannot be read: nvdisasm fails on it")]
+    with build.machine_code.open(errors="replace") as lines:
+        read = [*machine_code.refused_registers(lines), *ptx_audit.refused_registers(ptx)]
+    why = "what a kernel does must depend on its arguments alone"
+    return [Finding(line=line, what=f"reads {name}: {why}") for name, line in read[:MOST_SAID]]
+
+
+def _device_code(ptx: str, task: Task) -> Said:
     if not task.tensor_float32:
         yield from _low_precision(ptx, task)
-    waits = rules.WAITING_HEADERS.search(source) is not None
-    if instruction := ptx_audit.clock(ptx, timer=not waits):
-        yield instruction, "reads a clock: what a kernel does must not depend on time or chance"
-    if instruction := ptx_audit.launch_number(ptx):
-        yield instruction, "tells one launch from another: every call must do the same work"
-    if instruction := ptx_audit.lent_memory(ptx):
-        yield instruction, f"writes to memory that the driver lends for grid.sync(); {STATE}"
     if instruction := ptx_audit.kept_in_l2(ptx):
         yield instruction, "asks the L2 cache to keep data for the next call"
 

@@ -1,4 +1,4 @@
-"""Audits a candidate's PTX: variables that persist between calls, precision, L2 cache policy.
+"""Audits a candidate's PTX: precision, L2 cache policy, registers that the driver fills.
 
 The PTX is what nvcc wrote or inline assembly put there; the machine code in the library was made
 from it in the same call.
@@ -16,45 +16,33 @@ _LOCATION = re.compile(
     r"\.loc\s+(?P<file>\d+)\s+\d+\s+\d+(,\s*function_name\s+\S+(\s*\+\s*\d+)?,\s*inlined_at(\s+\d+){3})?"
 )
 """Ends without a semicolon."""
+_PLACE = re.compile(
+    r"\s*\.loc\s+(?P<file>\d+)\s+(?P<line>\d+)(?:.*inlined_at\s+(?P<caller>\d+)\s+(?P<at>\d+))?"
+)
 _STRING_OR_COMMENT = re.compile(r'(?P<string>"[^"\n]*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 """Both at once: a string may hold what begins a comment, and a comment a quotation mark."""
 _FUNCTION = re.compile(r"\.(?:entry|func)\b[^{;]*\{?")
 _BEFORE = re.compile(r"^(?:\s|[{}]|[\w$%]+:(?!:))*(?:@\s*!?\s*(?P<guard>[\w$%]+)\s+)?")
 """Braces, labels and a guard may stand before an instruction."""
-_WRITES = re.compile(
-    r"^(st|atom|red|multimem|cp|stmatrix|cachepolicy|tensormap|sust|sured|mbarrier|tcgen05"
-    r"|discard|applypriority)\b"
-)
-_COPIES = re.compile(r"^cp\b")
-"""What these write comes from memory: their other operands are addresses to read."""
-_JUMPS = re.compile(r"^(bra|brx|call|ret|exit)\b")
 _FIRST = re.compile(r"\s*(\{[^}]*\}|[^,]*)(.*)", re.DOTALL)
-_TO_PARAMETER = re.compile(r"^st\.param\b")
 _NAME = re.compile(r"[%$A-Za-z_][\w$%]*")
-_STRING_LITERAL = re.compile(r"\$str(\$\d+)?|__unnamed_\d+")
-"""What nvcc calls the strings of a kernel, __func__ among them."""
-_LOCAL, _LOCAL_LOAD = "<local>", re.compile(r"^ld(?!\S*\.(?:global|shared|const|param)\b)[\w.:]*\s")
-_LOCAL_STORE = re.compile(r"^st\S*\.local\b")
-_TOLD = re.compile(r"\b(vprintf|__assertfail)\b")
-"""Calls that write nothing."""
-_RETURNED = re.compile(r"func_retval\d+")
-"""What nvcc calls the value that a function gives back."""
-_CALL_GIVES = re.compile(r"^call\S*\s*\(([^)]*)\)\s*,")
 
 LOW_PRECISION = re.compile(
     r"\b(?P<opcode>(?:mma|wmma|wgmma|tcgen05)\.[\w.:]*"
     r"|\w[\w.:]*\.(?:f16x2|f16|bf16x2|bf16|tf32|e4m3x2|e5m2x2|e4m3|e5m2|e2m1x2|ue8m0x2)\b[\w.:]*)"
 )
 TF32 = re.compile(r"\b(?P<opcode>\w[\w.:]*\.tf32[\w.:]*)")
-CLOCK = re.compile(r"(?P<opcode>%clock(?:64|_hi)?)\b")
-TIMER = re.compile(r"(?P<opcode>%globaltimer(?:_lo|_hi)?)\b")
-_LENT = re.compile(r"%envreg\d+\b")
-LAUNCH_NUMBER = re.compile(r"(?P<opcode>%(?:gridid|current_graph_exec|pm\d+(?:_64)?))\b")
+DRIVER_REGISTERS = re.compile(r"%(?:gridid|nsmid|current_graph_exec|envreg\d+)\b")
+"""Special registers that are no registers in the machine code: the driver writes them beside the
+parameters of a launch. machine_code.py finds the others."""
+SHARED_BY_GRID = re.compile(r"%envreg[012]")
+"""Where grid.sync() of cooperative groups finds its barrier."""
 _HINTED = re.compile(r"^[\w.:]*\.L2::cache_hint\b")
 HARMLESS_PRIORITIES, FRACTION_BITS = (0x10, 0x12, 0x16), 0xF << 52
 """Highest byte of a policy that is evict_normal or evict_first, and where its fraction stands: what
 nvcc makes of cuda::access_property, and what CUTLASS writes. 0x14 would be evict_last."""
-KEPT_IN_L2 = re.compile(r"\b(?P<opcode>\w[\w.:]*evict_last[\w.:]*)")
+KEPT_IN_L2 = re.compile(r"\b(?P<opcode>\w[\w.:]*(?<!L1::)evict_last[\w.:]*)")
+"""The L1 is of no use to the next call: it keeps nothing of global memory across launches."""
 
 
 Statement = tuple[str, str]
@@ -167,67 +155,24 @@ def _chosen_from(text: str) -> list[str] | None:
     return operands[:2] if text.startswith("selp.") else None
 
 
-def launch_number(ptx: str) -> str | None:
-    """A register by which a kernel tells one launch, or one graph, from another."""
-    return _first(LAUNCH_NUMBER, ptx)
+def refused_registers(ptx: str) -> list[tuple[str, int]]:
+    """Registers of the driver's that a candidate reads, and a line of its source for each.
 
-
-def clock(ptx: str, *, timer: bool) -> str | None:
-    """A register that tells the time. Without `timer`, the global timer counts as one only where
-    the candidate's own lines read it: headers of the toolkit read it while they wait."""
-    return _first(CLOCK, ptx) or (_first(TIMER, ptx) if timer else _own_timer(ptx))
-
-
-def _own_timer(ptx: str) -> str | None:
-    own, at = _own_files(ptx), ""
-    for line in _bare(ptx).splitlines():
-        if place := re.search(r"\.loc\s+(\d+)", line):
-            at = place[1]
-        if (match := TIMER.search(line)) and at in own:
-            return match["opcode"]
-    return None
-
-
-def _own_files(ptx: str) -> set[str]:
-    """The numbers under which its lines name the candidate's own file."""
-    return set(re.findall(rf'\.file\s+(\d+)\s+"(?:[^"\n]*/)?{re.escape(SOURCE)}"', ptx))
-
-
-def written_globals(ptx: str, names: frozenset[str]) -> list[str]:
-    """Which of these variables of global memory some instruction may write.
-
-    An address is followed through registers: any register that an instruction makes from it counts
-    as one, and so does one that is set or not as the address has it; a call may write what it is
-    given unless it is printf or assert, and gives back what any function of this text gives back; a
-    branch that hangs on an address may do anything, and whatever another variable starts with the
-    address of may be written through that. The address of
-    a string literal may lie in local memory, as printf's arguments do: whatever is loaded from
-    there counts as one.
+    grid.sync() of cooperative groups reads %envreg1 and %envreg2; the candidate's own lines may
+    not.
     """
-    if not names:
-        return []
-    written: set[str] = set()
-    bodies = list(_bodies(_guarded(ptx)))
-    for body, holds in zip(bodies, _held_by_all(bodies, names), strict=True):
-        for declaration in (s for _, s in body if s.startswith(".") and "=" in s):
-            written |= names & set(_NAME.findall(declaration.partition("=")[2]))
-        written |= {name for guard, text in body for name in _written(guard, text, holds, names)}
-    return sorted(written)
-
-
-def lent_memory(ptx: str) -> str | None:
-    """An instruction of the candidate's own lines that writes where %envreg leads: to memory that
-    the driver lends for grid.sync(), and keeps."""
-    own, own_files = _own_files(ptx), None
-    marked = _LOCATION.sub(lambda m: f".loc{int(m['file'] in own)};", _bare(ptx))
-    names = frozenset(_LENT.findall(marked))
-    for body in _bodies(_split(marked)) if names else ():
-        holds, at = _held(body, names, frozenset()), False
-        for guard, text in body:
-            at = text.endswith("1") if text.startswith(".loc") else at
-            if at and _written(guard, text, holds, names):
-                own_files = own_files or text.split()[0]
-    return own_files
+    own = set(re.findall(rf'\.file\s+(\d+)\s+"(?:[^"\n]*/)?{re.escape(SOURCE)}"', ptx))
+    found: dict[str, int] = {}
+    file, line = "", 1
+    for text in _bare(ptx).splitlines():
+        if place := _PLACE.match(text):
+            file = place["file"]
+            called = place["caller"] in own
+            line = int(place["line"]) if file in own else int(place["at"]) if called else line
+        for name in DRIVER_REGISTERS.findall(text):
+            if file in own or not SHARED_BY_GRID.fullmatch(name):
+                found.setdefault(name, line)
+    return list(found.items())
 
 
 def waiting_kernels(ptx: str) -> frozenset[str]:
@@ -238,21 +183,6 @@ def waiting_kernels(ptx: str) -> frozenset[str]:
     waiting = [head for head, body in bodies if "griddepcontrol.wait" in body]
     some = [head for head, _ in bodies] if ".func" in waiting else waiting
     return frozenset(head.split()[1] for head in some if head != ".func")
-
-
-Held = dict[str, frozenset[str]]
-
-
-def _held_by_all(bodies: Sequence[list[Statement]], names: frozenset[str]) -> list[Held]:
-    """Of each function, whose addresses its registers may have to do with; what one function gives
-    back, a call of any may give."""
-    given = frozenset[str]()
-    while True:
-        held = [_held(body, names, given) for body in bodies]
-        returned = (h[word] for h in held for word in h if _RETURNED.fullmatch(word))
-        if (now := given.union(*returned)) == given:
-            return held
-        given = now
 
 
 def _first(pattern: re.Pattern[str], ptx: str) -> str | None:
@@ -274,59 +204,6 @@ def _bodies(statements: Sequence[Statement]) -> Iterator[list[Statement]]:
     yield body
 
 
-def _held(body: list[Statement], names: frozenset[str], given: frozenset[str]) -> Held:
-    """Whose address a register may have to do with: what an instruction reads reaches its first
-    operand. From name to name, each as often as it learns something: a body may be long.
-
-    `given`: what any call may give back."""
-    readers: dict[str, list[str]] = {}
-    holds: Held = {}
-    for guard, statement in body:
-        if given and (call := _CALL_GIVES.match(statement)):
-            holds |= dict.fromkeys(_NAME.findall(call[1]), given)
-        if _LOCAL_LOAD.match(statement):
-            readers.setdefault(_LOCAL, []).extend(_NAME.findall(_first_operand(statement)[0]))
-            continue
-        local = _LOCAL_STORE.match(statement)
-        loaded = statement.startswith("ld") and not statement.startswith("ld.param")
-        other = loaded or statement.startswith((".", "call")) or _WRITES.match(statement)
-        if other and not (local or _TO_PARAMETER.match(statement)):
-            continue
-        first, rest = _first_operand(statement)
-        targets = [_LOCAL] if local else _NAME.findall(first)
-        for word in (*_NAME.findall(rest), guard):
-            readers.setdefault(word, []).extend(targets)
-    waiting = [name for name in (*names, *holds) if name in readers]
-    while waiting:
-        word = waiting.pop()
-        carried = _of(word, holds, names)
-        for target in readers.get(word, ()):
-            if not carried <= holds.get(target, frozenset()):
-                holds[target] = holds.get(target, frozenset()) | carried
-                if target not in names:
-                    waiting.append(target)
-    return holds
-
-
-def _written(
-    guard: str, statement: str, holds: Mapping[str, frozenset[str]], names: frozenset[str]
-) -> frozenset[str]:
-    tokens: list[str] = []
-    if _JUMPS.match(statement):
-        tokens = [guard]
-        if not _TOLD.search(statement):
-            tokens += _NAME.findall(_operands(_CALL_GIVES.sub("call ", statement)))
-            tokens += [_LOCAL] if statement.startswith("call") else []
-    elif _LOCAL_STORE.match(statement):
-        held = frozenset[str]().union(*(_of(w, holds, names) for w in _NAME.findall(statement)))
-        return frozenset(name for name in held if not _STRING_LITERAL.fullmatch(name))
-    elif _WRITES.match(statement) and not _TO_PARAMETER.match(statement):
-        tokens = _NAME.findall(" ".join(re.findall(r"\[([^\]]*)\]", statement)[:1]))
-        if not _COPIES.match(statement):
-            tokens += _NAME.findall(statement.split("]", 1)[-1])
-    return frozenset[str]().union(*(_of(word, holds, names) for word in tokens))
-
-
 def _operands(statement: str) -> str:
     """What stands after the opcode."""
     return statement.partition(" ")[2] or statement.partition("\t")[2]
@@ -336,7 +213,3 @@ def _first_operand(statement: str) -> tuple[str, str]:
     """The first operand, which may stand in braces, and the others."""
     match = _FIRST.match(_operands(statement))
     return (match[1], match[2]) if match else ("", "")
-
-
-def _of(word: str, holds: Mapping[str, frozenset[str]], names: frozenset[str]) -> frozenset[str]:
-    return frozenset({word}) if word in names else holds.get(word, frozenset())

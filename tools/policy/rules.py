@@ -172,6 +172,14 @@ RULES = (
         "a clock tells when a kernel is watched: what it does must not depend on time or chance",
     ),
     Rule(
+        "try_wait_for try_wait_until try_acquire_for try_acquire_until",
+        "it tells the time: wait without a limit",
+    ),
+    Rule(
+        "get_grid_workspace load_env_reg*",
+        "the driver's memory for grid.sync() is for grid.sync() alone",
+    ),
+    Rule(
         "__builtin_return_address __builtin_frame_address __builtin_extract_return_addr"
         " __builtin_frob_return_addr backtrace*",
         "by whom it is called is none of its business",
@@ -219,13 +227,12 @@ HOST_ASSEMBLY = re.compile(
 """Marks of x86 assembly and of assembler directives; PTX has none of them."""
 
 
-DEVICE_CLOCK = re.compile(r"%(clock(64|_hi)?|globaltimer(_lo|_hi)?)\b")
-"""Special registers that tell the time."""
-WAITING_HEADERS = re.compile(
-    r"#\s*include\s*<(cuda/(std/)?(barrier|pipeline|semaphore|latch|atomic)|cuda_pipeline\w*\.h"
-    r"|cuda_awbarrier\w*\.h|cooperative_groups(/memcpy_async)?\.h)>"
+SPECIAL_REGISTERS = re.compile(
+    r"%(clock(64|_hi)?|globaltimer(_lo|_hi)?|n?smid|n?warpid|gridid|envreg\d+|pm\d+(_64)?"
+    r"|current_graph_exec)\b"
 )
-"""Headers of the toolkit whose own code reads the global timer while it waits."""
+"""Those that say when and where a kernel runs, or who launched it. The audit of the machine code
+allows those that it knows (machine_code.py); here the line is named before anything is built."""
 
 
 LINE_MARKER = re.compile(r"^[ \t]*#[ \t]*\d", re.MULTILINE)

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise, takewhile
 
 from astra_chat.tools.policy import rules
-from astra_chat.tools.policy.cpp_tokens import Code, Token, content, tokens
+from astra_chat.tools.policy.cpp_tokens import Code, Token, tokens
+from astra_chat.tools.policy.inline_assembly import assembly, assembly_places
 from astra_chat.tools.types import Finding
 
-_ASM = ("asm", "__asm__", "__asm")
 _KIND = ["cudaMemcpyDeviceToDevice"]
 _ATTRIBUTE = ("__attribute__", "__attribute")
 MOST_FINDINGS, WHAT_CHARACTERS = 20, 300
@@ -31,8 +31,8 @@ def guard(source: str, entry: str, headers: Collection[str] = ()) -> tuple[Findi
         *(Finding(line=t.line, what=t.text) for t in read if t.kind == "bad"),
         *_directives(read, headers),
         *_names(read),
-        *_assembly(read),
-        *_assembly_places(code),
+        *assembly(read),
+        *assembly_places(code),
         *_attributes(read),
         *_false_markers(read),
         *_pasting(read),
@@ -67,8 +67,8 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
     code = Code(token for token in read if not token.directive)
     findings = [
         *_names(read),
-        *_assembly(read),
-        *(_assembly_places(code, host_too=not host)),
+        *assembly(read),
+        *(assembly_places(code, host_too=not host)),
         *_attributes(read, rules.ATTRIBUTES | rules.CUDA_ATTRIBUTES),
         *(_standard_streams(code) if host else ()),
         *(_copies(code) if host else ()),
@@ -156,58 +156,6 @@ def _defined_functions(code: Code) -> frozenset[str]:
     return frozenset(own - {"if", "for", "while", "switch"})
 
 
-def _assembly(code: Code) -> Iterator[Finding]:
-    """Inline PTX is welcome; assembly of the host is not, wherever it stands."""
-    end = 0
-    for index, token in enumerate(code):
-        if token.kind != "name" or token.text not in _ASM:
-            continue
-        if index < end:  # and so that no text is read twice
-            yield Finding(line=token.line, what=f"{token.text}: inside another one")
-            return
-        end = code.closing(_next_bracket(code, index))
-        text = _spelt(code[index : end + 1])
-        if rules.HOST_ASSEMBLY.search(text):
-            yield Finding(line=token.line, what="asm: this is assembly of the host, not PTX")
-        if clock := rules.DEVICE_CLOCK.search(text):
-            what = f"{clock[0]}: what a kernel does must not depend on time or chance"
-            yield Finding(line=token.line, what=what)
-        if directive := rules.PTX_DIRECTIVE.search(text):
-            what = f"asm: {directive[0]}: only instructions, registers and shared memory"
-            yield Finding(line=token.line, what=what)
-
-
-def _spelt(body: list[Token]) -> str:
-    """The strings of an asm statement; those that follow each other are one, as in C++."""
-    parts: list[str] = []
-    for before, token in pairwise(body):
-        if token.kind == "string":
-            parts.append(("" if before.kind == "string" else "\n") + content(token.text))
-    return "".join(parts)
-
-
-def _assembly_places(code: list[Token], *, host_too: bool = True) -> Iterator[Finding]:
-    """asm may stand inside a body whose head says __device__ or __global__, or in a macro.
-
-    Without `host_too`, a head that says __host__ as well does not do.
-    """
-    device = host = False
-    stack: list[bool] = []
-    for token in code:
-        if token.text in ("__device__", "__global__"):
-            device = True
-        elif token.text == "__host__":
-            host = not host_too
-        elif token.text == "{":
-            stack.append((device and not host) or (bool(stack) and stack[-1]))
-        elif token.text == "}":
-            del stack[-1:]
-        elif token.text in _ASM and not (stack and stack[-1]):
-            yield Finding(line=token.line, what="asm: only in a __device__ or __global__ function")
-        if token.text in ("{", "}", ";"):
-            device = host = False
-
-
 def _standard_streams(code: Code) -> Iterator[Finding]:
     """An error may be printed by fprintf(stderr, ...). Nothing else is done with a stream of C: its
     fields say which file it writes to, the judge's pipe for one, and keep what is put there."""
@@ -259,12 +207,6 @@ def _is_statement(code: Code, index: int) -> bool:
         cast = _texts(code, opening + 1, 2) == ["void", ")"]
         return cast or code[opening - 1].text in ("if", "for", "while", "switch", "constexpr")
     return before in (";", "{", "(", "else", "do", "&&", "||", "?", ":")
-
-
-def _next_bracket(tokens: list[Token], index: int) -> int:
-    while index < len(tokens) - 1 and tokens[index].text not in ("(", "[", "{"):
-        index += 1
-    return index
 
 
 def _attributes(code: Code, allowed: Collection[str] = rules.ATTRIBUTES) -> Iterator[Finding]:

@@ -15,7 +15,10 @@ def failure_of(report: CaseReport, case: Case) -> Failure | None:
     if report.unsafe:
         return Unsafe(case=case, **report.unsafe.model_dump())
     if report.changed:
-        what = f"module variable {report.changed} holds something else after the calls than before"
+        what = (
+            f"module variable {report.changed} holds something else after a call than before: every"
+            " call must leave it as it found it"
+        )
         return Refused(gate="plan", findings=(Finding(line=1, what=what),))
     if report.status:
         message = f"the launcher returned CUDA error {report.status}"

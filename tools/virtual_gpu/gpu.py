@@ -41,6 +41,8 @@ from astra_chat.tools.virtual_gpu.types import (
 SAMPLE_INSTRUCTIONS = 100_000_000
 """Of single threads: about half a second."""
 LAUNCH_FAILURE, NOT_SUPPORTED = 719, 801
+ARRIVED = np.uint32(1 << 31)
+"""The bit of the second word of a grid's barrier that turns with each sync (cooperative_groups)."""
 
 _module_numbers: dict[int, int] = {}
 """By handle of the loaded library: the C side knows a library's kernels by this number."""
@@ -207,6 +209,14 @@ class VirtualGpu:
         self._meeting[:] = 0
         return int(self._meeting.ctypes.data)
 
+    def _see_meeting_place(self, launch: Launch) -> None:
+        """All blocks have met: what is left is the bit that turns with each grid.sync()."""
+        assert self._meeting is not None
+        first, second = self._meeting.view(np.uint32)[:2]
+        if first or second & ~ARRIVED:
+            what = "the driver's memory for grid.sync() holds something else after the launch"
+            raise Fault("state", what, cuda_error=LAUNCH_FAILURE, where=f"kernel {launch.kernel}")
+
     def _place_variables(self, module: Module) -> dict[str, NDArray[np.uint8]]:
         """Device memory for the module's variables, with their initial values."""
         arrays = {name: device_array(v.size) for name, v in module.globals.items()}
@@ -238,5 +248,7 @@ class VirtualGpu:
             loaded.module, launch, self.memory, loaded.addresses, counters=self._counters,
             parts=self.parts, machine=loaded.machine,
         )  # fmt: skip
+        if launch.meeting_place:
+            self._see_meeting_place(launch)
         whole = self.parts.completed
         self._reports = [*(whole.get(id(r), r) for r in self._reports), report]

@@ -39,6 +39,8 @@ def test_json_is_versioned_and_carries_every_point() -> None:
     names = {point["name"]: point for point in said["points"]}
     assert {"Python", "nvcc", "torch", "GPU", "isolation", "OPENAI_API_KEY"} <= set(names)
     assert names["OPENAI_API_KEY"]["ok"]
+    assert names["nvdisasm"]["serves"] == "virtual" and names["nvdisasm"]["ok"]
+    assert names["cuda-bindings"]["serves"] == "cuda" and names["cuda-bindings"]["ok"]
     assert "sk-never-to-be-said" not in done.stdout + done.stderr
 
 
@@ -70,7 +72,7 @@ def test_output_has_no_colour_off_a_terminal() -> None:
         (13000, (13, 0), True, ""),
         (13020, (13, 0), True, ""),
         (13000, (13, 2), True, "machine code runs"),
-        (12080, (13, 0), False, "an nvcc of CUDA 12"),
+        (12080, (13, 0), False, "install a driver for CUDA 13, or an nvcc of CUDA 12"),
         (12080, None, True, ""),
     ],
 )

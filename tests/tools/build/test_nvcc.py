@@ -63,23 +63,27 @@ def test_good_and_broken_in_one_graph_and_then_from_the_cache(own_cache: Path) -
     assert leftovers == [good.folder.name]
 
 
-def test_the_virtual_gpu_gets_the_text_of_the_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = KERNEL + "// disassembled"
-    built = build(TASK, source, VIRTUAL)
+@pytest.mark.parametrize("device", [VIRTUAL, H200])
+def test_the_text_of_the_machine_code_is_kept(
+    monkeypatch: pytest.MonkeyPatch, device: Device
+) -> None:
+    source = f"{KERNEL}// disassembled for {device.kind}"
+    built = build(TASK, source, device)
     assert isinstance(built, Build) and not built.cached
-    text = built.ptx.with_suffix(".sass")
-    assert f".text.{built.resources[0].kernel}:" in text.read_text()
+    text = built.machine_code.read_text()
+    assert f".text.{built.resources[0].kernel}:" in text and '/kernel.cu", line' in text
+    monkeypatch.setattr(module, "find_tool", lambda _: Path("/bin/false"))
+    failing = build(TASK, source, device)
+    assert isinstance(failing, Build) and not failing.machine_code.exists()
 
+
+def test_a_build_needs_nvdisasm(monkeypatch: pytest.MonkeyPatch) -> None:
     def lacking(name: str) -> Path:
         raise MissingDependency(name)
 
     monkeypatch.setattr(module, "find_tool", lacking)
-    without = build(TASK, source, VIRTUAL)
-    assert isinstance(without, Build) and not without.cached, "another build: it has less"
-    assert without.ptx.is_file() and not without.ptx.with_suffix(".sass").exists()
-    monkeypatch.setattr(module, "find_tool", lambda _: Path("/bin/false"))
-    failing = build(TASK, source, VIRTUAL)
-    assert isinstance(failing, Build) and not failing.ptx.with_suffix(".sass").exists()
+    with pytest.raises(MissingDependency, match="nvdisasm"):
+        build(TASK, KERNEL, VIRTUAL)
 
 
 def test_another_architecture_is_another_build() -> None:

@@ -15,7 +15,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import load_task
-from astra_chat.tools.types import Case, Crashed, Unsafe
+from astra_chat.tools.types import Case, Crashed, Refused, Unsafe
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
 TASK = load_task(ATTACKS / "tasks" / "row_sum")
@@ -124,3 +124,46 @@ def test_what_is_done_with_is_given_back(oracle: Oracle, monkeypatch: pytest.Mon
     )  # fmt: skip
     found = outcomes(oracle, source, 10 * [LARGE])
     assert [type(one) for one in found] == 10 * [CaseRun]
+
+
+WRITES = {
+    "calls": "__device__ unsigned calls; __device__ void note() { atomicAdd(&calls, 1u); }",
+    "start": "__device__ float start[3] = {1, 2, 3}; __device__ void note() { start[2] += 1; }",
+    "fixed": "__constant__ int fixed[4]; __device__ void note()"
+    ' { asm volatile("red.global.add.u32 [%0], 1;" ::"l"(&fixed[1])); }',
+    "$str": "__device__ char* volatile text; __device__ void note()"
+    ' { char* p = const_cast<char*>("abc"); text = p; text[1] += 1; text = nullptr; }',
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_module_variable_that_a_call_changes_is_named(oracle: Oracle, name: str) -> None:
+    source = (
+        HEAD + WRITES[name] + "\n__global__ void k() { note(); }\n" + SIGNATURE
+        + "{ k<<<1, 1, 0, stream>>>(); return cudaGetLastError(); }"
+    )  # fmt: skip
+    (found,) = outcomes(oracle, source, [SMALL])
+    assert isinstance(found, Refused) and found.gate == "plan"
+    assert f"module variable {name} holds something else after" in found.findings[0].what
+
+
+def test_a_counter_that_is_set_back_may_be_kept(oracle: Oracle) -> None:
+    """Also where only a sample of the blocks runs, without the last one, which sets it back."""
+    middle = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
+    source = (
+        HEAD + """
+    __device__ unsigned left;
+    __global__ void k(float* out) {
+      if (threadIdx.x == 0) out[blockIdx.x] = 1.f;
+      for (int i = 0; i < 1024; ++i) __syncthreads();
+      if (threadIdx.x == 0) atomicInc(&left, gridDim.x - 1);
+    }
+    """ + SIGNATURE + """{
+      k<<<unsigned(rows), 256, 0, stream>>>((float*)out);
+      return cudaGetLastError();
+    }
+    """
+    )  # fmt: skip
+    found = outcomes(oracle, source, [SMALL, middle, SMALL])
+    assert all(isinstance(run, CaseRun) for run in found), found
+    assert [bool(run.report.sampled) for run in found if isinstance(run, CaseRun)] == [0, 1, 0]

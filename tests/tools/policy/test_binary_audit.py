@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build, build_all
@@ -17,6 +21,7 @@ ENTRY = (
     " cudaStream_t stream) {"
 )
 HEAD = "#include <cstdint>\n#include <cstdio>\n#include <cstdlib>\n#include <cuda_runtime.h>\n"
+RUN = "k<<<1, 1, 0, stream>>>(nullptr);"
 
 
 def kernel(before: str, inside: str, extra: str = "") -> str:
@@ -92,48 +97,9 @@ HIDDEN = {
     ),
     "a dynamic initialiser": (
         kernel('static const int answer = atoi("42");', "if (answer < 0) return cudaErrorUnknown;"),
-        "answer",
+        "host code that runs when the library is loaded",
     ),
     "a second exported function": (kernel("", "", 'extern "C" int main() { return 0; }'), "main"),
-    "a counter of calls": (
-        kernel("", "static int calls; if (++calls > 3) return cudaSuccess;"),
-        "calls",
-    ),
-    "a counter of a thread": (
-        kernel("thread_local int calls;", "if (++calls > 3) return cudaSuccess;"),
-        "calls",
-    ),
-    "a device variable": (
-        kernel(
-            "__device__ float last[64];\n"
-            "__global__ void k(float* o) { last[0] += 1; o[0] = last[0]; }",
-            "k<<<1, 1, 0, stream>>>(nullptr);",
-        ),
-        "last",
-    ),
-    "a device variable that starts with a value": (
-        kernel(
-            "__device__ int count = 7; __global__ void k(int* o) { o[0] = atomicAdd(&count, 1); }",
-            "k<<<1, 1, 0, stream>>>(nullptr);",
-        ),
-        "count",
-    ),
-    "a string of the device that is written": (
-        kernel(
-            '__device__ char text[8] = "abc";\n__global__ void k(float* o) {'
-            ' printf("%s\\n", text); ++text[0]; o[0] = text[0]; }',
-            "k<<<1, 1, 0, stream>>>(nullptr);",
-        ),
-        "text",
-    ),
-    "a string literal that is written": (
-        kernel(
-            '__global__ void k(float* o) { char* volatile p = const_cast<char*>("abc");\n'
-            ' printf("%s\\n", p); ++p[0]; o[0] = p[0]; }',
-            "k<<<1, 1, 0, stream>>>(nullptr);",
-        ),
-        "$str",
-    ),
     "a raw system call": (kernel("", 'asm volatile("syscall");'), ".text"),
     "a section of its own": (
         kernel(
@@ -173,13 +139,30 @@ HIDDEN = {
         ),
         "stdout",
     ),
-    "constant memory that a kernel writes": (
+    "printf on the device": (
+        kernel('__global__ void k(float* o) { printf("%f", o[0]); }', RUN),
+        "vprintf: a kernel calls it: device printf keeps a buffer",
+    ),
+    "the heap of the device": (
+        kernel("__global__ void k(float* o) { o[0] = *(float*)malloc(8); }", RUN),
+        "malloc: a kernel calls it: the device's heap keeps",
+    ),
+    "the time, by a namespace's other name": (
         kernel(
-            "__constant__ int kept[4];\n__global__ void k() {"
-            ' asm volatile("red.global.add.u32 [%0], 1;" ::"l"(&kept[1])); }',
-            "k<<<1, 1, 0, stream>>>();",
+            "#include <cuda/std/cmath>\n#include <cuda/std/barrier>\nnamespace other = cuda::std;"
+            "__global__ void k(float* o) {"
+            " o[0] = other::chrono::system_clock::now().time_since_epoch().count(); }",
+            RUN,
         ),
-        "kept",
+        "%globaltimer (SR_GLOBALTIMERLO)",
+    ),
+    "the driver's memory for grid.sync()": (
+        kernel(
+            "#include <cooperative_groups.h>\nnamespace cg = cooperative_groups;"
+            "__global__ void k(float* o) { ++cg::details::get_grid_workspace()->wsSize; }",
+            RUN,
+        ),
+        "for grid.sync() alone",
     ),
     "a driver call": (
         kernel("#include <cuda.h>\n", "CUcontext c; cuCtxGetCurrent(&c);"),
@@ -197,9 +180,45 @@ def test_hidden_things_are_found(name: str) -> None:
 
 
 def test_the_line_is_the_one_that_names_it() -> None:
-    source, _ = HIDDEN["a counter of calls"]
+    source, _ = HIDDEN["a declared function of the C library"]
     (finding,) = found(source)
-    assert "calls" in source.splitlines()[finding.line - 1]
+    assert "getpid" in source.splitlines()[finding.line - 1]
+
+
+REGISTERS = {
+    "clock": "%clock (SR_CLOCKLO)",
+    "clock_hi": "%clock (SR_CLOCKHI)",
+    "globaltimer_lo": "%globaltimer (SR_GLOBALTIMERLO)",
+    "smid": "%smid (SR_VIRTUALSMID)",
+    "nsmid": "%nsmid",
+    "warpid": "%warpid (SR_VIRTID)",
+    "nwarpid": "%nwarpid (SR_VIRTCFG)",
+    "envreg2": "%envreg2",
+    "pm3": "%pm (SR_PM3)",
+}
+
+
+def test_special_registers_are_found_in_the_machine_code_each_at_its_line() -> None:
+    lines = (
+        f'asm volatile("mov.u32 %0, %%{name};" : "=r"(v)); o[{i}] = v;'
+        for i, name in enumerate(REGISTERS)
+    )
+    body = "\n".join(lines)
+    source = kernel(f"__global__ void k(float* o) {{ unsigned v;\n{body}\n}}", RUN)
+    findings = found(source)
+    for name, words in REGISTERS.items():
+        (line,) = (i for i, text in enumerate(source.splitlines(), 1) if f"%%{name};" in text)
+        assert any(f.line == line and f"reads {words}: " in f.what for f in findings), name
+
+
+def test_machine_code_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    source = kernel("__global__ void k(float* o) { o[0] = 1; }", RUN)
+    built = build(TASK, source, DEVICE)
+    assert isinstance(built, Build)
+    shutil.copytree(built.folder, tmp_path / "build")
+    (tmp_path / "build" / "kernel.sass").unlink()
+    (finding,) = audit(replace(built, folder=tmp_path / "build"), TASK, source)
+    assert "nvdisasm fails" in finding.what
 
 
 TF32 = (
@@ -246,6 +265,32 @@ HONEST = {
         "__global__ void k(float* o) { o[threadIdx.x] = table[threadIdx.x]; }",
         "k<<<1, 2, 0, stream>>>(nullptr);",
     ),
+    "a number that the launcher asks for once": kernel(
+        "static int asked() { int n = 0; cudaDeviceGetAttribute(&n, cudaDevAttrMultiProcessorCount,"
+        " 0); return n; }\n__global__ void k(float* o) { o[0] = 1; }",
+        "static const int count = asked(); static bool once = false; if (!once) once = true;"
+        "k<<<count, 1, 0, stream>>>(nullptr);",
+    ),
+    "a device variable that a kernel writes": kernel(
+        "__device__ unsigned left; __global__ void k(unsigned* o) { o[0] = atomicInc(&left, 7); }",
+        "k<<<1, 8, 0, stream>>>(nullptr);",
+    ),
+    "waits of the toolkit": kernel(
+        "#include <cooperative_groups.h>\n#include <cuda/barrier>\n"
+        "__global__ void k(float* o) { __shared__ cuda::barrier<cuda::thread_scope_block> b;"
+        " if (threadIdx.x == 0) init(&b, blockDim.x); __syncthreads(); b.arrive_and_wait();"
+        " cooperative_groups::this_grid().sync(); o[0] = 1; }",
+        RUN,
+    ),
+    "what the L1 keeps": kernel(
+        "__global__ void k(float* o) { float v;"
+        ' asm volatile("ld.global.nc.L1::evict_last.f32 %0, [%1];" : "=f"(v) : "l"(o + 1));'
+        " o[0] = v; }",
+        RUN,
+    ),
+    "assert on the device": kernel(
+        "#include <cassert>\n__global__ void k(float* o) { assert(o); o[0] = 1; }", RUN
+    ),
     "an error told on stderr": kernel(
         "#define CHECKED(x) do { if (cudaError_t e = (x))"
         ' { fprintf(stderr, "%s\\n", cudaGetErrorString(e)); return e; } } while (0)\n',
@@ -256,15 +301,6 @@ HONEST = {
         'asm("ex2.approx.f32 %0, %0;" : "+f"(x));\n#endif\nreturn x; }\n'
         "__global__ void k(float* o) { o[0] = up(o[0]); }",
         "k<<<1, 1, 0, stream>>>(nullptr);",
-    ),
-    "assert and printf on the device": kernel(
-        '#include <cassert>\n__global__ void k(float* o) { assert(o); printf("%f\\n", o[0]); }',
-        "k<<<1, 4, 0, stream>>>(nullptr);",
-    ),
-    "strings that the device prints": kernel(
-        '__global__ void k(float* o) {\n  const char* names[2] = {"one", "two"};\n'
-        '  printf("%s in %s\\n", names[o[0] > 0], __func__); }',
-        "k<<<1, 4, 0, stream>>>(nullptr);",
     ),
     "shared memory over 48 KB": kernel(
         "extern __shared__ float s[];\n"

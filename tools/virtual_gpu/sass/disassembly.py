@@ -20,8 +20,8 @@ from astra_chat.tools.system.toolkit import find_tool
 
 SUFFIX = ".sass"
 """Of the text, which lies beside the PTX of the same nvcc call."""
-OPTIONS = ("-c", "-gp", "-hex")
-"""Code only, with lines of the PTX (nvcc -lineinfo) and encodings."""
+OPTIONS = ("-c", "-gi", "-gp", "-hex")
+"""Code only, with lines of the source and of the PTX (nvcc -lineinfo), and encodings."""
 TIMEOUT_S = 60.0
 MOST_INSTRUCTIONS = 50_000
 """Of a kernel that is looked at: working one out takes some 10 us for each."""
@@ -30,7 +30,7 @@ _CONTROL_BIT = 105 - 64
 """In the upper half of an instruction."""
 
 _SECTION = re.compile(r"^\.text\.(\S+):$", re.MULTILINE)
-_LINE = re.compile(r"^\s*//## .*?line (\d+)")
+_LINE = re.compile(r'^\s*//## File "\.nv_debug_ptx_txt", line (\d+)')
 _LOWER = re.compile(r"^\s+/\*[0-9a-f]{4,}\*/\s+(.*?)\s*;?\s+/\* 0x([0-9a-f]{16}) \*/")
 _UPPER = re.compile(r"^\s+/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"^([^\s/]\S*):$")
