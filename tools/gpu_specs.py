@@ -2,9 +2,11 @@
 
 "measured" = on an H200 by this project. Sources: [H100] NVIDIA H100 Tensor Core GPU Architecture
 whitepaper; [H200] NVIDIA H200 datasheet; [A100] NVIDIA A100 Tensor Core GPU Architecture
-whitepaper; [L40S] NVIDIA L40S datasheet; [Ada] NVIDIA Ada GPU Architecture whitepaper; [CUDA] CUDA
-C++ Programming Guide, tables "Technical Specifications per Compute Capability" and "Throughput of
-Native Arithmetic Instructions".
+whitepaper; [L40S] NVIDIA L40S datasheet; [Ada] NVIDIA Ada GPU Architecture whitepaper; [HGX] NVIDIA
+HGX B200 datasheet, an eighth; [B200] the driver's answers in pytorch/ao, pull request 4002; [RTX50]
+NVIDIA RTX Blackwell GPU Architecture whitepaper; [CUDA] CUDA C++ Programming Guide, tables
+"Technical Specifications per Compute Capability" and "Throughput of Native Arithmetic
+Instructions".
 """
 
 from __future__ import annotations
@@ -56,10 +58,12 @@ class GpuSpec:
     l2_latency_cycles: float
     tensor_cycles: float
     """Of an SM, for mma.sync m16n8k16 of 16-bit floats with sums in fp32."""
-    threads_per_sm: int = 2048  # [CUDA] 8.0, 9.0
-    blocks_per_sm: int = 32  # [CUDA] 8.0, 9.0
-    shared_per_sm: int = 228 * KIB  # [CUDA] 9.0
-    shared_per_block_optin: int = 227 * KIB  # [CUDA] 9.0
+    tested: bool = False
+    """Whether this project has judged kernels on one."""
+    threads_per_sm: int = 2048  # [CUDA] 8.0, 9.0, 10.0
+    blocks_per_sm: int = 32  # [CUDA] 8.0, 9.0, 10.0
+    shared_per_sm: int = 228 * KIB  # [CUDA] 9.0, 10.0
+    shared_per_block_optin: int = 227 * KIB  # [CUDA] 9.0, 10.0
     shared_per_block: int = 48 * KIB  # [CUDA] all
     """Without opt-in."""
     shared_reserved_per_block: int = 1 * KIB  # [CUDA] 8.0 to 9.0
@@ -105,11 +109,12 @@ _H200 = GpuSpec(
     dram_latency_cycles=665,  # measured: pointer chase over 1 GB, L2 flushed
     l2_latency_cycles=287,  # measured: the same again, within L2
     tensor_cycles=1.73,  # measured: 64 warps an SM; 1,184 multiply-adds a clock
+    tested=True,
 )
 
 # Values that no vendor document gives are those of the H200, unchecked on other GPUs:
 # dram_reachable, launch_floor_us, block_dispatch_ns, both latencies; for the consumer's chips
-# l2_bytes_per_s too.
+# l2_bytes_per_s too, and for B200 that times its SMs.
 _H100 = replace(
     _H200,
     key="h100",
@@ -120,10 +125,28 @@ _H100 = replace(
     l2_bytes=50 * MIB,  # [H100]
 )
 
+_B200 = replace(
+    _H200,
+    key="b200",
+    name="NVIDIA B200",
+    compute=(10, 0),
+    sms=148,  # [B200]
+    sm_clock_hz=1.98e9,  # [HGX] 75 Tflop/s over 148 SMs x 256
+    memory_bytes=182630 * MIB,  # [B200] 178.35 GiB
+    memory_bus_bits=7680,  # [B200]
+    dram_bytes_per_s=7.7e12,  # [HGX]
+    l2_bytes=126 * MIB,  # [B200] 126.5
+    l2_bytes_per_s=8.4e12 * 148 / 132,  # unchecked
+    fp32_flops=75e12,  # [HGX]
+    tensor_flops=2250e12,  # [HGX]
+    tested=False,
+)
+
 _A100 = replace(
     _H200,
     key="a100",
     name="NVIDIA A100-SXM4-80GB",
+    tested=False,
     compute=(8, 0),
     sms=108,  # [A100]
     sm_clock_hz=1.41e9,  # [A100]
@@ -145,6 +168,7 @@ _RTX4090 = replace(
     _H200,
     key="rtx4090",
     name="NVIDIA GeForce RTX 4090",
+    tested=False,
     compute=(8, 9),
     sms=128,  # [Ada] table of the GeForce RTX 4090
     sm_clock_hz=2.52e9,  # [Ada]
@@ -176,11 +200,29 @@ _L40S = replace(
     tensor_cycles=4.0,  # [L40S] 362 Tflop/s: 506 multiply-adds a clock and SM
 )
 
-SPECS = {s.key: s for s in (_H200, _H100, _A100, _L40S, _RTX4090)}
+_RTX5090 = replace(
+    _RTX4090,
+    key="rtx5090",
+    name="NVIDIA GeForce RTX 5090",
+    compute=(12, 0),
+    sms=170,  # [RTX50] table of the GeForce RTX 5090; so the others
+    sm_clock_hz=2.407e9,  # [RTX50]
+    memory_bytes=32 * GIB,  # [RTX50]
+    memory_bus_bits=512,  # [RTX50]
+    dram_bytes_per_s=1.792e12,  # [RTX50]
+    l2_bytes=96 * MIB,  # [RTX50]
+    fp32_flops=104.8e12,  # [RTX50]
+    tensor_flops=419e12,  # [RTX50] sums in fp16
+)
+
+SPECS = {s.key: s for s in (_H200, _H100, _B200, _A100, _L40S, _RTX4090, _RTX5090)}
 DEFAULT_GPU = _H200.key
 """The GPU that is estimated for, and built for, where none is named."""
 
-_DEVICE_WORDS = {"H200": "h200", "H100": "h100", "A100": "a100", "L40S": "l40s", "4090": "rtx4090"}
+_DEVICE_WORDS = {
+    "H200": "h200", "H100": "h100", "B200": "b200", "A100": "a100", "L40S": "l40s",
+    "4090": "rtx4090", "5090": "rtx5090",
+}  # fmt: skip
 _OTHER_CHIPS = frozenset({"NVL", "PCIE", "40GB", "D", "LAPTOP"})
 """Name parts of variants with other memory or clocks than the constants above."""
 

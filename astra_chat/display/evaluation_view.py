@@ -14,6 +14,7 @@ from rich.text import Text
 
 from astra_chat.tools.descriptions import describe, launches, number, verdict
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling.ncu_agreement import agreement
 from astra_chat.tools.timing.intervals import percent_of_limit
 from astra_chat.tools.types import (
@@ -32,6 +33,7 @@ WIDE = 110
 MOST_LABEL = 26
 """Columns of a case's name that is never broken."""
 STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}
+UNTESTED = "warning: Astra has never been tested on a GPU of this kind"
 UNCONFIRMED = (
     "for choosing, not for reporting: the luckiest of several such figures reads too high; a winner"
     " is timed once more on fresh inputs, after the sanitizers (time --final)"
@@ -44,6 +46,8 @@ def evaluation_text(evaluation: Evaluation) -> RenderableType:
         outcome_text(evaluation.outcome),
         Text(f"candidate {evaluation.candidate} on {evaluation.device.name}", style="dim"),
     ]
+    if evaluation.device.kind == "cuda" and not spec(evaluation.device.spec).tested:
+        parts.append(Text(UNTESTED, style="yellow"))
     if isinstance(evaluation.outcome, Timed):
         below = [*gpu_lines(evaluation.outcome.cases), *agreement(evaluation.outcome.cases)]
         below += [UNCONFIRMED] * _is_selection(evaluation)

@@ -16,7 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_an_unknown_gpu_is_bad_input_and_the_known_ones_are_named() -> None:
-    with pytest.raises(BadInput, match="'b300': known are h200, h100, a100, l40s, rtx4090"):
+    with pytest.raises(
+        BadInput, match="'b300': known are h200, h100, b200, a100, l40s, rtx4090, rtx5090"
+    ):
         spec("b300")
     assert spec("H200").name == "NVIDIA H200"
 
@@ -26,7 +28,7 @@ def test_every_constant_names_its_source() -> None:
     text = Path(gpu_specs.__file__).read_text()
     given = re.findall(r"^    (\w+)(?:: \w+)? ?= ?[^#\n]*?(#.*)?$", text, re.MULTILINE)
     constants = [(name, note) for name, note in given if name in GpuSpec.__annotations__]
-    named = {"key", "name", "compute"}
+    named = {"key", "name", "compute", "tested"}
     assert [name for name, note in constants if not note and name not in named] == []
     assert len(constants) > 60
 
@@ -56,7 +58,7 @@ def test_a_gpu_is_found_by_the_name_its_driver_gives(gpu: GpuSpec) -> None:
     [
         "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA GH200 480GB", "NVIDIA A100-SXM4-40GB",
         "NVIDIA A100-PCIE-40GB", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D",
-        "NVIDIA B200", "Tesla T4", "",
+        "NVIDIA GB200", "NVIDIA GeForce RTX 5090 D", "Tesla T4", "",
     ],
 )  # fmt: skip
 def test_other_chips_of_a_like_name_have_no_constants(name: str) -> None:

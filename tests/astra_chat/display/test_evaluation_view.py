@@ -15,7 +15,8 @@ from astra_chat.display.evaluation_view import (
     evidence_lines,
     profile_text,
 )
-from astra_chat.tools.types import AnyTime, Case, MeasuredTime, Metric
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.types import AnyTime, Case, Device, MeasuredTime, Metric
 from tests.chat_samples import VECTOR, WRONG_OUTCOME, evaluation, timed
 
 LONG = "l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_ld.ratio"
@@ -119,3 +120,11 @@ def test_the_table_of_cases_is_whole_at_80_columns(basis: str) -> None:
     for figure in ("12345.67  ", "0.91", "to 1.12", f"{first.ratio:.2f}x"):
         assert figure in row, figure
     assert max(map(len, lines)) <= 80 and "…" not in "".join(lines)
+
+
+@pytest.mark.parametrize(("key", "told"), [("h200", False), ("b200", True)])
+def test_a_gpu_of_a_kind_that_was_never_tried_is_told_of(key: str, told: bool) -> None:
+    gpu = spec(key)
+    device = Device(kind="cuda", name=gpu.name, arch=gpu.arch, spec=key)
+    judged = evaluation(VECTOR, WRONG_OUTCOME).model_copy(update={"device": device})
+    assert ("never been tested" in shown(evaluation_text(judged))) is told
