@@ -1,4 +1,4 @@
-"""What a human is asked, and the turns that an answer amounts to: pure functions of the state."""
+"""What a human is asked, and the turns that the answers become: pure functions of the state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from astra_chat.agents.turns import Approval, Kernel, Plan, Turn
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import Timed
 
-Word = Literal["approve", "approve_all", "reject", "edit"]
+Choice = Literal["approve", "approve_all", "reject", "edit"]
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Question:
     """The parent's ratio over the baseline."""
     build: BuildReport | None
     evaluation: Evaluation | None
-    """Where it was run already; if winners are confirmed, on fresh seeds, after the sanitizers."""
-    found: float | None = None
-    """Its ratio over the baseline in the search, before that."""
+    """None before the candidate was run. If winners are confirmed, the confirmation."""
+    search_ratio: float | None = None
+    """Ratio over the baseline in the search, before the confirmation."""
 
     @property
-    def words(self) -> str:
-        """In half a sentence."""
-        asked = "to be run" if self.gate == "run" else "to be accepted as the best"
-        return f"candidate {self.kernel.candidate} of round {self.round} waits {asked}"
+    def text(self) -> str:
+        """The question in half a sentence."""
+        pending = "to be run" if self.gate == "run" else "to be accepted as the best"
+        return f"candidate {self.kernel.candidate} of round {self.round} waits {pending}"
 
 
 def question(state: RunState, baseline: str) -> Question | None:
@@ -63,7 +63,7 @@ def question(state: RunState, baseline: str) -> Question | None:
         before=_ratio(parent) or 1.0,
         build=attempt.build,
         evaluation=last if isinstance(last, Evaluation) else None,
-        found=_ratio(state.before_confirmation),
+        search_ratio=_ratio(state.before_confirmation),
     )
 
 
@@ -72,15 +72,15 @@ def _ratio(evaluation: Evaluation | None) -> float | None:
     return timed.ratio if isinstance(timed, Timed) else None
 
 
-def decision(asked: Question, word: Word, reason: str = "", source: str = "") -> Turn:
+def decision(asked: Question, choice: Choice, reason: str = "", source: str = "") -> Turn:
     """The human's turn. Raises ValueError for an edit that is empty or changes nothing."""
-    if word != "edit":
+    if choice != "edit":
         name = asked.kernel.candidate
-        return Turn("human", Approval(candidate=name, decision=word, reason=reason))
+        return Turn("human", Approval(candidate=name, decision=choice, reason=reason))
     if not source.strip() or source == asked.kernel.source:
         raise ValueError("the edit is empty" if not source.strip() else "the edit changes nothing")
-    words = reason or f"An edit of {asked.kernel.candidate}."
-    return Turn("human", Kernel(words=words, source=source))
+    summary = reason or f"An edit of {asked.kernel.candidate}."
+    return Turn("human", Kernel(words=summary, source=source))
 
 
 def describe_approval(approval: Approval) -> str:
@@ -89,6 +89,6 @@ def describe_approval(approval: Approval) -> str:
         case "approve":
             return f"approves {approval.candidate}"
         case "approve_all":
-            return f"approves {approval.candidate} and whatever follows"
+            return f"approves {approval.candidate} and all that follow"
         case "reject":
             return f"rejects {approval.candidate}: {approval.reason or 'no reason given'}"

@@ -13,13 +13,13 @@ SHOWN = 60
 def kernel_of(given: Edits, source: str) -> Kernel:
     """The whole file that the edits make of `source`.
 
-    Raises ValueError in words for the model where an anchor does not occur exactly once, edits
+    Raises ValueError, with a text for the model, if an anchor does not occur exactly once, edits
     overlap, or nothing changes.
     """
     spans = sorted(_span(edit, source) for edit in given.edits)
     for (_, end, _), (start, _, text) in pairwise(spans):
         if start < end:
-            raise ValueError(f"two edits overlap before {_shown(text)}: make one of them")
+            raise ValueError(f"two edits overlap before {_shown(text)}: combine them")
     changed = source
     for start, end, text in reversed(spans):
         changed = changed[:start] + text + changed[end:]
@@ -29,10 +29,10 @@ def kernel_of(given: Edits, source: str) -> Kernel:
 
 
 def _span(edit: Edit, source: str) -> tuple[int, int, str]:
-    """Where the edit's anchor stands, and what takes its place."""
+    """Start and end of the edit's anchor, and its replacement."""
     times = source.count(edit.find) if edit.find else 0
     if times != 1:
-        hint = "copy it exactly, blanks and line ends too" if times == 0 else "give more of it"
+        hint = "copy it exactly, whitespace included" if times == 0 else "give more of it"
         raise ValueError(
             f"the text to find, {_shown(edit.find)}, occurs {times} times in the source to change,"
             f" not once: {hint}"
@@ -46,10 +46,10 @@ def _shown(text: str) -> str:
 
 
 def lines_of(anchor: str, source: str) -> Sequence[int]:
-    """Numbers of the lines, from 1, in which an anchor begins; blanks at its ends do not count."""
-    wanted = anchor.strip()
-    found, at = [], source.find(wanted) if wanted else -1
+    """Numbers of the lines, from 1, in which an anchor begins, ignoring whitespace around it."""
+    text = anchor.strip()
+    numbers, at = [], source.find(text) if text else -1
     while at >= 0:
-        found.append(source.count("\n", 0, at) + 1)
-        at = source.find(wanted, at + 1)
-    return found
+        numbers.append(source.count("\n", 0, at) + 1)
+        at = source.find(text, at + 1)
+    return numbers

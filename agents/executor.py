@@ -1,4 +1,4 @@
-"""The executor: takes candidates to the judge and says what the judge found."""
+"""The executor: gives candidates to the judge and reports its results."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 
 class Executor(UserProxyAgent):
-    """Speaks for the machine instead of for a human: does what `next_step` says.
+    """A UserProxyAgent that stands for the judge, not for a human: does what `next_step` says.
 
-    For every kernel it takes two turns: the build, then, if it builds, the evaluation. Between the
-    two nothing of the candidate has run, and a human may decide that nothing will.
+    Every kernel takes two turns: the build, then, if it builds, the evaluation. In between, no code
+    of the candidate has run, and a human may decide that none will.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Executor(UserProxyAgent):
         except Exception as error:
             self._on_failure(error)
             raise
-        yield Response(chat_message=self._state.say("executor", payload))
+        yield Response(chat_message=self._state.add("executor", payload))
 
     async def _work(
         self, state: RunState, token: CancellationToken

@@ -1,6 +1,6 @@
-"""What in a usable reply the facts speak against: it goes back to the model once, in words.
+"""Usable replies that contradict the facts: each goes back to the model once, with the reason.
 
-A model that says the same again is believed to mean it: its turn stands, with the doubt beside it.
+If the model repeats it, the turn is accepted and the contradiction recorded with it.
 """
 
 from __future__ import annotations
@@ -16,93 +16,95 @@ from astra_chat.tools.profiling.metrics import BOTTLENECKS, KNOWN, telling
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Profile
 
-MOST_NAMES = 8
-MOST_SHOWN = 120
+MAX_NAMES = 8
+MAX_SHOWN = 120
 """Characters of an anchor or a name."""
-NEAR = 0.5
-"""Share of a text that has to be the same for it to be what was meant."""
+SIMILARITY = 0.5
+"""Least similarity (difflib) of a text that is suggested instead."""
 
 
-def doubt(said: Payload, setting: ChatContext, state: RunState) -> str | None:
-    """What is wrong in a reply after `state`, with what would be right; None if nothing is."""
-    match said:
+def contradiction(reply: Payload, context: ChatContext, state: RunState) -> str | None:
+    """What in a reply contradicts the facts of `state`, with a correction; None if nothing does."""
+    match reply:
         case Plan():
-            found = _of_plan(said, setting, state)
+            reasons = _of_plan(reply, context, state)
         case Analysis():
-            found = _of_analysis(said, state.evaluated)
+            reasons = _of_analysis(reply, state.evaluated)
         case _:
-            found = []
-    return "; ".join(found) or None
+            reasons = []
+    return "; ".join(reasons) or None
 
 
 def ask_to_check(reason: str) -> str:
     return (
-        f"The facts speak against your reply: {reason}. Answer once more with the whole JSON"
-        " object: mended, or the same again if you stand by it."
+        f"Your reply contradicts the facts: {reason}. Answer again with the whole JSON object:"
+        " corrected, or unchanged if you are sure."
     )
 
 
-def _of_plan(plan: Plan, setting: ChatContext, state: RunState) -> list[str]:
+def _of_plan(plan: Plan, context: ChatContext, state: RunState) -> list[str]:
     parent = state.parent
     source = state.sources.get(parent.candidate) if parent else None
-    found = _of_anchor(plan.anchor, setting.baseline if source is None else source)
+    reasons = _of_anchor(plan.anchor, context.baseline if source is None else source)
     profile = profile_of(parent)
     names = {metric.name for metric in profile.metrics} if profile else set()
     if plan.metric not in names | KNOWN:
-        found.append(f"no profile has a metric '{_shown(plan.metric)}': {_names(profile)}"
+        reasons.append(f"no profile has a metric '{_shown(plan.metric)}': {_names(profile)}"
                      f"{_nearest(plan.metric, names | KNOWN)}")  # fmt: skip
-    return found
+    return reasons
 
 
 def _of_anchor(anchor: str, source: str) -> list[str]:
-    """Lines of an anchor that the source lacks, blanks aside."""
-    there = {_squeezed(line): number for number, line in enumerate(source.splitlines(), 1)}
-    text = _squeezed(source)
-    lines = [line for line in map(_squeezed, anchor.splitlines()) if line]
+    """What is wrong with an anchor: lines that the source does not have, ignoring whitespace."""
+    by_text = {_normalized(line): number for number, line in enumerate(source.splitlines(), 1)}
+    text = _normalized(source)
+    lines = [line for line in map(_normalized, anchor.splitlines()) if line]
     missing = [line for line in lines if line not in text]
     if not lines:
         return ["the anchor is empty: copy a line of the source to change"]
     if not missing:
         return []
-    near = get_close_matches(missing[0], list(there), 1, NEAR)
-    right = f"line {there[near[0]]} is `{_shown(near[0])}`" if near else "copy a line of it exactly"
-    return [f"the anchor `{_shown(missing[0])}` is not in the source to change: {right}"]
+    near = get_close_matches(missing[0], list(by_text), 1, SIMILARITY)
+    hint = (
+        f"line {by_text[near[0]]} is `{_shown(near[0])}`" if near else "copy a line of it exactly"
+    )
+    return [f"the anchor `{_shown(missing[0])}` is not in the source to change: {hint}"]
 
 
 def _of_analysis(analysis: Analysis, evaluation: Evaluation | None) -> list[str]:
-    profile, found = profile_of(evaluation), []
+    profile, reasons = profile_of(evaluation), []
     if analysis.bottleneck not in BOTTLENECKS:
-        there = ", ".join(BOTTLENECKS)
-        found.append(f"'{_shown(analysis.bottleneck)}' is no bottleneck: say one of {there}")
+        known = ", ".join(BOTTLENECKS)
+        reasons.append(f"'{_shown(analysis.bottleneck)}' is not a bottleneck: name one of {known}")
     if profile is None or not profile.metrics:
-        return found
+        return reasons
     names = {metric.name for metric in profile.metrics}
     if missing := [name for name in analysis.evidence if name not in names]:
-        listed = ", ".join(f"'{_shown(name)}'" for name in missing[:MOST_NAMES])
-        found.append(f"this evaluation has no metric {listed}: {_names(profile)}"
+        listed = ", ".join(f"'{_shown(name)}'" for name in missing[:MAX_NAMES])
+        reasons.append(f"this evaluation has no metric {listed}: {_names(profile)}"
                      f"{_nearest(missing[0], names)}")  # fmt: skip
-    return found
+    return reasons
 
 
 def _names(profile: Profile | None) -> str:
     """Some names that may be used."""
-    shown = telling(profile.metrics)[:MOST_NAMES] if profile else []
+    shown = telling(profile.metrics)[:MAX_NAMES] if profile else []
     if not shown:
         return "use one of Nsight Compute's names"
     more = ", ..." if profile and len(profile.metrics) > len(shown) else ""
-    return f"there are {', '.join(metric.name for metric in shown)}{more}"
+    return f"available: {', '.join(metric.name for metric in shown)}{more}"
 
 
 def _nearest(name: str, names: Iterable[str]) -> str:
-    near = get_close_matches(name, sorted(names), 1, NEAR)
-    return f"; the nearest is {near[0]}" if near else ""
+    near = get_close_matches(name, sorted(names), 1, SIMILARITY)
+    return f"; the most similar name is {near[0]}" if near else ""
 
 
 def _shown(text: str) -> str:
-    """A model's words in one line, cut."""
+    """A model's text in one line, cut."""
     text = one_line(text)
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
-def _squeezed(text: str) -> str:
+def _normalized(text: str) -> str:
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""The judge as a run sees it: the real one, one with a recording, one with a budget, a test's."""
+"""The judge as a run uses it: the real one, or one with a recording or a budget around it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from astra_chat.tools.types import Case
 
 
 class JudgeProtocol(Protocol):
-    """What the executor needs of tools.judge.Judge."""
+    """The methods of tools.judge.Judge that the executor calls."""
 
     def build(self, source: str, also: Sequence[str] = ()) -> BuildReport: ...
     def evaluate(

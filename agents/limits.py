@@ -6,19 +6,19 @@ from astra_chat.tools.types import Value
 
 
 class Limits(Value):
-    """Of one run; recorded with its options."""
+    """Limits of one run; recorded with its options."""
 
     rounds: int = 5
     repairs: int = 2
-    """Kernels of the fixer in one round."""
+    """Maximum number of the fixer's kernels in one round."""
     confirmations: int = 3
-    """Winners that are evaluated once more at the end, the next best where one does not hold; 0 in
-    runs from before there were any."""
+    """Maximum number of winners that are confirmed at the end: the next best if one fails. 0 in
+    transcripts from before confirmations existed."""
     mutants: int = 0
-    """Seeded bugs of the baseline by which the tester's cases are scored; 0: they are not."""
+    """Seeded bugs of the baseline that score the tester's cases; 0: no scores."""
     stop_at_percent: float | None = None
     """The chat ends once the best candidate reaches this share of the physical limit."""
     approval: bool = True
-    """A human who wanted to be asked is asked; False once that was switched off."""
+    """Whether a human is asked, if the run was started so; False once that was switched off."""
     patience: int | None = None
     """The chat ends after this many rounds in a row without a new best."""

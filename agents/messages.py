@@ -1,4 +1,4 @@
-"""The chat's payloads as AutoGen messages, and back."""
+"""Turns as AutoGen messages, and back."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 
 
-# One subclass for each payload: its name is stable, and teams register it by itself.
+# One subclass for each payload: its name is stable, and AutoGen's teams register it by themselves.
 class RunRequestMessage(StructuredMessage[RunRequest]):
     pass
 
@@ -69,7 +69,7 @@ class ApprovalMessage(StructuredMessage[Approval]):
 
 
 class RejectedReplyEvent(BaseAgentEvent):
-    """A model's reply could not be used and was sent back in words."""
+    """A model's reply could not be used and was sent back with the reason."""
 
     type: Literal["RejectedReplyEvent"] = "RejectedReplyEvent"
     content: str
@@ -80,13 +80,13 @@ class RejectedReplyEvent(BaseAgentEvent):
 
 
 class ContradictionEvent(BaseAgentEvent):
-    """The facts speak against a model's usable reply."""
+    """A model's usable reply contradicts the facts."""
 
     type: Literal["ContradictionEvent"] = "ContradictionEvent"
     content: str
-    """What they say."""
+    """Which facts, and how."""
     stands: bool
-    """The model stood by it and the turn follows; else it was sent back in words."""
+    """The model repeated it and the turn follows; else it was sent back."""
 
     def to_text(self) -> str:
         return self.content
@@ -111,24 +111,24 @@ def message(speaker: Speaker, payload: Payload) -> BaseChatMessage:
     return MESSAGE_TYPES[type(payload)](content=payload, source=speaker)
 
 
-def turn(said: BaseChatMessage) -> Turn:
+def turn(item: BaseChatMessage) -> Turn:
     """The typed turn of one of our messages."""
-    if type(said) not in MESSAGE_TYPES.values():
-        raise TypeError(f"{type(said).__name__} is no message of this chat")
-    content = cast(StructuredMessage[Any], said).content
-    return Turn(cast(Speaker, said.source), content)
+    if type(item) not in MESSAGE_TYPES.values():
+        raise TypeError(f"{type(item).__name__} is not a message of this chat")
+    content = cast(StructuredMessage[Any], item).content
+    return Turn(cast(Speaker, item.source), content)
 
 
 class SharedState:
-    """The state of the run as all agents of one team see it: each adds its own turns.
+    """The state of the run, shared by all agents of a team: each adds its own turns.
 
-    Turns of a team come one at a time, so nobody ever sees half of one.
+    Turns of a team come one at a time, so no agent sees an incomplete one.
     """
 
     def __init__(self, state: RunState) -> None:
         self.now = state
 
-    def say(self, speaker: Speaker, payload: Payload) -> BaseChatMessage:
-        """Take a turn: it is part of the state from here on."""
+    def add(self, speaker: Speaker, payload: Payload) -> BaseChatMessage:
+        """Add a turn to the state; returns its message."""
         self.now = self.now.after(Turn(speaker, payload))
         return message(speaker, payload)

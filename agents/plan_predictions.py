@@ -1,4 +1,4 @@
-"""The planner's predictions beside what came of them: a ledger read off the rounds."""
+"""The planner's predictions compared with the results of its rounds."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from astra_chat.agents.turns import Direction, Plan
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed, Value
 
-SAME = 0.01
-"""A metric, or a speed, that changes by less has not moved."""
+UNCHANGED = 0.01
+"""A relative change of a metric or a speed up to this counts as none."""
 
 
 class Prediction(Value):
-    """One plan's, and what the best right kernel of its round came to over the plan's parent."""
+    """A plan's prediction, and the result of the best correct kernel of its round."""
 
     round: int
     title: str
@@ -24,63 +24,66 @@ class Prediction(Value):
     moves: Direction
     predicted_ratio: float
     """Over the parent."""
-    found_ratio: float | None
-    """None: no kernel of the plan was right."""
+    actual_ratio: float | None
+    """None: no kernel of the plan was correct."""
     before: float | None = None
-    """The metric in the parent's profile; None where that has no such metric."""
+    """The metric in the parent's profile; None if that has no such metric."""
     after: float | None = None
 
     @property
     def moved(self) -> Direction:
-        """How the metric moved."""
+        """How the metric changed."""
         if self.before is None or self.after is None:
             return "unsaid"
         change = self.after - self.before
-        if abs(change) <= SAME * abs(self.before):
+        if abs(change) <= UNCHANGED * abs(self.before):
             return "stays"
         return "up" if change > 0 else "down"
 
     @property
     def log_error(self) -> float | None:
-        """|log2| of found over predicted; 1 is a factor of 2."""
-        if self.found_ratio is None or self.found_ratio <= 0:
+        """|log2| of actual over predicted; 1 is a factor of 2."""
+        if self.actual_ratio is None or self.actual_ratio <= 0:
             return None
-        return abs(math.log2(self.found_ratio / self.predicted_ratio))
+        return abs(math.log2(self.actual_ratio / self.predicted_ratio))
 
     @property
-    def right_way(self) -> bool:
-        """Whether it got faster, slower or neither as was predicted."""
-        return self.found_ratio is not None and _way(self.found_ratio) == _way(self.predicted_ratio)
+    def direction_correct(self) -> bool:
+        """Whether the kernel got faster, slower or neither, as predicted."""
+        if self.actual_ratio is None:
+            return False
+        return _direction(self.actual_ratio) == _direction(self.predicted_ratio)
 
 
 class Score(Value):
-    """How good predictions were so far."""
+    """How good the predictions were so far."""
 
     plans: int
-    """That were judged."""
-    right_kernels: int
-    """Plans of which a right kernel came."""
-    right_way: int
-    """Of those, plans that moved the speed the way that was predicted."""
+    """Plans whose kernels were judged."""
+    correct_kernels: int
+    """Plans that produced a correct kernel."""
+    direction_correct: int
+    """Of those, plans that changed the speed in the predicted direction."""
     metrics_named: int
-    """Of those, plans that said which way a profiled metric moves."""
-    metrics_right: int
+    """Of those, plans that predicted the direction of a profiled metric."""
+    metrics_correct: int
     median_factor: float | None
-    """By what factor the predicted ratio was off, in the median."""
+    """Median factor between predicted and actual ratio."""
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         if not self.plans:
-            return "no prediction was judged yet"
-        parts = [f"{self.right_kernels} of {self.plans} plans came to a right kernel"]
-        if self.right_kernels:
-            parts.append(f"{self.right_way} of {self.right_kernels} moved the speed as predicted")
+            return "no predictions to compare yet"
+        parts = [f"{self.correct_kernels} of {self.plans} plans produced a correct kernel"]
+        if self.correct_kernels:
+            parts.append(
+                f"{self.direction_correct} of {self.correct_kernels} changed the speed as predicted"
+            )
         if self.median_factor is not None:
-            parts.append(f"the predicted ratio was off by a factor of {self.median_factor:.2f}"
-                         " in the median")  # fmt: skip
+            parts.append(f"predicted ratios off by a median factor of {self.median_factor:.2f}")
         if self.metrics_named:
             parts.append(
-                f"{self.metrics_right} of {self.metrics_named} named metrics moved as predicted"
+                f"{self.metrics_correct} of {self.metrics_named} named metrics changed as predicted"
             )
         return "; ".join(parts)
 
@@ -88,32 +91,31 @@ class Score(Value):
 def predictions(rounds: Sequence[Round]) -> list[Prediction]:
     """Of every round whose kernels were judged, in order.
 
-    A kernel that waits for its run, or that the human did not want run, says nothing of its plan.
+    A kernel that did not run yet, or that the human rejected before, tells nothing of its plan.
     """
     return [
         _judged(one, one.parent)
         for one in rounds
-        if one.parent
-        and (any(attempt.evaluation for attempt in one.attempts) or _came_to_nothing(one))
+        if one.parent and (any(attempt.evaluation for attempt in one.attempts) or _none_built(one))
     ]
 
 
 def score(judged: list[Prediction]) -> Score:
-    right = [one for one in judged if one.found_ratio is not None]
-    named = [one for one in right if one.moves != "unsaid" and one.moved != "unsaid"]
-    errors = [error for one in right if (error := one.log_error) is not None]
+    correct = [one for one in judged if one.actual_ratio is not None]
+    named = [one for one in correct if one.moves != "unsaid" and one.moved != "unsaid"]
+    errors = [error for one in correct if (error := one.log_error) is not None]
     return Score(
         plans=len(judged),
-        right_kernels=len(right),
-        right_way=sum(one.right_way for one in right),
+        correct_kernels=len(correct),
+        direction_correct=sum(one.direction_correct for one in correct),
         metrics_named=len(named),
-        metrics_right=sum(one.moves == one.moved for one in named),
+        metrics_correct=sum(one.moves == one.moved for one in named),
         median_factor=2 ** statistics.median(errors) if errors else None,
     )
 
 
-def _came_to_nothing(one: Round) -> bool:
-    """Whether kernels were built, and none of them builds."""
+def _none_built(one: Round) -> bool:
+    """Whether all builds of the round failed, and there was one."""
     builds = [attempt.build for attempt in one.attempts if attempt.build is not None]
     return bool(builds) and all(failed(build) for build in builds)
 
@@ -132,16 +134,16 @@ def _judged(one: Round, parent: Evaluation) -> Prediction:
         metric=one.plan.metric,
         moves=one.plan.moves,
         predicted_ratio=one.plan.predicted_ratio,
-        found_ratio=best.ratio / was.ratio if best and was else None,
+        actual_ratio=best.ratio / was.ratio if best and was else None,
         before=_metric(was, one.plan),
         after=_metric(best, one.plan),
     )
 
 
 def _metric(timed: Timed | None, plan: Plan) -> float | None:
-    found = timed.profile.metric(plan.metric) if timed else None
-    return found.value if found else None
+    metric = timed.profile.metric(plan.metric) if timed else None
+    return metric.value if metric else None
 
 
-def _way(ratio: float) -> int:
-    return 0 if abs(ratio - 1) <= SAME else 1 if ratio > 1 else -1
+def _direction(ratio: float) -> int:
+    return 0 if abs(ratio - 1) <= UNCHANGED else 1 if ratio > 1 else -1

@@ -1,7 +1,7 @@
 """The prompt of a turn: a pure function of the state, and bounded.
 
-The stable part (task, contract, baseline) comes first, so that model servers can cache it; what
-changes comes last, the place in the chat at the very end.
+The stable part (task, contract, baseline) comes first, so that model servers can cache it. What
+changes comes last, and the position in the chat at the very end.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced, one_line, report
 from astra_chat.tools.types import Timed
 
-MOST_CHARACTERS = 64_000
+MAX_CHARACTERS = 64_000
 """A prompt stays below this unless a single source is longer by itself."""
 LOG_ROUNDS = 12
-LEDGER_ROUNDS = 4
+PREDICTION_ROUNDS = 4
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ChatContext:
 
     task: Task
     baseline: str
-    """Source of the baseline tier that is to be beaten."""
+    """Source of the baseline tier that candidates are compared with."""
     tier: str
     device: str
     roles: tuple[RoleName, ...] = MODEL_ROLES
@@ -57,63 +57,63 @@ class ChatContext:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a prompt; the one with the highest `spare` is left out first, 0 never."""
+    """A part of a prompt. Too long a prompt loses the highest `drop_rank` first, and never 0."""
 
     title: str
     text: str
-    spare: int = 0
+    drop_rank: int = 0
 
     def __str__(self) -> str:
         return f"## {self.title}\n{self.text.rstrip()}\n"
 
 
-def brief(role: RoleName, setting: ChatContext, state: RunState) -> str:
-    """What a role is told in this turn, besides its standing instructions."""
+def turn_prompt(role: RoleName, context: ChatContext, state: RunState) -> str:
+    """The user message of this turn; the system message is the role's standing instructions."""
     acting = acts_as(role, state)
     makers = SECTIONS[acting]
     if role == "single":
-        makers = (*makers, *SINGLE_BESIDES.get(acting, ()))
-    sections = [s for make in makers if (s := make(setting, state)) is not None]
-    place = stamp(place_of(role, state))
-    while len(text := "\n".join([*map(str, sections), place])) > MOST_CHARACTERS:
-        spare = max(sections, key=lambda section: section.spare)
-        if spare.spare == 0:
+        makers = (*makers, *SINGLE_EXTRA.get(acting, ()))
+    sections = [s for make in makers if (s := make(context, state)) is not None]
+    last = position_line(position_of(role, state))
+    while len(text := "\n".join([*map(str, sections), last])) > MAX_CHARACTERS:
+        first = max(sections, key=lambda section: section.drop_rank)
+        if first.drop_rank == 0:
             break
-        sections.remove(spare)
+        sections.remove(first)
     return text
 
 
-def place_of(role: RoleName, state: RunState) -> Position:
-    """Where a role speaks that speaks next, as the last line of its prompt says."""
+def position_of(role: RoleName, state: RunState) -> Position:
+    """The position of a role's next turn, as the last line of its prompt states it."""
     acting = acts_as(role, state)
-    place = state.position(acting)
+    position = state.position(acting)
     if role != "single" or acting == "single":
-        return place
-    attempt = {"planner": 0, "coder": 1}.get(acting, place.attempt + 1)
-    return Position(round=place.round, attempt=attempt)
+        return position
+    attempt = {"planner": 0, "coder": 1}.get(acting, position.attempt + 1)
+    return Position(round=position.round, attempt=attempt)
 
 
-def _wanted(setting: ChatContext, state: RunState) -> Section:
-    """What the single agent has to do now."""
-    return Section("Wanted now", WANTED.get(acts_as("single", state), "Nothing: pass."))
+def _single_reply(context: ChatContext, state: RunState) -> Section:
+    """Which kind of reply the single agent has to give now."""
+    return Section("Answer now with", SINGLE_REPLIES.get(acts_as("single", state), "A pass."))
 
 
-def stamp(position: Position) -> str:
-    """The last line of every prompt: where in the chat it is asked."""
+def position_line(position: Position) -> str:
+    """The last line of every prompt: its position in the chat."""
     return f"Turn: round {position.round}, attempt {position.attempt}."
 
 
-def read_stamp(prompt: str) -> Position | None:
-    """The place in the chat that a prompt names; None if it names none."""
-    found = re.findall(r"^Turn: round (\d+), attempt (\d+)\.$", prompt, re.MULTILINE)
-    return Position(round=int(found[-1][0]), attempt=int(found[-1][1])) if found else None
+def read_position(prompt: str) -> Position | None:
+    """The position in the chat that a prompt states; None if it states none."""
+    numbers = re.findall(r"^Turn: round (\d+), attempt (\d+)\.$", prompt, re.MULTILINE)
+    return Position(round=int(numbers[-1][0]), attempt=int(numbers[-1][1])) if numbers else None
 
 
-def _task(setting: ChatContext, state: RunState) -> Section:
-    task = setting.task
+def _task(context: ChatContext, state: RunState) -> Section:
+    task = context.task
     dims = "\n".join(
         f"- {name}: {dim.min} to {dim.max}"
-        + (f", whole units of {dim.multiple_of_bytes} bytes" if dim.multiple_of_bytes > 1 else "")
+        + (f", in bytes a multiple of {dim.multiple_of_bytes}" if dim.multiple_of_bytes > 1 else "")
         for name, dim in task.dims.items()
     )
     args = "\n".join([*map(_arg, task.args), *map(_scalar, task.scalars)])
@@ -124,71 +124,71 @@ def _task(setting: ChatContext, state: RunState) -> Section:
         f"Task {task.name}",
         f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\nLegal dims:\n{dims}\n"
         f"dtypes: {', '.join(task.dtypes)}; tolerance: {tolerance}\n"
-        f"nvcc flags: {' '.join(task.flags)}\nJudged on: {setting.device}",
+        f"nvcc flags: {' '.join(task.flags)}\nDevice: {context.device}",
     )
 
 
 def _arg(arg: Arg) -> str:
-    apart = f", rows {arg.name}_stride elements apart (a row or more)" if arg.strided else ""
-    numbers = f", any numbers up to {arg.largest:g}" if arg.largest else ""
+    stride = f", row stride {arg.name}_stride elements (at least one row)" if arg.strided else ""
+    numbers = f", values up to {arg.largest:g}" if arg.largest else ""
     return (
         f"- {arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {arg.access},"
-        f" at any multiple of {arg.min_alignment_bytes} bytes{apart}{numbers}"
+        f" aligned to {arg.min_alignment_bytes} bytes{stride}{numbers}"
     )
 
 
 def _scalar(scalar: Scalar) -> str:
-    when = "in most cases, or what else the caller gives" if scalar.varies else "in every case"
+    when = "in most cases, but the caller may pass another" if scalar.varies else "in every case"
     when += f", {scalar.range[0]:g} to {scalar.range[1]:g}" if scalar.range else ""
     return f"- {scalar.name}: {scalar.type}, {scalar.value:g} {when}"
 
 
-def _contract(setting: ChatContext, state: RunState) -> Section:
+def _contract(context: ChatContext, state: RunState) -> Section:
     return Section(
-        "The launcher you export",
-        f"```cuda\n{prototype(setting.task)};\n```\ndtype: 0 float32, 1 float16, 2 bfloat16.\n"
+        "The launcher to export",
+        f"```cuda\n{prototype(context.task)};\n```\ndtype: 0 float32, 1 float16, 2 bfloat16.\n"
         f"A complete example of the form, for another operation:\n```cuda\n{example()}```",
     )
 
 
-def _headers(setting: ChatContext, state: RunState) -> Section | None:
-    texts = setting.task.header_texts()
+def _headers(context: ChatContext, state: RunState) -> Section | None:
+    texts = context.task.header_texts()
     if not texts:
         return None
     blocks = [f'#include "{name}":\n{fenced(text)}' for name, text in texts.items()]
     return Section("Headers of the task that a candidate may include", "\n".join(blocks), 4)
 
 
-def _baseline(setting: ChatContext, state: RunState) -> Section:
-    spare = 0 if state.best is None else 2
-    title = f"The baseline to beat ({setting.tier})"
-    return Section(title, fenced(setting.baseline), spare)
+def _baseline(context: ChatContext, state: RunState) -> Section:
+    drop_rank = 0 if state.best is None else 2
+    title = f"The baseline ({context.tier})"
+    return Section(title, fenced(context.baseline), drop_rank)
 
 
-def _tests(setting: ChatContext, state: RunState) -> Section | None:
-    cases = [*setting.task.check, *state.extra_cases]
+def _tests(context: ChatContext, state: RunState) -> Section | None:
+    cases = [*context.task.check, *state.extra_cases]
     return Section("Cases that every candidate must pass", _bullets([c.label for c in cases]), 3)
 
 
-def _score(setting: ChatContext, state: RunState) -> Section | None:
+def _score(context: ChatContext, state: RunState) -> Section | None:
     scores = state.scores
     if scores is None:
         return None
-    dropped = [f"kills none, not kept: {case.label}" for case in scores.dropped]
-    lived = [f"lives, perhaps no bug: {name}" for name in scores.survivors]
+    dropped = [f"kills none, discarded: {case.label}" for case in scores.dropped]
+    survived = [f"survived, possibly an equivalent mutant: {name}" for name in scores.survivors]
     return Section(
-        "The score of your last cases, by seeded bugs of the baseline",
-        f"{scores.summary()}\n{_bullets([*dropped, *lived])}",
+        "Score of your last cases, by seeded bugs of the baseline",
+        f"{scores.summary()}\n{_bullets([*dropped, *survived])}",
     )
 
 
-def _log(setting: ChatContext, state: RunState) -> Section | None:
+def _log(context: ChatContext, state: RunState) -> Section | None:
     if not state.rounds:
         return None
     lines = [_round_line(one) for one in state.rounds[-LOG_ROUNDS:]]
     if len(state.rounds) > LOG_ROUNDS:
-        lines.insert(0, f"({len(state.rounds) - LOG_ROUNDS} earlier rounds left out)")
-    return Section("What was tried", _bullets(lines), 1)
+        lines.insert(0, f"({len(state.rounds) - LOG_ROUNDS} earlier rounds omitted)")
+    return Section("Earlier rounds", _bullets(lines), 1)
 
 
 def _round_line(one: Round) -> str:
@@ -197,117 +197,126 @@ def _round_line(one: Round) -> str:
 
 
 def _result(attempt: Attempt) -> str:
-    """What became of a candidate; nothing if it was not even built."""
-    found = ""
+    """The result of a candidate; empty if it was not built."""
+    result = ""
     if attempt.evaluation:
         outcome = attempt.evaluation.outcome
         timed = f" {ratio_text(outcome.ratio)}" if isinstance(outcome, Timed) else ""
-        found = f"{attempt.speaker}: {verdict(outcome)}{timed}"
+        result = f"{attempt.speaker}: {verdict(outcome)}{timed}"
     elif attempt.build:
-        found = f"{attempt.speaker}: {verdict(attempt.build.result)}"
+        result = f"{attempt.speaker}: {verdict(attempt.build.result)}"
     if attempt.rejected is None:
-        return found
-    return f"{found}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"
+        return result
+    return f"{result}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"
 
 
-def _parent(setting: ChatContext, state: RunState) -> Section | None:
+def _parent(context: ChatContext, state: RunState) -> Section | None:
     parent = state.parent
     source = state.sources.get(parent.candidate) if parent else None
     if parent is None or source is None:
         return Section("The source to change", "The baseline.")
     best, outcome = state.best, parent.outcome
-    name = "the best so far" if best and best[0].candidate == parent.candidate else "a candidate"
-    fast = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
-    return Section(f"The source to change: {name}{fast}", fenced(source))
+    name = (
+        "the best candidate so far"
+        if best and best[0].candidate == parent.candidate
+        else "a candidate"
+    )
+    speedup = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
+    return Section(f"The source to change: {name}{speedup}", fenced(source))
 
 
-def _plan(setting: ChatContext, state: RunState) -> Section | None:
+def _plan(context: ChatContext, state: RunState) -> Section | None:
     if state.round is None:
         return None
-    plan, source = state.round.plan, _parent_source(setting, state)
+    plan, source = state.round.plan, _parent_source(context, state)
     lines = ", ".join(map(str, lines_of(plan.anchor, source)))
-    where = f"line {lines}" if lines else "not a text of the source to change"
+    where = f"line {lines}" if lines else "not found in the source to change"
     moves = "" if plan.moves == "unsaid" else f", {plan.moves}"
     risk = f"\nRisk: {one_line(plan.risk)}" if plan.risk else ""
     return Section(
         f"The plan: {one_line(plan.title)}",
         f"Change: {one_line(plan.change)}\nWhy: {one_line(plan.why)}\n"
         f"Where: {one_line(plan.anchor)} ({where})\n"
-        f"Should move: {one_line(plan.metric)}{moves}{risk}",
+        f"Metric that should change: {one_line(plan.metric)}{moves}{risk}",
     )
 
 
-def _ledger(setting: ChatContext, state: RunState) -> Section | None:
+def _predictions(context: ChatContext, state: RunState) -> Section | None:
     judged = predictions(state.rounds)
     if not judged:
         return None
-    lines = [score(judged).words, *(_prediction_line(one) for one in judged[-LEDGER_ROUNDS:])]
-    return Section("What plans predicted, and what came", _bullets(lines), 2)
+    lines = [score(judged).text, *(_prediction_line(one) for one in judged[-PREDICTION_ROUNDS:])]
+    return Section("Predictions of plans and their results", _bullets(lines), 2)
 
 
 def _prediction_line(one: Prediction) -> str:
-    found = "no right kernel" if one.found_ratio is None else ratio_text(one.found_ratio)
-    line = f"round {one.round}: predicted {ratio_text(one.predicted_ratio)}, found {found}"
+    actual = "no correct kernel" if one.actual_ratio is None else ratio_text(one.actual_ratio)
+    line = f"round {one.round}: predicted {ratio_text(one.predicted_ratio)}, actual {actual}"
     if one.before is None or one.after is None:
         return line
-    said = "" if one.moves == "unsaid" else f" (said: {one.moves})"
-    return f"{line}; {one_line(one.metric)} {number(one.before)} to {number(one.after)}{said}"
+    predicted = "" if one.moves == "unsaid" else f" (predicted: {one.moves})"
+    return f"{line}; {one_line(one.metric)} {number(one.before)} to {number(one.after)}{predicted}"
 
 
-def changed(role: RoleName, setting: ChatContext, state: RunState) -> str:
-    """What edits are made in: the candidate to repair, or what the plan changes."""
+def source_to_edit(role: RoleName, context: ChatContext, state: RunState) -> str:
+    """The source that edits apply to: the candidate to fix, or what the plan changes."""
     attempts = state.round.attempts if state.round else ()
     if acts_as(role, state) == "fixer" and attempts:
         return attempts[-1].kernel.source
-    return _parent_source(setting, state)
+    return _parent_source(context, state)
 
 
-def _parent_source(setting: ChatContext, state: RunState) -> str:
-    """What the plan of the round under way changes."""
+def _parent_source(context: ChatContext, state: RunState) -> str:
+    """The source that the plan of the current round changes."""
     parent = state.round.parent if state.round else None
     source = state.sources.get(parent.candidate) if parent else None
-    return setting.baseline if source is None else source
+    return context.baseline if source is None else source
 
 
-def _failing(setting: ChatContext, state: RunState) -> Section | None:
+def _failing(context: ChatContext, state: RunState) -> Section | None:
     if state.round is None or not state.round.attempts:
         return None
     attempt = state.round.attempts[-1]
-    found = describe_build(attempt.build) if attempt.build else "not built yet"
+    result = describe_build(attempt.build) if attempt.build else "not built yet"
     if attempt.evaluation:
-        found = describe_evaluation(attempt.evaluation)
+        result = describe_evaluation(attempt.evaluation)
     return Section(
-        "The candidate to repair", f"{fenced(attempt.kernel.source)}\nThe judge: {report(found)}"
+        "The candidate to fix",
+        f"{fenced(attempt.kernel.source)}\nThe judge's report: {report(result)}",
     )
 
 
-def _profile(setting: ChatContext, state: RunState) -> Section | None:
+def _profile(context: ChatContext, state: RunState) -> Section | None:
     return _report("Profile of the source to change", state.parent) if state.parent else None
 
 
-def _analysis(setting: ChatContext, state: RunState) -> Section | None:
-    """What the profiler said last, and of what."""
+def _analysis(context: ChatContext, state: RunState) -> Section | None:
+    """The profiler's last analysis, and which source it is about."""
     analysis, about, parent = state.analysis, state.analysed, state.parent
     if analysis is None:
         return None
     same = about is not None and parent is not None and about.candidate == parent.candidate
-    what = "the source to change" if same else "the last candidate, which is not the one to change"
+    subject = "the source to change" if same else "the last candidate, not on the source to change"
     return Section(
-        f"The profiler on {what}",
-        f"Said: {one_line(analysis.words)}\nBottleneck: {one_line(analysis.bottleneck)}",
+        f"The profiler on {subject}",
+        f"Analysis: {one_line(analysis.words)}\nBottleneck: {one_line(analysis.bottleneck)}",
         2,
     )
 
 
-def _other_report(setting: ChatContext, state: RunState) -> Section | None:
-    """The judge on the last candidate, where that is not the source to change."""
+def _other_report(context: ChatContext, state: RunState) -> Section | None:
+    """The judge's report on the last candidate, unless that is the source to change."""
     last, parent = state.evaluated, state.parent
     same = last is not None and parent is not None and last.candidate == parent.candidate
-    return None if same else _last_report(setting, state)
+    return None if same else _last_report(context, state)
 
 
-def _last_report(setting: ChatContext, state: RunState) -> Section | None:
-    return _report("The judge on the last candidate", state.evaluated) if state.evaluated else None
+def _last_report(context: ChatContext, state: RunState) -> Section | None:
+    return (
+        _report("The judge's report on the last candidate", state.evaluated)
+        if state.evaluated
+        else None
+    )
 
 
 def _report(title: str, evaluation: Evaluation) -> Section:
@@ -326,23 +335,23 @@ def _bullets(lines: list[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-WANTED = {
+SINGLE_REPLIES = {
     "planner": "A plan.",
     "coder": "A kernel: the whole source of the candidate that your plan asks for.",
-    "fixer": "A kernel: the whole source of the candidate, repaired.",
+    "fixer": "A kernel: the whole source of the candidate, fixed.",
 }
-SINGLE_BESIDES: dict[str, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
-    "planner": (_other_report, _wanted),
-    "coder": (_wanted,),
-    "fixer": (_wanted,),
+SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
+    "planner": (_other_report, _single_reply),
+    "coder": (_single_reply,),
+    "fixer": (_single_reply,),
 }
-"""What a single agent is told besides what the role is told whose place it takes."""
+"""Sections that a single agent gets in addition to those of the role it acts as."""
 
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
     "tester": (_task, _baseline, _tests, _log, _score, _analysis),
-    "planner": (_task, _baseline, _log, _ledger, _parent, _profile, _analysis),
+    "planner": (_task, _baseline, _log, _predictions, _parent, _profile, _analysis),
     "coder": (_task, _contract, _headers, _baseline, _parent, _plan),
     "fixer": (_task, _contract, _headers, _plan, _failing),
-    "profiler": (_task, _log, _ledger, _plan, _last_report),
+    "profiler": (_task, _log, _predictions, _plan, _last_report),
     "single": (_task, _baseline),
 }

@@ -1,4 +1,4 @@
-"""A role that a model plays: a bounded prompt, a typed reply, and repair of replies in words."""
+"""A role that a model plays: a bounded prompt, a typed reply, and retries of unusable replies."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from autogen_core.models import AssistantMessage, ChatCompletionClient, RequestU
 from pydantic import ValidationError
 
 from astra_chat.agents.edits import kernel_of
-from astra_chat.agents.fact_check import ask_to_check, doubt
+from astra_chat.agents.fact_check import ask_to_check, contradiction
 from astra_chat.agents.messages import (
     MESSAGE_TYPES,
     ContradictionEvent,
     RejectedReplyEvent,
     SharedState,
 )
-from astra_chat.agents.prompt import ChatContext, brief, changed
+from astra_chat.agents.prompt import ChatContext, source_to_edit, turn_prompt
 from astra_chat.agents.reply_errors import (
     STARTS,
     TRIES,
@@ -55,9 +55,9 @@ DESCRIPTIONS: dict[RoleName, str] = {
     "tester": "writes further test cases",
     "planner": "chooses the next change",
     "coder": "writes the candidate that the plan asks for",
-    "fixer": "repairs a candidate that failed",
-    "profiler": "says why a candidate takes the time it takes",
-    "single": "plans, writes and repairs alone",
+    "fixer": "fixes a candidate that failed",
+    "profiler": "explains what limits a candidate's speed",
+    "single": "plans, writes and fixes alone",
 }
 
 
@@ -70,7 +70,7 @@ class _Answer:
 
 
 class RoleAgent(AssistantAgent):
-    """An AssistantAgent whose prompt is `brief(role, setting, state)` and nothing else.
+    """An AssistantAgent whose prompt is `turn_prompt(role, context, state)` and nothing else.
 
     Exceptions go to `on_failure` before they reach AutoGen, which would keep only their text.
     """
@@ -78,7 +78,7 @@ class RoleAgent(AssistantAgent):
     def __init__(
         self,
         role: RoleName,
-        setting: ChatContext,
+        context: ChatContext,
         state: SharedState,
         client: ChatCompletionClient,
         on_failure: Callable[[Exception], None],
@@ -90,7 +90,7 @@ class RoleAgent(AssistantAgent):
             system_message=instructions(role),
             output_content_type=REPLY_TYPES[role],
         )
-        self._role, self._setting, self._on_failure = role, setting, on_failure
+        self._role, self._context, self._on_failure = role, context, on_failure
         self._state = state
 
     @property
@@ -101,23 +101,23 @@ class RoleAgent(AssistantAgent):
         self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken
     ) -> AsyncGenerator[BaseAgentEvent | BaseChatMessage | Response, None]:
         try:
-            async for item in self._speak(cancellation_token):
+            async for item in self._take_turn(cancellation_token):
                 yield item
         except Exception as error:
             self._on_failure(error)
             raise
 
-    async def _speak(
+    async def _take_turn(
         self, token: CancellationToken
     ) -> AsyncGenerator[BaseAgentEvent | Response, None]:
-        """What was wrong with replies, or doubted in one, then the turn.
+        """Rejected replies and contradictions as events, then the turn.
 
-        Raises MissingDependency where a planner's model gives nothing that can be used.
+        Raises MissingDependency if a planner's model gives no usable reply.
         """
         plans, reason = self._acts_as() == "planner", ""
         for _ in range(STARTS if plans else 1):
             await self.model_context.clear()
-            async for item in self._exchange(token):
+            async for item in self._ask_until_usable(token):
                 yield item
                 if isinstance(item, Response):
                     return
@@ -126,71 +126,72 @@ class RoleAgent(AssistantAgent):
         if plans:
             raise MissingDependency(
                 f"the {self._role}'s model gave no usable reply in {STARTS * TRIES} tries,"
-                f" the last: {reason}; look at the model, or name another in --models"
+                f" the last: {reason}; check the model, or name another in --models"
             )
         passed = Pass(words=f"no usable reply in {TRIES} tries; the last: {reason}")
         yield self._response(_Answer(passed, None))
 
-    async def _exchange(
+    async def _ask_until_usable(
         self, token: CancellationToken
     ) -> AsyncGenerator[BaseAgentEvent | Response, None]:
-        """One prompt and what is said about it; without a response where nothing usable comes.
+        """One prompt with its retries; no response if no reply can be used.
 
-        A doubt sends a reply back once; then it stands, and so it does where nothing better comes.
+        A reply that contradicts the facts is sent back once. If the model repeats it, or gives
+        nothing usable instead, it is accepted.
         """
-        words = brief(self._role, self._setting, self._state.now)
-        held: tuple[_Answer, str] | None = None
+        prompt = turn_prompt(self._role, self._context, self._state.now)
+        disputed: tuple[_Answer, str] | None = None
         for left in reversed(range(TRIES)):
-            answer, reason = await self._ask(words, token)
+            answer, reason = await self._ask(prompt, token)
             if answer is None:
                 yield RejectedReplyEvent(content=reason, source=self.name)
-                words = ask_again(reason)
+                prompt = ask_again(reason)
                 continue
-            doubted = doubt(answer.payload, self._setting, self._state.now)
-            if doubted is None:
+            wrong = contradiction(answer.payload, self._context, self._state.now)
+            if wrong is None:
                 yield self._response(answer)
                 return
-            last, held = held is not None or not left, (answer, doubted)
+            last, disputed = disputed is not None or not left, (answer, wrong)
             if last:
                 break
-            yield ContradictionEvent(content=doubted, stands=False, source=self.name)
-            words = ask_to_check(doubted)
-        if held is not None:
-            yield ContradictionEvent(content=held[1], stands=True, source=self.name)
-            yield self._response(held[0])
+            yield ContradictionEvent(content=wrong, stands=False, source=self.name)
+            prompt = ask_to_check(wrong)
+        if disputed is not None:
+            yield ContradictionEvent(content=disputed[1], stands=True, source=self.name)
+            yield self._response(disputed[0])
 
     def _acts_as(self) -> RoleName:
-        """The role that it plays in this turn; single takes those of three."""
+        """The role that it plays in this turn; `single` plays three."""
         return acts_as(self._role, self._state.now)
 
-    async def _ask(self, words: str, token: CancellationToken) -> tuple[_Answer | None, str]:
+    async def _ask(self, prompt: str, token: CancellationToken) -> tuple[_Answer | None, str]:
         """One call of the model: its turn, or what is wrong with its reply."""
-        asked = TextMessage(content=words, source="user")
+        asked = TextMessage(content=prompt, source="user")
         try:
             async for item in super().on_messages_stream([asked], token):
                 if isinstance(item, Response):
-                    said = cast(StructuredMessage[Any], item.chat_message)
-                    return self._usable(cast(AnyReply, said.content), said.models_usage)
+                    reply = cast(StructuredMessage[Any], item.chat_message)
+                    return self._usable(cast(AnyReply, reply.content), reply.models_usage)
         except ValidationError as error:
             return None, malformed(error)
         except UnusableReply as error:
-            said_so = AssistantMessage(content=error.said, source=self.name)
-            await self.model_context.add_message(said_so)
+            unusable = AssistantMessage(content=error.said, source=self.name)
+            await self.model_context.add_message(unusable)
             return None, error.reason
         raise RuntimeError("AutoGen's AssistantAgent ended its turn without a response")
 
     def _out_of_turn(self, answer: AnyReply) -> str | None:
-        """What is wrong with a plan in a kernel's place, or the other way round."""
+        """What is wrong with a plan instead of a kernel, or a kernel instead of a plan."""
         if self._role != "single" or isinstance(answer.reply, Pass):
             return None
-        wanted = self._acts_as()
-        if isinstance(answer.reply, Plan) == (wanted == "planner"):
+        expected = "plan" if self._acts_as() == "planner" else "kernel"
+        if isinstance(answer.reply, Plan) == (expected == "plan"):
             return None
-        return f"a {'plan' if wanted == 'planner' else 'kernel'} is wanted now"
+        return f"a {expected} is expected now"
 
     def _usable(self, answer: AnyReply, usage: RequestUsage | None) -> tuple[_Answer | None, str]:
         """The turn that a well-formed reply amounts to, or why it cannot be used."""
-        reason = objection(answer, self._setting.task) or self._out_of_turn(answer)
+        reason = objection(answer, self._context.task) or self._out_of_turn(answer)
         if reason is not None:
             return None, reason
         try:
@@ -207,11 +208,11 @@ class RoleAgent(AssistantAgent):
             case Source(words=words, source=source):
                 return Kernel(words=words, source=source)
             case Edits() as edits:
-                return kernel_of(edits, changed(self._role, self._setting, self._state.now))
+                return kernel_of(edits, source_to_edit(self._role, self._context, self._state.now))
             case payload:
                 return payload
 
     def _response(self, answer: _Answer) -> Response:
-        turn = self._state.say(self._role, answer.payload)
+        turn = self._state.add(self._role, answer.payload)
         turn.models_usage = answer.usage
         return Response(chat_message=turn)

@@ -1,4 +1,4 @@
-"""Rounds of a run: a plan, the candidates written for it, and what became of each."""
+"""Rounds of a run: a plan, the candidates written for it, and their results."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from astra_chat.tools.types import Correct, Timed
 
 @dataclass(frozen=True)
 class Attempt:
-    """A candidate of a round and what became of it."""
+    """A candidate of a round and its results."""
 
     speaker: Speaker
     kernel: Kernel
     build: BuildReport | None = None
     evaluation: Evaluation | None = None
     rejected: str | None = None
-    """Why the human did not want it run or accepted."""
+    """Why the human rejected it."""
     replaced: bool = False
-    """The human gave an edit instead."""
+    """The human gave an edited version instead."""
 
     @property
     def passed(self) -> bool:
@@ -36,33 +36,32 @@ class Attempt:
 
     @property
     def may_run(self) -> bool:
-        """It was built, was not run yet, and no human objects."""
+        """It was built, was not run yet, and no human rejected it."""
         built = self.build is not None and not failed(self.build)
         return built and self.evaluation is None and self.rejected is None and not self.replaced
 
 
 @dataclass(frozen=True)
 class Round:
-    """A plan and the candidates that came of it."""
+    """A plan and the candidates written for it."""
 
     number: int
     plan: Plan
     parent: Evaluation | None
-    """What the plan changes, as it was chosen when the plan was made; None where the baseline was
-    never judged."""
+    """What the plan changes, chosen before the plan; None if the baseline was never judged."""
     parent_index: int = 0
-    """Of the parent among what had been tried."""
+    """Index of the parent among what had been tried."""
     attempts: tuple[Attempt, ...] = ()
 
     def with_kernel(self, speaker: Speaker, kernel: Kernel) -> Round:
         return replace(self, attempts=(*self.attempts, Attempt(speaker, kernel)))
 
     def marked(self, candidate: str, **facts: Any) -> Round:
-        """With what came of a candidate; of one given twice, of the first that lacks it."""
+        """With results of a candidate; if it was proposed twice, of the first without them."""
         same = [i for i, one in enumerate(self.attempts) if one.kernel.candidate == candidate]
-        lacking = [i for i in same if all(not getattr(self.attempts[i], name) for name in facts)]
+        missing = [i for i in same if all(not getattr(self.attempts[i], name) for name in facts)]
         last = len(self.attempts) - 1
-        return self._changed(next(iter([*lacking, *same[-1:], last])), **facts)
+        return self._changed(next(iter([*missing, *same[-1:], last])), **facts)
 
     def with_evaluation_replaced(self, old: Evaluation, new: Evaluation) -> Round:
         same = [i for i, one in enumerate(self.attempts) if one.evaluation is old]
@@ -77,7 +76,7 @@ class Round:
 
     @property
     def passed(self) -> bool:
-        """Whether a kernel was found correct."""
+        """Whether a kernel is correct."""
         return any(attempt.passed for attempt in self.attempts)
 
     @property
@@ -91,7 +90,7 @@ class Round:
 
     @property
     def repairs(self) -> int:
-        """Kernels that repair one."""
+        """Number of kernels that fix an earlier one."""
         return self.kernels_of("fixer") + max(0, self.kernels_of("single") - 1)
 
     def kernels_of(self, speaker: Speaker) -> int:
@@ -101,9 +100,9 @@ class Round:
 def tried(
     baseline: Evaluation, rounds: Sequence[Round], accepted: Mapping[str, Evaluation]
 ) -> list[Tried]:
-    """Everything that was tried, the baseline first: what a strategy chooses from.
+    """All candidates, the baseline first: what a strategy chooses from.
 
-    `accepted`: the evaluation that counts, by candidate, of those that are accepted.
+    `accepted`: the evaluations of accepted candidates, by candidate.
     """
     everything = [Tried(baseline, 0, accepted=False)]
     for one in rounds:

@@ -1,7 +1,7 @@
-"""The state of a run: one frozen value, folded turn by turn from what was said.
+"""The state of a run: one frozen value, folded turn by turn from the chat.
 
-Nothing about a chat is counted anywhere else, so a transcript that is read back gives the same
-state. `next_step` (turn_order.py) decides from it alone.
+No other code keeps state about a chat, so a transcript that is read back gives the same state.
+`next_step` (turn_order.py) decides from it alone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from astra_chat.tools.types import Case, Profile, Timed
 
 @dataclass(frozen=True, eq=False)
 class RunState:
-    """What is known about a run after a turn. `after` gives the state after the next one."""
+    """The state of a run after a turn. `after` returns the state after the next one."""
 
     limits: Limits = field(default_factory=Limits)
     request: RunRequest | None = None
@@ -45,12 +45,12 @@ class RunState:
     decision: Approval | None = None
     """The human's, about `latest`."""
     passes: tuple[Speaker, ...] = ()
-    """Who passed since `latest`."""
+    """Speakers that passed since `latest`."""
     baseline: Evaluation | None = None
     """The baseline judged against itself: the first evaluation of every chat."""
     rounds: tuple[Round, ...] = ()
     extra_cases: tuple[Case, ...] = ()
-    """The tester's cases, each once, without those that proved to kill no seeded bug."""
+    """The tester's cases without duplicates and without those that kill no seeded bug."""
     scores: CaseScores | None = None
     """Of the tester's last cases."""
     analysis: Analysis | None = None
@@ -59,15 +59,15 @@ class RunState:
     evaluated: Evaluation | None = None
     """The last evaluation of the search, the baseline's included."""
     undecided: Evaluation | None = None
-    """The last evaluation, where a human may still reject it."""
+    """The last evaluation, if a human may still reject it."""
     accepted: Mapping[str, Evaluation] = field(default_factory=dict)
     """By candidate, the fastest evaluation of the search that is faster than the baseline and that
     no human rejected, in the order of the search."""
     confirmed: Mapping[str, Evaluation] = field(default_factory=dict)
     """By candidate, its last evaluation on fresh seeds. It alone counts where there is one."""
     before_confirmation: Evaluation | None = None
-    """What the search found of the candidate that the last turn confirms, where the turn before
-    it evaluated the same one; it is replaced everywhere else, for the confirmation knows more."""
+    """The search's evaluation of the candidate that the last turn confirmed, if the turn before
+    evaluated the same one. Elsewhere the confirmation replaces it, since it is more accurate."""
     confirmations: int = 0
     """In a row, up to the last turn."""
     sources: Mapping[str, str] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class RunState:
         return replace(self, last=turn, confirmations=0, before_confirmation=None, **changes)
 
     def _decided(self, turn: Turn) -> dict[str, Any]:
-        """What becomes of an evaluation that a human could have rejected before this turn."""
+        """Accept or drop the evaluation that a human could have rejected before this turn."""
         if self.undecided is None:
             return {}
         approved = isinstance(turn.payload, Approval) and turn.payload.decision != "reject"
@@ -149,7 +149,7 @@ class RunState:
 
     @cached_property
     def counted(self) -> Mapping[str, tuple[Evaluation, Timed]]:
-        """What counts as accepted, by candidate: of a confirmed one its confirmation."""
+        """Accepted evaluations by candidate; a confirmation replaces the search's evaluation."""
         accepted = self.accepted
         if self.undecided is not None and not self.asks_human:
             accepted = _accepting(accepted, self.undecided)
@@ -166,33 +166,33 @@ class RunState:
 
     @property
     def best_of_search(self) -> tuple[Evaluation, Timed] | None:
-        """The same by the figures of the search: no candidate was confirmed after it yet."""
+        """The same by the evaluations of the search, without confirmations."""
         timed = ((one, outcome) for one in self.accepted.values() if (outcome := faster(one)))
         return max(timed, key=lambda one: one[1].ratio, default=None)
 
     @cached_property
     def next_parent(self) -> tuple[int, Evaluation | None]:
-        """What the next plan changes by the run's strategy, and its index among what was tried."""
+        """What the next plan changes by the strategy, and its index among what was tried."""
         if self.baseline is None:
             return 0, None
         accepted = {name: evaluation for name, (evaluation, _) in self.counted.items()}
         everything = tried(self.baseline, self.rounds, accepted)
         index = choose_parent(self.strategy, everything, len(self.rounds))
-        assert everything[index].evaluation is not None, "no strategy takes what was not judged"
+        assert everything[index].evaluation is not None, "no strategy chooses what was not judged"
         return index, everything[index].evaluation
 
     @property
     def parent(self) -> Evaluation | None:
-        """What the plan changes whose kernels are being written, else what the next one will."""
+        """What the current plan changes while its kernels are written; then what the next will."""
         if self.round and self.last and isinstance(self.last.payload, Plan | Kernel):
             return self.round.parent
         return self.next_parent[1]
 
-    def made_of(self, speaker: Speaker) -> str:
-        """Candidate that this speaker's next kernel starts from; "" before the baseline was judged.
+    def parent_of(self, speaker: Speaker) -> str:
+        """The candidate that this speaker's next kernel is derived from; "" before the baseline.
 
-        A human edits what was shown last, a repair changes the kernel before it, and all others
-        change what their plan changes.
+        A human edits the candidate shown last, a fixer the kernel before its own, all others what
+        their plan changes.
         """
         if speaker == "human":
             return self.shown
@@ -203,7 +203,7 @@ class RunState:
 
     @property
     def rounds_without_gain(self) -> int:
-        """Rounds in a row, the last ones, that brought no new best by the figures of the search."""
+        """Number of last rounds in a row without a new best, by the evaluations of the search."""
         best = self.best_of_search
         name = best[0].candidate if best else None
         gained = (
@@ -214,7 +214,7 @@ class RunState:
         return len(self.rounds) - next(gained, 0)
 
     def position(self, role: str) -> Position:
-        """Where `role` would speak if it spoke now."""
+        """The position of `role`'s turn if it were next."""
         begun, under_way = len(self.rounds), self.round
         attempts = {
             "tester": self.tester_turns + 1,
@@ -337,7 +337,7 @@ def profile_of(evaluation: Evaluation | None) -> Profile | None:
 def _accepting(
     accepted: Mapping[str, Evaluation], evaluation: Evaluation
 ) -> Mapping[str, Evaluation]:
-    """With an evaluation of the search that nobody rejected."""
+    """`accepted` with an evaluation of the search that nobody rejected."""
     timed, before = faster(evaluation), accepted.get(evaluation.candidate)
     if timed is None or (before and (was := faster(before)) and timed.ratio <= was.ratio):
         return accepted

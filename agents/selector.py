@@ -1,4 +1,4 @@
-"""Chooses the next speaker: by rule where one is legal, by asking a model where two are."""
+"""Chooses the next speaker: by rule if one is legal, by asking a model if two are."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from astra_chat.tools.types import Value
 class Selector:
     """The selector function of the team.
 
-    AutoGen's own fallback takes any participant that the model names, legal or not; so the model is
-    asked here, its answer is held to the legal speakers, and the decision is kept for the record.
+    AutoGen's own fallback accepts any participant that the model names, legal or not. So the model
+    is asked here, only legal speakers are accepted, and the decision is kept for the transcript.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Selector:
     ) -> None:
         self._state, self._client, self._on_failure = state, client, on_failure
         self.decisions: deque[Decision] = deque()
-        """Decisions that nobody has recorded yet, oldest first."""
+        """Decisions that are not yet recorded, oldest first."""
 
     async def next_speaker(self, messages: Sequence[BaseAgentEvent | BaseChatMessage]) -> str:
         """Name of the next speaker. Called by the team after every turn that does not end it."""
@@ -49,43 +49,43 @@ class Selector:
         step = next_step(state)
         legal = speakers(step)
         if not legal:
-            raise RuntimeError(f"asked for a speaker after the end: {step}")
+            raise RuntimeError(f"no speaker after the end of the chat: {step}")
         if len(legal) == 1:
             return Decision(speaker=legal[0], by="rule", legal=legal)
         prompt: list[LLMMessage] = [UserMessage(content=question(state, legal), source="user")]
         rejected: list[str] = []
         for _ in range(TRIES):
-            said, choice = await self._ask(prompt, legal)
-            if not isinstance(choice, _Refusal):
+            reply, choice = await self._ask(prompt, legal)
+            if not isinstance(choice, _Rejection):
                 return Decision(speaker=choice, by="model", legal=legal, rejected=tuple(rejected))
-            rejected.append(choice.words)
+            rejected.append(choice.reason)
             prompt += [
-                AssistantMessage(content=said, source="selector"),
-                UserMessage(content=ask_again(choice.words), source="user"),
+                AssistantMessage(content=reply, source="selector"),
+                UserMessage(content=ask_again(choice.reason), source="user"),
             ]
         return Decision(speaker=legal[0], by="rule", legal=legal, rejected=tuple(rejected))
 
     async def _ask(
         self, prompt: list[LLMMessage], legal: Sequence[Speaker]
-    ) -> tuple[str, Speaker | _Refusal]:
-        """What the model said, and the choice in it."""
+    ) -> tuple[str, Speaker | _Rejection]:
+        """The model's reply, and the choice in it."""
         try:
             answer = await self._client.create(prompt, json_output=NextSpeaker)
         except UnusableReply as error:
-            return error.said, _Refusal(words=error.reason)
+            return error.said, _Rejection(reason=error.reason)
         return str(answer.content), _read(str(answer.content), legal)
 
 
-class _Refusal(Value):
-    words: str
+class _Rejection(Value):
+    reason: str
 
 
-def _read(said: str, legal: Sequence[Speaker]) -> Speaker | _Refusal:
+def _read(reply: str, legal: Sequence[Speaker]) -> Speaker | _Rejection:
     try:
-        name = NextSpeaker.model_validate_json(said).choose
+        name = NextSpeaker.model_validate_json(reply).choose
     except ValidationError as error:
-        return _Refusal(words=malformed(error))
+        return _Rejection(reason=malformed(error))
     for speaker in legal:
         if name == speaker:
             return speaker
-    return _Refusal(words=f"'{name}' may not speak now, only {' or '.join(legal)}")
+    return _Rejection(reason=f"'{name}' may not act now, only {' or '.join(legal)}")

@@ -2,8 +2,8 @@
 
 All are pure functions of what was tried so far; a transcript names its strategy in the request.
 `paper` is the chain of arXiv 2509.07506; `tree` chooses by upper confidence bounds (UCT: Kocsis and
-Szepesvari, ECML 2006), where going on from a candidate again competes with its children as one of
-them; `single` is `best` held by one agent, the paper's ablation.
+Szepesvari, ECML 2006), where changing a candidate once more competes with changing one of its
+children; `single` is `best` with one agent, the paper's ablation.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.types import Timed, Value
 
 Kind = Literal["best", "paper", "beam", "tree", "single"]
-WORDS = "best, paper, beam:K, beam:KxN, tree or single"
-MOST_PARENTS, MOST_CANDIDATES = 16, 8
+FORMS = "best, paper, beam:K, beam:KxN, tree or single"
+MAX_PARENTS, MAX_CANDIDATES = 16, 8
 EXPLORATION = 0.5
-"""Weight of what was tried seldom; a gain of 2x counts as 1."""
+"""Weight of candidates that were seldom changed; a gain of 2x counts as 1."""
 
 
 class Strategy(Value):
     """How a run searches."""
 
     kind: Kind = "best"
-    parents: int = Field(default=1, ge=1, le=MOST_PARENTS)
-    """beam: the best so far that plans take turns to go on from."""
-    candidates: int = Field(default=1, ge=1, le=MOST_CANDIDATES)
+    parents: int = Field(default=1, ge=1, le=MAX_PARENTS)
+    """beam: number of best candidates that plans change in turn."""
+    candidates: int = Field(default=1, ge=1, le=MAX_CANDIDATES)
     """Kernels of one plan; all are built at once, each is evaluated."""
 
     def __str__(self) -> str:
@@ -41,32 +41,32 @@ class Strategy(Value):
         return f"beam:{self.parents}" + (f"x{self.candidates}" if self.candidates > 1 else "")
 
 
-def parse_strategy(words: str) -> Strategy:
-    """Raises ValueError naming what there is."""
+def parse_strategy(text: str) -> Strategy:
+    """Raises ValueError, which names the strategies."""
     for kind in ("best", "paper", "tree", "single"):
-        if words == kind:
+        if text == kind:
             return Strategy(kind=kind)
-    found = re.fullmatch(r"beam:(\d+)(?:x(\d+))?", words)
-    if found is None:
-        raise ValueError(f"use {WORDS}")
-    parents, candidates = int(found[1]), int(found[2] or 1)
-    if not (1 <= parents <= MOST_PARENTS and 1 <= candidates <= MOST_CANDIDATES):
-        raise ValueError(f"1 to {MOST_PARENTS} parents, 1 to {MOST_CANDIDATES} candidates a plan")
+    match = re.fullmatch(r"beam:(\d+)(?:x(\d+))?", text)
+    if match is None:
+        raise ValueError(f"use {FORMS}")
+    parents, candidates = int(match[1]), int(match[2] or 1)
+    if not (1 <= parents <= MAX_PARENTS and 1 <= candidates <= MAX_CANDIDATES):
+        raise ValueError(f"1 to {MAX_PARENTS} parents, 1 to {MAX_CANDIDATES} candidates a plan")
     return Strategy(kind="beam", parents=parents, candidates=candidates)
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A candidate that was evaluated, or a round that came to none."""
+    """A candidate, or a round without one, as the search tree has it."""
 
     evaluation: Evaluation | None
     parent: int
-    """Index of what its plan changed; of the baseline, the first, itself."""
+    """Index of what its plan changed; the baseline, at 0, is its own parent."""
     accepted: bool
     """Faster than the baseline, and not rejected by a human."""
 
     @property
-    def right(self) -> bool:
+    def correct(self) -> bool:
         return self.evaluation is not None and isinstance(self.evaluation.outcome, Timed)
 
     @property
@@ -89,14 +89,14 @@ def _best(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
 
 
 def _last(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
-    """The last right candidate, faster or not."""
-    return max(index for index, one in enumerate(tried) if one.right or index == 0)
+    """The last correct candidate, faster or not."""
+    return max(index for index, one in enumerate(tried) if one.correct or index == 0)
 
 
 def _beam(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
-    """The best few in turn. Each right candidate may be among them; the baseline fills up."""
-    right = [0, *(i for i, one in enumerate(tried) if i and one.right)]
-    best = sorted(right, key=lambda index: (-tried[index].ratio, index))[: strategy.parents]
+    """The best few in turn. The baseline and each correct candidate may be among them."""
+    correct = [0, *(i for i, one in enumerate(tried) if i and one.correct)]
+    best = sorted(correct, key=lambda index: (-tried[index].ratio, index))[: strategy.parents]
     return best[rounds % len(best)]
 
 
@@ -116,7 +116,7 @@ def _tree(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
         below = [
             (_bound(worth[child] / visits[child], visits[child], visits[node]), -child)
             for child in children[node]
-            if tried[child].right
+            if tried[child].correct
         ]
         if not below or max(below)[0] <= here:
             return node
@@ -128,7 +128,7 @@ def _bound(mean: float, visits: int, total: int) -> float:
 
 
 def _gain(one: Tried) -> float:
-    """log2 of the ratio within 0 and 1; 0 for what is wrong or slower."""
+    """log2 of the ratio within 0 and 1; 0 for a candidate that is wrong or slower."""
     return min(1.0, math.log2(one.ratio)) if one.ratio > 1 else 0.0
 
 

@@ -1,4 +1,4 @@
-"""What comes next: `next_step`, one pure function of the state, which everybody asks.
+"""What comes next: `next_step`, one pure function of the state. Nothing else decides it.
 
 user -> tester -> score of its cases -> the baseline -> planner -> coder -> build -> run
   -> profiler -> planner | tester | stop
@@ -40,13 +40,13 @@ from astra_chat.tools.types import (
 
 StopReason = Literal["rounds", "profiler", "no_plan", "baseline_failed", "near_limit", "no_gain"]
 
-STOP_WORDS: dict[StopReason, str] = {
+STOP_TEXTS: dict[StopReason, str] = {
     "rounds": "all rounds are done",
-    "profiler": "the profiler sees nothing further to gain",
+    "profiler": "the profiler expects no further gain",
     "no_plan": "the planner has no further plan",
-    "near_limit": "the best candidate is as near to the physical limit as was asked for",
-    "no_gain": "as many rounds in a row as were allowed brought no new best",
-    "baseline_failed": "the baseline itself did not pass, so nothing can be compared with it",
+    "near_limit": "the best candidate reached the share of the physical limit set by --stop-at",
+    "no_gain": "no new best in as many rounds in a row as --patience allows",
+    "baseline_failed": "the baseline itself failed, so nothing can be compared with it",
 }
 
 
@@ -80,7 +80,7 @@ class Run:
 class Confirm:
     """The executor evaluates a winner once more, on fresh seeds and under the sanitizers.
 
-    The fastest of many measurements wins a search: its figure is not the one to report.
+    Choosing the fastest of many measurements biases its time, so that time is not reported.
     """
 
     candidate: str
@@ -93,9 +93,9 @@ class Ask:
 
     role: RoleName
     acts_as: RoleName
-    """The role itself; for `single`, the one in whose place it speaks."""
+    """The role itself; for `single`, the role that it acts as."""
     alternatives: tuple[RoleName, ...] = ()
-    """Who may speak instead: where there are any, the selector's model chooses."""
+    """Other roles that may speak; if there are any, the selector's model chooses."""
 
 
 Gate = Literal["run", "accept"]
@@ -119,7 +119,7 @@ class Stop:
 Step: TypeAlias = Score | Baseline | Build | Run | Confirm | Ask | AskHuman | Stop
 
 SINGLE: tuple[RoleName, ...] = ("planner", "coder", "fixer")
-"""In whose place `single` speaks."""
+"""Roles that `single` acts as."""
 
 
 class Decision(Value):
@@ -129,11 +129,11 @@ class Decision(Value):
     by: Literal["rule", "model"]
     legal: tuple[Speaker, ...]
     rejected: tuple[str, ...] = ()
-    """Why answers of the model could not be used."""
+    """Why replies of the model could not be used."""
 
 
 def speakers(step: Step) -> tuple[Speaker, ...]:
-    """Who may take this step: one by rule, two for a model to choose from, none at the end."""
+    """Who may take this step: one, or two for a model to choose from, or none at the end."""
     match step:
         case Ask(role=role, alternatives=alternatives):
             return (role, *alternatives)
@@ -158,7 +158,7 @@ def next_step(state: RunState) -> Step:
 
 
 def acts_as(role: RoleName, state: RunState) -> RoleName:
-    """The role in whose place a role speaks next."""
+    """The role that `role` acts as in its next turn: itself, unless it is `single`."""
     step = next_step(state)
     return step.acts_as if role == "single" and isinstance(step, Ask) else role
 
@@ -168,10 +168,10 @@ def _ask(role: RoleName, *alternatives: RoleName) -> Ask:
 
 
 def _of_human(state: RunState) -> AskHuman | Confirm | None:
-    """What a human has to decide after the last turn, and what is confirmed before.
+    """What a human has to decide after the last turn, or what is confirmed before that.
 
-    A failed build needs no decision, nor does a human's own source before it is run. Where winners
-    are confirmed, a human is asked about one after that, if it held: with the whole evidence.
+    A failed build needs no decision, nor does a human's own source before it is run. If winners
+    are confirmed, a human is asked about one after its confirmation.
     """
     match state.last.payload if state.last else None:
         case BuildReport() as report:
@@ -191,9 +191,9 @@ def _by_human(state: RunState, report: BuildReport) -> bool:
 
 
 def _would_be_best(state: RunState, evaluation: Evaluation) -> bool:
-    """Whether the last turn finds a candidate faster than the best so far.
+    """Whether the last turn evaluated a candidate that is faster than the best so far.
 
-    A confirmation that the end of a search asked for is about one that was accepted before.
+    A confirmation at the end of a search is of a candidate that was accepted before.
     """
     timed = faster(evaluation)
     if timed is None or evaluation is state.baseline:
@@ -204,7 +204,7 @@ def _would_be_best(state: RunState, evaluation: Evaluation) -> bool:
 
 
 def _confirm_winner(state: RunState) -> Confirm | None:
-    """What has to be evaluated once more before the chat may end as it stands."""
+    """The candidate that has to be confirmed before the chat may end, if any."""
     if state.best is None or state.confirmations >= state.limits.confirmations:
         return None
     evaluation = state.best[0]
@@ -216,12 +216,12 @@ def _confirm(state: RunState, candidate: str) -> Confirm:
 
 
 def _in_search(state: RunState) -> Step:
-    """What comes next, with `single` by the names of those in whose places it speaks."""
+    """What comes next; `single` under the names of the roles that it acts as."""
     return _after_pass(state, state.passes[-1]) if state.passes else _after_latest(state)
 
 
 def _after_latest(state: RunState) -> Step:
-    """After the last turn that asks for work, with the human's decision about it."""
+    """After the last turn that requires work, with the human's decision about it."""
     if state.decision is not None and state.decision.decision == "reject":
         return _pending(state) or _next_round(state)
     match state.latest.payload if state.latest else None:
@@ -301,7 +301,7 @@ def _after_pass(state: RunState, speaker: Speaker) -> Step:
 
 
 def _passed_as_planner(state: RunState) -> bool:
-    """`single` passes as coder or fixer at most once before it is asked for a plan."""
+    """Whether `single` passed when it was asked for a plan, not for a kernel."""
     asked = _after_latest(state)
     return len(state.passes) > 1 or (isinstance(asked, Ask) and asked.role == "planner")
 

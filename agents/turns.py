@@ -1,4 +1,4 @@
-"""What is said in the chat, as plain values: one class for each kind of turn. No AutoGen here."""
+"""Turns of the chat as plain values: one class for each kind. No AutoGen here."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RoleName = Literal["tester", "planner", "coder", "fixer", "profiler", "single"]
 Speaker = Literal[
     "user", "tester", "planner", "coder", "fixer", "executor", "profiler", "single", "human"
 ]
-"""The user opens the chat; the human decides in it where the user wants to be asked."""
+"""The user opens the chat; the human approves or rejects candidates in runs with approval."""
 MODEL_ROLES: tuple[RoleName, ...] = ("tester", "planner", "coder", "fixer", "profiler")
 """The team of every strategy but `single`."""
 
@@ -38,13 +38,13 @@ class RunRequest(Value):
     summary: str
     device: str
     tier: str
-    """The baseline to beat: "sglang" or "paper"."""
+    """The baseline tier: "sglang" or "paper"."""
     rounds: int
-    """Rounds of plan, candidates and analysis that the run may take."""
+    """Maximum number of rounds."""
     approval: bool = False
     """A human decides what is run and what is accepted."""
     strategy: Strategy = Strategy()
-    """Which candidate a plan goes on from."""
+    """The search strategy: which candidate a plan changes."""
 
 
 class Extent(Value):
@@ -55,7 +55,7 @@ class Extent(Value):
 
 
 class TestCase(Value):
-    """A call that the tester wants run. Lists only: strict model servers want that."""
+    """A case that the tester proposes. No mappings: strict JSON schemas allow lists only."""
 
     __test__ = False  # not a pytest class
 
@@ -63,7 +63,7 @@ class TestCase(Value):
     dtype: DTypeName
     values: ValueFamily
     why: str
-    """What could break here."""
+    """What could fail here."""
 
     def case(self) -> Case:
         return Case(
@@ -72,7 +72,7 @@ class TestCase(Value):
 
 
 class TestSuite(Value):
-    """The tester's turn: cases that every later candidate has to pass besides the task's own."""
+    """The tester's turn: cases that every later candidate has to pass, with the task's own."""
 
     __test__ = False
 
@@ -85,20 +85,20 @@ Direction = Literal["up", "down", "stays", "unsaid"]
 
 
 class Plan(Value):
-    """The planner's turn: one change to the source that the search goes on from."""
+    """The planner's turn: one change to its parent, the source that the strategy chose."""
 
     kind: Literal["plan"] = "plan"
     title: str
     change: str
     why: str
     anchor: str
-    """A line or fragment of the parent's source where the change bites."""
+    """A line or fragment of the parent's source where the change applies."""
     metric: str
-    """The profiled metric that should move."""
+    """The profiled metric that should change."""
     predicted_ratio: float = Field(gt=0)
     """Predicted speed over the parent: above 1 is faster."""
     moves: Direction = "unsaid"
-    """Which way the metric should move."""
+    """The direction in which the metric should change."""
     risk: str = ""
     """What could go wrong."""
 
@@ -110,7 +110,7 @@ class Kernel(Value):
     words: str
     source: str
     edits: int = 0
-    """Edits that it was given as (agents/edits.py); 0: as a whole. Not for the model to say."""
+    """Number of edits that it was given as (agents/edits.py); 0: as a whole file. Set by Astra."""
 
     @property
     def candidate(self) -> str:
@@ -118,11 +118,11 @@ class Kernel(Value):
 
 
 _name = lru_cache(maxsize=1024)(candidate_id)
-"""Every turn asks for the names of all kernels before it, and a hash takes a while."""
+"""Cached: every turn asks for the names of all kernels before it."""
 
 
 class Edit(Value):
-    """One place of a source, and what takes its place."""
+    """One replacement in a source."""
 
     find: str
     """Text that occurs exactly once in the source to change."""
@@ -130,7 +130,7 @@ class Edit(Value):
 
 
 class Edits(Value):
-    """A kernel as changes to the source that the prompt says is to be changed or repaired."""
+    """A kernel as edits of the source that the prompt shows for change or repair."""
 
     kind: Literal["edits"] = "edits"
     words: str
@@ -146,15 +146,15 @@ class Source(Value):
 
 
 class Analysis(Value):
-    """The profiler's turn: why the candidate takes the time it takes, and what to do next."""
+    """The profiler's turn: what limits the candidate's speed, and what to do next."""
 
     kind: Literal["analysis"] = "analysis"
     words: str
     bottleneck: str
     evidence: tuple[str, ...]
-    """Names of metrics of the last profile; the values are looked up, never typed."""
+    """Names of metrics of the last profile; their values are looked up."""
     next: Literal["plan", "unsure", "stop"]
-    """unsure: a model chooses whether planner or tester speaks next."""
+    """unsure: a model chooses whether planner or tester acts next."""
 
 
 class Pass(Value):
@@ -167,7 +167,7 @@ class Pass(Value):
 class Approval(Value):
     """The human's turn: whether the last candidate may be run, or is accepted as the new best.
 
-    An edit is no approval but a Kernel of the human's.
+    An edit is a Kernel turn of the human, not an Approval.
     """
 
     kind: Literal["approval"] = "approval"
@@ -175,12 +175,12 @@ class Approval(Value):
     decision: Literal["approve", "approve_all", "reject"]
     """approve_all: this one and all that follow."""
     reason: str = ""
-    """Of a rejection; the planner is told."""
+    """Of a rejection; the planner's prompt shows it."""
 
 
-Said: TypeAlias = RunRequest | TestSuite | CaseScores | Plan | Analysis | Pass | Approval
-"""Turns that give no kernel and judge none."""
-Payload: TypeAlias = Said | Kernel | BuildReport | Evaluation
+TextPayload: TypeAlias = RunRequest | TestSuite | CaseScores | Plan | Analysis | Pass | Approval
+"""Payloads without a kernel or a result of the judge."""
+Payload: TypeAlias = TextPayload | Kernel | BuildReport | Evaluation
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class Turn:
 
     @property
     def kind(self) -> str:
-        """What it holds, in one word."""
+        """The kind of its payload."""
         match self.payload:
             case BuildReport():
                 return "build"
@@ -202,11 +202,11 @@ class Turn:
                 return payload.kind
 
 
-Thread = Sequence[Turn]
+Turns = Sequence[Turn]
 
 
 class Position(Value):
-    """Where in the chat a role speaks; a scripted answer is found by it."""
+    """A role's position in the chat; scripted and recorded replies are looked up by it."""
 
     round: int
     attempt: int
@@ -246,7 +246,7 @@ REPLY_TYPES: dict[RoleName, type[AnyReply]] = {
     "profiler": ProfilerReply,
     "single": SingleReply,
 }
-"""What a role's model answers with: its own payload, or Pass."""
+"""The reply of a role's model: its own payload, or Pass."""
 
 
 class NextSpeaker(Value):

@@ -17,7 +17,7 @@ UNSEEN = re.compile(
 )
 """Control codes but tab and line feed, what turns the direction of writing, and what takes no room:
 zero-width characters and the tags by which text is hidden from readers but not from models."""
-MOST_CHARACTERS = 4_000
+MAX_CHARACTERS = 4_000
 """Of one role's words: more would crowd out the rest of a prompt."""
 
 
@@ -37,9 +37,9 @@ def fenced(text: str, kind: str = "cuda") -> str:
 def one_line(text: str) -> str:
     """Words that begin no line of their own, and are not endless."""
     line = plain(" ".join(text.split()))
-    if len(line) <= MOST_CHARACTERS:
+    if len(line) <= MAX_CHARACTERS:
         return line
-    return f"{line[:MOST_CHARACTERS]} ... ({len(line) - MOST_CHARACTERS:,} characters left out)"
+    return f"{line[:MAX_CHARACTERS]} ... ({len(line) - MAX_CHARACTERS:,} characters left out)"
 
 
 def report(text: str) -> str:

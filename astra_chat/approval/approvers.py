@@ -15,22 +15,22 @@ from typing import Literal, Protocol, TextIO, TypeAlias
 
 from pydantic import Field, ValidationError
 
-from astra_chat.agents.approval import Question, Word, decision
+from astra_chat.agents.approval import Choice, Question, decision
 from astra_chat.agents.turn_order import Gate
 from astra_chat.agents.turns import Turn
-from astra_chat.approval.view import MOST_LINES, show_difference, show_question
+from astra_chat.approval.view import MAX_LINES, show_difference, show_question
 from astra_chat.display.console import console
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 
 ASK, DETACHED = "ask", "detached"
 Answer: TypeAlias = Turn | Literal["wait", "stop"]
 """A turn of the human's; or the run ends, to be gone on with: waiting for one, or stopped."""
 
-KEYS: dict[str, Word | Literal["stop", "difference"]] = {
+KEYS: dict[str, Choice | Literal["stop", "difference"]] = {
     "a": "approve",
     "l": "approve_all",
     "r": "reject",
@@ -55,25 +55,25 @@ class Terminal:
 
     def decide(self, asked: Question) -> Answer:
         out = console(self._out)
-        show_question(out, asked, MOST_LINES)
+        show_question(out, asked, MAX_LINES)
         while (line := self._read(PROMPT)) is not None:
             word = KEYS.get(line.strip().lower()[:1])
             if word == "stop":
                 return "stop"
             if word == "difference":
                 show_difference(out, asked)
-            elif word is not None and (said := self._said(asked, word)) is not None:
+            elif word is not None and (said := self._turn_of(asked, word)) is not None:
                 return said
         return "stop"
 
-    def _said(self, asked: Question, word: Word) -> Turn | None:
-        """The turn that a key amounts to; None where the user has to be asked again."""
-        if word == "edit":
+    def _turn_of(self, asked: Question, choice: Choice) -> Turn | None:
+        """The turn of a choice; None if the user has to be asked again."""
+        if choice == "edit":
             return self._edited(asked)
-        if word != "reject":
-            return decision(asked, word)
+        if choice != "reject":
+            return decision(asked, choice)
         reason = self._read("why? ")
-        return None if reason is None else decision(asked, word, reason.strip())
+        return None if reason is None else decision(asked, choice, reason.strip())
 
     def _edited(self, asked: Question) -> Turn | None:
         try:
@@ -92,7 +92,7 @@ class Terminal:
 class Given:
     """One answer that was given beforehand."""
 
-    word: Word
+    word: Choice
     reason: str = ""
     file: Path | None = None
     """Source of an edit."""
@@ -157,7 +157,7 @@ class Recorded:
     """Decides as the human did in a recorded run; where they were not asked, the run waits."""
 
     def __init__(self, path: Path) -> None:
-        turns = thread(read(path).records)
+        turns = turns_of(read(path).records)
         self._said = [
             (_about(before), said) for before, said in pairwise(turns) if said.speaker == "human"
         ]

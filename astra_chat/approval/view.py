@@ -14,7 +14,7 @@ from astra_chat.tools.descriptions import describe_build, prediction, ratio_text
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import Timed
 
-MOST_LINES = 160
+MAX_LINES = 160
 """Of a difference at a terminal, until the whole of it is asked for."""
 CONTEXT = 2
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -26,7 +26,7 @@ def show_question(out: Console, asked: Question, most: int | None = None) -> Non
     Kernel text is data: nothing in it is markup.
     """
     out.print()
-    out.print(Text(f"Your decision: {asked.words}", "bold"))
+    out.print(Text(f"Your decision: {asked.text}", "bold"))
     if asked.plan is not None:
         out.print(Text("\n").join(_plan_lines(asked.plan)))
     out.print(Text(f"{asked.author}: {asked.kernel.words}"))
@@ -71,8 +71,8 @@ def _beside(asked: Question, evaluation: Evaluation) -> list[str]:
     timed, lines = evaluation.outcome, []
     if not isinstance(timed, Timed):
         return []
-    if asked.found is not None:
-        found = f"in the search {ratio_text(asked.found)}"
+    if asked.search_ratio is not None:
+        found = f"in the search {ratio_text(asked.search_ratio)}"
         lines.append(f"confirmed: on fresh seeds {speed(timed)}, {found}")
     else:
         lines.append("not confirmed: this run evaluates no winner once more")

@@ -11,7 +11,7 @@ import typer
 from astra_chat.tools.errors import BadInput
 
 if TYPE_CHECKING:
-    from astra_chat.agents.approval import Word
+    from astra_chat.agents.approval import Choice
 
 
 def register(app: typer.Typer) -> None:
@@ -45,7 +45,7 @@ def approve(
     from astra_chat.approval.view import show_question
     from astra_chat.display.console import console
 
-    decisions: dict[Word, bool] = {
+    decisions: dict[Choice, bool] = {
         "approve": yes,
         "approve_all": all_of_them,
         "reject": reject is not None,

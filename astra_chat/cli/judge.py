@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from astra_chat.tools.evaluation import Evaluation
     from astra_chat.tools.judge import Judge
 
-MOST_CHARACTERS = 2**20
+MAX_CHARACTERS = 2**20
 STDIN = "-"
 
 
@@ -240,9 +240,9 @@ def _source(kernel: Path) -> str:
     # Of /dev/zero there is no end; the guard says more.
     try:
         if str(kernel) == STDIN:
-            return sys.stdin.buffer.read(MOST_CHARACTERS).decode()
+            return sys.stdin.buffer.read(MAX_CHARACTERS).decode()
         with kernel.open(encoding="utf-8") as file:
-            return file.read(MOST_CHARACTERS)
+            return file.read(MAX_CHARACTERS)
     except OSError as error:
         raise BadInput(f"cannot read {kernel}: {error.strerror}") from None
     except UnicodeDecodeError:

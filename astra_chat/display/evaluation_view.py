@@ -30,13 +30,13 @@ from astra_chat.tools.types import (
 
 WIDE = 110
 """Columns from which a metric's figures and words have room beside its name."""
-MOST_LABEL = 26
+MAX_LABEL = 26
 """Columns of a case's name that is never broken."""
 STYLES = {"accepted": "bold green", "correct": "bold green", "tie": "yellow"}
 UNTESTED = "warning: Astra has never been tested on a GPU of this kind"
 UNCONFIRMED = (
-    "for choosing, not for reporting: the luckiest of several such figures reads too high; a winner"
-    " is timed once more on fresh inputs, after the sanitizers (time --final)"
+    "unconfirmed: the best of several evaluations has a selection bias; confirm a winner on fresh"
+    " inputs and under the sanitizers with time --final"
 )
 
 
@@ -154,7 +154,7 @@ def case_table(evaluation: Evaluation) -> RenderableType:
     table = _table("case", names)
     # The limiter gives way to it, with the notes that may stand there.
     longest = max(len(case.case.label) for case in timed.cases)
-    table.columns[0].min_width = min(longest, MOST_LABEL)
+    table.columns[0].min_width = min(longest, MAX_LABEL)
     if not measured:
         table.add_column("limiter", overflow="fold")
     for case in timed.cases:

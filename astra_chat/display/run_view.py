@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.console import Console
 from rich.text import Text
 
@@ -47,6 +49,8 @@ STYLES = {
     "human": "bold",
 }
 INDENT = " " * 5
+SENTENCE_END = re.compile(r"(?<=\.) (?=[A-Z])")
+"""Between two sentences of a run's last message."""
 
 
 class View:
@@ -167,11 +171,12 @@ class View:
             for line in table(summary):
                 self._out.print(line)
         style = "bold" if ended.reason not in ("error", "interrupted") else "bold red"
-        self._wrapped(Text(ended.words, style))
+        for sentence in SENTENCE_END.split(ended.words):
+            self._wrapped(Text(sentence, style))
         if ended.error:
             self._wrapped(Text(ended.error, "red"))
         if summary.predictions.plans:
-            self._line(f"predictions: {summary.predictions.words}", "dim")
+            self._line(f"predictions: {summary.predictions.text}", "dim")
         for line in ledger_lines(summary.spent, summary.seconds):
             self._line(line, "dim")
         if ended.seed:

@@ -34,7 +34,7 @@ from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import Profile, Timed, candidate_id
 
-MOST_CHANGES = 8
+MAX_CHANGES = 8
 
 
 def turn_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: int) -> list[Text]:
@@ -69,13 +69,13 @@ def _kernel_lines(
     kernel: Kernel, speaker: Speaker, before: RunState, texts: Mapping[str, str], width: int
 ) -> list[Text]:
     """What was written, and the first lines that differ from what it was made of."""
-    made_of, name = _made_of(speaker, before, texts)
-    changed = changes(made_of, kernel.source)
+    parent, name = _parent_of(speaker, before, texts)
+    changed = changes(parent, kernel.source)
     added = [line for line in changed if line.startswith("+")]
     counts = f"+{len(added)} -{len(changed) - len(added)} lines against {name}"
     shown = [line for line in changed if not line[2:].startswith("//")]
-    if len(shown) > MOST_CHANGES:
-        shown = [line for line in shown if line.startswith("+")][:MOST_CHANGES]
+    if len(shown) > MAX_CHANGES:
+        shown = [line for line in shown if line.startswith("+")][:MAX_CHANGES]
     if kernel.edits:
         counts += f", given as {kernel.edits} edit{'s' * (kernel.edits > 1)}"
     lines = [Text(kernel.words), Text(f"candidate {kernel.candidate}: {counts}", "dim")]
@@ -88,9 +88,9 @@ def _kernel_lines(
     return lines
 
 
-def _made_of(speaker: Speaker, before: RunState, texts: Mapping[str, str]) -> tuple[str, str]:
+def _parent_of(speaker: Speaker, before: RunState, texts: Mapping[str, str]) -> tuple[str, str]:
     """Source that a new kernel starts from, and what to call it."""
-    name = before.made_of(speaker)
+    name = before.parent_of(speaker)
     source = before.sources.get(name)
     if source is not None:
         return source, name

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-MOST_LINES = 4
+MAX_LINES = 4
 LONGEST_LINE = 100
 
 
@@ -41,7 +41,7 @@ def changes(before: str, after: str) -> str:
     """Lines that are gone ("- ...") and lines that came ("+ ..."), the first few, each cut."""
     diff = difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)
     found = [line for line in list(diff)[2:] if not line.startswith("@@")]
-    shown = [f"{line[0]} {_cut(line[1:].strip())!r}" for line in found[:MOST_LINES]]
+    shown = [f"{line[0]} {_cut(line[1:].strip())!r}" for line in found[:MAX_LINES]]
     rest = len(found) - len(shown)
     return "; ".join(shown) + (f"; and {rest} more lines" if rest > 0 else "")
 

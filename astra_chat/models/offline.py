@@ -1,4 +1,4 @@
-"""A client that asks nobody: the base of scripted models, and what stands behind a recording."""
+"""A client without a live model: the base of scripted models and of played recordings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from astra_chat.agents.prompt import read_stamp
+from astra_chat.agents.prompt import read_position
 from astra_chat.agents.turns import Position
 from astra_chat.models.layer import Client, Tools
 
@@ -29,7 +29,7 @@ NO_USAGE = RequestUsage(prompt_tokens=0, completion_tokens=0)
 
 
 class OfflineClient(Client):
-    """Costs nothing, counts nothing, and answers nothing unless a subclass does."""
+    """Costs nothing; a subclass answers."""
 
     async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
         prompts = [str(m.content) for m in messages if isinstance(m, UserMessage)]
@@ -37,8 +37,8 @@ class OfflineClient(Client):
         return CreateResult(finish_reason="stop", content=content, usage=NO_USAGE, cached=False)
 
     def answer(self, prompts: Sequence[str]) -> str:
-        """The JSON that a role says to what the chat told it, the oldest prompt first."""
-        raise RuntimeError("no model stands behind this recording")
+        """A role's reply as JSON to these prompts, oldest first."""
+        raise RuntimeError("this recording has no model behind it")
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -50,7 +50,7 @@ class OfflineClient(Client):
         return NO_USAGE
 
     def count_tokens(self, messages: Sequence[LLMMessage], *, tools: Tools = ()) -> int:
-        """No tokens: nothing is read by a model."""
+        """No tokens: no model reads them."""
         return 0
 
     def remaining_tokens(self, messages: Sequence[LLMMessage], *, tools: Tools = ()) -> int:
@@ -66,9 +66,9 @@ class OfflineClient(Client):
         return MODEL_INFO
 
 
-def place_in(prompts: Sequence[str]) -> Position:
-    """The place in the chat that the last prompt to name one names; ValueError if none does."""
-    places = [place for prompt in prompts if (place := read_stamp(prompt)) is not None]
-    if not places:
-        raise ValueError("a prompt to an offline model names no place in the chat")
-    return places[-1]
+def position_in(prompts: Sequence[str]) -> Position:
+    """The position that the last prompt with one states. Raises ValueError if none does."""
+    positions = [one for prompt in prompts if (one := read_position(prompt)) is not None]
+    if not positions:
+        raise ValueError("a prompt to an offline model states no position in the chat")
+    return positions[-1]

@@ -43,24 +43,24 @@ KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
     "openai": _openai,
     "transcript": _transcript,
 }
-"""By the word before the colon of --models. The function gets the whole of --models, and the roles
-that its kind plays."""
+"""By the name before the colon in --models. The function gets the whole of --models, and the roles
+of its kind."""
 
 
 def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels:
-    """The models named by --models, see models/spec.py; before them may stand record:FILE: or
-    auto:FILE:, and replay:FILE stands alone.
+    """The models named by --models, see models/spec.py. record:FILE: or auto:FILE: may precede
+    them; replay:FILE stands alone.
 
-    Raises BadInput naming what there is, MissingDependency where a key is missing.
+    Raises BadInput, which names the backends, and MissingDependency for a missing key.
     """
     mode, _, rest = spec.partition(":")
     if mode == "replay":
         if base_url is not None:
-            raise BadInput("--base-url: a replay asks no server")
-        tape = Recording(_file(rest, spec), "replay")
-        assert tape.head is not None
-        played = RecordedModels(tape.head, task)
-        return RunModels(played.name, dict.fromkeys(ROLES, played), tape)
+            raise BadInput("--base-url: replay: calls no server")
+        recording = Recording(_file(rest, spec), "replay")
+        assert recording.head is not None
+        played = RecordedModels(recording.head, task)
+        return RunModels(played.name, dict.fromkeys(ROLES, played), recording)
     if mode in ("record", "auto"):
         file, _, inner = rest.partition(":")
         if not inner:
@@ -69,8 +69,8 @@ def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels
             )
         name = at_address(inner, base_url)
         path = _file(file, spec)
-        tape = Recording(path, "record") if mode == "record" else Recording(path, "auto")
-        return RunModels(name, _parts(name, task), tape)
+        recording = Recording(path, "record") if mode == "record" else Recording(path, "auto")
+        return RunModels(name, _parts(name, task), recording)
     name = at_address(spec, base_url)
     return RunModels(name, _parts(name, task))
 
@@ -82,13 +82,13 @@ def _file(name: str, spec: str) -> Path:
 
 
 def _parts(spec: str, task: Task) -> dict[Role, Models]:
-    """Who plays each role; one object for all roles of a kind."""
+    """The models of each role; one object for all roles of a kind."""
     roles = parse(spec)
     for one in roles.values():
         if one.kind not in KINDS:
             there = ", ".join([*KINDS, "record", "auto", "replay"])
             raise BadInput(
-                f"--models: no backend '{one}': there is {there}; a model of OpenAI, or of a"
+                f"--models: no backend '{one}': backends are {there}; a model of OpenAI, or of a"
                 f" compatible server, is openai:{one or 'MODEL'}"
             )
     parts: dict[Role, Models] = {}

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents.prompt import read_stamp
+from astra_chat.agents.prompt import read_position
 from astra_chat.agents.turns import Analysis, Kernel, NextSpeaker, Pass, Payload, Plan, Position
 from astra_chat.models.offline import OfflineClient
 from astra_chat.models.spec import Role
@@ -22,7 +22,7 @@ from astra_chat.tools.types import Basis, candidate_id
 
 CONSTANT = re.compile(r"^constexpr int (k\w+) = (\d+);", re.MULTILINE)
 SOURCE = re.compile(
-    r"^## The (source to change|baseline to beat)[^\n]*\n(`{3,})cuda\n(.*?)^\2$",
+    r"^## The (source to change|baseline)[^\n]*\n(`{3,})cuda\n(.*?)^\2$",
     re.MULTILINE | re.DOTALL,
 )
 JUMPS = 0.3
@@ -68,7 +68,7 @@ class RandomClient(OfflineClient):
         return f'{{"reply": {payload.model_dump_json(exclude={"edits"})}}}'
 
     def _payload(self, prompt: str) -> Payload:
-        place = read_stamp(prompt)
+        place = read_position(prompt)
         if self._role == "planner" or (self._role == "single" and place and place.attempt == 0):
             lines = [line for line in parent_in(prompt).splitlines() if line.strip()]
             return Plan(
@@ -93,7 +93,7 @@ def parent_in(prompt: str) -> str:
     found = {title: source for title, _, source in SOURCE.findall(prompt)}
     if not found:
         raise ValueError("a prompt to the drawing coder holds no source")
-    return str(found.get("source to change", found.get("baseline to beat")))
+    return str(found.get("source to change", found.get("baseline")))
 
 
 def draw(source: str, pool: Mapping[str, str], dice: random.Random) -> tuple[str, str]:

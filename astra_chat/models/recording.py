@@ -1,7 +1,7 @@
-"""A tape of everything that came into a run from outside: answers of models, findings of the judge.
+"""A recording of all that came into a run from outside: models' replies, the judge's results.
 
-JSON lines: a head, then one line for each question with its answer, on the disk before the run goes
-on. Played back, a run needs neither a network nor a GPU. Knows neither AutoGen nor the judge.
+JSON lines: a head, then one line for each request with its answer, on disk before the run
+continues. Played back, a run needs neither network nor GPU. Independent of AutoGen and the judge.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.lines import read_lines
 
 Mode = Literal["record", "auto", "replay"]
-"""auto: what is on the tape is played, what is not is asked and recorded."""
+"""auto: recorded answers are played back; other requests are made and recorded."""
 Json: TypeAlias = dict[str, Any]
 VERSION = 1
 
 
 class Head(Value):
-    """First line of a tape."""
+    """First line of a recording."""
 
     kind: Literal["head"] = "head"
     v: int = VERSION
@@ -59,7 +59,7 @@ class Line(Value):
 
 @dataclass(frozen=True)
 class Place:
-    """Where on the tape the answer to a question stands, or is to stand."""
+    """Identifies a request, and its answer in the recording."""
 
     who: str
     key: str
@@ -77,8 +77,8 @@ class Recording:
     """Safe to use from several threads, since the judge works in threads of its own."""
 
     def __init__(self, path: Path, mode: Mode) -> None:
-        """Reads what is there. Raises BadInput if it is no tape, is missing where it is to be
-        played, or is there already where a new one is to be recorded."""
+        """Reads what is there. Raises BadInput if it is not a recording, is missing although
+        it is to be played back, or exists although a new one is to be recorded."""
         self.path, self.mode = path, mode
         self._lock = threading.Lock()
         self._asked: Counter[tuple[str, str]] = Counter()
@@ -87,7 +87,7 @@ class Recording:
         self._whole = 0
         if mode == "record" and path.exists():
             raise BadInput(
-                f"{path} is there already and is not overwritten:"
+                f"{path} exists already and is not overwritten:"
                 f" name another file, or use auto:{path}:... to add to it"
             )
         if mode == "replay" or path.exists():
@@ -121,7 +121,7 @@ class Recording:
     def recorded(self, place: Place) -> Json | None:
         """The recorded answer. None if there is none and one may be asked for.
 
-        Raises BadInput where the tape is all there is: it says which message differs, and how.
+        Raises BadInput if only recorded answers may be used; it names the difference.
         """
         if self.mode == "record":
             return None
@@ -142,14 +142,14 @@ class Recording:
     def _why_not(self, place: Place) -> str:
         lines = [line for line in self._lines.values() if line.who == place.who]
         if not lines:
-            return f"nothing of the {place.who} is recorded, and it was asked"
+            return f"no request of the {place.who} is recorded"
         if times := sum(line.key == place.key for line in lines):
-            return f"the {place.who} asked the same {times} times on the tape, and now once more"
+            return f"the recording has this request of the {place.who} only {times} times"
         requests = [line.request for line in lines]
         number = nearest(place.request, requests)
         return (
-            f"the {place.who} asks what is not recorded; against its request {number + 1} of"
-            f" {len(requests)}, the nearest: {difference(requests[number], place.request)}"
+            f"this request of the {place.who} is not recorded; the closest one, {number + 1} of"
+            f" {len(requests)}, differs: {difference(requests[number], place.request)}"
         )
 
     def _append(self, value: Head | Line) -> None:
@@ -168,7 +168,7 @@ class Recording:
         try:
             self.head = Head.model_validate_json(first)
         except ValidationError:
-            raise BadInput(f"{self.path} is no recording of Astra") from None
+            raise BadInput(f"{self.path} is not a recording of Astra") from None
         if self.head.v != VERSION:
             raise BadInput(
                 f"{self.path} is a recording of format version {self.head.v};"

@@ -1,4 +1,4 @@
-"""A client that stands between a role and its model, with the tape running."""
+"""A client between a role and its model that records or plays back replies."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ MESSAGE: TypeAdapter[LLMMessage] = TypeAdapter(LLMMessage)
 
 
 class RecordingClient(Layer):
-    """Failures are on the tape too: a run that ended with one ends with it again."""
+    """Failures are recorded too: a run that ended with one ends with it again when played back."""
 
     def __init__(
-        self, inner: ChatCompletionClient, role: Role, model: str, tape: Recording
+        self, inner: ChatCompletionClient, role: Role, model: str, recording: Recording
     ) -> None:
         """`model`: what plays the role, with everything that shapes its answers."""
         super().__init__(inner)
-        self._role, self._model, self._tape = role, model, tape
+        self._role, self._model, self._recording = role, model, recording
 
     async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
-        """The recorded answer, or the model's own, which is then on the tape."""
+        """The recorded answer, or the model's own, which is recorded."""
         choice = rest.get("tool_choice", "auto")
         request = {
             "model": self._model,
@@ -44,17 +44,17 @@ class RecordingClient(Layer):
             "tool_choice": choice.name if isinstance(choice, Tool) else choice,
             "extra": dict(rest.get("extra_create_args") or {}),
         }
-        place = self._tape.place(self._role, request)
-        recorded = self._tape.recorded(place)
+        place = self._recording.place(self._role, request)
+        recorded = self._recording.recorded(place)
         if recorded is not None:
-            return _played(recorded, self._tape)
+            return _played(recorded, self._recording)
         try:
             result = await super().create(messages, **rest)
         except tuple(FAILURES.values()) as error:
-            self._tape.keep(place, {"failure": type(error).__name__, "words": str(error)})
+            self._recording.keep(place, {"failure": type(error).__name__, "words": str(error)})
             raise
         kind = "Answer" if isinstance(result, Answer) else "CreateResult"
-        self._tape.keep(place, {"kind": kind, "result": result.model_dump(mode="json")})
+        self._recording.keep(place, {"kind": kind, "result": result.model_dump(mode="json")})
         return result
 
 
@@ -62,20 +62,22 @@ def _schema(json_output: JsonOutput) -> Any:
     return json_output.model_json_schema() if isinstance(json_output, type) else json_output
 
 
-def _played(answer: Json, tape: Recording) -> CreateResult:
-    """Raises the failure that is recorded, and BadInput where nothing that can be read is."""
+def _played(answer: Json, recording: Recording) -> CreateResult:
+    """Raises a recorded failure, and BadInput for an answer that cannot be read."""
     try:
         if "failure" in answer:
             failure: AstraError = FAILURES[answer["failure"]](str(answer["words"]))
         else:
             return _countable(ANSWERS[answer["kind"]].model_validate(answer["result"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{tape.path}: an answer cannot be read: {one_line(str(error))}") from None
+        raise BadInput(
+            f"{recording.path}: an answer cannot be read: {one_line(str(error))}"
+        ) from None
     raise failure
 
 
 def _countable(result: CreateResult) -> CreateResult:
-    """Raises ValueError for tokens that no model takes: a budget would grow by them."""
+    """Raises ValueError for impossible token counts: negative ones would increase a budget."""
     counts = [result.usage.prompt_tokens, result.usage.completion_tokens]
     if isinstance(result, Answer):
         counts += [result.cached_tokens, result.reasoning_tokens]

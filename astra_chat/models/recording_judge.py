@@ -1,4 +1,4 @@
-"""The judge with the tape running: figures stand in the prompts, so they have to be recorded."""
+"""The judge with a recording: prompts show its results, so these have to be recorded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from astra_chat.agents.judge_protocol import JudgeProtocol
 from astra_chat.agents.run_state import states
-from astra_chat.agents.turns import Thread
+from astra_chat.agents.turns import Turns
 from astra_chat.models.recording import Json, Place, Recording
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import BuildReport, Evaluation
@@ -24,49 +24,51 @@ WHO = "executor"
 
 
 class RecordedJudge:
-    """Plays recorded findings; asks `real` for others, where there is one."""
+    """Plays back recorded results; gets others from `real`, if there is one."""
 
-    def __init__(self, tape: Recording, about: Json, real: JudgeProtocol | None) -> None:
-        """`about`: everything besides source and cases that shapes a finding."""
-        self._tape, self._about, self._real = tape, about, real
+    def __init__(self, recording: Recording, about: Json, real: JudgeProtocol | None) -> None:
+        """`about`: everything besides source and cases that determines a result."""
+        self._recording, self._about, self._real = recording, about, real
 
     def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
-        place = self._tape.place(WHO, self._build_of(sha256_of(source)))
-        return self._found(BuildReport, place, lambda real: real.build(source, also))
+        place = self._recording.place(WHO, self._build_of(sha256_of(source)))
+        return self._result(BuildReport, place, lambda real: real.build(source, also))
 
     def evaluate(
         self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
     ) -> Evaluation:
         asked = self._evaluation_of(sha256_of(source), extra_cases, fresh_seeds)
-        return self._found(
+        return self._result(
             Evaluation,
-            self._tape.place(WHO, asked),
+            self._recording.place(WHO, asked),
             lambda real: real.evaluate(source, extra_cases, fresh_seeds=fresh_seeds),
         )
 
     def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
-        place = self._tape.place(WHO, self._score_of(cases, mutants))
-        return self._found(CaseScores, place, lambda real: real.score(cases, mutants))
+        place = self._recording.place(WHO, self._score_of(cases, mutants))
+        return self._result(CaseScores, place, lambda real: real.score(cases, mutants))
 
     def cancel(self) -> None:
         if self._real is not None:
             self._real.cancel()
 
-    def remember(self, past: Thread, baseline: str) -> None:
-        """Count what was asked in the turns before this run went on, so that a second evaluation
-        of the same source is the second one on the tape too."""
+    def remember(self, past: Turns, baseline: str) -> None:
+        """Count the requests of the turns before this session, so that a second evaluation of the
+        same source is the second one in the recording too."""
         for before, turn in zip(states(past), past, strict=False):
-            said = turn.payload
-            if isinstance(said, CaseScores):
-                given = [score.case for score in said.cases]
-                self._tape.place(WHO, self._score_of(given, said.asked))
-            if not isinstance(said, BuildReport | Evaluation):
+            payload = turn.payload
+            if isinstance(payload, CaseScores):
+                given = [score.case for score in payload.cases]
+                self._recording.place(WHO, self._score_of(given, payload.asked))
+            if not isinstance(payload, BuildReport | Evaluation):
                 continue
-            sha = sha256_of(before.sources.get(said.candidate, baseline))
-            if isinstance(said, BuildReport):
-                self._tape.place(WHO, self._build_of(sha))
+            sha = sha256_of(before.sources.get(payload.candidate, baseline))
+            if isinstance(payload, BuildReport):
+                self._recording.place(WHO, self._build_of(sha))
             else:
-                self._tape.place(WHO, self._evaluation_of(sha, before.extra_cases, said.confirms))
+                self._recording.place(
+                    WHO, self._evaluation_of(sha, before.extra_cases, payload.confirms)
+                )
 
     def _build_of(self, sha: str) -> Json:
         return {"step": "build", "source": sha, **self._about}
@@ -80,37 +82,37 @@ class RecordedJudge:
         given = [case.model_dump(mode="json") for case in cases]
         return {"step": "score", "cases": given, "mutants": mutants, **self._about}
 
-    def _found(self, kind: type[V], place: Place, ask: Callable[[JudgeProtocol], V]) -> V:
-        recorded = self._tape.recorded(place)
+    def _result(self, kind: type[V], place: Place, ask: Callable[[JudgeProtocol], V]) -> V:
+        recorded = self._recording.recorded(place)
         if recorded is not None:
             try:
                 return kind.model_validate(recorded)
             except ValidationError as error:
                 problem = error.errors()[0]
                 field = ".".join(str(part) for part in problem["loc"])
-                raise BadInput(f"{self._tape.path}: {field}: {problem['msg']}") from None
-        assert self._real is not None, "a tape that is only played raises for what it lacks"
-        found = ask(self._real)
-        self._tape.keep(place, found.model_dump(mode="json"))
-        return found
+                raise BadInput(f"{self._recording.path}: {field}: {problem['msg']}") from None
+        assert self._real is not None, "a recording in mode replay raises for a missing answer"
+        result = ask(self._real)
+        self._recording.keep(place, result.model_dump(mode="json"))
+        return result
 
 
 @contextmanager
-def taped(
-    tape: Recording | None,
+def recorded_judge(
+    recording: Recording | None,
     real: Callable[[], AbstractContextManager[JudgeProtocol]],
     task: Task,
     device: Device,
     tier: str,
     cases: str | None,
-    past: Thread = (),
+    past: Turns = (),
 ) -> Iterator[JudgeProtocol]:
-    """The judge of a run: the real one, with the tape running if there is one.
+    """The judge of a run: the real one, with the recording around it if there is one.
 
-    A tape that is only played needs no real one, so no GPU and no compiler. `past`: the turns of a
-    run that is gone on with.
+    Playing back needs no real judge, so no GPU and no compiler. `past`: the turns of a run that is
+    resumed.
     """
-    if tape is None:
+    if recording is None:
         with real() as alone:
             yield alone
         return
@@ -118,7 +120,7 @@ def taped(
         "task": task.name, "device": device.name, "arch": device.arch, "baseline": tier,
         "timed": cases,
     }  # fmt: skip
-    with nullcontext() if tape.mode == "replay" else real() as behind:
-        judge = RecordedJudge(tape, about, behind)
+    with nullcontext() if recording.mode == "replay" else real() as behind:
+        judge = RecordedJudge(recording, about, behind)
         judge.remember(past, baseline_source(task, tier))
         yield judge

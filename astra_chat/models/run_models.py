@@ -1,4 +1,4 @@
-"""Each role's model, as a chat asks it: recorded, metered, and none but readable answers."""
+"""Each role's model as the chat calls it: recorded, metered, and checked for readable replies."""
 
 from __future__ import annotations
 
@@ -30,68 +30,72 @@ class Models(Protocol):
     name: str
 
     def client(self, role: Role) -> ChatCompletionClient:
-        """The client that a role asks. Call it within the event loop that will ask."""
+        """A role's client. Call it within the event loop that will use it."""
 
     def described(self, role: Role) -> str:
-        """A role's model and everything that shapes its answers."""
+        """A role's model and all options that determine its answers."""
 
     def price(self, role: Role) -> Price | None:
-        """Of a role's tokens; None where it is not known."""
+        """Price of a role's tokens; None if unknown."""
 
     def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
         """The outcome that was predicted for a kernel, if any was."""
 
     async def close(self) -> None:
-        """Close every client that was given."""
+        """Close all clients."""
 
 
 UNPAID = ("scripted", "transcript")
-"""Kinds that ask nobody: their answers are not counted."""
+"""Backends without a live model: their answers cost nothing."""
 
 
 class RunModels:
-    """Each role's own kind of models, as the chat asks them: with the tape running, if there is
-    one, and only readable answers come through."""
+    """All roles' models as the chat calls them: recorded, if there is a recording, and metered.
+    Unreadable answers become UnusableReply."""
 
     def __init__(
-        self, name: str, parts: Mapping[Role, Models], tape: Recording | None = None
+        self, name: str, parts: Mapping[Role, Models], recording: Recording | None = None
     ) -> None:
-        self.name, self._parts, self.tape = name, parts, tape
+        self.name, self._parts, self.recording = name, parts, recording
         self._meter: Meter | None = None
 
     def client(self, role: Role) -> ChatCompletionClient:
         client, model = self._parts[role].client(role), self.described(role)
-        if self.tape is not None:
-            client = RecordingClient(client, role, model, self.tape)
+        if self.recording is not None:
+            client = RecordingClient(client, role, model, self.recording)
         if self._meter is not None and model.partition(":")[0] not in UNPAID:
             client = MeteredClient(client, role, model, self.price(role), self._meter)
         return Readable(client)
 
     @property
     def played(self) -> Head | None:
-        """The head of a recording that is only played: this machine need not have its device."""
-        return self.tape.head if self.tape is not None and self.tape.mode == "replay" else None
+        """The head of a recording that is played back: this machine need not have its device."""
+        return (
+            self.recording.head
+            if self.recording is not None and self.recording.mode == "replay"
+            else None
+        )
 
     @property
     def typed(self) -> str:
-        """The words of --models that resume a run with these models."""
-        if self.tape is None:
+        """The value of --models that resumes a run with these models."""
+        if self.recording is None:
             return self.name
-        if self.tape.mode == "replay":
-            return f"replay:{self.tape.path}"
-        return f"auto:{self.tape.path}:{self.name}"
+        if self.recording.mode == "replay":
+            return f"replay:{self.recording.path}"
+        return f"auto:{self.recording.path}:{self.name}"
 
     def begin(self, task: Task, run: Header, meter: Meter | None = None) -> None:
-        """Start the meter, and the tape if one is to be recorded.
+        """Start the meter, and the recording if one is to be recorded.
 
         Raises BadInput if it cannot be written, or a price is lacking that a budget needs.
         """
         self._meter = meter
         if meter is not None:
             meter.require_prices({role: self.price(role) for role in ROLES})
-        if self.tape is not None:
+        if self.recording is not None:
             roles = {role: self.described(role) for role in ROLES}
-            self.tape.begin(
+            self.recording.begin(
                 Head(
                     models=self.name, roles=dict(roles), task=task.name, device=run.device,
                     versions=run.versions,
@@ -114,7 +118,7 @@ class RunModels:
 
 
 class RecordedModels:
-    """What stands behind a recording that is only played: nobody."""
+    """The models of a recording that is played back: there are none."""
 
     def __init__(self, head: Head, task: Task) -> None:
         self.name, self._roles = head.models, head.roles
@@ -128,12 +132,12 @@ class RecordedModels:
         return self._roles.get(role, "")
 
     def price(self, role: Role) -> Price | None:
-        """As if it were spent again: a replay's ledger is the recorded run's."""
+        """The recorded run's price, so that a replay has the same ledger."""
         spec = parse(self.name)[role]
         return options_of(role, spec).price if spec.kind == "openai" else FREE
 
     def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
-        """What a script foretells stands in the task's folder, not on the tape."""
+        """A script's expectations are in the task's folder, not in the recording."""
         return self._script.expected(kernel, place, basis) if self._script else None
 
     async def close(self) -> None:

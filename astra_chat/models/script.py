@@ -1,5 +1,5 @@
-"""A task's scripted run, script/script.toml, read into values. Its kernels lie beside it, or are
-edits of one that does."""
+"""A task's scripted run, script/script.toml, as values. Its kernels are files beside it, or edits
+of one."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ Expected = Literal[
     "tie",
     "slower",
 ]
-"""What a scripted kernel is expected to come to: an outcome's kind or a timing's verdict."""
+"""The expected result of a scripted kernel: an outcome's kind, or the verdict of its timing."""
 
 
 class Expects(Value):
-    """What it comes to on a real GPU, and by the virtual one's estimate, which resolves less and
-    may order two kernels the other way. One word in script.toml stands for both."""
+    """On a real GPU, and by the virtual GPU's estimate, which may rank two kernels differently. One
+    value in script.toml stands for both."""
 
     measured: Expected
     estimated: Expected
@@ -104,7 +104,7 @@ class ScriptedChoice(Value):
 
 
 class ScriptFile(Value):
-    """script.toml as it stands."""
+    """script.toml as written."""
 
     tester: tuple[ScriptedTester, ...] = ()
     round: tuple[ScriptedRound, ...] = Field(min_length=1)
@@ -117,7 +117,7 @@ class ScriptFile(Value):
                 raise ValueError(f"file '{kernel.file}' is not a name in the script's folder")
         edited = [kernel.name for kernel in self.kernels() if kernel.edits]
         if twice := {name for name in edited if edited.count(name) > 1}:
-            raise ValueError(f"edits of '{min(twice)}' twice: write one of them as a file")
+            raise ValueError(f"edits of '{min(twice)}' twice: give one of them as a file")
         return self
 
     def kernels(self) -> list[ScriptedKernel]:
@@ -125,7 +125,7 @@ class ScriptFile(Value):
 
 
 class Script(Value):
-    """The turns of a scripted run, ready to be said."""
+    """The turns of a scripted run as payloads."""
 
     testers: tuple[TestSuite, ...]
     rounds: tuple[ScriptedRound, ...]
@@ -134,7 +134,7 @@ class Script(Value):
     """Text of every turn's kernel, by the turn's name."""
 
     def plan(self, number: int) -> Plan | None:
-        """Plan of a round, counted from 1; None where the script holds none."""
+        """Plan of a round, counted from 1; None if the script has none."""
         one = self._round(number)
         return Plan(**one.plan.model_dump()) if one else None
 
@@ -151,7 +151,7 @@ class Script(Value):
         return turns[repair] if repair < len(turns) else None
 
     def kernel(self, number: int, repair: int, seen: str = "") -> Source | Edits | None:
-        """As edits where the file to edit stands in `seen`, what the role was shown; else whole."""
+        """As edits if the file to edit is in `seen`, the role's prompt; else as a whole file."""
         scripted = self.scripted_kernel(number, repair)
         if scripted is None:
             return None
@@ -209,7 +209,7 @@ def _sources(folder: Path, script: ScriptFile) -> dict[str, str]:
     sources: dict[str, str] = {}
     for kernel in script.kernels():
         if not (folder / kernel.file).is_file():
-            raise BadInput(f"{folder / 'script.toml'} names {kernel.file}, which is not there")
+            raise BadInput(f"{folder / 'script.toml'} names {kernel.file}, which does not exist")
         sources[kernel.file] = source = (folder / kernel.file).read_text()
         if kernel.edits:
             edits = Edits(words=kernel.words, edits=kernel.edits)
@@ -224,6 +224,6 @@ def _suite(turn: ScriptedTester, task: Task) -> TestSuite:
 
 
 def _test_case(row: dict[str, Any], task: Task) -> TestCase:
-    """A flat row, {tokens, d, dtype, ...}; legality is judged in the chat, as for any model."""
+    """A flat row, {tokens, d, dtype, ...}; legality is checked in the chat, as for any model."""
     dims = [{"name": name, "value": row.pop(name)} for name in task.dims if name in row]
     return TestCase.model_validate({"values": "normal", "why": "", **row, "dims": dims})

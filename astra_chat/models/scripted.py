@@ -1,5 +1,4 @@
-"""Models that read a task's script instead of thinking: a demonstration and a test of everything
-else in the chat."""
+"""Models that replay a task's script: a demonstration, and a test of the rest of the chat."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from astra_chat.agents.turns import (
     Position,
     Source,
 )
-from astra_chat.models.offline import OfflineClient, place_in
+from astra_chat.models.offline import OfflineClient, position_in
 from astra_chat.models.script import Script
 from astra_chat.models.spec import Role
 from astra_chat.spending.prices import FREE, Price
@@ -54,15 +53,15 @@ class ScriptedModels:
 
 
 class ScriptedClient(OfflineClient):
-    """Answers by the place in the chat that the prompt names: it has no cursor that could be lost,
-    so a run that takes another way than the script, or is resumed, still gets the right answer."""
+    """Looks up answers by the position in the chat that the prompt states. Without a cursor, a run
+    that deviates from the script, or is resumed, still gets the correct answer."""
 
     def __init__(self, script: Script, role: Role) -> None:
         self._script, self._role = script, role
 
     def answer(self, prompts: Sequence[str]) -> str:
-        """The script's answer. Raises ValueError if no prompt names its place."""
-        place = place_in(prompts)
+        """The script's answer. Raises ValueError if no prompt states its position."""
+        place = position_in(prompts)
         if self._role == "selector":
             choice = self._script.choice(place.attempt)
             return NextSpeaker(
@@ -70,7 +69,7 @@ class ScriptedClient(OfflineClient):
             ).model_dump_json()
         payload = self._payload(place, "\n".join(prompts))
         if isinstance(payload, Analysis):
-            # A script is written for every device: each profile has some of its metrics.
+            # A script serves every device: each profile has some of its metrics.
             evidence = tuple(name for name in payload.evidence if _profiled(name, prompts))
             payload = payload.model_copy(update={"evidence": evidence})
         return f'{{"reply": {payload.model_dump_json()}}}'
@@ -79,26 +78,26 @@ class ScriptedClient(OfflineClient):
         found: Payload | Source | Edits | None
         match self._role:
             case "tester":
-                found, lacks = self._script.tests(place.attempt), "further tests"
+                found, missing = self._script.tests(place.attempt), "further tests"
             case "planner":
-                found, lacks = self._script.plan(place.round), "further plan"
+                found, missing = self._script.plan(place.round), "further plan"
             case "coder":
                 found = self._script.kernel(place.round, 0, seen) if place.attempt == 1 else None
-                lacks = "further kernel for this plan"
+                missing = "further kernel for this plan"
             case "fixer":
                 found = self._script.kernel(place.round, place.attempt, seen)
-                lacks = "further repair for this candidate"
+                missing = "further repair for this candidate"
             case "single" if place.attempt == 0:
-                found, lacks = self._script.plan(place.round), "further plan"
+                found, missing = self._script.plan(place.round), "further plan"
             case "single":
                 found = self._script.kernel(place.round, place.attempt - 1, seen)
-                lacks = "further kernel for this plan"
+                missing = "further kernel for this plan"
             case _:
-                found, lacks = self._script.analysis(place.round), "analysis of this candidate"
-        return found or Pass(words=f"the script holds no {lacks}")
+                found, missing = self._script.analysis(place.round), "analysis of this candidate"
+        return found or Pass(words=f"the script has no {missing}")
 
 
 def _profiled(name: str, prompts: Sequence[str]) -> bool:
-    """Whether a metric stands in the profile that a prompt shows."""
+    """Whether the profile in a prompt has a metric."""
     line = re.compile(rf"^- {re.escape(name)} ", re.MULTILINE)
     return any(line.search(prompt) for prompt in prompts)

@@ -1,4 +1,4 @@
-"""The words of --models as values: a model for all roles, then a role's own, and options.
+"""Parses --models: a model for all roles, then models of single roles, and options.
 
 openai:o4-mini,coder=openai:gpt-5,reasoning_effort=high,coder.max_completion_tokens=30000
 """
@@ -12,7 +12,7 @@ from astra_chat.agents.turns import RoleName
 from astra_chat.tools.errors import BadInput
 
 Role: TypeAlias = RoleName | Literal["selector"]
-"""Everyone who asks a model."""
+"""All that call a model."""
 EXAMPLE = "openai:o4-mini,coder=openai:gpt-5"
 """The form of --models, for messages."""
 ROLES: tuple[Role, ...] = (*get_args(RoleName), "selector")
@@ -37,12 +37,12 @@ class ModelSpec:
 
 
 def at_address(spec: str, base_url: str | None) -> str:
-    """The words of --models and --base-url in one."""
+    """--models and --base-url in one text."""
     return spec if base_url is None else f"{spec},base_url={base_url}"
 
 
 def parse(spec: str) -> dict[Role, ModelSpec]:
-    """The model of every role. Raises BadInput naming the part that is off.
+    """The model of every role. Raises BadInput, which names the wrong part.
 
     Parts are separated by commas. The first is the model of all roles; then `role=model` is that
     role's own, `option=value` holds for all roles and `role.option=value` for that one.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from astra_chat.agents.fact_check import ask_to_check
-from astra_chat.agents.prompt import ChatContext, brief
+from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.reply_errors import ask_again
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.run_state import RunState, states
@@ -20,7 +20,7 @@ from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import task_of
-from astra_chat.transcript.turns import finished, thread
+from astra_chat.transcript.turns import finished, turns_of
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
 
     Raises BadInput where that turn had none.
     """
-    turns = thread(transcript.records)
+    turns = turns_of(transcript.records)
     numbers = range(1, len(turns) + 1)
     if only is not None and only not in numbers:
         raise BadInput(f"--turn {only}: {transcript.path} has turns 1 to {len(turns)}")
     with task_of(transcript, None) as task:
-        setting = ChatContext(
+        context = ChatContext(
             task=task,
             baseline=baseline_source(task, transcript.header.options.tier),
             tier=transcript.header.options.tier,
@@ -59,7 +59,7 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
             speaker, again = turns[number - 1].speaker, sent_back.get(number, ())
             found = [
                 one if one.role == "selector" else replace(one, again=again)
-                for one in _of_turn(setting, before[number - 1], speaker, number)
+                for one in _of_turn(context, before[number - 1], speaker, number)
             ]
             if only is not None and not found:
                 raise BadInput(f"--turn {only}: the {speaker} is no model and gets no prompt")
@@ -67,7 +67,7 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
 
 
 def _of_turn(
-    setting: ChatContext, before: RunState, speaker: Speaker, number: int
+    context: ChatContext, before: RunState, speaker: Speaker, number: int
 ) -> Iterator[Prompt]:
     """The selector's, where a model was to choose who speaks; then the speaker's."""
     legal = speakers(next_step(before))
@@ -75,7 +75,7 @@ def _of_turn(
         yield Prompt(number, "selector", "", question(before, legal))
     if speaker in get_args(RoleName):
         role: RoleName = speaker  # type: ignore[assignment]
-        yield Prompt(number, role, instructions(role), brief(role, setting, before))
+        yield Prompt(number, role, instructions(role), turn_prompt(role, context, before))
 
 
 def _sent_back(transcript: Transcript) -> dict[int, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from astra_chat.transcript.events import BROKEN_OFF
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import baseline_text
 from astra_chat.transcript.summary import RunSummary, summarize
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _seen(value: object) -> object:
 
 
 def _run(transcript: Transcript) -> Run:
-    header, turns = transcript.header, thread(transcript.records)
+    header, turns = transcript.header, turns_of(transcript.records)
     out = io.StringIO()
     view = View(console(out))
     for record in transcript.records:

@@ -14,7 +14,7 @@ from astra_chat.transcript.summary import RunSummary, Speed
 WIDTH, HEIGHT = 760, 300
 LEFT, RIGHT, TOP, BOTTOM = 56, 16, 14, 44
 """Margins; all lengths are in units of the SVG's own."""
-MOST_TICKS = 12
+MAX_TICKS = 12
 STEPS = (1, 2, 5, 10)
 
 
@@ -158,13 +158,13 @@ def _line(summary: RunSummary, frame: _Frame) -> Iterator[tuple[float, float]]:
 
 def _rounds(most: int) -> list[int]:
     """0 and further rounds, few enough to be read."""
-    step = _step(most / MOST_TICKS)
+    step = _step(most / MAX_TICKS)
     return list(range(0, most + 1, max(1, math.ceil(step))))
 
 
 def _ticks(low: float, high: float) -> list[float]:
     """Round figures, the first at `low` or below it, the last at `high` or above."""
-    step = _step((high - low) / (MOST_TICKS / 2))
+    step = _step((high - low) / (MAX_TICKS / 2))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [round(n * step, 10) for n in range(first, last + 1)]
 

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, replace
 
 from astra_chat.agents.run_state import states
-from astra_chat.agents.turns import Kernel, Thread
+from astra_chat.agents.turns import Kernel, Turns
 
 KINDS = {"+": "add", "-": "del", "@": "at"}
 BASELINE = "the baseline"
@@ -32,14 +32,14 @@ class Change:
         return f"+{kinds.count('add')} -{kinds.count('del')} lines"
 
 
-def changes(thread: Thread, baseline: str) -> list[Change]:
+def changes(thread: Turns, baseline: str) -> list[Change]:
     """Of every kernel that was proposed, against what it was made of; then of the best one against
     the baseline, where it was made of another."""
     changed = []
     *before, state = states(thread)
     for then, turn in zip(before, thread, strict=True):
         if isinstance(turn.payload, Kernel):
-            parent = then.made_of(turn.speaker)
+            parent = then.parent_of(turn.speaker)
             source = then.sources.get(parent)
             against, old = (BASELINE, baseline) if source is None else (parent, source)
             lines = _diff(old, turn.payload.source)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.turn_order import STOP_WORDS, AskHuman, next_step
+from astra_chat.agents.turn_order import STOP_TEXTS, AskHuman, next_step
 from astra_chat.agents.turns import Kernel, Position
 from astra_chat.tools.descriptions import describe, speed, verdict
 from astra_chat.tools.evaluation import BuildReport, Evaluation
@@ -18,7 +18,7 @@ BUILD_OUTCOMES = ("refused", "build_failed")
 
 
 class Expecting(Protocol):
-    """Models that may foretell what becomes of a kernel."""
+    """Models that may predict the result of a kernel."""
 
     def expected(
         self, kernel: Kernel, place: Position, basis: Basis = "measured"
@@ -43,7 +43,7 @@ def deviation(state: RunState, models: Expecting) -> Deviation | None:
 
 
 def _found(state: RunState, expected: str) -> str | None:
-    """What the last turn says about the expectation; None if it says nothing yet, or no more."""
+    """The last turn's result as the expectation names it; None if it has none of that kind."""
     at_build = expected in BUILD_OUTCOMES
     match state.last.payload if state.last else None:
         case BuildReport() as report:
@@ -63,17 +63,17 @@ def ended(
 ) -> Ended:
     """The last event of a run."""
     evaluation, timed = state.best or (None, None)
-    said = [_reason_words(state, reason)]
+    sentences = [_reason_text(state, reason)]
     if evaluation is not None and timed is not None:
         confirmed = _confirmed(evaluation)
-        said.append(f"best candidate {evaluation.candidate}: {speed(timed)}{confirmed}")
+        sentences.append(f"best candidate {evaluation.candidate}: {speed(timed)}{confirmed}")
     elif reason in BROKEN_OFF:
-        said.append("no candidate is accepted so far")
+        sentences.append("no candidate has been accepted so far")
     elif reason != "baseline_failed":
-        said.append("no candidate was faster than the baseline")
+        sentences.append("no candidate was faster than the baseline")
     return Ended(
         reason=reason,
-        words=_sentences([*said, *notes]),
+        words=_sentences([*sentences, *notes]),
         best=evaluation.candidate if evaluation else None,
         ratio=timed.ratio if timed else None,
         basis=timed.basis if timed else None,
@@ -85,25 +85,25 @@ def ended(
 def _confirmed(evaluation: Evaluation) -> str:
     if evaluation.confirms:
         return ", confirmed on fresh seeds"
-    return ", not confirmed: the luckiest of several evaluations reads too high"
+    return ", unconfirmed: selection bias"
 
 
-def _reason_words(state: RunState, reason: EndReason) -> str:
+def _reason_text(state: RunState, reason: EndReason) -> str:
     if reason == "interrupted":
-        return "interrupted; the transcript holds every turn that was finished"
+        return "interrupted; the transcript has every finished turn"
     if reason == "waiting":
         step = next_step(state)
         run = isinstance(step, AskHuman) and step.gate == "run"
         what = "run" if run else "accepted as the best"
         return f"waiting for a decision: may candidate {state.shown} be {what}"
     if reason == "budget":
-        return "the run stopped before it would have spent more than its budget"
+        return "the run stopped because the next step would exceed its budget"
     if reason == "error":
-        return "the run broke off by an error that is not the kernel's"
-    words = STOP_WORDS[reason]
+        return "the run failed; the kernel is not the cause"
+    text = STOP_TEXTS[reason]
     if reason == "baseline_failed" and state.baseline is not None:
-        words += f": it is {describe(state.baseline.outcome)}"
-    return words
+        text += f": it is {describe(state.baseline.outcome)}"
+    return text
 
 
 def _sentences(parts: Sequence[str]) -> str:

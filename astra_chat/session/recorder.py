@@ -13,7 +13,7 @@ from astra_chat.session.request import Request
 from astra_chat.session.resume import Past
 from astra_chat.transcript.events import Blob, Event, Header, Record, Resumed
 from astra_chat.transcript.run_folder import TRANSCRIPT, new_run, require_room
-from astra_chat.transcript.turns import blobs, events_of, texts, thread
+from astra_chat.transcript.turns import blobs, events_of, texts, turns_of
 from astra_chat.transcript.writer import Writer
 
 
@@ -78,7 +78,7 @@ class Recorder:
     def _remember(self, records: Sequence[Record]) -> None:
         self._show(records)
         self._stored |= set(texts(records))
-        self.state = state_of(thread(self.records), self.state.limits)
+        self.state = state_of(turns_of(self.records), self.state.limits)
 
     def _show(self, records: Sequence[Record]) -> None:
         for record in records:

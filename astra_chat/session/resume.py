@@ -9,7 +9,7 @@ from pathlib import Path
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.run_state import RunState, state_of, states
-from astra_chat.agents.turn_order import STOP_WORDS, Ask, Stop, acts_as, next_step
+from astra_chat.agents.turn_order import STOP_TEXTS, Ask, Stop, acts_as, next_step
 from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.request import NOBODY, Request, SessionOptions, request_for
@@ -28,7 +28,7 @@ from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.recorded_cases import require_bounded_cases
 from astra_chat.transcript.recorded_task import require_hashes
 from astra_chat.transcript.run_folder import require_no_links
-from astra_chat.transcript.turns import finished, thread
+from astra_chat.transcript.turns import finished, turns_of
 
 NO_LIMITS = Limits(rounds=10**9)
 
@@ -55,7 +55,7 @@ class Past:
     @property
     def turns(self) -> list[Turn]:
         """What was said before."""
-        return thread(self.transcript.records if self.branched is None else self.branched)
+        return turns_of(self.transcript.records if self.branched is None else self.branched)
 
     def state(self, limits: Limits | None = None) -> RunState:
         """What is known after these turns."""
@@ -108,7 +108,7 @@ def _require_more(past: Past, limits: Limits) -> None:
         return
     way = f"--rounds {limits.rounds + 1} goes on, " if step.reason == "rounds" else ""
     raise BadInput(
-        f"{past.transcript.path} is finished: {STOP_WORDS[step.reason]};"
+        f"{past.transcript.path} is finished: {STOP_TEXTS[step.reason]};"
         f" {way}--branch FILE --from ROUND goes on from an earlier round"
     )
 
@@ -201,7 +201,7 @@ def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Reco
         while not isinstance(kept[end - 1].event, TurnEvent | Deviation):
             end -= 1
         return kept[:end]
-    state = state_of(thread(kept), NO_LIMITS)
+    state = state_of(turns_of(kept), NO_LIMITS)
     step, begun = next_step(state), len(state.rounds)
     if rounds == begun and (
         isinstance(step, Stop) or (isinstance(step, Ask) and step.acts_as == "planner")
@@ -215,7 +215,7 @@ def _until(transcript: Transcript, kept: list[Record], rounds: int) -> list[Reco
 def _planner_turns(kept: Sequence[Record]) -> list[int]:
     """Places of the turns that begin a round, or give up on one: the planner's, and those of
     `single` in its place."""
-    turns = thread(kept)
+    turns = turns_of(kept)
     places = [i for i, record in enumerate(kept) if isinstance(record.event, TurnEvent)]
     return [
         place

@@ -25,7 +25,7 @@ from astra_chat.agents.turn_order import AskHuman, Stop, next_step
 from astra_chat.agents.turns import MODEL_ROLES, RunRequest, Speaker, Turn
 from astra_chat.approval.approvers import Approver, approver_for
 from astra_chat.models.metered import MeteredJudge
-from astra_chat.models.recording_judge import taped
+from astra_chat.models.recording_judge import recorded_judge
 from astra_chat.session.export import export_best, leave_source
 from astra_chat.session.final_message import deviation, ended
 from astra_chat.session.recorded_options import resume_command
@@ -101,8 +101,8 @@ def run_request(
 
     turns = past.turns if past else []
     with (
-        taped(request.models.tape, real_judge, request.task, request.device, request.options.tier,
-              request.options.cases, turns) as opened,
+        recorded_judge(request.models.recording, real_judge, request.task, request.device,
+                       request.options.tier, request.options.cases, turns) as opened,
         closing(begin(request, past, listener.record)) as recorder,
     ):  # fmt: skip
         meter = Meter(request.budget, ledger(recorder.records), recorder.records[-1].t)

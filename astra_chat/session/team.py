@@ -22,7 +22,7 @@ from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector import Selector
-from astra_chat.agents.turn_order import STOP_WORDS, AskHuman, Stop, next_step
+from astra_chat.agents.turn_order import STOP_TEXTS, AskHuman, Stop, next_step
 from astra_chat.models.run_models import Models
 
 STALLED = "The group chat is stopped."
@@ -48,7 +48,7 @@ class TurnOrder(TerminationCondition):
     ) -> StopMessage | None:
         match next_step(self._state.now):
             case Stop(reason=reason):
-                why = STOP_WORDS[reason]
+                why = STOP_TEXTS[reason]
             case AskHuman():
                 why = "a human decides"
             case _:
@@ -61,7 +61,7 @@ class TurnOrder(TerminationCondition):
 
 
 def build_team(
-    setting: ChatContext,
+    context: ChatContext,
     state: RunState,
     models: Models,
     judge: JudgeProtocol,
@@ -78,10 +78,10 @@ def build_team(
     shared, client = SharedState(state), models.client("selector")
     selector = Selector(shared, client, on_failure)
     roles = [
-        RoleAgent(role, setting, shared, models.client(role), on_failure) for role in setting.roles
+        RoleAgent(role, context, shared, models.client(role), on_failure) for role in context.roles
     ]
     team = SelectorGroupChat(
-        [*roles, Executor(judge, setting.baseline, shared, on_failure)],
+        [*roles, Executor(judge, context.baseline, shared, on_failure)],
         model_client=client,
         selector_func=selector.next_speaker,
         allow_repeated_speaker=True,

@@ -1,4 +1,4 @@
-"""Counts what models and judge cost, and stops a run before it spends more than it may."""
+"""Counts what models and judge cost, and stops a run before it exceeds its budget."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from astra_chat.transcript.ledger import gpu_seconds
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 
 CHARACTERS_PER_TOKEN = 4
-"""Of a prompt that is yet to be sent: a rough guess, on the low side for code."""
+"""Characters per token of a prompt not yet sent: a rough value, low for code."""
 
 
 class Meter:
-    """What was spent so far, earlier sittings included, beside what may be."""
+    """What was spent so far, in all sessions of the run, and the budget."""
 
     def __init__(
         self,
@@ -27,18 +27,18 @@ class Meter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._budget, self._clock = budget, clock
-        self._untold: list[ModelCall] = []
+        self._unrecorded: list[ModelCall] = []
         self._tokens = before.tokens if before else Tokens()
         self._evaluations = before.evaluations if before else 0
         self._gpu_s = before.gpu_s if before else 0.0
         self._start = clock() - before_s
 
     def require_prices(self, prices: Mapping[str, Price | None]) -> None:
-        """Raise BadInput where money is limited and a model's price is not known."""
+        """Raise BadInput if the budget limits money and a model's price is unknown."""
         lacking = [role for role, price in prices.items() if price is None]
         if self._budget.usd is not None and lacking:
             raise BadInput(
-                f"--budget usd: the price of the {lacking[0]}'s model is not known: say usd_in=,"
+                f"--budget usd: the price of the {lacking[0]}'s model is unknown: give usd_in=,"
                 " usd_cached= and usd_out=, per million tokens, in --models"
             )
         if self._budget.usd is not None and self._tokens.usd is None:
@@ -54,7 +54,7 @@ class Meter:
         limit = self._budget.tokens
         if limit is not None and self._tokens.total + prompt >= limit:
             raise BudgetSpent(
-                f"the budget of {limit:,} tokens is used up: {self._tokens.total:,} are spent, and"
+                f"the budget of {limit:,} tokens is used up: {self._tokens.total:,} spent, and"
                 f" the next prompt has about {prompt:,}"
             )
         usd, spent = self._budget.usd, self._tokens.usd
@@ -62,24 +62,24 @@ class Meter:
             following = price.usd(prompt, 0, 0)
             if spent + following >= usd:
                 raise BudgetSpent(
-                    f"the budget of ${usd:g} is used up: ${spent:.4f} are spent, and the next"
+                    f"the budget of ${usd:g} is used up: ${spent:.4f} spent, and the next"
                     f" prompt costs about ${following:.4f}"
                 )
 
     def asked(self, role: str, model: str, tokens: Tokens) -> None:
         """Count an answer."""
         self._tokens = self._tokens + tokens
-        self._untold.append(ModelCall(role=role, model=model, tokens=tokens))
+        self._unrecorded.append(ModelCall(role=role, model=model, tokens=tokens))
 
     def take(self, role: str | None = None, most: int | None = None) -> list[ModelCall]:
-        """Answers that nobody has recorded yet, oldest first: a role's, or all.
+        """Answers that are not recorded yet, oldest first: a role's, or all.
 
         They are recorded with what came of them, since a team tells of its turns a little later
         than it takes them, and two runs of the same are to be the same line by line.
         """
-        found = [one for one in self._untold if role in (None, one.role)][:most]
+        found = [one for one in self._unrecorded if role in (None, one.role)][:most]
         for one in found:
-            self._untold.remove(one)
+            self._unrecorded.remove(one)
         return found
 
     def before_building(self) -> None:
@@ -94,7 +94,7 @@ class Meter:
             raise BudgetSpent(f"the budget of {limit} evaluations is used up")
         if gpu_s is not None and self._gpu_s >= gpu_s:
             raise BudgetSpent(
-                f"the budget of {gpu_s:g} GPU seconds is used up: {self._gpu_s:.1f} are spent"
+                f"the budget of {gpu_s:g} GPU seconds is used up: {self._gpu_s:.1f} spent"
             )
 
     def evaluated(self, evaluation: Evaluation) -> None:

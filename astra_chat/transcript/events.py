@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from astra_chat.agents.turn_order import Decision, StopReason
-from astra_chat.agents.turns import Said, Speaker
+from astra_chat.agents.turns import Speaker, TextPayload
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import (
     Basis,
@@ -87,7 +87,7 @@ class ChatMessage(Value):
 
     kind: Literal["message"] = "message"
     speaker: Speaker
-    payload: Annotated[Said, Field(discriminator="kind")]
+    payload: Annotated[TextPayload, Field(discriminator="kind")]
 
 
 class Proposed(Value):

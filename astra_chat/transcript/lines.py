@@ -11,10 +11,10 @@ from pathlib import Path
 
 from astra_chat.tools.errors import BadInput
 
-MOST_FILE_BYTES = 2**27
-MOST_LINE_BYTES = 2**22
+MAX_FILE_BYTES = 2**27
+MAX_LINE_BYTES = 2**22
 """A source of the most characters that a model may give (agents/reply_errors.py), each escaped."""
-MOST_VALUES = 1_000_000
+MAX_VALUES = 1_000_000
 """Of JSON in the whole file, texts counted as one: some 600 evaluations. A value may take a hundred
 times the memory of its text."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
@@ -46,17 +46,17 @@ def read_lines(path: Path) -> Lines:
                 raise BadInput(
                     f"cannot read {path}: no regular file, so no transcript or recording"
                 )
-            if state.st_size > MOST_FILE_BYTES:
-                raise BadInput(f"{path} has {state.st_size:,} bytes: at most {MOST_FILE_BYTES:,}")
-            while line := file.readline(MOST_LINE_BYTES + 1):
+            if state.st_size > MAX_FILE_BYTES:
+                raise BadInput(f"{path} has {state.st_size:,} bytes: at most {MAX_FILE_BYTES:,}")
+            while line := file.readline(MAX_LINE_BYTES + 1):
                 where = f"{path}, line {len(texts) + 1}"
-                if len(line) > MOST_LINE_BYTES:
-                    raise BadInput(f"{where} is longer than {MOST_LINE_BYTES:,} bytes")
+                if len(line) > MAX_LINE_BYTES:
+                    raise BadInput(f"{where} is longer than {MAX_LINE_BYTES:,} bytes")
                 if not line.endswith(b"\n"):
                     return Lines(texts, True, size)
                 values += _values(line, where)
-                if values > MOST_VALUES:
-                    raise BadInput(f"{where}: the file holds more than {MOST_VALUES:,} values")
+                if values > MAX_VALUES:
+                    raise BadInput(f"{where}: the file holds more than {MAX_VALUES:,} values")
                 texts.append(line[:-1])
                 size += len(line)
     except OSError as error:

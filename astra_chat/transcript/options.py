@@ -13,7 +13,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 
-MOST_ROUNDS = 10_000
+MAX_ROUNDS = 10_000
 
 OneLine = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """Text of the command line."""
@@ -37,8 +37,8 @@ class RunOptions(Value):
     models: OneLine = "scripted"
     tier: Literal["sglang", "paper"] = "sglang"
     """The baseline."""
-    rounds: int = Field(default=5, ge=1, le=MOST_ROUNDS)
-    repairs: int = Field(default=2, ge=0, le=MOST_ROUNDS)
+    rounds: int = Field(default=5, ge=1, le=MAX_ROUNDS)
+    repairs: int = Field(default=2, ge=0, le=MAX_ROUNDS)
     """Kernels of the fixer in one round."""
     cases: Literal["demo", "bench"] | None = None
     """The timed cases; None leaves them to the device."""

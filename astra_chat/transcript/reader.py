@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from astra_chat.agents.reply_errors import MOST_SOURCE
+from astra_chat.agents.reply_errors import MAX_SOURCE
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import (
     VERSION,
@@ -24,7 +24,7 @@ from astra_chat.transcript.lines import read_lines
 from astra_chat.transcript.migrations import migrated
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.run_folder import TRANSCRIPT
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 
 READABLE = range(1, VERSION + 1)
 CURRENT = f'{{"v":{VERSION},'
@@ -126,7 +126,7 @@ def _require_files(path: Path, records: tuple[Record, ...]) -> None:
                 named |= {sha: f"the task's {name}" for name, sha in task.files.items()}
             case Proposed(sha256=sha, candidate=candidate):
                 named[sha] = f"the source of candidate {candidate}"
-                if stored.get(sha, 0) > MOST_SOURCE:
+                if stored.get(sha, 0) > MAX_SOURCE:
                     raise BadInput(f"{path}: {named[sha]} has {stored[sha]:,} characters")
     if missing := [what for sha, what in named.items() if sha not in stored]:
         raise BadInput(f"{path} is cut off: {missing[0]} is missing")
@@ -139,7 +139,7 @@ def incompleteness(transcript: Transcript) -> str | None:
         return f"{transcript.path}: the last line was cut off and is left out; {way}"
     if transcript.ended is not None:
         return None
-    turns = thread(transcript.records)
+    turns = turns_of(transcript.records)
     if turns and turns[-1].speaker == "human":
         return f"{transcript.path}: decided; {way}"
     return (

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from astra_chat.agents.reply_errors import MOST_CASES
+from astra_chat.agents.reply_errors import MAX_CASES
 from astra_chat.agents.run_state import proposed
 from astra_chat.agents.turns import TestSuite
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.task.folder import MOST_BYTES, Task, find_task, task_names
+from astra_chat.tools.task.folder import MAX_BYTES, Task, find_task, task_names
 from astra_chat.tools.types import Case, DeviceKind
 from astra_chat.transcript.reader import Transcript
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 
-MOST_TESTER_CASES = 256
+MAX_TESTER_CASES = 256
 """Of all turns together."""
-MOST_DRAWN = 512
+MAX_DRAWN = 512
 """Hidden cases of one evaluation: check/hidden_cases.py draws some 25, and to confirm 150."""
-MOST_OWN = 256
+MAX_OWN = 256
 """Cases of one list of a task."""
-MOST_TIMED_BYTES = 2**31
+MAX_TIMED_BYTES = 2**31
 """Of one case that a real GPU times; the largest of the tasks that come with Astra has 1.3 GiB."""
-MOST_SCALAR = 2.0**53
+MAX_SCALAR = 2.0**53
 
 
 def require_bounded_cases(
@@ -34,8 +34,8 @@ def require_bounded_cases(
     total = 0
     for number, cases, most in _recorded(transcript):
         where = f"{transcript.path}, turn {number}"
-        total += len(cases) if most == MOST_CASES else 0
-        if len(cases) > most or total > MOST_TESTER_CASES:
+        total += len(cases) if most == MAX_CASES else 0
+        if len(cases) > most or total > MAX_TESTER_CASES:
             raise BadInput(f"{where}: {len(cases):,} cases are too many")
         for case in cases:
             try:
@@ -51,20 +51,20 @@ def require_bounded(task: Task, case: Case) -> None:
     task.require_legal(case)
     task.require_small(case)
     for name, value in case.scalars.items():
-        if not abs(value) <= MOST_SCALAR:
+        if not abs(value) <= MAX_SCALAR:
             raise ValueError(f"{name} = {value:g} is no value of a scalar")
 
 
 def _recorded(transcript: Transcript) -> Iterator[tuple[int, Sequence[Case], int]]:
     """Number of the turn, its cases, and how many it may have."""
-    for number, turn in enumerate(thread(transcript.records), 1):
+    for number, turn in enumerate(turns_of(transcript.records), 1):
         match turn.payload:
             case TestSuite() as suite:
-                yield number, proposed(suite), MOST_CASES
+                yield number, proposed(suite), MAX_CASES
             case CaseScores(cases=scores):
-                yield number, [score.case for score in scores], MOST_TESTER_CASES
+                yield number, [score.case for score in scores], MAX_TESTER_CASES
             case Evaluation(check=check) if check is not None:
-                yield number, check.hidden, MOST_DRAWN
+                yield number, check.hidden, MAX_DRAWN
             case _:
                 pass
 
@@ -76,9 +76,9 @@ def _came_with_astra(task: Task) -> bool:
 def _require_bounded_task(transcript: Transcript, task: Task, device: DeviceKind) -> None:
     listed = transcript.options.cases or ("bench" if device == "cuda" else "demo")
     timed = [case for case, _ in (task.bench if listed == "bench" else task.demo)]
-    most = MOST_TIMED_BYTES if device == "cuda" else MOST_BYTES
-    for name, cases, most_bytes in (("check", task.check, MOST_BYTES), ("timed", timed, most)):
-        if len(cases) > MOST_OWN:
+    most = MAX_TIMED_BYTES if device == "cuda" else MAX_BYTES
+    for name, cases, most_bytes in (("check", task.check, MAX_BYTES), ("timed", timed, most)):
+        if len(cases) > MAX_OWN:
             raise BadInput(f"{transcript.path}: the task has {len(cases):,} {name} cases")
         for case in cases:
             if (size := task.buffer_bytes(case)) > most_bytes:

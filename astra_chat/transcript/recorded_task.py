@@ -15,7 +15,7 @@ from astra_chat.tools.types import sha256_of
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import texts
 
-MOST_CHARACTERS = 2**26
+MAX_CHARACTERS = 2**26
 """Of all files of a recorded task."""
 
 
@@ -49,8 +49,8 @@ def _write_files(transcript: Transcript, folder: Path) -> None:
     for name, sha in transcript.header.task.files.items():
         _require_name(transcript, name)
         size += len(stored[sha])
-        if size > MOST_CHARACTERS:
-            raise BadInput(f"{transcript.path}: the task's files exceed {MOST_CHARACTERS:,}")
+        if size > MAX_CHARACTERS:
+            raise BadInput(f"{transcript.path}: the task's files exceed {MAX_CHARACTERS:,}")
         path = folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

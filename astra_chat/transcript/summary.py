@@ -34,7 +34,7 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.spending import Spent
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 
 
 class Speed(Value):
@@ -124,7 +124,7 @@ def summarize(records: Sequence[Record]) -> RunSummary:
     header, last = records[0].event, records[-1]
     assert isinstance(header, Header)
     options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]
-    every = list(states(thread(records)))
+    every = list(states(turns_of(records)))
     state, best = every[-1], _best_by_round(every)
     judged = predictions(state.rounds)
     predicted = {one.round: one for one in judged}

@@ -81,7 +81,7 @@ def finished(records: Iterable[Record]) -> list[Record]:
     return kept
 
 
-def thread(records: Iterable[Record]) -> list[Turn]:
+def turns_of(records: Iterable[Record]) -> list[Turn]:
     """The typed thread of a chat, as the agents had it."""
     everything = list(records)
     stored = texts(everything)
@@ -95,7 +95,7 @@ def thread(records: Iterable[Record]) -> list[Turn]:
 def state_of(records: Sequence[Record]) -> RunState:
     """The state of the recorded run, by its last options."""
     options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]
-    return folded(thread(records), options[-1].limits)
+    return folded(turns_of(records), options[-1].limits)
 
 
 def turn(event: TurnEvent, stored: dict[str, str]) -> Turn:

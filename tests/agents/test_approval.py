@@ -40,7 +40,7 @@ def test_before_anything_runs() -> None:
     assert asked.author == "coder" and asked.kernel.source == VECTOR
     assert asked.plan == plan() and asked.build == build(VECTOR) and asked.evaluation is None
     assert (asked.parent, asked.parent_name, asked.before) == (SCALAR, "the baseline", 1.0)
-    assert asked.words == f"candidate {asked.kernel.candidate} of round 1 waits to be run"
+    assert asked.text == f"candidate {asked.kernel.candidate} of round 1 waits to be run"
 
 
 def test_before_a_winner_is_accepted() -> None:
@@ -48,7 +48,7 @@ def test_before_a_winner_is_accepted() -> None:
     judged = judged.model_copy(update={"confirms": True})
     asked = ask(decided("approve"), ("executor", searched), ("executor", judged))
     assert asked.gate == "accept" and asked.number == 1
-    assert asked.evaluation == judged and asked.found == 1.9
+    assert asked.evaluation == judged and asked.search_ratio == 1.9
     assert asked.parent == SCALAR, "it is not its own parent"
 
 

@@ -53,7 +53,7 @@ def speak(state: SharedState, executor: Executor) -> Speak:
 
     def after(turns: Sequence[Turn]) -> object:
         for said in turns:
-            state.say(said.speaker, said.payload)
+            state.add(said.speaker, said.payload)
         return answer(executor)
 
     return after
@@ -148,7 +148,7 @@ def test_cancelling_the_token_stops_the_judge(
 
     async def cancel_it() -> None:
         for said in baseline_turns()[:2]:
-            state.say(said.speaker, said.payload)
+            state.add(said.speaker, said.payload)
         token = CancellationToken()
         answer = asyncio.ensure_future(executor.on_messages([], token))
         await asyncio.to_thread(started.wait, 10)

@@ -1,4 +1,4 @@
-"""Plans and analyses that the facts speak against: said once, with what would be right."""
+"""Plans and analyses that contradict the facts: sent back once, with a correction."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.fact_check import ask_to_check, doubt
+from astra_chat.agents.fact_check import ask_to_check, contradiction
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Analysis, Kernel, Pass, Plan, Turn
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import texts, thread
+from astra_chat.transcript.turns import texts, turns_of
 from tests.chat_samples import (
     SCALAR,
     VECTOR,
@@ -29,7 +29,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "transcripts" / "examples"
 
 
 @pytest.fixture
-def setting(task: Task) -> ChatContext:
+def context(task: Task) -> ChatContext:
     return ChatContext(task, SCALAR, "sglang", "virtual")
 
 
@@ -47,88 +47,92 @@ def planned(**changed: str) -> Plan:
     return plan().model_copy(update=changed)
 
 
-def test_what_holds_is_not_doubted(setting: ChatContext) -> None:
-    assert doubt(plan(), setting, state_of(baseline_turns())) is None
-    assert doubt(analysis(), setting, state_of(faster())) is None
-    assert doubt(Pass(words=""), setting, state_of(baseline_turns())) is None
+def test_what_holds_is_no_contradiction(context: ChatContext) -> None:
+    assert contradiction(plan(), context, state_of(baseline_turns())) is None
+    assert contradiction(analysis(), context, state_of(faster())) is None
+    assert contradiction(Pass(words=""), context, state_of(baseline_turns())) is None
 
 
 def test_blanks_in_an_anchor_do_not_count_and_it_may_have_several_lines(
-    setting: ChatContext,
+    context: ChatContext,
 ) -> None:
     two = "  for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;  i < total;\n\n"
     line = next(text for text in SCALAR.splitlines() if "2.0f * in[i]" in text)
     for anchor in (line, f"\t{line.strip()} ", line.replace(" = ", "  =  ")):
-        assert doubt(planned(anchor=anchor), setting, state_of(baseline_turns())) is None
-    said = doubt(planned(anchor=f"{line}\n{two}no such text"), setting, state_of(baseline_turns()))
+        assert contradiction(planned(anchor=anchor), context, state_of(baseline_turns())) is None
+    said = contradiction(
+        planned(anchor=f"{line}\n{two}no such text"), context, state_of(baseline_turns())
+    )
     assert said is not None and said.count("is not in the source") == 1
 
 
-def test_an_anchor_is_of_the_parent_not_of_the_baseline(setting: ChatContext) -> None:
+def test_an_anchor_is_of_the_parent_not_of_the_baseline(context: ChatContext) -> None:
     """The best candidate has no such line any more; the nearest that it has is named."""
-    said = doubt(plan(), setting, state_of(faster()))
+    said = contradiction(plan(), context, state_of(faster()))
     assert said is not None and "`out[i] = 2.0f * in[i];` is not in the source to change" in said
-    assert doubt(planned(anchor="float4 v = in[i];"), setting, state_of(faster())) is None
-    near = doubt(planned(anchor="float4 v = in[j];"), setting, state_of(faster()))
+    assert contradiction(planned(anchor="float4 v = in[i];"), context, state_of(faster())) is None
+    near = contradiction(planned(anchor="float4 v = in[j];"), context, state_of(faster()))
     number = VECTOR.splitlines().index("  float4 v = in[i];") + 1
     assert near is not None and near.endswith(f"line {number} is `float4 v = in[i];`")
 
 
-def test_an_endless_anchor_is_cut_and_stays_in_one_line(setting: ChatContext) -> None:
-    said = doubt(planned(anchor="x\u2028y " * 5000), setting, state_of(baseline_turns()))
+def test_an_endless_anchor_is_cut_and_stays_in_one_line(context: ChatContext) -> None:
+    said = contradiction(planned(anchor="x\u2028y " * 5000), context, state_of(baseline_turns()))
     assert said is not None and len(said) < 400 and "\u2028" not in said and "\n" not in said
 
 
-def test_an_empty_anchor(setting: ChatContext) -> None:
-    said = doubt(planned(anchor=" \n"), setting, state_of(baseline_turns()))
+def test_an_empty_anchor(context: ChatContext) -> None:
+    said = contradiction(planned(anchor=" \n"), context, state_of(baseline_turns()))
     assert said == "the anchor is empty: copy a line of the source to change"
 
 
-def test_a_metric_that_no_profile_has(setting: ChatContext) -> None:
-    said = doubt(planned(metric="global_loads_request"), setting, state_of(baseline_turns()))
+def test_a_metric_that_no_profile_has(context: ChatContext) -> None:
+    said = contradiction(
+        planned(metric="global_loads_request"), context, state_of(baseline_turns())
+    )
     assert said is not None and "no profile has a metric 'global_loads_request'" in said
-    assert "there are global_load_requests" in said
-    assert said.endswith("the nearest is global_load_requests")
+    assert "available: global_load_requests" in said
+    assert said.endswith("the most similar name is global_load_requests")
     for known in ("barriers", "dram__bytes_read.sum"):
-        assert doubt(planned(metric=known), setting, state_of(baseline_turns())) is None, (
+        assert contradiction(planned(metric=known), context, state_of(baseline_turns())) is None, (
             "it exists"
         )
 
 
-def test_both_are_said_at_once(setting: ChatContext) -> None:
-    said = doubt(planned(metric="speed", anchor="zzz"), setting, state_of(baseline_turns()))
+def test_both_are_said_at_once(context: ChatContext) -> None:
+    said = contradiction(planned(metric="speed", anchor="zzz"), context, state_of(baseline_turns()))
     assert said is not None and "anchor" in said and "'speed'" in said and "\n" not in said
 
 
-def test_evidence_that_the_evaluation_does_not_have(setting: ChatContext) -> None:
+def test_evidence_that_the_evaluation_does_not_have(context: ChatContext) -> None:
     wrong = analysis().model_copy(update={"evidence": ("dram__bytes_read.sum",)})
-    said = doubt(wrong, setting, state_of(faster()))
+    said = contradiction(wrong, context, state_of(faster()))
     assert said is not None and "no metric 'dram__bytes_read.sum'" in said
-    assert "there are global_load_requests" in said
+    assert "available: global_load_requests" in said
 
 
-def test_a_bottleneck_of_its_own(setting: ChatContext) -> None:
+def test_a_bottleneck_of_its_own(context: ChatContext) -> None:
     wrong = analysis().model_copy(update={"bottleneck": "memory"})
-    said = doubt(wrong, setting, state_of(faster()))
-    assert said is not None and "say one of dram, l2, issue" in said
+    said = contradiction(wrong, context, state_of(faster()))
+    assert said is not None and "name one of dram, l2, issue" in said
 
 
-def test_without_a_profile_no_evidence_is_doubted(setting: ChatContext) -> None:
+def test_without_a_profile_no_evidence_is_a_contradiction(context: ChatContext) -> None:
     failed = [*faster()[:-1], Turn("executor", evaluation(VECTOR, WRONG_OUTCOME))]
-    assert doubt(analysis(), setting, state_of(failed)) is None
+    assert contradiction(analysis(), context, state_of(failed)) is None
 
 
 def test_the_model_may_stand_by_it() -> None:
     said = ask_to_check("the anchor is empty")
-    assert "the anchor is empty" in said and "the same again if you stand by it" in said
+    assert "the anchor is empty" in said and "unchanged if you are sure" in said
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.jsonl")), ids=lambda path: path.stem)
-def test_no_plan_of_a_shipped_run_is_doubted(path: Path, setting: ChatContext) -> None:
+def test_no_plan_of_a_shipped_run_is_a_contradiction(path: Path, context: ChatContext) -> None:
     transcript = read(path)
-    turns, stored = thread(transcript.records), texts(transcript.records)
+    turns, stored = turns_of(transcript.records), texts(transcript.records)
     baseline = stored[transcript.header.task.files["baseline.cu"]]
-    own = ChatContext(setting.task, baseline, "sglang", "cuda")
+    own = ChatContext(context.task, baseline, "sglang", "cuda")
     found = 0
     for number, turn in enumerate(turns):
         payload = turn.payload
@@ -136,6 +140,6 @@ def test_no_plan_of_a_shipped_run_is_doubted(path: Path, setting: ChatContext) -
             # Recorded before scripts named only what a profile has.
             payload = payload.model_copy(update={"evidence": ()})
         if isinstance(payload, Plan | Analysis):
-            assert doubt(payload, own, state_of(turns[:number])) is None
+            assert contradiction(payload, own, state_of(turns[:number])) is None
             found += 1
     assert found >= 4

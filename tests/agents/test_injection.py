@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.prompt import MOST_CHARACTERS, ChatContext, brief, read_stamp
+from astra_chat.agents.prompt import MAX_CHARACTERS, ChatContext, read_position, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.selector_prompt import question
 from astra_chat.agents.turn_order import next_step, speakers
@@ -150,7 +150,7 @@ PLACES = (
 
 
 @pytest.fixture(scope="module")
-def setting(tmp_path_factory: pytest.TempPathFactory) -> ChatContext:
+def context(tmp_path_factory: pytest.TempPathFactory) -> ChatContext:
     folder = tmp_path_factory.mktemp("task")
     for name, text in (("task.toml", TASK_TOML), ("reference.py", REFERENCE)):
         (folder / name).write_text(text)
@@ -174,10 +174,10 @@ def outline(prompt: str) -> list[str]:
     return titles
 
 
-def plain_prompt(role: RoleName, place: Callable[[str], list[Turn]], setting: ChatContext) -> str:
+def plain_prompt(role: RoleName, place: Callable[[str], list[Turn]], context: ChatContext) -> str:
     key = role, place.__name__
     if key not in PLAIN:
-        PLAIN[key] = brief(role, setting, state_of(place(NEUTRAL)))
+        PLAIN[key] = turn_prompt(role, context, state_of(place(NEUTRAL)))
     return PLAIN[key]
 
 
@@ -187,7 +187,7 @@ PLAIN: dict[tuple[RoleName, str], str] = {}
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_nothing_changes(
-    setting: ChatContext, place: Callable[[str], list[Turn]], text: str
+    context: ChatContext, place: Callable[[str], list[Turn]], text: str
 ) -> None:
     said, neutral = place(text), place(NEUTRAL)
     for end in range(1, len(said) + 1):
@@ -197,17 +197,19 @@ def test_nothing_changes(
     assert (lying.best is None) == (honest.best is None)
     assert (lying.parent is None) == (honest.parent is None)
     for role in MODEL_ROLES:
-        _same_form(role, brief(role, setting, state_of(said)), plain_prompt(role, place, setting))
+        _same_form(
+            role, turn_prompt(role, context, state_of(said)), plain_prompt(role, place, context)
+        )
 
 
 def _same_form(role: RoleName, prompt: str, neutral: str) -> None:
     assert outline(prompt) == outline(neutral), role
-    assert read_stamp(prompt) == read_stamp(neutral)
+    assert read_position(prompt) == read_position(neutral)
     assert prompt.split("\n")[-1] == neutral.split("\n")[-1]
 
 
 @pytest.mark.parametrize("place", [in_words, in_a_log, in_a_rejection, in_a_refusal, in_names])
-def test_endless_words_leave_room(setting: ChatContext, place: Callable[[str], list[Turn]]) -> None:
+def test_endless_words_leave_room(context: ChatContext, place: Callable[[str], list[Turn]]) -> None:
     """A source is shown whole; words and findings are cut: they would fill every later prompt."""
     said = [
         turn if not isinstance(turn.payload, Kernel)
@@ -215,8 +217,8 @@ def test_endless_words_leave_room(setting: ChatContext, place: Callable[[str], l
         for turn in place(ENDLESS)
     ]  # fmt: skip
     for role in MODEL_ROLES:
-        prompt = brief(role, setting, state_of(said))
-        assert len(prompt) < MOST_CHARACTERS, role
+        prompt = turn_prompt(role, context, state_of(said))
+        assert len(prompt) < MAX_CHARACTERS, role
     assert len(question(state_of(in_words(ENDLESS)), ("planner", "tester"))) < 10_000
 
 

@@ -52,5 +52,5 @@ def test_our_event_is_known_by_its_name() -> None:
 
 def test_what_one_agent_says_all_agents_know() -> None:
     shared = SharedState(RunState())
-    said = shared.say("planner", plan("a"))
+    said = shared.add("planner", plan("a"))
     assert turn(said) == shared.now.last and len(shared.now.rounds) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.agents.plan_predictions import predictions, score
-from astra_chat.agents.prompt import ChatContext, brief
+from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Approval, Direction, Kernel, Turn
 from astra_chat.tools.task.folder import Task
@@ -42,24 +42,28 @@ def one(
 def test_a_prediction_stands_beside_what_came() -> None:
     found = predictions(state_of([*baseline_turns(), *one(VECTOR, 1.5, 25.0)]).rounds)[0]
     assert (found.before, found.after, found.moved) == (100.0, 25.0, "down")
-    assert found.found_ratio == pytest.approx(1.5) and found.right_way
+    assert found.actual_ratio == pytest.approx(1.5) and found.direction_correct
     assert found.log_error == pytest.approx(0.0)
 
 
 def test_ratios_are_over_the_plans_own_parent() -> None:
     turns = [*baseline_turns(), *one(VECTOR, 2.0, 25.0), *one(VECTOR + "//", 3.0, 25.0)]
     second = predictions(state_of(turns).rounds)[1]
-    assert second.found_ratio == pytest.approx(1.5) and second.moved == "stays"
+    assert second.actual_ratio == pytest.approx(1.5) and second.moved == "stays"
 
 
-def test_what_does_not_build_comes_to_no_right_kernel() -> None:
+def test_what_does_not_build_produces_no_correct_kernel() -> None:
     turns = [
         *baseline_turns(), Turn("planner", plan()), Turn("coder", Kernel(words="", source=BROKEN)),
         Turn("executor", build(BROKEN)),
     ]  # fmt: skip
     found = predictions(state_of(turns).rounds)
-    assert found[0].found_ratio is None and found[0].log_error is None and not found[0].right_way
-    assert score(found).right_kernels == 0 and "0 of 1 plans" in score(found).words
+    assert (
+        found[0].actual_ratio is None
+        and found[0].log_error is None
+        and not found[0].direction_correct
+    )
+    assert score(found).correct_kernels == 0 and "0 of 1 plans" in score(found).text
 
 
 def test_a_kernel_that_was_not_run_says_nothing_of_its_plan() -> None:
@@ -81,20 +85,20 @@ def test_the_score_counts_ways_and_metrics() -> None:
         *one(VECTOR + "//", 1.0, 50.0, predicted=1.0, moves="up"),
     ]
     found = score(predictions(state_of(turns).rounds))
-    assert (found.plans, found.right_kernels, found.right_way) == (2, 2, 0)
-    assert (found.metrics_named, found.metrics_right) == (2, 2)
+    assert (found.plans, found.correct_kernels, found.direction_correct) == (2, 2, 0)
+    assert (found.metrics_named, found.metrics_correct) == (2, 2)
     assert found.median_factor == pytest.approx(2.0, rel=0.01)
 
 
 def test_an_untold_round_is_not_judged() -> None:
     assert predictions(state_of([*baseline_turns(), Turn("planner", plan())]).rounds) == []
-    assert score([]).words == "no prediction was judged yet"
+    assert score([]).text == "no predictions to compare yet"
 
 
 def test_the_planner_and_the_profiler_are_told(task: Task) -> None:
-    setting = ChatContext(task, task.baseline, "sglang", "virtual")
+    context = ChatContext(task, task.baseline, "sglang", "virtual")
     turns = [*baseline_turns(), *one(VECTOR, 1.9, 25.0)]
     for role in ("planner", "profiler"):
-        prompt = brief(role, setting, state_of(turns))  # type: ignore[arg-type]
-        assert "What plans predicted" in prompt and "predicted 1.50x, found 1.90x" in prompt
-        assert f"{METRIC} 100 to 25 (said: down)" in prompt
+        prompt = turn_prompt(role, context, state_of(turns))  # type: ignore[arg-type]
+        assert "Predictions of plans" in prompt and "predicted 1.50x, actual 1.90x" in prompt
+        assert f"{METRIC} 100 to 25 (predicted: down)" in prompt

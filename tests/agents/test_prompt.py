@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from astra_chat.agents.prompt import (
     LOG_ROUNDS,
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     ChatContext,
-    brief,
-    read_stamp,
-    stamp,
+    position_line,
+    read_position,
+    turn_prompt,
 )
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.strategy import Strategy
@@ -39,7 +39,7 @@ from tests.chat_samples import (
 
 
 @pytest.fixture
-def setting(task: Task) -> ChatContext:
+def context(task: Task) -> ChatContext:
     return ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual GPU")
 
 
@@ -56,134 +56,147 @@ def one_round(number: int, source: str, ratio: float) -> list[Turn]:
 @given(st.integers(0, 999), st.integers(0, 99))
 def test_a_stamp_is_read_back(number: int, attempt: int) -> None:
     place = Position(round=number, attempt=attempt)
-    assert read_stamp(f"words\n{stamp(Position(round=1, attempt=1))}\n{stamp(place)}") == place
+    assert (
+        read_position(
+            f"words\n{position_line(Position(round=1, attempt=1))}\n{position_line(place)}"
+        )
+        == place
+    )
 
 
 def test_no_stamp_no_place() -> None:
-    assert read_stamp("In round 2, attempt 1 was better.") is None
+    assert read_position("In round 2, attempt 1 was better.") is None
 
 
 @pytest.mark.parametrize("role", MODEL_ROLES)
-def test_prompts_end_with_their_place(setting: ChatContext, role: RoleName) -> None:
+def test_prompts_end_with_their_place(context: ChatContext, role: RoleName) -> None:
     thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)]
-    assert read_stamp(brief(role, setting, state_of(thread))) is not None
-    assert brief(role, setting, state_of(thread)) == brief(role, setting, state_of(list(thread))), (
-        "pure"
-    )
+    assert read_position(turn_prompt(role, context, state_of(thread))) is not None
+    assert turn_prompt(role, context, state_of(thread)) == turn_prompt(
+        role, context, state_of(list(thread))
+    ), "pure"
 
 
-def test_the_coder_is_shown_prototype_example_and_plan(setting: ChatContext) -> None:
-    text = brief(
-        "coder", setting, state_of([*baseline_turns(), Turn("planner", plan("Wider loads"))])
+def test_the_coder_is_shown_prototype_example_and_plan(context: ChatContext) -> None:
+    text = turn_prompt(
+        "coder", context, state_of([*baseline_turns(), Turn("planner", plan("Wider loads"))])
     )
-    assert prototype(setting.task) in text
+    assert prototype(context.task) in text
     assert "scaled_add" in text and "Wider loads" in text
     assert SCALAR in text, "the baseline is what it starts from"
 
 
-def test_the_contract_says_where_arguments_begin_and_what_scalars_are(setting: ChatContext) -> None:
+def test_the_contract_says_where_arguments_begin_and_what_scalars_are(context: ChatContext) -> None:
     """Hidden cases move every argument by its least alignment, and rows apart."""
-    task = setting.task
+    task = context.task
     out, *others = task.args
     moved = out.model_copy(update={"min_alignment_bytes": 4, "strided": True})
     eps = Scalar(name="eps", type="float", value=1e-6)
     changed = task.model_copy(update={"args": (moved, *others), "scalars": (eps,)})
-    text = brief("coder", replace(setting, task=changed), state_of(baseline_turns()))
-    rows = f"rows {out.name}_stride elements apart"
-    assert f"write, at any multiple of 4 bytes, {rows} (a row or more)\n" in text
-    assert "read, at any multiple of 16 bytes\n" in text
+    text = turn_prompt("coder", replace(context, task=changed), state_of(baseline_turns()))
+    stride = f"row stride {out.name}_stride elements"
+    assert f"write, aligned to 4 bytes, {stride} (at least one row)\n" in text
+    assert "read, aligned to 16 bytes\n" in text
     assert "- eps: float, 1e-06 in every case\n" in text
 
 
-def test_the_coder_starts_from_the_best_source(setting: ChatContext) -> None:
+def test_the_coder_starts_from_the_best_source(context: ChatContext) -> None:
     better = [*baseline_turns(), *one_round(1, VECTOR, 1.5), Turn("planner", plan("next"))]
-    text = brief("coder", setting, state_of(better))
+    text = turn_prompt("coder", context, state_of(better))
     assert VECTOR in text and "estimated 1.50x" in text
 
 
-def test_the_fixer_is_shown_the_candidate_and_the_finding(setting: ChatContext) -> None:
+def test_the_fixer_is_shown_the_candidate_and_the_finding(context: ChatContext) -> None:
     failed = [
         *baseline_turns(),
         Turn("planner", plan()),
         Turn("coder", Kernel(words="", source=BROKEN)),
         Turn("executor", build(BROKEN)),
     ]
-    assert BROKEN in brief("fixer", setting, state_of(failed))
-    assert 'identifier "inn" is undefined' in brief("fixer", setting, state_of(failed))
+    assert BROKEN in turn_prompt("fixer", context, state_of(failed))
+    assert 'identifier "inn" is undefined' in turn_prompt("fixer", context, state_of(failed))
     wrong = [
         *failed,
         Turn("fixer", Kernel(words="", source=WRONG)),
         Turn("executor", build(WRONG)),
         Turn("executor", evaluation(WRONG, WRONG_OUTCOME)),
     ]
-    text = brief("fixer", setting, state_of(wrong))
+    text = turn_prompt("fixer", context, state_of(wrong))
     assert WRONG in text and BROKEN not in text
     assert "never written" in text
 
 
-def test_the_profiler_is_shown_figures_that_say_what_they_are(setting: ChatContext) -> None:
-    text = brief("profiler", setting, state_of([*baseline_turns(), *one_round(1, VECTOR, 1.5)]))
+def test_the_profiler_is_shown_figures_that_say_what_they_are(context: ChatContext) -> None:
+    text = turn_prompt(
+        "profiler", context, state_of([*baseline_turns(), *one_round(1, VECTOR, 1.5)])
+    )
     assert "global_load_requests 100" in text and "estimated 1.33 us" in text
 
 
-def test_planner_and_tester_are_told_what_the_profiler_said(setting: ChatContext) -> None:
+def test_planner_and_tester_are_told_what_the_profiler_said(context: ChatContext) -> None:
     said = analysis().model_copy(update={"words": "Loads\nwait.", "bottleneck": "latency"})
     first = one_round(1, VECTOR, 1.5)[:-1]
     thread = [*baseline_turns(), *first, Turn("profiler", said)]
-    words = "## The profiler on the source to change\nSaid: Loads wait.\nBottleneck: latency\n"
+    words = "## The profiler on the source to change\nAnalysis: Loads wait.\nBottleneck: latency\n"
     for role in ("planner", "tester"):
-        assert words in brief(role, setting, state_of(thread))  # type: ignore[arg-type]
+        assert words in turn_prompt(role, context, state_of(thread))  # type: ignore[arg-type]
     slower = one_round(2, VECTOR + "//", 1.2)[:-1]
     thread += [*slower, Turn("profiler", said)]
-    assert "## The profiler on the last candidate, which is not the one" in brief(
-        "planner", setting, state_of(thread)
+    assert "## The profiler on the last candidate, not on the source to change" in turn_prompt(
+        "planner", context, state_of(thread)
     )
-    assert "The profiler" not in brief("coder", setting, state_of(thread))
+    assert "The profiler" not in turn_prompt("coder", context, state_of(thread))
 
 
-def test_alone_nothing_is_told_twice(setting: ChatContext) -> None:
+def test_alone_nothing_is_told_twice(context: ChatContext) -> None:
     """The judge on the last candidate, where the profile of the source to change says no less."""
     alone = Turn("user", run_request().model_copy(update={"strategy": Strategy(kind="single")}))
     thread = [alone, *baseline_turns()[1:]]
-    text = brief("single", setting, state_of([t for t in thread if t.speaker != "tester"]))
+    text = turn_prompt("single", context, state_of([t for t in thread if t.speaker != "tester"]))
     assert "## Profile of the source to change" in text and "## The judge on" not in text
     first = [*thread, *one_round(1, VECTOR, 1.5)[:-1]]
     slower = [*first, *one_round(2, VECTOR + "//", 1.2)[:-1]]
-    assert "## The judge on the last candidate" not in brief("single", setting, state_of(first))
-    assert "## The judge on the last candidate" in brief("single", setting, state_of(slower))
+    assert "## The judge's report on the last candidate" not in turn_prompt(
+        "single", context, state_of(first)
+    )
+    assert "## The judge's report on the last candidate" in turn_prompt(
+        "single", context, state_of(slower)
+    )
 
 
-def test_the_stable_part_comes_first(setting: ChatContext) -> None:
-    early = brief("planner", setting, state_of(baseline_turns()))
-    late = brief("planner", setting, state_of([*baseline_turns(), *one_round(1, VECTOR, 1.5)]))
+def test_the_stable_part_comes_first(context: ChatContext) -> None:
+    early = turn_prompt("planner", context, state_of(baseline_turns()))
+    late = turn_prompt(
+        "planner", context, state_of([*baseline_turns(), *one_round(1, VECTOR, 1.5)])
+    )
     stable = early[: early.index(SCALAR) + len(SCALAR)]
     assert late.startswith(stable), "task and baseline can be cached"
 
 
-def test_prompts_stay_bounded(setting: ChatContext) -> None:
+def test_prompts_stay_bounded(context: ChatContext) -> None:
     thread = baseline_turns()
     sizes = []
     for number in range(1, 41):
         padded = f"{VECTOR}// {number}\n" + "// filler\n" * 400
         thread += one_round(number, padded, 1.0 + number / 100)
-        sizes.append(len(brief("planner", setting, state_of(thread))))
-    assert max(sizes) < MOST_CHARACTERS
+        sizes.append(len(turn_prompt("planner", context, state_of(thread))))
+    assert max(sizes) < MAX_CHARACTERS
     assert max(sizes[LOG_ROUNDS + 1 :]) - min(sizes[LOG_ROUNDS + 1 :]) < 200, "they do not grow"
-    text = brief("planner", setting, state_of(thread))
-    assert "28 earlier rounds left out" in text and "plan 40" in text and "plan 3:" not in text
+    text = turn_prompt("planner", context, state_of(thread))
+    assert "28 earlier rounds omitted" in text and "plan 40" in text and "plan 3:" not in text
 
 
-def test_what_can_be_spared_goes_first(setting: ChatContext) -> None:
-    large = VECTOR + "// filler\n" * (MOST_CHARACTERS // 10)
+def test_what_can_be_spared_goes_first(context: ChatContext) -> None:
+    large = VECTOR + "// filler\n" * (MAX_CHARACTERS // 10)
     thread = [*baseline_turns(), *one_round(1, large, 2.0), Turn("planner", plan("next"))]
-    text = brief("coder", setting, state_of(thread))
+    text = turn_prompt("coder", context, state_of(thread))
     assert large in text and "next" in text, "source and plan are never left out"
-    assert "The baseline to beat" not in text
+    assert "## The baseline (" not in text
 
 
-def test_the_planner_is_told_why_a_human_rejected(setting: ChatContext) -> None:
+def test_the_planner_is_told_why_a_human_rejected(context: ChatContext) -> None:
     said = Approval(candidate="c", decision="reject", reason="too bold for this week")
     thread = [*asking_turns(), *one_round(1, VECTOR, 1.5)[:3], Turn("human", said)]
-    assert "coder: built, rejected by the human: too bold for this week" in brief(
-        "planner", setting, state_of(thread)
+    assert "coder: built, rejected by the human: too bold for this week" in turn_prompt(
+        "planner", context, state_of(thread)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from astra_chat.agents.reply_errors import MOST_CASES, MOST_SOURCE, ask_again, malformed, objection
+from astra_chat.agents.reply_errors import MAX_CASES, MAX_SOURCE, ask_again, malformed, objection
 from astra_chat.agents.turns import (
     Extent,
     KernelReply,
@@ -32,7 +32,7 @@ def test_only_the_kind_that_was_meant_is_told_about() -> None:
     assert malformed(caught.value).endswith("the schema: reply.Edits.edits: Field required")
     with pytest.raises(ValidationError) as caught:
         KernelReply.model_validate_json('{"reply": {"kind": "plan"}}')
-    said = "it does not fit the schema: kind should be 'kernel' or 'edits' or 'pass'"
+    said = "it does not match the schema: kind should be 'kernel' or 'edits' or 'pass'"
     assert malformed(caught.value) == said
 
 
@@ -48,7 +48,7 @@ def test_no_json_at_all() -> None:
         (suite((7, 13)), "case 1: d = 13"),
         (suite((7, 12), (0, 12)), "case 2: rows = 0"),
         (suite((7, 12), (4096, 4096)), "too many for a check"),
-        (suite(*[(n + 1, 4) for n in range(MOST_CASES + 1)]), "too many"),
+        (suite(*[(n + 1, 4) for n in range(MAX_CASES + 1)]), "too many"),
         (
             TestSuite(
                 words="",
@@ -102,7 +102,7 @@ def test_usable_replies_pass(task: Task, reply: TesterReply | PlannerReply | Ker
 
 @pytest.mark.parametrize(
     ("source", "said"),
-    [(" \n", "empty"), ("int x;\0", "NUL"), ("x" * (MOST_SOURCE + 1), "400,001 characters")],
+    [(" \n", "empty"), ("int x;\0", "NUL"), ("x" * (MAX_SOURCE + 1), "400,001 characters")],
 )
 def test_a_source_that_is_none_goes_back(task: Task, source: str, said: str) -> None:
     reason = objection(KernelReply(reply=Source(words="", source=source)), task)

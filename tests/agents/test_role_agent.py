@@ -75,17 +75,17 @@ class Talk:
     """One agent, and what it says when it is spoken to."""
 
     def __init__(self, task: Task, role: RoleName, answers: Sequence[str]) -> None:
-        setting = ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual")
+        context = ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual")
         self.client = Recording(answers)
         self.failures: list[Exception] = []
         self.doubts: list[ContradictionEvent] = []
         self.state = SharedState(RunState())
-        self.agent = RoleAgent(role, setting, self.state, self.client, self.failures.append)
+        self.agent = RoleAgent(role, context, self.state, self.client, self.failures.append)
 
     def speak(self, turns: Sequence[Turn]) -> tuple[list[str], BaseChatMessage]:
         """Reasons of repairs, and the final message."""
         for turn in turns:
-            self.state.say(turn.speaker, turn.payload)
+            self.state.add(turn.speaker, turn.payload)
 
         async def follow() -> tuple[list[str], BaseChatMessage]:
             reasons = []
@@ -137,7 +137,7 @@ def test_a_doubted_reply_goes_back_once_and_never_becomes_a_pass(
     assert len(reasons) == repairs and [event.stands for event in talk.doubts] == doubts
     assert len(talk.client.asked) == len(answers)
     assert all("is not in the source to change" in event.content for event in talk.doubts)
-    told = [text for text in talk.client.asked[-1] if "facts speak against" in text]
+    told = [text for text in talk.client.asked[-1] if "contradicts the facts" in text]
     assert len(told) == (doubts[0] is False)
 
 
@@ -196,7 +196,7 @@ def test_prompts_do_not_pile_up(task: Task) -> None:
     talk.speak(baseline_turns())
     talk.speak([])
     first, second = talk.client.asked
-    assert len(first) == len(second) == 2, "instructions and one brief"
+    assert len(first) == len(second) == 2, "instructions and one turn_prompt"
     assert "attempt 1." in second[1] and "round 2" in second[1], "it remembers its own plan"
 
 
@@ -248,4 +248,4 @@ def test_alone_a_kernel_in_a_plans_place_goes_back(task: Task) -> None:
     kernel = SingleReply(reply=Source(words="", source="x")).model_dump_json()
     good = SingleReply(reply=plan()).model_dump_json()
     reasons, said = Talk(task, "single", [kernel, good]).speak(baseline_turns())
-    assert reasons == ["a plan is wanted now"] and isinstance(said, PlanMessage)
+    assert reasons == ["a plan is expected now"] and isinstance(said, PlanMessage)

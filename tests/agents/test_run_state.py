@@ -216,21 +216,21 @@ def test_while_a_plan_is_written_its_parent_stays() -> None:
 
 def test_before_the_baseline_there_is_no_parent() -> None:
     opened = state_of([Turn("user", run_request())])
-    assert opened.parent is None and opened.made_of("coder") == ""
+    assert opened.parent is None and opened.parent_of("coder") == ""
 
 
-def test_what_a_kernel_is_made_of() -> None:
+def test_what_a_kernel_is_derived_from() -> None:
     """The coder changes the plan's parent, the fixer the last kernel, a human what was shown."""
     turns = [*chat("best", (VECTOR, 1.9), (OTHER, 0.7)), Turn("planner", plan())]
     state = state_of(turns)
-    assert state.made_of("coder") == state.made_of("single") == candidate_id(VECTOR)
+    assert state.parent_of("coder") == state.parent_of("single") == candidate_id(VECTOR)
     again = KERNELS["scalar.cu"]
     turns += [Turn("coder", Kernel(words="", source=again)), Turn("executor", build(again))]
     state = state_of(turns)
-    assert state.made_of("fixer") == state.made_of("human") == candidate_id(again)
-    assert state.made_of("coder") == candidate_id(VECTOR), "a second one of the same plan"
+    assert state.parent_of("fixer") == state.parent_of("human") == candidate_id(again)
+    assert state.parent_of("coder") == candidate_id(VECTOR), "a second one of the same plan"
     first = state_of([*baseline_turns(), Turn("planner", plan())])
-    assert first.made_of("coder") == candidate_id(SCALAR)
+    assert first.parent_of("coder") == candidate_id(SCALAR)
 
 
 def test_rounds_without_gain() -> None:

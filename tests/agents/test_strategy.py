@@ -79,5 +79,5 @@ def test_tree_never_goes_on_from_what_is_wrong() -> None:
     tree, found = parse_strategy("tree"), [BASELINE]
     for number in range(12):
         parent = choose_parent(tree, found, number)
-        assert found[parent].right
+        assert found[parent].correct
         found.append(tried(None if number % 2 else 1.0 + number / 20, parent))

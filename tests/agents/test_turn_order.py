@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from astra_chat.agents.limits import Limits
-from astra_chat.agents.prompt import ChatContext, brief
+from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import RunState, state_of
 from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turn_order import (
@@ -453,9 +453,9 @@ def test_what_was_confirmed_is_not_confirmed_again_at_the_end() -> None:
 def test_a_refusal_after_the_confirmation_goes_to_the_planner(task: Task) -> None:
     refused = confirmable(HELD, decision("reject", "too hard to read"))
     assert step(refused) == PLANNER and state_of(refused).best is None
-    setting = ChatContext(task, task.baseline, "sglang", "virtual")
-    assert "rejected by the human: too hard to read" in brief(
-        "planner", setting, state_of(refused, LIMITS)
+    context = ChatContext(task, task.baseline, "sglang", "virtual")
+    assert "rejected by the human: too hard to read" in turn_prompt(
+        "planner", context, state_of(refused, LIMITS)
     )
     last = LIMITS.model_copy(update={"rounds": 1})
     assert step(refused, last) == Stop("rounds"), "no round is left"
@@ -470,8 +470,8 @@ def test_what_does_not_hold_is_not_asked_about(outcome: Outcome) -> None:
 
 def test_the_fixer_is_told_what_the_sanitizers_found(task: Task) -> None:
     turns = confirmable(judgement(VECTOR, UNSAFE, confirms=True))
-    setting = ChatContext(task, task.baseline, "sglang", "virtual")
-    assert "racecheck: a race" in brief("fixer", setting, state_of(turns, LIMITS))
+    context = ChatContext(task, task.baseline, "sglang", "virtual")
+    assert "racecheck: a race" in turn_prompt("fixer", context, state_of(turns, LIMITS))
     under_way = state_of(turns).rounds[0]
     assert under_way.attempts[0].evaluation is not None and not under_way.passed
 

@@ -15,9 +15,11 @@ DEVICE = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
 
 def write_recording(place: Place, edit: Edit) -> None:
     path = place.folder / "recording.jsonl"
-    tape = Recording(path, "record")
-    tape.begin(Head(models="scripted", roles={}, task="silu_and_mul", device=DEVICE, versions={}))
-    tape.keep(tape.place("tester", {"messages": []}), {"kind": "Answer", "result": {}})
+    recording = Recording(path, "record")
+    recording.begin(
+        Head(models="scripted", roles={}, task="silu_and_mul", device=DEVICE, versions={})
+    )
+    recording.keep(recording.place("tester", {"messages": []}), {"kind": "Answer", "result": {}})
     lines = [json.loads(text) for text in path.read_text().splitlines()]
     edit(lines, place)
     if lines:
@@ -48,7 +50,7 @@ def linked(lines: Lines, place: Place) -> None:
     lines.clear()
 
 
-NONE = "no recording of Astra"
+NONE = "not a recording of Astra"
 RECORDINGS: dict[str, Forgery] = {
     "recording: options for nvcc": Forgery(
         head(lambda one: one["device"].update(arch="sm_90;touch /tmp/x")), NONE, PLAY

@@ -15,7 +15,7 @@ from astra_chat.tools.timing.verdict import judge_times
 from astra_chat.tools.types import MeasuredTime, Timed
 from astra_chat.transcript.events import VERSION, Chosen
 from astra_chat.transcript.reader import Transcript, incompleteness, read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 
 FOLDER = Path(__file__).resolve().parents[2] / "transcripts" / "examples"
 
@@ -26,7 +26,7 @@ def example(request: pytest.FixtureRequest) -> Transcript:
 
 
 def timed(transcript: Transcript) -> list[Timed]:
-    said = [turn.payload for turn in thread(transcript.records)]
+    said = [turn.payload for turn in turns_of(transcript.records)]
     evaluations = [payload for payload in said if isinstance(payload, Evaluation)]
     return [e.outcome for e in evaluations if isinstance(e.outcome, Timed)]
 
@@ -48,7 +48,7 @@ def test_replay_shows_every_turn_and_the_result(
 ) -> None:
     replay(example)
     shown = capsys.readouterr().out
-    for number in range(1, len(thread(example.records)) + 1):
+    for number in range(1, len(turns_of(example.records)) + 1):
         assert f"\n{number:3d}  " in shown
     ended = example.ended
     assert ended is not None and ended.best is not None and ended.ratio is not None
@@ -56,7 +56,7 @@ def test_replay_shows_every_turn_and_the_result(
 
 
 def test_todays_turn_order_would_have_allowed_it(example: Transcript) -> None:
-    turns, limits = thread(example.records), example.header.options.limits
+    turns, limits = turns_of(example.records), example.header.options.limits
     decisions = [r.event.decision for r in example.records if isinstance(r.event, Chosen)]
     assert len(decisions) == len(turns) - 1
     _, *after = states(turns, limits)
@@ -74,7 +74,7 @@ def test_todays_rules_give_the_same_verdicts(example: Transcript) -> None:
 
 
 def test_the_best_is_the_best(example: Transcript) -> None:
-    best = state_of(thread(example.records)).best
+    best = state_of(turns_of(example.records)).best
     assert best is not None and example.ended is not None
     assert (best[0].candidate, best[1].ratio) == (example.ended.best, example.ended.ratio)
 

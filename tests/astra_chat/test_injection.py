@@ -23,7 +23,7 @@ from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import BuildFailed
 from astra_chat.transcript.events import Deviation, RejectedReply
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import (
     BROKEN,
     DEVICE,
@@ -110,7 +110,7 @@ def outline(result: RunResult) -> tuple[list[str], list[list[tuple[str, str | No
     """Who spoke, what every candidate came to, and why the run ended."""
     ended = result.summary.ended
     assert ended is not None
-    speakers = [turn.speaker for turn in thread(read(result.transcript).records)]
+    speakers = [turn.speaker for turn in turns_of(read(result.transcript).records)]
     verdicts = [[(a.speaker, a.verdict) for a in one.attempts] for one in result.summary.rounds]
     return speakers, verdicts, ended.reason
 

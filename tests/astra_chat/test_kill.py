@@ -22,7 +22,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.run_folder import TRANSCRIPT
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, story, timed
 
 KILLS = 80
@@ -159,14 +159,14 @@ def test_torn_in_its_head_nothing_can_go_on(task: Task, tmp_path: Path) -> None:
 def test_what_is_counted_is_counted_from_the_thread(task: Task, tmp_path: Path) -> None:
     """Extra cases and repairs of before the kill count after it."""
     hold(task, tmp_path / "whole", FixedJudge(NO_WINNER))
-    turns = thread(read(tmp_path / "whole").records)
+    turns = turns_of(read(tmp_path / "whole").records)
     wrong = next(i for i, turn in enumerate(turns) if _is(turn, KERNELS["wrong.cu"]))
     for lines in range(len((tmp_path / "whole" / TRANSCRIPT).read_text().splitlines())):
         path = tmp_path / "cut" / TRANSCRIPT
         path.parent.mkdir(exist_ok=True)
         text = (tmp_path / "whole" / TRANSCRIPT).read_text().splitlines(keepends=True)
         path.write_text("".join(text[: lines + 1]))
-        if lines < len(task.files()) + 1 or len(thread(read(path).records)) != wrong + 2:
+        if lines < len(task.files()) + 1 or len(turns_of(read(path).records)) != wrong + 2:
             continue
         judge = FixedJudge(NO_WINNER)
         hold(task, path.parent, judge)

@@ -35,7 +35,7 @@ BUILD_FILE_BYTES = 2**30
 COMPILER_THREADS, SPLITTING_NVCC = 8, (12, 4)
 """Makes the output of one nvcc the same on every machine; older versions do not have it. The
 machine code of the shipped kernels is the same without it."""
-LEAST_FREE_BYTES = 2**20
+MIN_FREE_BYTES = 2**20
 """Free disk space below which a failed build says nothing about the kernel."""
 LOG_BYTES = 2**22
 LOG_LINES = 40
@@ -204,7 +204,7 @@ def _build_missing(
         else:
             log = entry / "nvcc.log"
             text = _log(log) if log.is_file() else done.output
-            if shutil.disk_usage(scratch).free < LEAST_FREE_BYTES:
+            if shutil.disk_usage(scratch).free < MIN_FREE_BYTES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             failures[final] = BuildFailed(log=readable_log(text, source))
     return failures

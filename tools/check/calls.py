@@ -31,9 +31,9 @@ HOW_TEXT: dict[How, str] = {
     "same_buffers": "in buffers that held other inputs before",
     "graph": "under CUDA-graph capture, and replayed",
 }
-MOST_WARNINGS = 20
+MAX_WARNINGS = 20
 """Most warnings that are kept: one fault often shows everywhere."""
-LEAST_ULPS = 1e-3
+MIN_ULPS = 1e-3
 """Below this error a baseline counts as exact: a ratio to it says nothing."""
 
 
@@ -123,7 +123,7 @@ class CheckProgress:
             read_bytes=self.read_bytes,
             repeats=self.repeats,
             worst_error=self.worst_error,
-            warnings=tuple(self.warnings.values())[:MOST_WARNINGS],
+            warnings=tuple(self.warnings.values())[:MAX_WARNINGS],
         )
 
 
@@ -183,4 +183,4 @@ def _ratio(error: ErrorNorm) -> float:
     """Candidate over baseline; 1 where both are exact."""
     if error.candidate_ulps == error.baseline_ulps:
         return 1.0
-    return error.candidate_ulps / max(error.baseline_ulps, LEAST_ULPS)
+    return error.candidate_ulps / max(error.baseline_ulps, MIN_ULPS)

@@ -23,9 +23,9 @@ from astra_chat.tools.types import ITEM_BYTES, DTypeName, Wrong
 
 PIECE = 2**17
 """Elements that a core looks at at a time."""
-MOST_CORES, FREE_CORES = 16, 2
+MAX_CORES, FREE_CORES = 16, 2
 """A runner that launches in the meantime, and times launches, needs a core or two for itself."""
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 """Of the elements that as many blocks write on average."""
 T = TypeVar("T")
 
@@ -167,7 +167,7 @@ def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
         return None
     item = ITEM_BYTES[arg.dtype_of(run.oracle_case.case)]
     written: Mask = np.any(covered.reshape(-1, item), axis=1)
-    if float(written.mean()) >= LEAST_SHARE * run.report.sampled_share:
+    if float(written.mean()) >= MIN_SHARE * run.report.sampled_share:
         return None
     first = int(np.argmin(written))
     return Wrong(
@@ -175,7 +175,7 @@ def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
         index=_index(first, arg.shape_of(run.oracle_case.case)),
         expected=float(run.oracle_case.expected(arg)[first]), got=float("nan"),
         bad=int((~written).sum()), total=written.size,
-        note=f"{run.report.sampled} wrote less than {LEAST_SHARE:.0%} of their share",
+        note=f"{run.report.sampled} wrote less than {MIN_SHARE:.0%} of their share",
     )  # fmt: skip
 
 
@@ -192,7 +192,7 @@ def _everywhere(look: Callable[[int], T], length: int, step: int) -> list[T]:
 def _cores() -> ThreadPoolExecutor:
     cores = os.cpu_count() or 1
     used = max(min(cores, FREE_CORES), cores - FREE_CORES)
-    return ThreadPoolExecutor(min(MOST_CORES, used), "astra-compare")
+    return ThreadPoolExecutor(min(MAX_CORES, used), "astra-compare")
 
 
 def _reason(

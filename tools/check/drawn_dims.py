@@ -19,7 +19,7 @@ GRID_LIMIT = 65_535
 """Largest second and third extent of a grid: an index that does not loop breaks beyond."""
 FAR_BEYOND = 70_001
 """From here on no list of the field has a case."""
-LEAST_ROWS_OF_MANY = 4096
+MIN_ROWS_OF_MANY = 4096
 """From here on a call takes the virtual GPU tens of milliseconds."""
 SHORT_US, ROW_US, BYTE_US = 40_000.0, 9.0, 0.03
 """What a short call takes the virtual GPU at most, and what a row and a byte take it, measured of
@@ -91,7 +91,7 @@ def of_many_rows(
     for name, dim in task.dims.items():
         if dim.max <= GRID_LIMIT:
             continue
-        place = math.log2(LEAST_ROWS_OF_MANY) + rng.random() * octaves
+        place = math.log2(MIN_ROWS_OF_MANY) + rng.random() * octaves
         while place < math.log2(GRID_LIMIT):
             dtype = rng.choice(task.dtypes)
             yield from _within(task, dtype, {name: round(2.0**place)}, most)

@@ -25,7 +25,7 @@ import numpy as np
 
 from astra_chat.tools.check.floats import (
     FRACTION_BITS,
-    LEAST_EXPONENT,
+    MIN_EXPONENT,
     OVERFLOW,
     Array,
     as_float,
@@ -61,7 +61,7 @@ SHARE_SIGMAS = 3.0
 """What chance adds to a share of few values."""
 PART = 2**18
 """Elements of a timed result that are looked at: as many tell its errors, and take no time."""
-LEAST_VALUES = 100
+MIN_VALUES = 100
 """Fewer different results make no share: rows of one-hot inputs are right or off all together."""
 
 
@@ -142,7 +142,7 @@ def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, A
     magnitude = np.abs(expected)
     with np.errstate(invalid="ignore"):
         nearest = (
-            np.isfinite(got) & (magnitude >= 2.0 ** LEAST_EXPONENT[dtype])
+            np.isfinite(got) & (magnitude >= 2.0 ** MIN_EXPONENT[dtype])
             & (magnitude < OVERFLOW[dtype])
         )  # fmt: skip
     return nearest, nearest & (got != rounded(expected, dtype))
@@ -222,7 +222,7 @@ class BaselineErrors:
         norm = Norm.of(got, expected, dtype, floor=own.floor if own else 0.0)
         own_ulps, limit = self._limit(arg, case, norm, len(got))
         own_share, most = self._share_limit(arg, case, norm)
-        if norm.share > most and norm.values >= LEAST_VALUES:
+        if norm.share > most and norm.values >= MIN_VALUES:
             _, off = off_nearest(got, expected, dtype)
             note = (
                 f"{norm.share:.1%} of the results are not the nearest {dtype}; of the baseline's"

@@ -15,7 +15,7 @@ OVERFLOW: dict[DTypeName, float] = {
 }  # fmt: skip
 """Where a dtype has become infinite: larger results must be infinite too."""
 FRACTION_BITS: dict[DTypeName, int] = {"float16": 10, "bfloat16": 7, "float32": 23}
-LEAST_EXPONENT: dict[DTypeName, int] = {"float16": -14, "bfloat16": -126, "float32": -126}
+MIN_EXPONENT: dict[DTypeName, int] = {"float16": -14, "bfloat16": -126, "float32": -126}
 """Of normal numbers."""
 
 
@@ -45,7 +45,7 @@ def rounded(values: Array, dtype: DTypeName) -> Array:
 def ulp(values: Array, dtype: DTypeName) -> Array:
     """The unit in the last place at each value; NaN's and infinity's are one of 1.0."""
     magnitude = np.where(np.isfinite(values), np.abs(values), 1.0)
-    exponent = np.maximum(np.frexp(magnitude)[1] - 1, LEAST_EXPONENT[dtype])
-    exponent = np.where(magnitude == 0, LEAST_EXPONENT[dtype], exponent)
+    exponent = np.maximum(np.frexp(magnitude)[1] - 1, MIN_EXPONENT[dtype])
+    exponent = np.where(magnitude == 0, MIN_EXPONENT[dtype], exponent)
     units: Array = np.ldexp(1.0, exponent - FRACTION_BITS[dtype])
     return units

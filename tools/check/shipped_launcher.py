@@ -32,7 +32,7 @@ from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
 
 CHILD = "astra_chat.tools.children.cuda_capture"
 CAPTURE_TIMEOUT_S = 60.0
-MOST_HOST_US = 50.0
+MAX_HOST_US = 50.0
 """What a call may keep the host busy longer than the baseline's: as long as ten more launches."""
 
 
@@ -51,7 +51,7 @@ def launches_otherwise(
     if not isinstance(usual, list):
         return usual
     for oracle_case, own_us, baseline_us in zip(oracle_cases, found, usual, strict=True):
-        if own_us > baseline_us + MOST_HOST_US:
+        if own_us > baseline_us + MAX_HOST_US:
             times = f"{own_us:,.0f} us, the baseline's {baseline_us:,.0f}"
             what = f"a call keeps the host busy for {times}"
             return _refused(what, oracle_case.case)

@@ -17,7 +17,7 @@ from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.types import Case, Refused, Unsafe
 
-MOST_BYTES = 2**17
+MAX_BYTES = 2**17
 """Larger cases would take the CPU seconds each."""
 
 
@@ -25,7 +25,7 @@ def second_opinion(
     runner: Runner, candidate: Build, oracle: Oracle, cases: Sequence[Case]
 ) -> Unsafe | Refused | None:
     """The first fault that it finds on the small ones of these cases. Raises Cancelled."""
-    small = [case for case in cases if runner.task.least_bytes(case) <= MOST_BYTES]
+    small = [case for case in cases if runner.task.least_bytes(case) <= MAX_BYTES]
     device = virtual_device(runner.device.spec)
     other = Runner(runner.task, device, runner.stop, runner.engine, seed=runner.seed)
     source = (candidate.folder / "kernel.cu").read_text()

@@ -24,11 +24,11 @@ from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.buffer_layout import Bytes
 from astra_chat.tools.task.folder import Task, load_task
 
-MOST_LEAD, LEAST_APART, MOST_APART = 12, 9, 28
+MAX_LEAD, MIN_APART, MAX_APART = 12, 9, 28
 """An argument lies up to 4 MB into its allocation, in steps of ALIGNMENT, and up to 256 MB lie
 between two of them, drawn at random: where it lies tells a kernel nothing about who is watching.
 Powers of two."""
-MOST_TRIES = 16
+MAX_TRIES = 16
 """Allocations until one lies so that its end is the argument's."""
 
 
@@ -75,9 +75,9 @@ def _called(driver: Driver, task: Task, asked: CallRequest, kernels: Kernels, ho
     contents = [poison(task, asked, index, asked.pattern) for index in range(len(task.args))]
     addresses = []
     for arg, content in zip(task.args, contents, strict=True):
-        lead = ALIGNMENT * how.draws.randrange(2 ** how.draws.randrange(MOST_LEAD + 1))
+        lead = ALIGNMENT * how.draws.randrange(2 ** how.draws.randrange(MAX_LEAD + 1))
         if how.apart:
-            driver.spare(2 ** (how.draws.randrange(LEAST_APART, MOST_APART)))
+            driver.spare(2 ** (how.draws.randrange(MIN_APART, MAX_APART)))
         addresses.append(driver.place(content, lead * how.apart, arg.shift_of(asked.case)))
     enqueue = kernels.bind(task, asked, asked.launches, addresses)
     call("cuCtxSynchronize")
@@ -107,7 +107,7 @@ class Driver:
         """Address of a copy on the device, at least `lead` bytes into an allocation that ends with
         it, and `shift` bytes past a multiple of the alignment that plans are recorded for."""
         before = lead + shift
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             start = self._allocated(before + len(content)) + before
             if start % ALIGNMENT == shift % ALIGNMENT:
                 break

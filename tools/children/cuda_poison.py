@@ -15,7 +15,7 @@ import torch
 THREADS = 1024
 BLOCKS_PER_SM = 2
 """One fills an SM; with a second wave none is left out, however blocks are spread."""
-MOST_SHARED = "shared_memory_per_block_optin"
+MAX_SHARED = "shared_memory_per_block_optin"
 """A device's property that torch gives and its type hints forget."""
 MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
 """The driver's number of that attribute of a function."""
@@ -131,7 +131,7 @@ class Poison:
 
     def __init__(self) -> None:
         found = torch.cuda.get_device_properties(torch.cuda.current_device())
-        self._bytes = int(getattr(found, MOST_SHARED))
+        self._bytes = int(getattr(found, MAX_SHARED))
         self._blocks = BLOCKS_PER_SM * int(found.multi_processor_count)
         self._driver = ctypes.CDLL("libcuda.so.1")
         module, self._fill = ctypes.c_void_p(), ctypes.c_void_p()

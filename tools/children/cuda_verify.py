@@ -23,7 +23,7 @@ from astra_chat.tools.task.folder import Task
 DRAWN_SHARE = 0.05
 """Of the sets: those that the oracle sees in any case, the one with the case's own inputs among
 them."""
-MOST_DOUBTFUL, DOUBTFUL_BYTES = 64, 512 * 2**20
+MAX_DOUBTFUL, DOUBTFUL_BYTES = 64, 512 * 2**20
 """Sets that are handed over because they differ, the worst first; at least one."""
 
 
@@ -72,7 +72,7 @@ def _worst(task: Task, call: CallRequest, sets: BufferSets, kept: Kept) -> list[
 
 
 def _most_doubtful(sets: BufferSets) -> int:
-    return max(1, min(MOST_DOUBTFUL, DOUBTFUL_BYTES // sets.bytes_each))
+    return max(1, min(MAX_DOUBTFUL, DOUBTFUL_BYTES // sets.bytes_each))
 
 
 def _hand_back(task: Task, call: CallRequest, sets: BufferSets, fetched: FetchedSet) -> None:

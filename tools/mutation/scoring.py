@@ -35,7 +35,7 @@ from astra_chat.tools.types import Case, Unsupported, Value, Wrong, sha256_of
 
 FIRST_WAVE = 8
 """Of the task's own cases."""
-MOST_BYTES = 2**24
+MAX_BYTES = 2**24
 """Least bytes of a case that is scored."""
 VERSION = "2"
 """Of operators and scoring: what another one left on disk does not count."""
@@ -136,7 +136,7 @@ class Scorer:
 
     def _learned(self, cases: Sequence[Case]) -> tuple[list[OracleCase], str]:
         """The cases that the baseline passes, small ones first, and what is wrong with others."""
-        fitting = [case for case in cases if self._task.least_bytes(case) <= MOST_BYTES]
+        fitting = [case for case in cases if self._task.least_bytes(case) <= MAX_BYTES]
         ordered = sorted(fitting, key=self._task.least_bytes)
         oracle_cases = self._oracle.oracle_cases(ordered, self._runner.stop)
         failed = self._checker.learn(oracle_cases)

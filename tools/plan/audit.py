@@ -12,8 +12,8 @@ from math import prod
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.plan.cubin import Cubin, CubinKernel
 from astra_chat.tools.plan.model import (
-    MOST_NODES,
-    MOST_PARAMETER_BYTES,
+    MAX_NODES,
+    MAX_PARAMETER_BYTES,
     POINTER_BYTES,
     TENSOR_MAP_BYTES,
     Address,
@@ -31,15 +31,15 @@ from astra_chat.tools.plan.stand_ins import Buffers
 from astra_chat.tools.virtual_gpu.model.occupancy import MAX_THREADS, launch_error
 from astra_chat.tools.virtual_gpu.types import Dim3
 
-MOST_CLUSTER = 16
+MAX_CLUSTER = 16
 """Blocks, with the attribute for sizes that are not portable."""
 CLUSTERS_FROM = (9, 0)
 
 
 def audit(nodes: tuple[Node, ...], cubin: Cubin, buffers: Buffers, spec: GpuSpec) -> str:
     """What is wrong with the nodes of a plan, in one line; "" where nothing is."""
-    if len(nodes) > MOST_NODES:
-        return f"more than {MOST_NODES} launches"
+    if len(nodes) > MAX_NODES:
+        return f"more than {MAX_NODES} launches"
     sizes = {a.name: a.bytes for a in buffers.arguments if a.buffer is not None}
     for index, node in enumerate(nodes, start=1):
         match node:
@@ -70,8 +70,8 @@ def _kernel(node: KernelNode, cubin: Cubin, sizes: dict[str, int], spec: GpuSpec
     yield from _configuration(node, kernel, spec)
     if len(node.parameters) != kernel.parameter_bytes:
         yield f"{len(node.parameters)} parameter bytes, the cubin says {kernel.parameter_bytes}"
-    if kernel.parameter_bytes > MOST_PARAMETER_BYTES:
-        yield f"{kernel.parameter_bytes:,} parameter bytes are more than {MOST_PARAMETER_BYTES:,}"
+    if kernel.parameter_bytes > MAX_PARAMETER_BYTES:
+        yield f"{kernel.parameter_bytes:,} parameter bytes are more than {MAX_PARAMETER_BYTES:,}"
     yield from _relocations(node, kernel, cubin, sizes)
     end = 0
     for start, length in node.undefined:
@@ -97,7 +97,7 @@ def _configuration(node: KernelNode, kernel: CubinKernel, spec: GpuSpec) -> Iter
         return
     if spec.compute < CLUSTERS_FROM:
         yield "clusters need compute capability 9.0"
-    if prod(node.cluster) > MOST_CLUSTER:
+    if prod(node.cluster) > MAX_CLUSTER:
         yield f"a cluster of {prod(node.cluster)} blocks"
     if any(blocks % extent for blocks, extent in zip(node.grid, node.cluster, strict=True)):
         yield "its grid is no multiple of its cluster"

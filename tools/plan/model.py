@@ -16,17 +16,17 @@ from pydantic import ConfigDict, Field
 from astra_chat.tools.mangled import kernel_name
 from astra_chat.tools.types import Case, Value, sha256_of
 
-MOST_NODES = 256
+MAX_NODES = 256
 """Of one plan: launches, memsets and copies together."""
-MOST_PARAMETER_BYTES = 32_764
+MAX_PARAMETER_BYTES = 32_764
 """Of one kernel: CUDA's own limit."""
-MOST_FACTS = 1024
+MAX_FACTS = 1024
 NOTHING = "launches nothing"
 POINTER_BYTES, TENSOR_MAP_BYTES = 8, 128
 
 Bytes = Annotated[int, Field(ge=0, lt=2**48)]
 Size = Annotated[int, Field(ge=1, lt=2**48)]
-Runs = Annotated[tuple[tuple[Bytes, Bytes], ...], Field(max_length=MOST_PARAMETER_BYTES)]
+Runs = Annotated[tuple[tuple[Bytes, Bytes], ...], Field(max_length=MAX_PARAMETER_BYTES)]
 Name = Annotated[str, Field(min_length=1, max_length=4096)]
 Extent3 = tuple[
     Annotated[int, Field(ge=1, lt=2**31)],
@@ -157,7 +157,7 @@ class KernelNode(PlanValue):
     """cudaLaunchAttributeProgrammaticStreamSerialization (PDL)."""
     cooperative: bool = False
     """cudaLaunchAttributeCooperative: all blocks run at once and may wait for each other."""
-    parameters: Annotated[bytes, Field(max_length=MOST_PARAMETER_BYTES)] = b""
+    parameters: Annotated[bytes, Field(max_length=MAX_PARAMETER_BYTES)] = b""
     """In the cubin's layout; zero where a relocation or `undefined` says more."""
     relocations: Annotated[tuple[Relocation, ...], Field(max_length=8192)] = ()
     """In ascending order of `at`, without overlap."""
@@ -215,8 +215,8 @@ class LaunchPlan(PlanValue):
 
     schema_version: Literal[1] = 1
     case: Case
-    nodes: Annotated[tuple[Node, ...], Field(max_length=MOST_NODES)]
-    facts: Annotated[tuple[DeviceFact, ...], Field(max_length=MOST_FACTS)] = ()
+    nodes: Annotated[tuple[Node, ...], Field(max_length=MAX_NODES)]
+    facts: Annotated[tuple[DeviceFact, ...], Field(max_length=MAX_FACTS)] = ()
     """In the order of their names. What the launcher asked in any call, for it may keep answers."""
 
     @property

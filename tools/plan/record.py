@@ -21,8 +21,8 @@ from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.cubin import Cubin, read_cubin
 from astra_chat.tools.plan.model import (
-    MOST_FACTS,
-    MOST_PARAMETER_BYTES,
+    MAX_FACTS,
+    MAX_PARAMETER_BYTES,
     DeviceFact,
     LaunchPlan,
 )
@@ -47,7 +47,7 @@ from astra_chat.tools.virtual_gpu.runtime.cudart_binding import LIBRARY
 
 ALONE = 2
 """Cases that are also recorded in a process of their own."""
-MOST_CALL_BYTES = 2**16
+MAX_CALL_BYTES = 2**16
 """Of the parameters of all kernels that one call launches."""
 
 Outcome = Refused | Crashed | TimedOut
@@ -99,9 +99,9 @@ def _unfit(cubin: Cubin, gpu: GpuSpec) -> str:
         made, wanted = (f"sm_{major}{minor}" for major, minor in (cubin.compute, gpu.compute))
         return f"the cubin is for {made}, and the GPU is {wanted}"
     for kernel in cubin.kernels.values():
-        if kernel.parameter_bytes > MOST_PARAMETER_BYTES:
+        if kernel.parameter_bytes > MAX_PARAMETER_BYTES:
             size = f"{kernel.parameter_bytes:,} parameter bytes"
-            return f"kernel {kernel.name} takes {size}: more than {MOST_PARAMETER_BYTES:,}"
+            return f"kernel {kernel.name} takes {size}: more than {MAX_PARAMETER_BYTES:,}"
     return ""
 
 
@@ -286,7 +286,7 @@ class _Session:
             raise _Stopped(Crashed(case=case, message=f"no launch plan: {what}")) from None
         if found := audit(nodes, cubin, laid_out, self.recorder.spec):
             raise _Stopped(Crashed(case=case, message=f"no launch plan: {found}"))
-        facts = sorted(self.facts.items())[:MOST_FACTS]
+        facts = sorted(self.facts.items())[:MAX_FACTS]
         told = tuple(DeviceFact(name=name, value=value) for name, value in facts)
         return LaunchPlan(case=case, nodes=nodes, facts=told)
 
@@ -294,8 +294,8 @@ class _Session:
         """Kernel and parameter bytes of every recording, before they are compared."""
         for seen in self.seen[index]:
             kernels = [node for node in seen.called.nodes if node.kind == "kernel"]
-            if sum(len(node.parameters) for node in kernels) > MOST_CALL_BYTES:
-                what = f"more than {MOST_CALL_BYTES:,} parameter bytes in one call"
+            if sum(len(node.parameters) for node in kernels) > MAX_CALL_BYTES:
+                what = f"more than {MAX_CALL_BYTES:,} parameter bytes in one call"
                 raise _Stopped(self._refused(self.cases[index], what))
             for node in kernels:
                 kernel = self.recorder.cubin.kernels.get(node.kernel)

@@ -12,9 +12,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from astra_chat.tools.plan.model import (
-    MOST_FACTS,
-    MOST_NODES,
-    MOST_PARAMETER_BYTES,
+    MAX_FACTS,
+    MAX_NODES,
+    MAX_PARAMETER_BYTES,
     Bytes,
     Extent3,
     Name,
@@ -92,7 +92,7 @@ class Kernel(Line):
     programmatic: bool
     cooperative: bool
     cluster: Extent3 | None = None
-    parameters: Annotated[bytes, Field(max_length=MOST_PARAMETER_BYTES)]
+    parameters: Annotated[bytes, Field(max_length=MAX_PARAMETER_BYTES)]
     maps: Annotated[tuple[MapAt, ...], Field(max_length=512)]
 
 
@@ -127,7 +127,7 @@ class Called(Line):
 
     kind: Literal["call"]
     index: int
-    nodes: Annotated[tuple[AnyNode, ...], Field(max_length=MOST_NODES)]
+    nodes: Annotated[tuple[AnyNode, ...], Field(max_length=MAX_NODES)]
     status: int
     """The cudaError_t that it returned."""
     left: int
@@ -233,7 +233,7 @@ def _take(report: Report, line: AnyLine, open_calls: set[int]) -> None:
             open_calls.discard(index)
             report.calls[index] = line
         case Fact(name=name, value=value):
-            if len(report.facts) < MOST_FACTS:
+            if len(report.facts) < MAX_FACTS:
                 report.facts[name] = value
         case _:
             report.end = line

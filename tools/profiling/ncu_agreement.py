@@ -17,7 +17,7 @@ from astra_chat.tools.types import AnyTime, MeasuredTime
 
 LAUNCH_US = 1.5
 """What a launch may cost by itself that a replay hides; the baseline's own where that is more."""
-LEAST_SHARE = 0.85
+MIN_SHARE = 0.85
 """Of what Nsight Compute's duration leaves: a judged time below this is not believed."""
 
 
@@ -25,7 +25,7 @@ def doubt(time: MeasuredTime) -> str:
     """Why a judged time cannot be, by Nsight Compute's; empty where it can."""
     profiled, base = time.profiled_us or 0.0, time.baseline_profiled_us or 0.0
     own = (base - time.baseline_us) / max(1, time.baseline_launches)
-    least = LEAST_SHARE * (profiled - time.launches * max(LAUNCH_US, own))
+    least = MIN_SHARE * (profiled - time.launches * max(LAUNCH_US, own))
     if time.median_us >= least:
         return ""
     return (

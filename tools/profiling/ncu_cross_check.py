@@ -36,7 +36,7 @@ from astra_chat.tools.types import Crashed, Implausible, MeasuredTime, Wrong
 
 CHILD = "astra_chat.tools.children.cuda_profiled"
 TIMEOUT_S = 120.0
-MOST_CALLS = 5
+MAX_CALLS = 5
 HANDED_BACK_BYTES = 128 * 2**20
 """What the profiled calls of a case hand back together, where one call is not more."""
 
@@ -177,4 +177,4 @@ def _under_ncu(
 def _calls(runner: Runner, oracle_case: OracleCase) -> int:
     """As many as chance needs and the handing back allows."""
     one = sum(arg.bytes_of(oracle_case.case) for arg in runner.task.args)
-    return max(1, min(MOST_CALLS, HANDED_BACK_BYTES // one))
+    return max(1, min(MAX_CALLS, HANDED_BACK_BYTES // one))

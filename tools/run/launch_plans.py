@@ -16,9 +16,9 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device
 
-MOST_CRASHES = 3
+MAX_CRASHES = 3
 """Cases on which a launcher crashes before it is tried on no more."""
-MOST_KEPT = 20_000
+MAX_KEPT = 20_000
 """Plans."""
 Recorded = LaunchPlan | Failure
 Key = tuple[Path, str, str]
@@ -58,7 +58,7 @@ class LaunchPlans:
         left = {key: case for key, case in zip(keys, cases, strict=True) if key not in self.kept}
         failed: dict[Key, Failure] = {}
         gpu, crashes = spec(self.device.spec), 0
-        if len(self.kept) + len(left) > MOST_KEPT:
+        if len(self.kept) + len(left) > MAX_KEPT:
             self.kept = {key: plan for key, plan in self.kept.items() if key in keys}
         while left:
             draws = seed.of(crashes).random()
@@ -67,7 +67,7 @@ class LaunchPlans:
                 self.kept |= zip(left, result, strict=True)
                 break
             crashes += 1
-            if not isinstance(result, Crashed) or crashes == MOST_CRASHES:
+            if not isinstance(result, Crashed) or crashes == MAX_CRASHES:
                 failed |= dict.fromkeys(left, result)
                 break
             key = (build.folder, task.entry, result.case.model_dump_json())

@@ -26,7 +26,7 @@ REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 HEADER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(cuh|cu|h|hpp|inl)$"
 HeaderName = Annotated[str, Field(pattern=HEADER_NAME)]
 
-MOST_BYTES = 2**26
+MAX_BYTES = 2**26
 """Of one case that a tester may ask for."""
 
 
@@ -134,10 +134,10 @@ class Task(Value):
             raise ValueError(f"only these arguments have families of their own: {sorted(own)}")
 
     def require_small(self, case: Case) -> None:
-        """Raise ValueError if its buffers take more than MOST_BYTES, paddings included: legal, but
+        """Raise ValueError if its buffers take more than MAX_BYTES, paddings included: legal, but
         a model that asks for it would fill the machine's memory."""
-        if (size := self.buffer_bytes(case)) > MOST_BYTES:
-            raise ValueError(f"{size:,} bytes are too many for a check: at most {MOST_BYTES:,}")
+        if (size := self.buffer_bytes(case)) > MAX_BYTES:
+            raise ValueError(f"{size:,} bytes are too many for a check: at most {MAX_BYTES:,}")
 
     def buffer_bytes(self, case: Case) -> int:
         """Bytes of its buffers, paddings included."""

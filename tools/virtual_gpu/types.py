@@ -17,7 +17,7 @@ FLOAT_TRIES = 3
 measured on an H200, as that integers take one."""
 PRINT_BYTES = 512
 """Most bytes of the arguments of one printf."""
-MOST_PRINTS = 16384
+MAX_PRINTS = 16384
 """Of one launch: the rest is lost, as where a GPU's buffer is full."""
 Engine = Literal["auto", "numpy", "c"]
 """Which engine runs kernels; `auto` takes C for large launches (launch/engines.py)."""

@@ -24,7 +24,7 @@ from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case, Unsafe, candidate_id
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import (
     CASE,
     DEVICE,
@@ -81,11 +81,11 @@ def judge_of_edits() -> FixedJudge:
 
 
 def human(path: Path) -> list[Turn]:
-    return [turn for turn in thread(read(path).records) if turn.speaker == "human"]
+    return [turn for turn in turns_of(read(path).records) if turn.speaker == "human"]
 
 
 def speakers(path: Path) -> list[str]:
-    return [turn.speaker for turn in thread(read(path).records)]
+    return [turn.speaker for turn in turns_of(read(path).records)]
 
 
 def test_all_is_approved(task: Task, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_what_the_sanitizers_refuse_is_never_asked_about(task: Task, tmp_path: P
     spec = decisions(tmp_path, "approve", "approve", "approve", "approve")
     result = run(task, tmp_path / "out", spec, Unsteady())
     assert len(human(result.transcript)) == 3, "to be run, never to be accepted"
-    turns = thread(read(result.transcript).records)
+    turns = turns_of(read(result.transcript).records)
     place = next(i for i, turn in enumerate(turns) if isinstance(turn.payload, Evaluation)
                  and turn.payload.confirms)  # fmt: skip
     assert turns[place + 1].speaker == "fixer" and result.summary.best is None

@@ -11,7 +11,7 @@ from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.approval.pending import record, waiting
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import SCALAR, VECTOR, asking_turns, build, plan, write_transcript
 
 TURNS = [
@@ -34,7 +34,7 @@ def test_an_answer_is_appended(tmp_path: Path) -> None:
     answer = decision(found.question, "edit", source=SCALAR)
     record(found, answer)
     assert path.read_bytes().startswith(before)
-    assert thread(read(path).records) == [*TURNS, answer]
+    assert turns_of(read(path).records) == [*TURNS, answer]
     with pytest.raises(BadInput, match="has grown"):
         record(found, answer)
 

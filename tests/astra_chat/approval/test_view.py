@@ -8,7 +8,7 @@ from dataclasses import replace
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Kernel, Turn
-from astra_chat.approval.view import MOST_LINES, difference, show_question
+from astra_chat.approval.view import MAX_LINES, difference, show_question
 from astra_chat.display.console import console
 from astra_chat.tools.evaluation import Step
 from tests.chat_samples import SCALAR, VECTOR, asking_turns, build, plan
@@ -60,8 +60,8 @@ def test_a_long_difference_is_cut_where_that_is_asked_for() -> None:
     lines = difference(found)
     assert len(lines) > 1000 and lines[-1] in shown(found)
     out = io.StringIO()
-    show_question(console(out), found, MOST_LINES)
+    show_question(console(out), found, MAX_LINES)
     cut = out.getvalue()
-    assert cut.count("// line") < MOST_LINES
-    assert f"... {len(lines) - MOST_LINES:,} more lines of the difference: d shows all" in cut
+    assert cut.count("// line") < MAX_LINES
+    assert f"... {len(lines) - MAX_LINES:,} more lines of the difference: d shows all" in cut
     assert "more lines" not in shown(asked(VECTOR))

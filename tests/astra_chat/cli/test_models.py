@@ -69,7 +69,7 @@ def test_what_fails_is_said_in_its_own_line() -> None:
     code, lines, stderr = check(answers, models)
     assert code == 3 and stderr == "", "the gravest of them"
     assert len(lines) == 6
-    assert "chatty: failed: its reply cannot be used: it does not fit the schema" in lines[0]
+    assert "chatty: failed: its reply cannot be used: it does not match the schema" in lines[0]
     assert ": ok: " in lines[1]
     assert "gone: failed" in lines[2] and "no model called gone" in lines[2]
     assert "refuses the key in OPENAI_API_KEY" in lines[3]
@@ -136,23 +136,23 @@ def test_a_live_run_leaves_nothing_of_the_key(task: Task, tmp_path: Path) -> Non
 def test_a_recorded_run_plays_back_without_server_key_and_compiler(
     task: Task, tmp_path: Path
 ) -> None:
-    tape, runs = tmp_path / "tape.jsonl", tmp_path / "runs"
+    recording, runs = tmp_path / "tape.jsonl", tmp_path / "runs"
     with serving(by_script(load_script(task))) as server:
         live = command(
-            "run", task.folder, "--models", f"record:{tape}:openai:o4-mini",
+            "run", task.folder, "--models", f"record:{recording}:openai:o4-mini",
             "--base-url", server.url, "--device", "virtual", "--rounds", 1, "-o", runs / "live",
         )  # fmt: skip
     assert live.returncode == 0, live.stderr
-    assert KEY not in tape.read_text()
+    assert KEY not in recording.read_text()
     again = command(
-        "run", task.folder, "--models", f"replay:{tape}", "--rounds", 1, "-o", runs / "again",
+        "run", task.folder, "--models", f"replay:{recording}", "--rounds", 1, "-o", runs / "again",
         key="", PATH="/usr/bin:/bin", CUDA_HOME="/nowhere",
     )  # fmt: skip
     assert again.returncode == 0, again.stderr
     shown = [clockless(one.stdout) for one in (live, again)]
     assert shown[0] == shown[1] and "o4-mini: 100 tokens in (64 cached), 20 out" in again.stdout
-    other = command("run", "silu_and_mul", "--models", f"replay:{tape}", "-o", runs / "other")
-    assert other.returncode == 2 and "asks what is not recorded" in other.stderr
+    other = command("run", "silu_and_mul", "--models", f"replay:{recording}", "-o", runs / "other")
+    assert other.returncode == 2 and "is not recorded; the closest" in other.stderr
     assert "differs: - " in other.stderr
 
 

@@ -98,7 +98,7 @@ def test_what_the_gpu_said_and_warm_times_stand_with_measured_ones() -> None:
     assert "SM 1,965 to 1,980 MHz, memory 3,201 MHz, 31 to 44 C, 120 to 480 W" in text
     assert "reasons for its clocks: 0x4" in text
     assert "* spaced" in text and "* 2 other process(es)" in text, "every note is shown"
-    assert "for choosing, not for reporting" in text
+    assert "unconfirmed: the best of several" in text
     confirmed = shown(evaluation_text(found.model_copy(update={"confirms": True})))
     assert "for choosing" not in confirmed
 

@@ -18,6 +18,6 @@ def test_a_score_says_what_is_new_and_what_is_not_kept() -> None:
     assert "kill 1 of 3 seeded bugs" in lines[0] and "kill 1 of the 2" in lines[0]
     assert lines[1:] == [
         "- 4x64 float32: kills 1, 1 of them new",
-        "- 1x4 float32: kills none, not kept",
-        "lives, perhaps no bug: number in line 3",
+        "- 1x4 float32: kills none, discarded",
+        "survived, possibly an equivalent mutant: number in line 3",
     ]

@@ -20,11 +20,11 @@ def answer(content: str = "{}", **more: Any) -> Answer:
 @pytest.mark.parametrize(
     ("bad", "reason", "remembered"),
     [
-        (answer("{", finish_reason="length"), "cut off after 33 tokens", "(nothing"),
-        (answer("{}", finish_reason="content_filter"), "content filter", "(nothing"),
+        (answer("{", finish_reason="length"), "cut off after 33 tokens", "(no readable"),
+        (answer("{}", finish_reason="content_filter"), "content filter", "(no readable"),
         (answer("", refusal="I won't."), 'a refusal: "I won\'t."', "I won't."),
-        (answer(""), "it was empty", "(nothing"),
-        (answer(" \n"), "it was empty", "(nothing"),
+        (answer(""), "it was empty", "(no readable"),
+        (answer(" \n"), "it was empty", "(no readable"),
         (answer("```json\n{}\n```"), "Markdown fence", "```json"),
     ],
 )

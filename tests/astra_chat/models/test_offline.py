@@ -11,7 +11,7 @@ from astra_chat.models.offline import OfflineClient
 
 def test_it_cannot_be_asked() -> None:
     client = OfflineClient()
-    with pytest.raises(RuntimeError, match="no model stands behind"):
+    with pytest.raises(RuntimeError, match="has no model behind it"):
         asyncio.run(client.create([]))
     asyncio.run(client.close())
     assert client.total_usage() == client.actual_usage()

@@ -19,7 +19,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, Record, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Spent
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.astra_chat.fake_openai import (
     Asked as Question,
 )
@@ -96,8 +96,8 @@ def test_a_run_with_live_models_is_the_run_of_their_answers(task: Task, tmp_path
 
 
 UNUSABLE = {
-    "malformed": (said("Sure, here is my plan!"), "does not fit the schema"),
-    "half": (said('{"reply": {"kind": "plan"}}'), "does not fit the schema"),
+    "malformed": (said("Sure, here is my plan!"), "does not match the schema"),
+    "half": (said('{"reply": {"kind": "plan"}}'), "does not match the schema"),
     "truncated": (said('{"reply": {"kind": "pl', finish="length"), "cut off after 20 tokens"),
     "fenced": (said('```json\n{"reply": 1}\n```'), "Markdown fence"),
     "refused": (said(None, refusal="I cannot help with that."), "a refusal"),
@@ -123,7 +123,7 @@ def test_unusable_replies_are_repaired_in_words(task: Task, tmp_path: Path, kind
     roles = [message["role"] for message in third.body["messages"]]
     assert roles == ["system", "user", "assistant", "user", "assistant", "user"]
     assert reason in third.messages[-1], "the model is told what was wrong"
-    plans = [t.payload for t in thread(read(result.transcript).records)
+    plans = [t.payload for t in turns_of(read(result.transcript).records)
              if isinstance(t.payload, Plan)]  # fmt: skip
     assert plans[0].title == "Leave the scalar loop", "and then it did better"
 
@@ -134,7 +134,7 @@ def test_repairs_in_a_row_have_a_limit(task: Task, tmp_path: Path, kind: str) ->
     reply, reason = UNUSABLE[kind]
     answers, out = by_script(load_script(task)), tmp_path / "out"
     with serving(badly({"coder": [reply] * 3}, answers)) as server:
-        left = thread(read(run(task, "openai:m", out, server.url).transcript).records)
+        left = turns_of(read(run(task, "openai:m", out, server.url).transcript).records)
     coders = [turn.payload for turn in left if turn.speaker == "coder"]
     assert isinstance(coders[0], Pass) and reason in coders[0].words
     assert sum(asked.role == "coder" for asked in server.asked) == 2 + len(coders)
@@ -198,7 +198,7 @@ def test_what_a_lost_server_broke_off_goes_on(task: Task, tmp_path: Path) -> Non
         request = Request(task, DEVICE, models, folder=tmp_path / "out", options=run_options())
         judge = FixedJudge({KERNELS["vector.cu"]: timed(1.0, "tie")})
         again = run_request(request, judge=judge, past=resumed(tmp_path / "out"))
-    turns = [thread(read(one.transcript).records) for one in (scripted, again)]
+    turns = [turns_of(read(one.transcript).records) for one in (scripted, again)]
     assert [t.model_dump_json() for t in payloads(turns[0])] == [
         t.model_dump_json() for t in payloads(turns[1])
     ]

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from astra_chat.agents.prompt import ChatContext, brief
+from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models.random_models import CONSTANT, draw, parent_in
@@ -32,15 +32,17 @@ def test_nothing_to_draw_is_said() -> None:
 
 
 def test_the_parent_is_what_the_prompt_shows(task: Task) -> None:
-    setting = ChatContext(task, task.baseline, "sglang", "virtual")
+    context = ChatContext(task, task.baseline, "sglang", "virtual")
     first = [*baseline_turns(), Turn("planner", plan())]
-    assert parent_in(brief("coder", setting, state_of(first))).rstrip() == task.baseline.rstrip()
+    assert (
+        parent_in(turn_prompt("coder", context, state_of(first))).rstrip() == task.baseline.rstrip()
+    )
     fenced = VECTOR + "// ```\n"
     turns = [
         *first, Turn("coder", Kernel(words="", source=fenced)), Turn("executor", build(fenced)),
         Turn("executor", evaluation(fenced, timed(1.9))), Turn("planner", plan()),
     ]  # fmt: skip
-    assert parent_in(brief("coder", setting, state_of(turns))) == fenced
+    assert parent_in(turn_prompt("coder", context, state_of(turns))) == fenced
 
 
 @pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "merge_state_v2"])

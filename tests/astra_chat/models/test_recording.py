@@ -1,4 +1,4 @@
-"""The tape itself: keys, occurrences, torn ends, and what it says where nothing fits."""
+"""The recording itself: keys, occurrences, torn ends, and what it says where nothing fits."""
 
 from __future__ import annotations
 
@@ -19,45 +19,45 @@ TWO: Json = {"messages": [{"type": "UserMessage", "content": "second\nline"}]}
 
 
 def opened(path: Path, mode: Mode) -> Recording:
-    tape = Recording(path, mode)
-    tape.begin(HEAD)
-    return tape
+    recording = Recording(path, mode)
+    recording.begin(HEAD)
+    return recording
 
 
-def put(tape: Recording, who: str, request: Json, answer: Json) -> None:
-    place = tape.place(who, request)
-    assert tape.recorded(place) is None
-    tape.keep(place, answer)
+def put(recording: Recording, who: str, request: Json, answer: Json) -> None:
+    place = recording.place(who, request)
+    assert recording.recorded(place) is None
+    recording.keep(place, answer)
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A tape with one answer of the coder and two, to the same request, of the planner."""
+    """A recording with one answer of the coder and two, to the same request, of the planner."""
     path = tmp_path / "deep" / "tape.jsonl"
-    tape = opened(path, "record")
-    put(tape, "coder", ONE, {"said": "a"})
-    put(tape, "planner", ONE, {"said": "b"})
-    put(tape, "planner", ONE, {"said": "c"})
+    recording = opened(path, "record")
+    put(recording, "coder", ONE, {"said": "a"})
+    put(recording, "planner", ONE, {"said": "b"})
+    put(recording, "planner", ONE, {"said": "c"})
     return path
 
 
-def get(tape: Recording, who: str, request: Json) -> Json | None:
-    return tape.recorded(tape.place(who, request))
+def get(recording: Recording, who: str, request: Json) -> Json | None:
+    return recording.recorded(recording.place(who, request))
 
 
 def test_an_answer_belongs_to_who_asked_what_for_the_nth_time(path: Path) -> None:
-    tape = opened(path, "replay")
-    assert get(tape, "planner", ONE) == {"said": "b"}
-    assert get(tape, "coder", ONE) == {"said": "a"}
-    assert get(tape, "planner", ONE) == {"said": "c"}
-    assert tape.head == HEAD
+    recording = opened(path, "replay")
+    assert get(recording, "planner", ONE) == {"said": "b"}
+    assert get(recording, "coder", ONE) == {"said": "a"}
+    assert get(recording, "planner", ONE) == {"said": "c"}
+    assert recording.head == HEAD
 
 
 def test_every_line_is_on_the_disk_at_once(tmp_path: Path) -> None:
     path = tmp_path / "tape.jsonl"
-    tape = opened(path, "record")
+    recording = opened(path, "record")
     assert path.read_text().count("\n") == 1
-    put(tape, "coder", ONE, {"said": "a"})
+    put(recording, "coder", ONE, {"said": "a"})
     lines = path.read_text().splitlines()
     assert len(lines) == 2 and json.loads(lines[1])["answer"] == {"said": "a"}
 
@@ -67,28 +67,28 @@ def test_keys_do_not_depend_on_the_order_of_fields() -> None:
     assert key_of({"a": 1}) != key_of({"a": 2})
 
 
-def miss(tape: Recording, who: str, request: Json) -> str:
+def miss(recording: Recording, who: str, request: Json) -> str:
     with pytest.raises(BadInput) as caught:
-        get(tape, who, request)
+        get(recording, who, request)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_what_is_not_recorded_is_set_against_the_nearest(path: Path) -> None:
     said = miss(opened(path, "replay"), "coder", TWO)
-    assert f"{path}: the coder asks what is not recorded" in said
-    assert "request 1 of 1" in said
+    assert f"{path}: this request of the coder is not recorded" in said
+    assert "closest one, 1 of 1" in said
     assert "message 1 (UserMessage) differs: - 'first'; + 'second'" in said
 
 
 def test_asked_once_too_often(path: Path) -> None:
-    tape = opened(path, "replay")
-    assert get(tape, "coder", ONE)
-    assert "asked the same 1 times on the tape, and now once more" in miss(tape, "coder", ONE)
+    recording = opened(path, "replay")
+    assert get(recording, "coder", ONE)
+    assert "has this request of the coder only 1 times" in miss(recording, "coder", ONE)
 
 
 def test_somebody_who_never_asked(path: Path) -> None:
-    assert "nothing of the tester is recorded" in miss(opened(path, "replay"), "tester", ONE)
+    assert "no request of the tester is recorded" in miss(opened(path, "replay"), "tester", ONE)
 
 
 def test_a_new_recording_overwrites_nothing(path: Path) -> None:
@@ -100,9 +100,9 @@ def test_a_new_recording_overwrites_nothing(path: Path) -> None:
 
 def test_auto_plays_what_is_there_and_adds_the_rest(path: Path) -> None:
     before = path.read_bytes()
-    tape = opened(path, "auto")
-    assert get(tape, "coder", ONE) == {"said": "a"}
-    put(tape, "coder", TWO, {"said": "d"})
+    recording = opened(path, "auto")
+    assert get(recording, "coder", ONE) == {"said": "a"}
+    put(recording, "coder", TWO, {"said": "d"})
     assert path.read_bytes().startswith(before)
     again = opened(path, "replay")
     assert get(again, "coder", TWO) == {"said": "d"}
@@ -122,9 +122,9 @@ def test_auto_asks_again_what_failed(path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 20, 150])
 def test_a_torn_last_line_is_left_out_and_cut_off(path: Path, cut: int) -> None:
     path.write_bytes(path.read_bytes()[:-cut])
-    tape = opened(path, "auto")
-    assert get(tape, "planner", ONE) == {"said": "b"}
-    put(tape, "planner", ONE, {"said": "again"})
+    recording = opened(path, "auto")
+    assert get(recording, "planner", ONE) == {"said": "b"}
+    put(recording, "planner", ONE, {"said": "again"})
     assert all(json.loads(line) for line in path.read_text().splitlines())
     again = opened(path, "replay")
     assert get(again, "planner", ONE) == {"said": "b"}
@@ -134,9 +134,9 @@ def test_a_torn_last_line_is_left_out_and_cut_off(path: Path, cut: int) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "no recording"),
-        ("hello\n", "no recording"),
-        ('{"v": 1, "run": "x"}\n', "no recording"),
+        ("", "not a recording"),
+        ("hello\n", "not a recording"),
+        ('{"v": 1, "run": "x"}\n', "not a recording"),
         (HEAD.model_dump_json() + "\n{}\n", "line 2: "),
         (HEAD.model_copy(update={"v": 9}).model_dump_json() + "\n", "format version 9"),
     ],

@@ -1,4 +1,4 @@
-"""A client with the tape running: any client, any answer, any failure."""
+"""A client with the recording running: any client, any answer, any failure."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ class Says(OfflineClient):
         return found
 
 
-def taped(path: Path, mode: Mode, inner: OfflineClient, model: str = "m") -> RecordingClient:
-    tape = Recording(path, mode)
-    tape.begin(Head(models="x", roles={}, task="t", device=DEVICE, versions={}))
-    return RecordingClient(inner, "coder", model, tape)
+def client_with(path: Path, mode: Mode, inner: OfflineClient, model: str = "m") -> RecordingClient:
+    recording = Recording(path, mode)
+    recording.begin(Head(models="x", roles={}, task="t", device=DEVICE, versions={}))
+    return RecordingClient(inner, "coder", model, recording)
 
 
 def ask(client: Layer, messages: list[LLMMessage] | None = None) -> CreateResult:
@@ -61,44 +61,44 @@ def ask(client: Layer, messages: list[LLMMessage] | None = None) -> CreateResult
 
 def test_what_was_recorded_is_played_to_the_last_field(tmp_path: Path) -> None:
     second = ANSWER.model_copy(update={"content": "{}"})
-    recording = taped(tmp_path / "t", "record", Says(ANSWER, second))
+    recording = client_with(tmp_path / "t", "record", Says(ANSWER, second))
     assert [ask(recording), ask(recording)] == [ANSWER, second]
-    playing = taped(tmp_path / "t", "replay", OfflineClient())
+    playing = client_with(tmp_path / "t", "replay", OfflineClient())
     assert [ask(playing), ask(playing)] == [ANSWER, second]
 
 
 def test_clients_of_others_too(tmp_path: Path) -> None:
     other = ReplayChatCompletionClient(["hello there"], model_info=MODEL_INFO)
-    tape = Recording(tmp_path / "t", "record")
-    tape.begin(Head(models="x", roles={}, task="t", device=DEVICE, versions={}))
-    said = ask(RecordingClient(other, "coder", "m", tape))
+    recording = Recording(tmp_path / "t", "record")
+    recording.begin(Head(models="x", roles={}, task="t", device=DEVICE, versions={}))
+    said = ask(RecordingClient(other, "coder", "m", recording))
     assert said.content == "hello there"
-    assert ask(taped(tmp_path / "t", "replay", OfflineClient())) == said
+    assert ask(client_with(tmp_path / "t", "replay", OfflineClient())) == said
 
 
 @pytest.mark.parametrize("failure", [MissingDependency("no quota"), BadInput("no such model")])
 def test_failures_are_played_too(tmp_path: Path, failure: Exception) -> None:
     with pytest.raises(type(failure)):
-        ask(taped(tmp_path / "t", "record", Says(failure)))
+        ask(client_with(tmp_path / "t", "record", Says(failure)))
     with pytest.raises(type(failure), match=str(failure)):
-        ask(taped(tmp_path / "t", "replay", OfflineClient()))
+        ask(client_with(tmp_path / "t", "replay", OfflineClient()))
 
 
 def test_our_own_faults_are_not(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
-        ask(taped(tmp_path / "t", "record", Says(KeyError("ours"))))
+        ask(client_with(tmp_path / "t", "record", Says(KeyError("ours"))))
     assert (tmp_path / "t").read_text().count("\n") == 1
 
 
 def test_another_prompt_model_or_schema_is_another_request(tmp_path: Path) -> None:
-    ask(taped(tmp_path / "t", "record", Says(ANSWER)))
+    ask(client_with(tmp_path / "t", "record", Says(ANSWER)))
     other = [*ASKED[:1], UserMessage(content="what?\nTurn: round 1, attempt 1.", source="user")]
     with pytest.raises(BadInput, match=r"message 2 \(UserMessage\) differs: - 'well\?'"):
-        ask(taped(tmp_path / "t", "replay", OfflineClient()), other)
+        ask(client_with(tmp_path / "t", "replay", OfflineClient()), other)
     with pytest.raises(BadInput, match=r"'model' differs: - 'm'; \+ 'n'"):
-        ask(taped(tmp_path / "t", "replay", OfflineClient(), model="n"))
+        ask(client_with(tmp_path / "t", "replay", OfflineClient(), model="n"))
     with pytest.raises(BadInput, match="'reply' differs"):
-        client = taped(tmp_path / "t", "replay", OfflineClient())
+        client = client_with(tmp_path / "t", "replay", OfflineClient())
         asyncio.run(client.create(ASKED, json_output=NextSpeaker))
 
 
@@ -106,8 +106,8 @@ def test_a_stream_is_on_the_tape_like_an_answer(tmp_path: Path) -> None:
     async def stream(client: Layer) -> list[object]:
         return [piece async for piece in client.create_stream(ASKED, json_output=PlannerReply)]
 
-    assert asyncio.run(stream(taped(tmp_path / "t", "record", Says(ANSWER)))) == [ANSWER]
-    assert asyncio.run(stream(taped(tmp_path / "t", "replay", OfflineClient()))) == [ANSWER]
+    assert asyncio.run(stream(client_with(tmp_path / "t", "record", Says(ANSWER)))) == [ANSWER]
+    assert asyncio.run(stream(client_with(tmp_path / "t", "replay", OfflineClient()))) == [ANSWER]
 
 
 NO_TOKENS = {"prompt_tokens": 0, "completion_tokens": 0}
@@ -132,10 +132,10 @@ def test_an_answer_that_is_forged_is_refused_in_one_line(
 ) -> None:
     """Negative tokens would make room in a budget."""
     path = tmp_path / "tape.jsonl"
-    ask(taped(path, "record", Says(ANSWER)))
+    ask(client_with(path, "record", Says(ANSWER)))
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     lines[-1]["answer"] = answer
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(BadInput) as caught:
-        ask(taped(path, "replay", OfflineClient()))
+        ask(client_with(path, "replay", OfflineClient()))
     assert str(caught.value).startswith(f"{path}: ") and "\n" not in str(caught.value)

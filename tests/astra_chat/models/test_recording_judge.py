@@ -68,7 +68,7 @@ def lines(path: Path) -> list[Any]:
 
 
 @pytest.fixture
-def tape(tmp_path: Path) -> Path:
+def recording(tmp_path: Path) -> Path:
     return tmp_path / "tape.jsonl"
 
 
@@ -79,12 +79,12 @@ def stumbling(task: Task) -> Callable[[Asked], Reply]:
     return lambda asked: first.pop(0) if asked.role == "planner" and first else script(asked)
 
 
-def test_a_live_run_plays_back_offline(task: Task, tmp_path: Path, tape: Path) -> None:
+def test_a_live_run_plays_back_offline(task: Task, tmp_path: Path, recording: Path) -> None:
     with serving(stumbling(task)) as server:
-        models = open_models(f"record:{tape}:openai:m,backoff_s=0.01", task, server.url)
+        models = open_models(f"record:{recording}:openai:m,backoff_s=0.01", task, server.url)
         live = run(task, models, tmp_path / "live", FixedJudge())
         asked = len(server.asked)
-        played = open_models(f"replay:{tape}", task)
+        played = open_models(f"replay:{recording}", task)
         again = run(task, played, tmp_path / "again", NoJudge())
         assert len(server.asked) == asked == 15, "a replay asks nobody"
     assert lines(again.transcript) == lines(live.transcript)
@@ -94,16 +94,16 @@ def test_a_live_run_plays_back_offline(task: Task, tmp_path: Path, tape: Path) -
 
 
 def test_a_scripted_run_too_with_what_its_script_foretells(
-    task: Task, tmp_path: Path, tape: Path
+    task: Task, tmp_path: Path, recording: Path
 ) -> None:
-    live = run(task, open_models(f"record:{tape}:scripted", task), tmp_path / "live", tied())
-    again = run(task, open_models(f"replay:{tape}", task), tmp_path / "again", NoJudge())
+    live = run(task, open_models(f"record:{recording}:scripted", task), tmp_path / "live", tied())
+    again = run(task, open_models(f"replay:{recording}", task), tmp_path / "again", NoJudge())
     assert lines(again.transcript) == lines(live.transcript)
     assert [r for r in read(again.transcript).records if isinstance(r.event, Deviation)]
 
 
 def test_doubts_confirmations_and_a_humans_decisions_play_back(
-    task: Task, tmp_path: Path, tape: Path
+    task: Task, tmp_path: Path, recording: Path
 ) -> None:
     """A model that stands by a wrong anchor; a winner that is confirmed, shown and refused."""
     script = task.folder / "script" / "script.toml"
@@ -114,8 +114,8 @@ def test_doubts_confirmations_and_a_humans_decisions_play_back(
     found = []
     with serving(by_script(load_script(task))) as server:
         for spec, url, judge in (
-            (f"record:{tape}:openai:m", server.url, FixedJudge()),
-            (f"replay:{tape}", None, NoJudge()),
+            (f"record:{recording}:openai:m", server.url, FixedJudge()),
+            (f"replay:{recording}", None, NoJudge()),
         ):
             asked = len(server.asked)
             request = Request(
@@ -135,45 +135,45 @@ def test_doubts_confirmations_and_a_humans_decisions_play_back(
     assert found[0].summary.best is None, "refused"
 
 
-def test_the_figures_are_those_of_the_tape(task: Task, tmp_path: Path, tape: Path) -> None:
+def test_the_figures_are_those_of_the_tape(task: Task, tmp_path: Path, recording: Path) -> None:
     judge = FixedJudge({VECTOR: timed(1.23), SCALAR: timed(1.0, "tie")})
-    run(task, open_models(f"record:{tape}:scripted", task), tmp_path / "live", judge)
-    again = run(task, open_models(f"replay:{tape}", task), tmp_path / "again", NoJudge())
+    run(task, open_models(f"record:{recording}:scripted", task), tmp_path / "live", judge)
+    again = run(task, open_models(f"replay:{recording}", task), tmp_path / "again", NoJudge())
     assert again.summary.best is not None and again.summary.best.ratio == 1.23
 
 
-def test_a_run_that_failed_fails_again(task: Task, tmp_path: Path, tape: Path) -> None:
+def test_a_run_that_failed_fails_again(task: Task, tmp_path: Path, recording: Path) -> None:
     def answer(asked: Asked) -> Reply:
         no_quota = failed(429, "pay first", "insufficient_quota")
         return no_quota if asked.role == "coder" else script(asked)
 
     script = by_script(load_script(task))
     with serving(answer) as server:
-        models = open_models(f"record:{tape}:openai:m", task, server.url)
+        models = open_models(f"record:{recording}:openai:m", task, server.url)
         with pytest.raises(MissingDependency, match="pay first"):
             run(task, models, tmp_path / "live", tied())
     with pytest.raises(MissingDependency, match="pay first"):
-        run(task, open_models(f"replay:{tape}", task), tmp_path / "again", NoJudge())
+        run(task, open_models(f"replay:{recording}", task), tmp_path / "again", NoJudge())
     live, again = (tmp_path / name / "transcript.jsonl" for name in ("live", "again"))
     assert lines(again) == lines(live)
 
 
-def test_auto_goes_on_where_a_tape_ends(task: Task, tmp_path: Path, tape: Path) -> None:
+def test_auto_goes_on_where_a_tape_ends(task: Task, tmp_path: Path, recording: Path) -> None:
     """What was paid for before a crash is not paid for again."""
     with serving(by_script(load_script(task))) as server:
-        spec = f"auto:{tape}:openai:m"
+        spec = f"auto:{recording}:openai:m"
         whole = run(task, open_models(spec, task, server.url), tmp_path / "whole", tied())
-        recorded = tape.read_bytes()
+        recorded = recording.read_bytes()
         for share in (0.2, 0.5, 0.9):
-            tape.write_bytes(recorded[: int(len(recorded) * share)])
-            kept = tape.read_text(errors="replace").count('"kind":"Answer"')
+            recording.write_bytes(recorded[: int(len(recorded) * share)])
+            kept = recording.read_text(errors="replace").count('"kind":"Answer"')
             before = len(server.asked)
             out = tmp_path / f"{share}"
             result = run(task, open_models(spec, task, server.url), out, tied())
             assert lines(result.transcript) == lines(whole.transcript)
             total = recorded.decode().count('"kind":"Answer"')
             assert len(server.asked) - before <= total - kept + 1
-            again = run(task, open_models(f"replay:{tape}", task), out / "again", NoJudge())
+            again = run(task, open_models(f"replay:{recording}", task), out / "again", NoJudge())
             assert lines(again.transcript) == lines(whole.transcript)
 
 
@@ -191,18 +191,18 @@ class Drifting(FixedJudge):
 
 @pytest.mark.parametrize("evaluations", [1, 2, 3])
 def test_a_replay_that_stops_and_goes_on_is_the_same_run(
-    task: Task, tmp_path: Path, tape: Path, evaluations: int
+    task: Task, tmp_path: Path, recording: Path, evaluations: int
 ) -> None:
     """Also where a source is judged twice: the baseline's comes again as a candidate."""
     (task.folder / "script" / "scalar.cu").write_text(SCALAR)
     task = load_task(task.folder)
     judge = Drifting({VECTOR: timed(1.0, "tie")})
-    whole = run(task, open_models(f"record:{tape}:scripted", task), tmp_path / "live", judge)
+    whole = run(task, open_models(f"record:{recording}:scripted", task), tmp_path / "live", judge)
     ratios = [e.outcome.ratio for r in read(whole.transcript).records
               if isinstance(r.event, Judged) and (e := r.event.evaluation)
               and isinstance(e.outcome, Timed) and e.candidate == candidate_id(SCALAR)]  # fmt: skip
     assert len(set(ratios)) == 2, "or this test shows nothing"
-    models, folder = open_models(f"replay:{tape}", task), tmp_path / "again"
+    models, folder = open_models(f"replay:{recording}", task), tmp_path / "again"
     request = Request(
         task,
         DEVICE,
@@ -213,7 +213,7 @@ def test_a_replay_that_stops_and_goes_on_is_the_same_run(
     stopped = run_request(request, judge=NoJudge())
     assert stopped.summary.ended is not None and stopped.summary.ended.reason == "budget"
     request = Request(
-        task, DEVICE, open_models(f"replay:{tape}", task), folder=folder, options=run_options()
+        task, DEVICE, open_models(f"replay:{recording}", task), folder=folder, options=run_options()
     )
     again = run_request(request, judge=NoJudge(), past=resumed(folder))
     assert again.summary.ended == whole.summary.ended
@@ -223,29 +223,29 @@ def test_a_replay_that_stops_and_goes_on_is_the_same_run(
 
 
 def test_where_the_task_has_changed_it_says_what_differs(
-    task: Task, tmp_path: Path, tape: Path
+    task: Task, tmp_path: Path, recording: Path
 ) -> None:
-    run(task, open_models(f"record:{tape}:scripted", task), tmp_path / "live", tied())
+    run(task, open_models(f"record:{recording}:scripted", task), tmp_path / "live", tied())
     toml = task.folder / "task.toml"
     toml.write_text(toml.read_text().replace("out = 2 * input", "out = twice the input"))
     changed = load_task(task.folder)
     with pytest.raises(BadInput) as caught:
-        run(changed, open_models(f"replay:{tape}", changed), tmp_path / "again", NoJudge())
+        run(changed, open_models(f"replay:{recording}", changed), tmp_path / "again", NoJudge())
     words = str(caught.value)
-    assert "the tester asks what is not recorded; against its request 1 of 2" in words
+    assert "this request of the tester is not recorded; the closest one, 1 of 2" in words
     assert "differs: - 'out = 2 * input'; + 'out = twice the input'" in words
 
 
-def test_the_device_is_the_tapes(task: Task, tmp_path: Path, tape: Path) -> None:
-    run(task, open_models(f"record:{tape}:scripted", task), tmp_path / "live", tied())
-    played = open_models(f"replay:{tape}", task)
+def test_the_device_is_the_tapes(task: Task, tmp_path: Path, recording: Path) -> None:
+    run(task, open_models(f"record:{recording}:scripted", task), tmp_path / "live", tied())
+    played = open_models(f"replay:{recording}", task)
     assert played.played is not None and played.played.device == DEVICE
     assert played.name == "scripted" and open_models("scripted", task).played is None
     other = DEVICE.model_copy(update={"name": "another"})
     request = Request(
         task=task, device=other, models=played, folder=tmp_path / "again", options=run_options()
     )
-    with pytest.raises(BadInput, match="Judged on: another"):
+    with pytest.raises(BadInput, match="Device: another"):
         run_request(request, judge=NoJudge())
 
 
@@ -269,6 +269,6 @@ def test_mistakes_are_named(
     assert not list(tmp_path.glob("*.jsonl")), "and nothing is left behind"
 
 
-def test_a_replay_takes_no_server(task: Task, tape: Path) -> None:
-    with pytest.raises(BadInput, match="asks no server"):
-        open_models(f"replay:{tape}", task, "http://127.0.0.1:1/v1")
+def test_a_replay_takes_no_server(task: Task, recording: Path) -> None:
+    with pytest.raises(BadInput, match="calls no server"):
+        open_models(f"replay:{recording}", task, "http://127.0.0.1:1/v1")

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from autogen_core.models import CreateResult, UserMessage
 
-from astra_chat.agents.prompt import stamp
+from astra_chat.agents.prompt import position_line
 from astra_chat.agents.turns import (
     REPLY_TYPES,
     Analysis,
@@ -32,7 +32,7 @@ def models(task: Task) -> ScriptedModels:
 
 
 def ask(models: ScriptedModels, role: str, number: int, attempt: int) -> str:
-    prompt = f"words\n{stamp(Position(round=number, attempt=attempt))}"
+    prompt = f"words\n{position_line(Position(round=number, attempt=attempt))}"
     client = models.client(role)  # type: ignore[arg-type]
     answer = asyncio.run(client.create([UserMessage(content=prompt, source="user")]))
     assert isinstance(answer.content, str)
@@ -64,15 +64,15 @@ def test_beyond_the_script_a_role_passes_and_says_why(
     models: ScriptedModels, role: RoleName, number: int, attempt: int
 ) -> None:
     said = reply(models, role, number, attempt)
-    assert isinstance(said, Pass) and said.words.startswith("the script holds no")
+    assert isinstance(said, Pass) and said.words.startswith("the script has no")
 
 
 def test_evidence_is_what_the_prompt_shows_of_it(models: ScriptedModels) -> None:
     """A script is written for all devices; a profile lacks some of its metrics."""
     none = reply(models, "profiler", 1)
     assert isinstance(none, Analysis) and none.evidence == ()
-    place = stamp(Position(round=1, attempt=1))
-    plan = "Should move: sm__throughput, up\nno - global_store_requests 100"
+    place = position_line(Position(round=1, attempt=1))
+    plan = "Metric that should change: sm__throughput, up\nno - global_store_requests 100"
     shown = UserMessage(content=f"{plan}\n- global_load_requests 100\n{place}", source="user")
     answer = asyncio.run(models.client("profiler").create([shown]))
     said = ProfilerReply.model_validate_json(str(answer.content)).reply
@@ -85,13 +85,13 @@ def test_the_selector(models: ScriptedModels) -> None:
 
 
 def test_a_prompt_without_a_place_is_our_fault(models: ScriptedModels) -> None:
-    with pytest.raises(ValueError, match="names no place"):
+    with pytest.raises(ValueError, match="states no position"):
         asyncio.run(models.client("coder").create([UserMessage(content="hi", source="user")]))
 
 
 def test_after_a_repair_the_place_still_counts(models: ScriptedModels) -> None:
     messages = [
-        UserMessage(content=stamp(Position(round=2, attempt=1)), source="user"),
+        UserMessage(content=position_line(Position(round=2, attempt=1)), source="user"),
         UserMessage(content="Your reply could not be used: why", source="user"),
     ]
     answer = asyncio.run(models.client("planner").create(messages))
@@ -101,7 +101,7 @@ def test_after_a_repair_the_place_still_counts(models: ScriptedModels) -> None:
 def test_a_stream_is_the_whole_answer(models: ScriptedModels) -> None:
     client = models.client("planner")
     assert isinstance(client, ScriptedClient)
-    prompt = UserMessage(content=stamp(Position(round=1, attempt=1)), source="user")
+    prompt = UserMessage(content=position_line(Position(round=1, attempt=1)), source="user")
 
     async def pieces() -> list[str | CreateResult]:
         return [piece async for piece in client.create_stream([prompt])]

@@ -23,7 +23,7 @@ from astra_chat.tools.types import (
 )
 from astra_chat.transcript.events import Contradiction, RejectedReply
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import CASE, DEVICE, FixedJudge, run_options, timed
 
 
@@ -67,5 +67,5 @@ def test_nothing_of_a_shipped_script_is_doubted(name: str, basis: Basis, tmp_pat
     result = run_request(request, judge=judge)
     records = read(result.transcript).records
     assert not [r.event for r in records if isinstance(r.event, Contradiction | RejectedReply)]
-    plans = [turn for turn in thread(records) if isinstance(turn.payload, Plan)]
+    plans = [turn for turn in turns_of(records) if isinstance(turn.payload, Plan)]
     assert len(plans) >= 4

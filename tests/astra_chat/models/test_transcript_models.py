@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from autogen_core.models import UserMessage
 
-from astra_chat.agents.prompt import stamp
+from astra_chat.agents.prompt import position_line
 from astra_chat.agents.turns import (
     REPLY_TYPES,
     Kernel,
@@ -40,7 +40,9 @@ def path(task: Task, tmp_path: Path) -> Path:
 
 
 def ask(models: TranscriptModels, role: Role, number: int, attempt: int = 1) -> str:
-    prompt = UserMessage(content=stamp(Position(round=number, attempt=attempt)), source="user")
+    prompt = UserMessage(
+        content=position_line(Position(round=number, attempt=attempt)), source="user"
+    )
     return str(asyncio.run(models.client(role).create([prompt])).content)
 
 
@@ -61,7 +63,7 @@ def test_elsewhere_it_passes(path: Path) -> None:
     models = TranscriptModels(path)
     assert isinstance(reply(models, "coder", 9), Pass)
     assert "no such turn" in ask(models, "selector", 7)
-    with pytest.raises(ValueError, match="names no place"):
+    with pytest.raises(ValueError, match="states no position"):
         asyncio.run(models.client("coder").create([UserMessage(content="hi", source="user")]))
 
 

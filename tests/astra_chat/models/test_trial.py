@@ -41,7 +41,7 @@ def test_each_role_answers_in_its_own_form() -> None:
 def test_each_failure_has_its_own_words() -> None:
     found = tried("openai:m,tester=openai:odd,coder=openai:mute,fixer=openai:gone")
     assert found["planner"].exit_code == 0
-    assert found["tester"].exit_code == UNUSABLE and "does not fit" in found["tester"].words
+    assert found["tester"].exit_code == UNUSABLE and "does not match" in found["tester"].words
     assert found["coder"].exit_code == UNUSABLE and "empty" in found["coder"].words
     assert (
         found["fixer"].exit_code == BadInput.exit_code and "no such model" in found["fixer"].words

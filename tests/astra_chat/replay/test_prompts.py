@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from autogen_core.models import ChatCompletionClient, CreateResult, LLMMessage
 
-from astra_chat.agents.prompt import MOST_CHARACTERS, ChatContext, brief
+from astra_chat.agents.prompt import MAX_CHARACTERS, ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import MODEL_ROLES, Kernel, RoleName, Turn
 from astra_chat.cli.main import main
@@ -27,7 +27,7 @@ from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import (
     DEVICE,
     VECTOR,
@@ -103,7 +103,7 @@ def test_one_turns_prompt(
 ) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[3])
     example = Path("transcripts/examples/silu_and_mul-h200.jsonl")
-    speakers = [turn.speaker for turn in thread(read(example).records)]
+    speakers = [turn.speaker for turn in turns_of(read(example).records)]
     turn = str(speakers.index("planner") + 1)
     words = ["astra-chat", "replay", str(example), "--prompts", "--turn", turn, "--json"]
     monkeypatch.setattr("sys.argv", words)
@@ -138,10 +138,10 @@ def long_chat(rounds: int) -> list[Turn]:
 
 @pytest.mark.parametrize("role", MODEL_ROLES)
 def test_prompts_stay_bounded_and_share_their_beginning(task: Task, role: RoleName) -> None:
-    setting = ChatContext(task, task.baseline, "sglang", "virtual")
+    context = ChatContext(task, task.baseline, "sglang", "virtual")
     chat = long_chat(20)
-    made = [brief(role, setting, state_of(chat[: 3 + 5 * number])) for number in range(1, 21)]
-    assert max(map(len, made)) <= MOST_CHARACTERS
+    made = [turn_prompt(role, context, state_of(chat[: 3 + 5 * number])) for number in range(1, 21)]
+    assert max(map(len, made)) <= MAX_CHARACTERS
     assert max(map(len, made[10:])) <= 1.2 * max(map(len, made[:10])), "it does not grow on"
     for before, after in pairwise(made[5:]):
         first = before[: before.index("\n## ")]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from astra_chat.report.plot import MOST_TICKS, Plot, plot
+from astra_chat.report.plot import MAX_TICKS, Plot, plot
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.summary import (
     AttemptSummary,
@@ -102,5 +102,5 @@ def test_everything_stands_in_the_frame(rounds: int, a: float, b: float, c: floa
     for mark in (*found.best, *found.tried):
         assert found.left <= mark.x <= found.right
         assert found.top - 0.01 <= mark.high <= mark.y <= mark.low <= found.bottom + 0.01
-    assert 2 <= len(found.ratios) <= MOST_TICKS and len(found.rounds) <= MOST_TICKS + 1
+    assert 2 <= len(found.ratios) <= MAX_TICKS and len(found.rounds) <= MAX_TICKS + 1
     assert all(float(tick.label.removesuffix("x")) >= 0 for tick in found.ratios)

@@ -8,7 +8,7 @@ from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.report.sources import BASELINE, Change, changes
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import texts, thread
+from astra_chat.transcript.turns import texts, turns_of
 from tests.chat_samples import (
     BROKEN,
     SCALAR,
@@ -80,7 +80,7 @@ def test_of_a_recorded_run() -> None:
     stored = texts(transcript.records)
     baseline = stored[transcript.header.task.files["baseline.cu"]]
     sources = {candidate_id(text): text for text in stored.values()} | {BASELINE: baseline}
-    found = changes(thread(transcript.records), baseline)
+    found = changes(turns_of(transcript.records), baseline)
     assert len({c.against for c in found}) > 2
     for change in found:
         old, new = sources[change.against].splitlines(), sources[change.candidate].splitlines()

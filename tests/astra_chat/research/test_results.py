@@ -12,7 +12,7 @@ from astra_chat.agents.run_state import state_of
 from astra_chat.research.results import document, load
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 
 FOLDER = Path(__file__).resolve().parents[3] / "transcripts/examples"
 EXAMPLE = FOLDER / "silu_and_mul-h200.jsonl"
@@ -24,7 +24,7 @@ def test_every_case_and_every_candidate_stands_in_it() -> None:
     (run,) = found.runs
     for case in run.timed.cases:
         assert f"| {case.case.label} |" in text and f"{case.ratio:.3f} (" in text
-    for one in state_of(thread(read(EXAMPLE).records)).rounds:
+    for one in state_of(turns_of(read(EXAMPLE).records)).rounds:
         assert all(attempt.kernel.candidate in text for attempt in one.attempts)
     assert f"**{run.timed.ratio:.3f}x**" in text
 

@@ -91,9 +91,9 @@ def test_a_run_without_gain_says_so() -> None:
 @pytest.mark.parametrize("reason", ["interrupted", "waiting", "budget"])
 def test_of_a_run_that_goes_on_nothing_final_is_said(reason: EndReason) -> None:
     said = ended(state_of(chat(VECTOR, build(VECTOR))), reason)
-    assert "No candidate is accepted so far." in said.words
+    assert "No candidate has been accepted so far." in said.words
 
 
 def test_an_error_is_kept_with_its_class() -> None:
     said = ended(state_of(baseline_turns()), "error", ValueError("why"))
-    assert said.error == "ValueError: why" and "not the kernel's" in said.words
+    assert said.error == "ValueError: why" and "not the cause" in said.words

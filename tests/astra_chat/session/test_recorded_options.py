@@ -109,8 +109,8 @@ def test_the_command_of_an_own_run_names_what_has_to_be_typed(task: Task, tmp_pa
     models = open_models("scripted", task)
     request = Request(task=task, device=DEVICE, models=models, options=run_options())
     assert resume_command(FILE, request) == f"astra-chat run --resume {FILE}"
-    taped = open_models(f"record:{tmp_path / 'a b'}:scripted", task)
-    more = replace(request, models=taped, options=RunOptions(trust=True), approver="d.toml")
+    recording = open_models(f"record:{tmp_path / 'a b'}:scripted", task)
+    more = replace(request, models=recording, options=RunOptions(trust=True), approver="d.toml")
     assert resume_command(FILE, more) == (
         f"astra-chat run --resume {FILE} --models 'auto:{tmp_path}/a b:scripted'"
         " --trust --approver d.toml"

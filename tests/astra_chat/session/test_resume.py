@@ -20,7 +20,7 @@ from astra_chat.tools.types import Outcome
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.recorded_task import task_of
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import DEVICE, VECTOR, FixedJudge, run_options, story, timed
 
 
@@ -101,7 +101,7 @@ def test_a_run_of_one_agent_has_rounds_too(task: Task, tmp_path: Path, rounds: i
     path = run_request(request, judge=FixedJudge(NO_WINNER)).transcript
     past = branched(path, rounds)
     assert len(past.state().rounds) == rounds
-    whole = [(turn.speaker, turn.kind) for turn in thread(read(path).records)]
+    whole = [(turn.speaker, turn.kind) for turn in turns_of(read(path).records)]
     assert [(turn.speaker, turn.kind) for turn in past.turns] == whole[: len(past.turns)]
     if rounds < 2:
         found = branch(task, path, rounds, tmp_path / "branch")
@@ -130,7 +130,7 @@ def test_a_finished_run_is_not_gone_on_with(task: Task, path: Path) -> None:
 
 def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
     short = branch(task, path, 0, tmp_path / "short", rounds=1).transcript
-    assert len(state_of(thread(read(short).records)).rounds) == 1
+    assert len(state_of(turns_of(read(short).records)).rounds) == 1
     past = resumed(short)
     with pytest.raises(BadInput, match="all rounds are done; --rounds 2 goes on"):
         request_on(past, task, RunOptions())

@@ -30,7 +30,7 @@ from astra_chat.transcript.events import (
 )
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import (
     DEVICE,
     KERNELS,
@@ -56,7 +56,7 @@ def run(task: Task, out: Path, judge: FixedJudge, events: RunEvents | None = Non
 
 
 def speakers(path: Path) -> list[str]:
-    return [turn.speaker for turn in thread(read(path).records)]
+    return [turn.speaker for turn in turns_of(read(path).records)]
 
 
 def test_a_run_on_a_gpu_that_could_confirm_no_winner_does_not_begin(
@@ -156,7 +156,7 @@ def test_two_runs_say_the_same(task: Task, tmp_path: Path) -> None:
             {KERNELS["vector.cu"]: WRONG_OUTCOME},
             [("accepted", "wrong")],
             None,
-            "the script holds no further repair",
+            "the script has no further repair",
         ),
         ({KERNELS["vector.cu"]: timed(0.8, "slower")}, [("accepted", "slower")], None, ""),
         (
@@ -180,7 +180,7 @@ def test_another_outcome_than_scripted_is_said_and_the_run_goes_on(
     assert found == deviations
     assert (result.summary.best.ratio if result.summary.best else None) == best
     assert result.summary.ended is not None and result.summary.ended.reason == "no_plan"
-    words = [t.payload.words for t in thread(read(result.transcript).records)
+    words = [t.payload.words for t in turns_of(read(result.transcript).records)
              if isinstance(t.payload, Pass)]  # fmt: skip
     assert any(said in word for word in words)
     if best is None:

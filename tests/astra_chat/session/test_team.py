@@ -14,7 +14,7 @@ from autogen_agentchat.teams import SelectorGroupChat
 from astra_chat.agents.messages import SharedState, message
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.turn_order import STOP_WORDS
+from astra_chat.agents.turn_order import STOP_TEXTS
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models.open_models import open_models
 from astra_chat.session.team import TurnOrder, build_team
@@ -38,9 +38,9 @@ ASKED = [
 
 
 def test_the_team_is_autogens(task: Task, fixed_judge: FixedJudge) -> None:
-    setting = ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual")
+    context = ChatContext(task=task, baseline=task.baseline, tier="sglang", device="virtual")
     team, selector = build_team(
-        setting,
+        context,
         state_of([Turn("user", run_request())]),
         open_models("scripted", task),
         fixed_judge,
@@ -64,13 +64,13 @@ def test_the_team_is_autogens(task: Task, fixed_judge: FixedJudge) -> None:
 
     chosen, stop = asyncio.run(chat())
     assert chosen == [decision.speaker for decision in selector.decisions]
-    assert stop == STOP_WORDS["no_plan"]
+    assert stop == STOP_TEXTS["no_plan"]
 
 
 @pytest.mark.parametrize(
     ("turns", "why"),
     [
-        (baseline_turns(WRONG_OUTCOME), STOP_WORDS["baseline_failed"]),
+        (baseline_turns(WRONG_OUTCOME), STOP_TEXTS["baseline_failed"]),
         ([*asking_turns(), *ASKED], "a human decides"),
     ],
 )
@@ -80,7 +80,7 @@ def test_a_team_ends_where_no_agent_takes_the_next_step(turns: list[Turn], why: 
     async def ask() -> None:
         condition = TurnOrder(shared)
         assert await condition([]) is None and not condition.terminated
-        shared.say(turns[-1].speaker, turns[-1].payload)
+        shared.add(turns[-1].speaker, turns[-1].payload)
         stop = await condition([])
         assert stop is not None and stop.content == why
         assert condition.terminated

@@ -19,7 +19,7 @@ from astra_chat.transcript.events import Chosen, RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 from astra_chat.transcript.summary import summarize
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.astra_chat.fake_openai import Asked as Question
 from tests.astra_chat.fake_openai import FakeOpenAI, Reply, by_script, in_order, said, serving
 from tests.chat_samples import DEVICE, KERNELS, FixedJudge, run_options, timed
@@ -113,7 +113,7 @@ def test_money_stops_a_run_by_the_price_of_cached_tokens(task: Task, tmp_path: P
 def test_money_needs_a_price(task: Task, tmp_path: Path) -> None:
     models = open_models("openai:unheard-of", task, "http://127.0.0.1:1/v1")
     request = Request(task, DEVICE, models, folder=tmp_path, options=run_options(budget="usd=1"))
-    with pytest.raises(BadInput, match="price of the tester's model is not known: say usd_in="):
+    with pytest.raises(BadInput, match="price of the tester's model is unknown: give usd_in="):
         run_request(request, judge=FixedJudge())
 
 
@@ -167,7 +167,7 @@ def test_every_answer_is_recorded_before_what_came_of_it(task: Task, tmp_path: P
     ledger = events[-2]
     assert isinstance(ledger, Spent)
     answers = {role.role: role.answers for role in ledger.roles}
-    planned = sum(turn.speaker == "planner" for turn in thread(read(result.transcript).records))
+    planned = sum(turn.speaker == "planner" for turn in turns_of(read(result.transcript).records))
     assert answers["planner"] == planned + 2 and answers["selector"] == 1
     assert {one.reason: one.times for one in ledger.rejected}["unusable reply"] == 2
 

@@ -22,10 +22,10 @@ NOTHING = Spent(tokens=Tokens(), roles=(), evaluations=0, steps=(), gpu_s=0.0, r
 def test_the_next_prompt_counts_before_it_is_sent() -> None:
     meter = Meter(Budget(tokens=1000))
     meter.before_asking(3000, None)
-    with pytest.raises(BudgetSpent, match="0 are spent, and the next prompt has about 1,000"):
+    with pytest.raises(BudgetSpent, match="0 spent, and the next prompt has about 1,000"):
         meter.before_asking(4000, None)
     meter.asked("coder", "m", Tokens(prompt=500, completion=400))
-    with pytest.raises(BudgetSpent, match="900 are spent"):
+    with pytest.raises(BudgetSpent, match="900 spent"):
         meter.before_asking(400, None)
     meter.before_asking(396, None)
 
@@ -44,7 +44,7 @@ def test_earlier_sittings_count() -> None:
     before = NOTHING.model_copy(
         update={"tokens": Tokens(prompt=90), "evaluations": 3, "gpu_s": 50.0}
     )
-    with pytest.raises(BudgetSpent, match="90 are spent"):
+    with pytest.raises(BudgetSpent, match="90 spent"):
         Meter(Budget(tokens=100), before).before_asking(40, None)
     with pytest.raises(BudgetSpent, match="3 evaluations"):
         Meter(Budget(evaluations=3), before).before_evaluating()

@@ -38,9 +38,9 @@ def test_values_are_counted_outside_of_texts(path: Path, monkeypatch: Any) -> No
     """Sources are full of commas and braces, and are one value each."""
     line = json.dumps({"text": '{"a,b\\",[[[,' * 1000, "list": [1, 2, 3]})
     path.write_text(line + "\n")
-    monkeypatch.setattr(lines, "MOST_VALUES", 5)
+    monkeypatch.setattr(lines, "MAX_VALUES", 5)
     assert read_lines(path).texts == [line.encode()]
-    monkeypatch.setattr(lines, "MOST_VALUES", 4)
+    monkeypatch.setattr(lines, "MAX_VALUES", 4)
     with pytest.raises(BadInput, match="line 1: the file holds more than 4 values"):
         read_lines(path)
     path.write_text("[1]\n" * 5)
@@ -49,13 +49,13 @@ def test_values_are_counted_outside_of_texts(path: Path, monkeypatch: Any) -> No
 
 
 def test_bounds_of_line_and_file(path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(lines, "MOST_LINE_BYTES", 10)
+    monkeypatch.setattr(lines, "MAX_LINE_BYTES", 10)
     path.write_bytes(b"123456789\n")
     assert len(read_lines(path).texts) == 1
     path.write_bytes(b"1234567890\n")
     with pytest.raises(BadInput, match="longer than 10 bytes"):
         read_lines(path)
-    monkeypatch.setattr(lines, "MOST_FILE_BYTES", 10)
+    monkeypatch.setattr(lines, "MAX_FILE_BYTES", 10)
     with pytest.raises(BadInput, match="has 11 bytes: at most 10"):
         read_lines(path)
 

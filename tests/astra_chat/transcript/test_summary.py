@@ -95,9 +95,9 @@ def test_of_a_search(tmp_path: Path) -> None:
 
 def test_what_came_of_the_plans_stands_beside_them(tmp_path: Path) -> None:
     found = summary(tmp_path / "t.jsonl", search())
-    ratios = [one.prediction and one.prediction.found_ratio for one in found.rounds]
+    ratios = [one.prediction and one.prediction.actual_ratio for one in found.rounds]
     assert ratios[0] is None and ratios[1] == pytest.approx(1.9)
-    assert found.predictions.plans == 4 and found.predictions.right_kernels == 2
+    assert found.predictions.plans == 4 and found.predictions.correct_kernels == 2
     assert found.spent.evaluations == 4 and found.spent.rejected
 
 

@@ -10,7 +10,7 @@ from astra_chat.agents.turns import Kernel, Pass, Turn
 from astra_chat.tools.types import Crashed
 from astra_chat.transcript.events import Proposed
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import events_of, texts, thread, turn
+from astra_chat.transcript.turns import events_of, texts, turn, turns_of
 from tests.chat_samples import (
     CASE,
     VECTOR,
@@ -37,12 +37,12 @@ TURNS = [
 
 def test_every_turn_comes_back(tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl", TURNS)
-    assert thread(read(path).records) == TURNS
+    assert turns_of(read(path).records) == TURNS
 
 
 def test_nan_survives_the_disk(tmp_path: Path) -> None:
     turns = [*baseline_turns(), Turn("executor", evaluation(VECTOR, WRONG_OUTCOME))]
-    back = thread(read(write_transcript(tmp_path / "t.jsonl", turns)).records)[-1]
+    back = turns_of(read(write_transcript(tmp_path / "t.jsonl", turns)).records)[-1]
     outcome = back.payload.outcome  # type: ignore[union-attr]
     assert outcome.got != outcome.got, "NaN"
 

@@ -24,7 +24,7 @@ from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Case, DTypeName
 
 SEEDS = range(10)
-MOST_ROWS, MOST_BYTES = 2**17, 2**23
+MAX_ROWS, MAX_BYTES = 2**17, 2**23
 
 
 def size(task: Task, dtype: DTypeName, dims: Dims) -> int:
@@ -64,10 +64,10 @@ def test_the_longest_row_is_among_the_boundaries() -> None:
 def test_many_rows_go_far_beyond_a_grids_limit() -> None:
     task = find_task("silu_and_mul")
     for seed in SEEDS:
-        drawn = list(of_many_rows(task, random.Random(seed), 2.0, MOST_ROWS, MOST_BYTES))
-        assert all(size(task, dtype, dims) <= MOST_BYTES for dtype, dims in drawn)
+        drawn = list(of_many_rows(task, random.Random(seed), 2.0, MAX_ROWS, MAX_BYTES))
+        assert all(size(task, dtype, dims) <= MAX_BYTES for dtype, dims in drawn)
         rows = [dims["tokens"] for _, dims in drawn]
-        assert FAR_BEYOND <= max(rows) <= MOST_ROWS
+        assert FAR_BEYOND <= max(rows) <= MAX_ROWS
         assert sum(4096 <= count <= GRID_LIMIT for count in rows) >= 2
     larger = list(of_many_rows(task, random.Random(0), 1.0, 2**19, 2**25))
     assert len(larger) > len(drawn)
@@ -79,7 +79,7 @@ def test_two_dims_exceed_a_grid_together() -> None:
     together = [
         dims
         for seed in range(20)
-        for _, dims in of_many_rows(task, random.Random(seed), 2.0, MOST_ROWS, MOST_BYTES)
+        for _, dims in of_many_rows(task, random.Random(seed), 2.0, MAX_ROWS, MAX_BYTES)
         if dims["n"] * dims["h"] > GRID_LIMIT >= dims["n"]
     ]
     assert together and all(dims["h"] > 1 for dims in together)
@@ -116,5 +116,5 @@ def test_a_narrow_domain_is_kept() -> None:
             *at_even_distances(narrow, "float16", rng, 2**16, 1.0),
         ]
         assert all(dims["d"] == 64 and dims["tokens"] in (5, 6) for dims in drawn)
-        assert not list(of_many_rows(narrow, rng, 1.0, MOST_ROWS, MOST_BYTES))
+        assert not list(of_many_rows(narrow, rng, 1.0, MAX_ROWS, MAX_BYTES))
         assert math.prod(drawn[0].values()) >= 320

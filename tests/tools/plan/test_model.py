@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from astra_chat.tools.plan.model import (
-    MOST_NODES,
-    MOST_PARAMETER_BYTES,
+    MAX_NODES,
+    MAX_PARAMETER_BYTES,
     ArgumentAddress,
     CopyNode,
     DeviceFact,
@@ -76,7 +76,7 @@ def test_a_plan_is_one_line_of_text() -> None:
         {"grid": (2**31, 1, 1)},
         {"dynamic_shared_bytes": -1},
         {"shared_carveout": 101},
-        {"parameters": bytes(MOST_PARAMETER_BYTES + 1)},
+        {"parameters": bytes(MAX_PARAMETER_BYTES + 1)},
         {"undefined": ((-1, 4),)},
         {"kernel": ""},
         {"kernel": "k" * 5000},
@@ -90,4 +90,4 @@ def test_what_no_launch_can_be_is_no_plan(change: dict[str, object]) -> None:
 
 def test_the_number_of_launches_is_bounded() -> None:
     with pytest.raises(ValidationError):
-        LaunchPlan(case=CASE, nodes=(KERNEL,) * (MOST_NODES + 1))
+        LaunchPlan(case=CASE, nodes=(KERNEL,) * (MAX_NODES + 1))

@@ -8,7 +8,7 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.plan import process
-from astra_chat.tools.plan.model import MOST_FACTS, LaunchPlan
+from astra_chat.tools.plan.model import MAX_FACTS, LaunchPlan
 from astra_chat.tools.types import Crashed, Refused, TimedOut
 
 Recorded = tuple[LaunchPlan, ...] | Refused | Crashed | TimedOut
@@ -59,7 +59,7 @@ def test_what_no_plan_can_hold_is_refused_by_name(recorded: Record, entry: str) 
 
 def test_forged_facts_are_bounded(recorded: Record) -> None:
     plans = recorded("forged_facts")
-    assert isinstance(plans, tuple) and len(plans[0].facts) == MOST_FACTS
+    assert isinstance(plans, tuple) and len(plans[0].facts) == MAX_FACTS
     assert plans[1].kernels[0].grid == (5, 1, 1)
 
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from astra_chat.tools.profiling.ncu_agreement import (
-    LEAST_SHARE,
+    MIN_SHARE,
     agreement,
     compared,
     doubt,
@@ -66,7 +66,7 @@ def test_a_gpu_whose_launches_cost_more_is_known_by_its_baseline() -> None:
 
 
 def test_the_limit_is_where_it_is_said_to_be() -> None:
-    at = LEAST_SHARE * 98.5
+    at = MIN_SHARE * 98.5
     assert not doubt(time(100, 100, at, 100)) and doubt(time(100, 100, at - 0.01, 100))
 
 

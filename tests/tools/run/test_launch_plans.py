@@ -9,7 +9,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.run.launch_plans import MOST_CRASHES, LaunchPlans
+from astra_chat.tools.run.launch_plans import MAX_CRASHES, LaunchPlans
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import load_task
@@ -62,7 +62,7 @@ def test_a_crash_is_that_case_s(built: Build, recorder: LaunchPlans) -> None:
 def test_a_launcher_that_always_crashes_is_given_up(built: Build, recorder: LaunchPlans) -> None:
     plans = recorder.of(built, CASES, ["never"] * len(CASES), Seed("1"))
     assert all(isinstance(plan, Crashed) for plan in plans)
-    assert len({plan.case.label for plan in plans if isinstance(plan, Crashed)}) == MOST_CRASHES
+    assert len({plan.case.label for plan in plans if isinstance(plan, Crashed)}) == MAX_CRASHES
 
 
 def test_launchers_of_one_library_fail_each_for_itself(built: Build, recorder: LaunchPlans) -> None:

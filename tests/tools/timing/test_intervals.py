@@ -11,14 +11,14 @@ from astra_chat.agents.run_state import state_of
 from astra_chat.tools.timing.intervals import mean, mean_interval, over_all
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.reader import read
-from astra_chat.transcript.turns import thread
+from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import timed
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "transcripts/examples/silu_and_mul-h200.jsonl"
 
 
 def test_of_measurements() -> None:
-    found = state_of(thread(read(EXAMPLE).records)).best
+    found = state_of(turns_of(read(EXAMPLE).records)).best
     assert found is not None
     low, high = over_all(found[1])
     assert low < found[1].ratio < high and math.log(high / low) < 0.02

@@ -65,7 +65,7 @@ static uint64_t packets(uint64_t sectors, uint64_t lines, uint64_t bytes) {
 /* What it hands over for the run of stores that begins here, three times; alone: for this one. */
 static uint64_t packet_thirds(const struct site *site, const uint64_t *address, uint64_t bytes, uint64_t alone) {
   if (site->run < 2) return site->run * 3 * alone;
-  uint64_t sectors[LANES * MOST_RUN], each = 0, different_sectors = 0, lines = 0, falls = 0;
+  uint64_t sectors[LANES * MAX_RUN], each = 0, different_sectors = 0, lines = 0, falls = 0;
   const uint32_t count = LANES * site->run;
   for (int s = 0; s < site->run; s++) {
     uint64_t *mine = sectors + LANES * s, line[LANES];

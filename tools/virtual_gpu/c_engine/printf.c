@@ -7,7 +7,7 @@ void note_print(struct warp *w, uint32_t m, const uint32_t *slots) {
   struct worker *k = w->worker;
   if (!w->launch->printed) return;
   LANES_OF(m, l) {
-    if (k->print_count == MOST_PRINTS) return;
+    if (k->print_count == MAX_PRINTS) return;
     if (!(k->print_count & (k->print_count - 1))) {
       k->prints = realloc(k->prints, (k->print_count ? 2 * k->print_count : 1) * sizeof *k->prints);
       if (!k->prints) abort();

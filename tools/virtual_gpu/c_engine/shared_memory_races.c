@@ -8,7 +8,7 @@
 
 #define BIT(n) ((uint64_t)1 << (n))
 enum { LANE = 16, SEVERAL = 21, SYNC = 22, WARP = 38, MANY = 43, EPOCH = 44 };
-enum { UNKNOWN_SITE = 0xFFFF, MOST_SYNCS = 0xFFFF };
+enum { UNKNOWN_SITE = 0xFFFF, MAX_SYNCS = 0xFFFF };
 enum verb { READ, WROTE, AT_ONCE };
 
 /* Of two stamps, xor: of different warps since the same barrier; of different lanes of a warp that has not met since. */
@@ -28,7 +28,7 @@ void next_epoch(struct worker *k) {
 
 /* Orders the whole warp, whoever is here: a missed race is better than a false positive. */
 void meet(struct warp *w, uint32_t m) {
-  if (m && ++w->syncs == MOST_SYNCS) next_epoch(w->worker);
+  if (m && ++w->syncs == MAX_SYNCS) next_epoch(w->worker);
 }
 
 static uint64_t stamp_of(const struct warp *w, const struct site *site) {

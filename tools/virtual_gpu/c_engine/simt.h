@@ -51,19 +51,19 @@ struct counters {
 /* Which warp ran most instructions: of several, that of the first thread block, then the first. */
 struct longest { uint64_t instructions; int64_t block; };
 struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_leaves, instruction; };
-enum { MOST_TURNS = 4, MOST_RUN = 8, FEW_TURNS = 6 };
+enum { MAX_TURNS = 4, MAX_RUN = 8, FEW_TURNS = 6 };
 struct site {
   uint32_t instruction, number;
   uint8_t size, writes, ordered, blind, releases, in_registers;
-  uint8_t turns, rounds[1 + MOST_TURNS]; /* of a global load: the round of its region that waits for it, from 1, by turn */
+  uint8_t turns, rounds[1 + MAX_TURNS]; /* of a global load: the round of its region that waits for it, from 1, by turn */
   uint8_t run; /* stores that begin here: lowering/store_merging.py; 0 within a run */
-  int64_t behind[MOST_RUN];
+  int64_t behind[MAX_RUN];
 };
 struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
 struct poll { uint32_t instruction, target; uint8_t relaxed, parity; };
 
 /* One printf of one lane. */
-enum { PRINT_BYTES = 512, MOST_PRINTS = 16384 };
+enum { PRINT_BYTES = 512, MAX_PRINTS = 16384 };
 struct print { int64_t block; uint64_t format, bytes; uint8_t arguments[PRINT_BYTES]; };
 
 /* One launch, as Python describes it. */

@@ -28,7 +28,7 @@ from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers
 from astra_chat.tools.virtual_gpu.ptx.syntax import Operand, Vector
 
 FRACTION_BITS = 25
-LEAST_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
+MIN_EXPONENT = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}
 """Subnormal numbers are aligned by it too."""
 _INPUTS = ("f16", "bf16", "tf32", "s8", "u8", "f64")
 _SUMS = ("f16", "f32", "s32", "f64")

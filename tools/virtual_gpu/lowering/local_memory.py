@@ -28,9 +28,9 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
     registers_of,
 )
 
-MOST_SELECTIONS = 64
+MAX_SELECTIONS = 64
 """Elements times accesses that are made registers, outside loops."""
-MOST_IN_LOOPS, MOST_ELEMENTS_IN_LOOPS = 20, 8
+MAX_IN_LOOPS, MAX_ELEMENTS_IN_LOOPS = 20, 8
 """The same within loops, and elements of an array that is indexed there."""
 _WORDS = frozenset({"b32", "u32", "s32", "f32"})
 _COPIES = frozenset({"mov", "cvta"})
@@ -74,10 +74,10 @@ class _Array:
         if not words or (self.indexed_loads and not self.first_stores):
             return False
         if self.indexed[True] and (
-            elements > MOST_ELEMENTS_IN_LOOPS or self.indexed[True] * elements > MOST_IN_LOOPS
+            elements > MAX_ELEMENTS_IN_LOOPS or self.indexed[True] * elements > MAX_IN_LOOPS
         ):
             return False
-        return self.indexed[False] * elements <= MOST_SELECTIONS
+        return self.indexed[False] * elements <= MAX_SELECTIONS
 
 
 def kept_in_registers(

@@ -15,7 +15,7 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, desti
 from astra_chat.tools.virtual_gpu.ptx.syntax import Address, Guard, Instruction, Register, type_bits
 
 ALONE = (0,)
-FEW_TURNS, MOST_TURNS = 6, 8
+FEW_TURNS, MAX_TURNS = 6, 8
 """Of a run that goes along completely; of one of which a third is spared."""
 REACH = 32
 """Bytes from one store to the next beyond which no lane meets its own sector again."""
@@ -30,7 +30,7 @@ def store_runs(blocks: Sequence[BasicBlock]) -> Mapping[int, tuple[int, ...]]:
     runs: dict[int, tuple[int, ...]] = {}
     for block in blocks:
         for run in _runs(block.body):
-            if sum(map(_turns, run)) > MOST_TURNS:
+            if sum(map(_turns, run)) > MAX_TURNS:
                 continue
             first = _address(run[0]).offset
             runs.update({id(store): () for store in run})

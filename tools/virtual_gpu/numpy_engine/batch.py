@@ -23,7 +23,7 @@ from astra_chat.tools.virtual_gpu.types import (
     WARP_LANES,
 )
 
-LEAST_LANES = 8192
+MIN_LANES = 8192
 """A batch has at least the budget of so many threads."""
 
 
@@ -34,7 +34,7 @@ class Batch:
         self._blocks = program.blocks
         self._frame = frame
         lanes = 0 if program.cooperative else frame.live.size
-        self._most_steps = budget // max(lanes, LEAST_LANES)
+        self._most_steps = budget // max(lanes, MIN_LANES)
         self._empty = 0
         """Visits of blocks without an instruction that counts: a loop may be nothing else."""
         self._pending: list[Active | None] = [None] * len(program.blocks)

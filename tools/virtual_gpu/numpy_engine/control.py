@@ -10,7 +10,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import WINDOWS, la
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
 from astra_chat.tools.virtual_gpu.ptx.syntax import Group, Symbol
-from astra_chat.tools.virtual_gpu.types import MOST_PRINTS, PRINT_BYTES, Print
+from astra_chat.tools.virtual_gpu.types import MAX_PRINTS, PRINT_BYTES, Print
 
 
 def _nothing(f: Frame) -> None:
@@ -122,7 +122,7 @@ def printf(code: Code) -> Step:
         for offset in offsets:
             f.local.items(4)[(starts + offset) >> 2] = 0
         if f.prints is not None:
-            lanes = np.flatnonzero(f.active.mask)[: MOST_PRINTS - len(f.prints)]
+            lanes = np.flatnonzero(f.active.mask)[: MAX_PRINTS - len(f.prints)]
             f.prints += [_print(f, int(lane), places) for lane in lanes]
 
     return step

@@ -36,7 +36,7 @@ BATCH_LANES = 32768
 """Lanes that run cooperative: enough to hide the cost of a NumPy call, few enough for the cache."""
 INSTRUCTION_BUDGET = 1 << 33
 """Instructions of single threads that one batch may issue before it counts as an infinite loop:
-some seconds. All threads of the batch count, idle ones too, and at least batch.LEAST_LANES."""
+some seconds. All threads of the batch count, idle ones too, and at least batch.MIN_LANES."""
 _KEPT_BYTES = 1 << 28
 RESERVED_BYTES = 288
 """What cooperative_groups may use beyond a kernel's own shared memory."""

@@ -39,7 +39,7 @@ _SEVERAL = _ONE << np.uint64(21)
 _MANY = _ONE << np.uint64(43)
 """Several warps."""
 UNKNOWN_SITE = 0xFFFF
-_MOST_SYNCS = 0xFFFF
+_MAX_SYNCS = 0xFFFF
 Verb = Literal["read", "wrote", "at once"]
 """What the earlier access did; "at once": both are stores of one instruction."""
 
@@ -61,14 +61,14 @@ class RaceCheck:
 
     def advance(self, rows: NDArray[np.bool_]) -> None:
         """A barrier of these blocks opened."""
-        no_syncs = ~(np.uint64(_MOST_SYNCS) << _SYNC)
+        no_syncs = ~(np.uint64(_MAX_SYNCS) << _SYNC)
         self._stamps[rows] = (self._stamps[rows] & no_syncs) + (_ONE << _EPOCH)
 
     def synced(self, active: Active) -> None:
         """Lanes of these warps met: __syncwarp() or the like. Orders the whole warp, named or not:
         a missed race is better than a false positive."""
         self._syncs += 1
-        if self._syncs % _MOST_SYNCS == 0:
+        if self._syncs % _MAX_SYNCS == 0:
             self.advance(np.ones(self._stamps.shape[0], np.bool_))
         elif active.dense:
             self._stamps += _ONE << _SYNC

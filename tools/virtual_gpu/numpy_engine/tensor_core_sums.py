@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.isa.matrices import FRACTION_BITS, LEAST_EXPONENT
+from astra_chat.tools.virtual_gpu.isa.matrices import FRACTION_BITS, MIN_EXPONENT
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.rounding import float32_of
 
@@ -36,7 +36,7 @@ def _aligned(a: Array, b: Array, c: Array, formats: tuple[str, str, str]) -> Arr
 
 
 def _exponents(values: Array, form: str) -> Array:
-    exponents = np.maximum(np.frexp(values)[1] - 1, LEAST_EXPONENT[form])
+    exponents = np.maximum(np.frexp(values)[1] - 1, MIN_EXPONENT[form])
     return np.where(values == 0, _NOTHING, exponents)
 
 

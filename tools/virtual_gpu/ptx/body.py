@@ -32,7 +32,7 @@ _VARIABLES = frozenset({".local", ".shared", ".param", ".const", ".global"})
 _REGISTER_TYPES = frozenset(
     "pred b8 b16 b32 b64 b128 u8 u16 u32 u64 s8 s16 s32 s64 f16 f16x2 f32 f64".split()
 )
-_MOST_REGISTERS = 1 << 20
+_MAX_REGISTERS = 1 << 20
 """Of one name: nvcc comes nowhere near."""
 _Place = tuple[int, int, int]
 
@@ -160,7 +160,7 @@ class BodyParser:
             names = [name]
             if cursor.accept("<"):
                 count = cursor.natural()
-                if count > _MOST_REGISTERS:
+                if count > _MAX_REGISTERS:
                     raise cursor.error(f"{count} registers")
                 names = [f"{name}{number}" for number in range(count)]
                 cursor.expect(">")

@@ -7,7 +7,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate, Instruction
 _BARRIERS = 16
 _WARP = 32
 _BULK_UNIT = 16
-_MOST_BULK_BYTES = 1_048_560
+_MAX_BULK_BYTES = 1_048_560
 
 
 def out_of_range(instruction: Instruction) -> str:
@@ -54,7 +54,7 @@ def _copy(instruction: Instruction, numbers: list[int | None]) -> str:
         size = next((n for n in numbers if n is not None), None)
         if size is None or "wait_group" in instruction.modifiers:
             return ""
-        return f"{size} bytes," if size % _BULK_UNIT or not 0 <= size <= _MOST_BULK_BYTES else ""
+        return f"{size} bytes," if size % _BULK_UNIT or not 0 <= size <= _MAX_BULK_BYTES else ""
     if "wait_group" in instruction.modifiers or len(numbers) < 3:
         return ""
     size = numbers[2]

@@ -8,7 +8,7 @@ from astra_chat.tools.virtual_gpu.ptx.constants import literal, starts
 from astra_chat.tools.virtual_gpu.ptx.cursor import Cursor
 
 _WIDTHS = {".b8": 8, ".b16": 16, ".b32": 32, ".b64": 64}
-_MOST_FILES = 1 << 32
+_MAX_FILES = 1 << 32
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ def file_entry(cursor: Cursor, known: set[int]) -> None:
     """.file 1 "a.cu", with a time and a size if they are there. Its number is added to `known`."""
     token = cursor.peek
     number = cursor.natural()
-    if number in known or number >= _MOST_FILES:
+    if number in known or number >= _MAX_FILES:
         raise cursor.error(f"file number {number}", token)
     known.add(number)
     cursor.string()

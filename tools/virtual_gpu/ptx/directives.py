@@ -5,7 +5,7 @@ from __future__ import annotations
 from astra_chat.tools.virtual_gpu.ptx.cursor import Cursor
 
 _LINKING = frozenset({".visible", ".weak", ".extern", ".common"})
-_MOST_NUMBERS = {
+_MAX_NUMBERS = {
     "maxntid": 3, "reqntid": 3, "minnctapersm": 1, "maxnreg": 1, "reqnctapercluster": 3,
     "maxclusterrank": 1, "explicitcluster": 0, "blocksareclusters": 0,
 }  # fmt: skip
@@ -31,7 +31,7 @@ def kernel_directives(cursor: Cursor, *, entry: bool) -> dict[str, tuple[int, ..
             cursor.strings()
         elif name == "noreturn" and not entry:
             directives[name] = ()
-        elif entry and name in _MOST_NUMBERS:
+        elif entry and name in _MAX_NUMBERS:
             directives[name] = _numbers(cursor, name)
         else:
             raise cursor.error(f"{token.text!r} before a body", token)
@@ -45,7 +45,7 @@ def kernel_directives(cursor: Cursor, *, entry: bool) -> dict[str, tuple[int, ..
 
 
 def _numbers(cursor: Cursor, name: str) -> tuple[int, ...]:
-    most = _MOST_NUMBERS[name]
+    most = _MAX_NUMBERS[name]
     if not most:
         return ()
     numbers = [cursor.natural()]

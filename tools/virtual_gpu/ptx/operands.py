@@ -37,7 +37,7 @@ _DISCARDS = frozenset("setp atom lop3".split())
 """Families whose result may be `_`."""
 _PAIRS = frozenset("setp shfl match lop3 elect".split())
 """Families that may have two results."""
-_MOST_BITS = 64
+_MAX_BITS = 64
 _SPACES = ("global", "const", "shared", "local", "param")
 _GENERIC = frozenset({"global", "shared", "local"})
 """Spaces that a variable's name may stand for where no space is named."""
@@ -82,7 +82,7 @@ def _wrong_pair(instruction: Instruction) -> str:
 def _unknown_form(instruction: Instruction, operand: Operand) -> str:
     """128 bits are for ld and st of .b128 only, which the engines do not support; two results
     for few."""
-    if any(register.bits > _MOST_BITS for register in registers_of(operand)):
+    if any(register.bits > _MAX_BITS for register in registers_of(operand)):
         return "registers of 128 bits"
     if isinstance(operand, Pair) and instruction.family not in _PAIRS:
         return "two results"

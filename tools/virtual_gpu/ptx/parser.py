@@ -28,7 +28,7 @@ from astra_chat.tools.virtual_gpu.ptx.syntax import (
 
 __all__ = ["Kernel", "Module", "PtxSyntaxError", "parse"]
 
-MOST_PARAM_BYTES, MOST_CONST_BYTES, MOST_SHARED_BYTES = 32_764, 65_536, 49_152
+MAX_PARAM_BYTES, MAX_CONST_BYTES, MAX_SHARED_BYTES = 32_764, 65_536, 49_152
 """Of a kernel, of a module, and of a kernel without what a launch adds: ptxas takes no more."""
 
 
@@ -76,19 +76,19 @@ class _ModuleParser:
     def _check_sizes(self) -> None:
         module = self._module
         const = sum(v.size for v in module.globals.values() if v.space == "const")
-        if const > MOST_CONST_BYTES:
-            raise PtxSyntaxError(f"{const} bytes in .const; there are {MOST_CONST_BYTES}")
+        if const > MAX_CONST_BYTES:
+            raise PtxSyntaxError(f"{const} bytes in .const; there are {MAX_CONST_BYTES}")
         for name, kernel in module.kernels.items():
             kernel.shared = _shared_bytes(module, kernel)
-            if kernel.shared > MOST_SHARED_BYTES:
+            if kernel.shared > MAX_SHARED_BYTES:
                 raise PtxSyntaxError(
                     f"kernel {name}: {kernel.shared} bytes of static shared memory;"
-                    f" there are {MOST_SHARED_BYTES}"
+                    f" there are {MAX_SHARED_BYTES}"
                 )
-            if kernel.param_bytes > MOST_PARAM_BYTES:
+            if kernel.param_bytes > MAX_PARAM_BYTES:
                 raise PtxSyntaxError(
                     f"kernel {name}: {kernel.param_bytes} bytes of parameters;"
-                    f" there are {MOST_PARAM_BYTES}"
+                    f" there are {MAX_PARAM_BYTES}"
                 )
 
     def _scan_files(self) -> None:

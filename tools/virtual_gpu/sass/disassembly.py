@@ -23,7 +23,7 @@ SUFFIX = ".sass"
 OPTIONS = ("-c", "-gi", "-gp", "-hex")
 """Code only, with lines of the source and of the PTX (nvcc -lineinfo), and encodings."""
 TIMEOUT_S = 60.0
-MOST_INSTRUCTIONS = 50_000
+MAX_INSTRUCTIONS = 50_000
 """Of a kernel that is looked at: working one out takes some 10 us for each."""
 SCOREBOARDS = 6
 _CONTROL_BIT = 105 - 64
@@ -103,7 +103,7 @@ def disassemble(cubin: Path, text: Path) -> bool:
 
 def parse_kernel(section: str) -> MachineKernel:
     """One kernel's part of the text. Raises ValueError for half an instruction, and
-    for a kernel of more than MOST_INSTRUCTIONS."""
+    for a kernel of more than MAX_INSTRUCTIONS."""
     instructions: list[MachineInstruction] = []
     labels: dict[str, int] = {}
     line, instruction_text = 0, ""
@@ -121,8 +121,8 @@ def parse_kernel(section: str) -> MachineKernel:
             line = int(match[1])
         elif match := _LABEL.match(text):
             labels[match[1]] = len(instructions)
-        if len(instructions) > MOST_INSTRUCTIONS:
-            raise ValueError(f"more than {MOST_INSTRUCTIONS} instructions")
+        if len(instructions) > MAX_INSTRUCTIONS:
+            raise ValueError(f"more than {MAX_INSTRUCTIONS} instructions")
     return MachineKernel(tuple(instructions), labels)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from astra_chat.tools.virtual_gpu.sass.block_mapping import Placement, PtxBlock
 from astra_chat.tools.virtual_gpu.sass.control_flow import Loop, MachineBlock, predecessors
 
-_MOST_LINES = 0.6
+_MAX_LINES = 0.6
 """A block with this share of the lines of a PTX block does its work; one with less does a part."""
 
 
@@ -140,7 +140,7 @@ def _group(
     """What does the work is shown by lines that are not moved, if there are any."""
     fixed = frozenset[int]().union(*(places[n].fixed for n in members))
     lines = {n: places[n].fixed if fixed else places[n].lines for n in members}
-    wanted = _MOST_LINES * len(frozenset[int]().union(*lines.values()))
+    wanted = _MAX_LINES * len(frozenset[int]().union(*lines.values()))
     copies = [n for n in members if len(lines[n]) >= wanted]
     parts = [n for n in members if n not in copies]
     copies.sort(key=lambda n: (-places[n].copies, loops[n] is None))

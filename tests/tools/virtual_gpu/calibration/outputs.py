@@ -1,6 +1,6 @@
 """What the three tasks' kernels compute on this machine's GPU and on the virtual one, bit for bit.
 
-    python tests/tools/virtual_gpu/calibration/outputs.py [MOST_ELEMENTS]
+    python tests/tools/virtual_gpu/calibration/outputs.py [MAX_ELEMENTS]
 
 For every candidate of the recorded runs on an H200, baselines among them, and every check and bench
 case of at most so many elements: how many results of each width are equal.

@@ -1,6 +1,6 @@
 """The estimate against the judge's measurements of the three tasks, from recorded runs on an H200.
 
-    python tests/tools/virtual_gpu/calibration/tasks.py [MOST_ELEMENTS]
+    python tests/tools/virtual_gpu/calibration/tasks.py [MAX_ELEMENTS]
 
 For every candidate that was timed in transcripts/examples, baselines among them, and every case of
 at most so many elements: the estimate, the time, and how pairs of one case are ordered.

@@ -61,7 +61,7 @@ def test_kernels_are_found_by_name(known: Compiled) -> None:
 
 
 def test_too_large_a_kernel_is_refused(known: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_INSTRUCTIONS", 10)
+    monkeypatch.setattr(module, "MAX_INSTRUCTIONS", 10)
     text = Disassembly(known.ptx.with_suffix(module.SUFFIX))
     with pytest.raises(ValueError, match="more than 10 instructions"):
         text.kernel(next(iter(known.resources)))
