@@ -130,11 +130,11 @@ def test_a_strange_kernel_needs_isolation_or_trust(
 
 
 def test_what_hides_from_the_guard_is_refused_by_the_audit(judge: Judge, scalar: str) -> None:
-    state = "static int n;\n  if (++n > 9) return cudaSuccess;\n  switch (dtype) {"
-    counting = scalar.replace("switch (dtype) {", state)
-    assert counting != scalar
-    outcome = judge.check(counting).outcome
+    asked = '#define ASK(x) asm("mov.u32 %0, %" #x ";" : "=r"(word))'
+    used = "__global__ void ask(unsigned* out) { unsigned word; ASK(smid); *out = word; }"
+    source = f"{scalar}\n{asked}\n{used}\n"
+    outcome = judge.check(source).outcome
     assert isinstance(outcome, Refused) and outcome.gate == "audit"
-    assert [(f.line, f.what.split(":")[0]) for f in outcome.findings] == [
-        (1 + counting[: counting.index("static int n")].count("\n"), "n")
-    ]
+    line = source[: source.index(used)].count("\n") + 1
+    (finding,) = outcome.findings
+    assert finding.line == line and "reads %smid (SR_VIRTUALSMID): " in finding.what

@@ -205,7 +205,8 @@ def _device_calls(cubin: Elf) -> Said:
     for name in sorted({s.name for s in cubin.symbols if s.kind == elf.FUNCTION and not s.section}):
         if name not in DEVICE_LIBRARY:
             known = (why for pattern, why in DEVICE_CALLS if pattern.fullmatch(name))
-            yield name, f"a kernel calls it: {next(known, 'a kernel has no use for it')}"
+            called = name.replace("vprintf", "printf")  # as a source calls it
+            yield called, f"a kernel calls it: {next(known, 'a kernel has no use for it')}"
 
 
 def _special_registers(build: Build, ptx: str) -> list[Finding]:

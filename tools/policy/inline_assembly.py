@@ -12,8 +12,11 @@ from astra_chat.tools.types import Finding
 _ASM = ("asm", "__asm__", "__asm")
 
 
-def assembly(code: Code) -> Iterator[Finding]:
-    """Inline PTX is welcome; assembly of the host is not, wherever it stands."""
+def assembly(code: Code, *, registers: bool = True) -> Iterator[Finding]:
+    """Inline PTX is welcome; assembly of the host is not, wherever it stands.
+
+    `registers`: whether special registers are looked for; in what is built, machine_code.py does.
+    """
     end = 0
     for index, token in enumerate(code):
         if token.kind != "name" or token.text not in _ASM:
@@ -25,7 +28,7 @@ def assembly(code: Code) -> Iterator[Finding]:
         text = _spelt(code[index : end + 1])
         if rules.HOST_ASSEMBLY.search(text):
             yield Finding(line=token.line, what="asm: this is assembly of the host, not PTX")
-        if register := rules.SPECIAL_REGISTERS.search(text):
+        if registers and (register := rules.SPECIAL_REGISTERS.search(text)):
             what = f"{register[0]}: what a kernel does must depend on its arguments alone"
             yield Finding(line=token.line, what=what)
         if any(_is_text_constraint(t, after) for t, after in pairwise(code[index : end + 1])):

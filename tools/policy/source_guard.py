@@ -67,7 +67,7 @@ def guard_expanded(text: str, *, host: bool) -> tuple[Finding, ...]:
     code = Code(token for token in read if not token.directive)
     findings = [
         *_names(read),
-        *assembly(read),
+        *assembly(read, registers=False),
         *(assembly_places(code, host_too=not host)),
         *_attributes(read, rules.ATTRIBUTES | rules.CUDA_ATTRIBUTES),
         *(_standard_streams(code) if host else ()),

@@ -141,7 +141,7 @@ HIDDEN = {
     ),
     "printf on the device": (
         kernel('__global__ void k(float* o) { printf("%f", o[0]); }', RUN),
-        "vprintf: a kernel calls it: device printf keeps a buffer",
+        "printf: a kernel calls it: device printf keeps a buffer",
     ),
     "the heap of the device": (
         kernel("__global__ void k(float* o) { o[0] = *(float*)malloc(8); }", RUN),
