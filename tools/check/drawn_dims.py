@@ -19,6 +19,8 @@ GRID_LIMIT = 65_535
 """Largest second and third extent of a grid: an index that does not loop breaks beyond."""
 FAR_BEYOND = 70_001
 """From here on no list of the field has a case."""
+NEAR = 0.75
+"""What is wrong beyond some number of rows is wrong at the largest: that near they are drawn."""
 MIN_ROWS_OF_MANY = 4096
 """From here on a call takes the virtual GPU tens of milliseconds."""
 SHORT_US, ROW_US, BYTE_US = 40_000.0, 9.0, 0.03
@@ -83,18 +85,25 @@ def at_even_distances(
 
 
 def of_many_rows(
-    task: Task, rng: random.Random, octaves: float, most_rows: int, most: int
+    task: Task,
+    rng: random.Random,
+    octaves: float,
+    most_rows: int,
+    most: int,
+    *,
+    every_dtype: bool = False,
 ) -> Iterator[tuple[DTypeName, Dims]]:
     """For each dim that may be so large, sizes `octaves` apart up to a grid's limit, one far beyond
-    it but at most `most_rows`; then two dims that exceed it only together. The other dims are
-    least, a call takes no more than `most` bytes, the dtype is drawn."""
+    it, near `most_rows`; then two dims that exceed it only together. The other dims are least, a
+    call takes no more than `most` bytes. The dtype is drawn, or the sizes up to a grid's limit come
+    in every one."""
     for name, dim in task.dims.items():
         if dim.max <= GRID_LIMIT:
             continue
         place = math.log2(MIN_ROWS_OF_MANY) + rng.random() * octaves
         while place < math.log2(GRID_LIMIT):
-            dtype = rng.choice(task.dtypes)
-            yield from _within(task, dtype, {name: round(2.0**place)}, most)
+            for dtype in task.dtypes if every_dtype else (rng.choice(task.dtypes),):
+                yield from _within(task, dtype, {name: round(2.0**place)}, most)
             place += octaves
         dtype = rng.choice(task.dtypes)
         step, dims = dim.step(dtype), least(task, dtype)
@@ -102,8 +111,8 @@ def of_many_rows(
         high = min(most_rows, _most_units(task, dtype, dims, name, fits) * step)
         low = FAR_BEYOND if high > FAR_BEYOND else GRID_LIMIT + 1
         if low <= high:
-            drawn = math.exp(rng.uniform(math.log(low), math.log(high)))
-            yield from _within(task, dtype, {name: round(drawn)}, most)
+            near = max(low, round(high * rng.uniform(NEAR, 1.0)))
+            yield from _within(task, dtype, {name: near}, most)
     names = list(task.dims)
     pairs = [(names[i], names[i + 1]) for i in range(len(names) - 1)]
     if pairs:

@@ -74,7 +74,7 @@ def draw_shared(task: Task, rng: random.Random, *, confirming: bool = False) -> 
     ]
     most = (CONFIRMED_ROWS, CONFIRMED_BYTES) if confirming else (MANY_ROWS, MANY_ROWS_BYTES)
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
-    for dtype, dims in of_many_rows(task, rng, octaves, *most):
+    for dtype, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
         cases.append(_case(task, dtype, dims, rng, "normal"))
     return tuple(cases)
 

@@ -29,8 +29,9 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
-from astra_chat.tools.task.buffer_layout import Bytes, Mask
+from astra_chat.tools.task.buffer_layout import Bytes, Mask, gathered
 from astra_chat.tools.task.folder import Arg, Task, load_task
+from astra_chat.tools.types import ITEM_BYTES
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
 from astra_chat.tools.virtual_gpu.model.estimate import estimate
 from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
@@ -116,7 +117,9 @@ class _Run:
         if found := _unwaited(call.launches, self.waiting):
             return found
         addresses = {
-            arg.name: self.gpu.register(array, arg.name, uninitialized=not arg.read)
+            arg.name: self.gpu.register(
+                array[: _end(arg, call, array)], arg.name, uninitialized=not arg.read
+            )
             for array, arg in zip(self.arrays, args, strict=True)
         }
         self.gpu.reset()
@@ -125,8 +128,13 @@ class _Run:
             draws = call.seed.of("undefined").random()
             if status := self.replayer.replay(call.launches, addresses, draws):
                 return CaseReport(status=status)
-            written = [self.gpu.written(address) for address in addresses.values()]
-            if found := _put_back(args, self.arrays, before, written):
+            written = [
+                _to_the_end(self.gpu.written(address), array)
+                for address, array in zip(addresses.values(), self.arrays, strict=True)
+            ]
+            found = _put_back(args, self.arrays, before, written)
+            found = found or _between_rows(args, call, self.arrays, written)
+            if found:
                 return found
             sampled = any(report.sampled for report in self.gpu.reports())
             if name := self.state.restored(compared=not sampled):
@@ -207,6 +215,32 @@ def _put_back(
             what = f"a kernel wrote to {arg.name}, which may only be read, and put all back"
             return _unsafe(what, "in a kernel that was launched")
     return None
+
+
+def _between_rows(
+    args: Sequence[Arg], call: CallRequest, now: Sequence[Bytes], written: Sequence[Mask]
+) -> CaseReport | None:
+    """Stores to the padding of what was there already, which the judge, who compares bytes, cannot
+    see: somebody else's data may lie there, and change meanwhile."""
+    for arg, array, by_kernels in zip(args, now, written, strict=True):
+        if not arg.strided:
+            continue
+        padding, stored = (gathered(arg, call.case, each)[1] for each in (array, by_kernels))
+        if stored.any() and (padding.view(np.uint16) == call.pattern).all():
+            what = f"a kernel wrote between the rows of {arg.name} what was there already"
+            return _unsafe(what, "in a kernel that was launched")
+    return None
+
+
+def _end(arg: Arg, call: CallRequest, array: Bytes) -> int:
+    """Where an argument ends: there need be no padding after the last row of a view."""
+    padding = arg.stride_of(call.case) - arg.shape_of(call.case)[-1]
+    return len(array) - padding * ITEM_BYTES[arg.dtype_of(call.case)]
+
+
+def _to_the_end(written: Mask, array: Bytes) -> Mask:
+    """The mask of a whole buffer; what lies after the argument cannot be written."""
+    return np.pad(written, (0, len(array) - len(written)))
 
 
 def _unsafe(what: str, where: str, status: int = ILLEGAL_ADDRESS) -> CaseReport:

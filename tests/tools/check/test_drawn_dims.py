@@ -69,8 +69,11 @@ def test_many_rows_go_far_beyond_a_grids_limit() -> None:
         rows = [dims["tokens"] for _, dims in drawn]
         assert FAR_BEYOND <= max(rows) <= MAX_ROWS
         assert sum(4096 <= count <= GRID_LIMIT for count in rows) >= 2
-    larger = list(of_many_rows(task, random.Random(0), 1.0, 2**19, 2**25))
-    assert len(larger) > len(drawn)
+    larger = list(of_many_rows(task, random.Random(0), 1.0, 2**19, 2**25, every_dtype=True))
+    for dtype in task.dtypes:
+        own = sorted(d["tokens"] for t, d in larger if t == dtype and d["tokens"] <= GRID_LIMIT)
+        assert len(own) >= 4 and all(b <= 2 * a + 1 for a, b in pairwise(own))
+    assert max(dims["tokens"] for _, dims in larger) > 2**18
 
 
 def test_two_dims_exceed_a_grid_together() -> None:

@@ -120,7 +120,7 @@ def test_a_winner_is_confirmed_on_more_rows() -> None:
         )
         for confirming in (False, True)
     }
-    assert rows[True] > 2**18 > rows[False] > 70_000
+    assert rows[True] > 2**18 > rows[False] > 90_000
 
 
 def test_a_narrow_domain_is_kept() -> None:

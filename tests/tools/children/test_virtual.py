@@ -14,7 +14,8 @@ from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
-from astra_chat.tools.task.folder import load_task
+from astra_chat.tools.task.folder import find_task, load_task
+from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case, Crashed, Refused, Unsafe
 
 ATTACKS = Path(__file__).parents[2] / "attacks"
@@ -113,6 +114,41 @@ def test_a_programmatic_launch_that_never_waits_is_unsafe(oracle: Oracle) -> Non
     assert isinstance(found, Unsafe) and "never waits" in found.what
     assert "early_kernel" in found.where
     assert [type(one) for one in outcomes(oracle, patient, [SMALL])] == [CaseRun]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("x[h] = x[h];", "between the rows of input"),
+        ("if (threadIdx.x > 64) x[h] = x[h];", ""),
+        ("x[0] += x[h];", ""),
+        ("x[0] += x[(tokens - 1) * stride + h - 1];", ""),
+        ("x[0] += x[(tokens - 1) * stride + h];", "input"),
+    ],
+)
+def test_padding_may_be_read_between_rows_and_not_written(body: str, said: str) -> None:
+    """Behind the last row of a view there need be none."""
+    fused = find_task("fused_add_rmsnorm")
+    kernel = """
+    __global__ void touch(volatile float* x, int64_t tokens, int64_t h, int64_t stride) {{ {} }}
+    """
+    launcher = (
+        prototype(fused)
+        + """ {
+      touch<<<1, 1, 0, stream>>>(static_cast<float*>(input), tokens, h, input_stride);
+      return cudaGetLastError();
+    }"""
+    )
+    built = build(fused, HEAD + kernel.format(body) + launcher, DEVICE)
+    assert isinstance(built, Build)
+    case = Case(dims={"tokens": 3, "h": 5}, dtype="float32", pad=2)
+    oracle = Oracle(fused)
+    (found,) = Runner(fused, DEVICE).run(built, oracle.oracle_cases([case], Stop()), "check")
+    oracle.close()
+    if said:
+        assert isinstance(found, Unsafe) and said in found.what, found
+    else:
+        assert isinstance(found, CaseRun), found
 
 
 def test_what_is_done_with_is_given_back(oracle: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
