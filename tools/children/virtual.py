@@ -225,7 +225,8 @@ def _between_rows(
     for arg, array, by_kernels in zip(args, now, written, strict=True):
         if not arg.strided:
             continue
-        padding, stored = (gathered(arg, call.case, each)[1] for each in (array, by_kernels))
+        _, padding = gathered(arg, call.case, array)
+        _, stored = gathered(arg, call.case, by_kernels)
         if stored.any() and (padding.view(np.uint16) == call.pattern).all():
             what = f"a kernel wrote between the rows of {arg.name} what was there already"
             return _unsafe(what, "in a kernel that was launched")
