@@ -71,7 +71,8 @@ def test_many_rows_go_far_beyond_a_grids_limit() -> None:
         assert sum(4096 <= count <= GRID_LIMIT for count in rows) >= 2
     larger = list(of_many_rows(task, random.Random(0), 1.0, 2**19, 2**25, every_dtype=True))
     for dtype in task.dtypes:
-        own = sorted(d["tokens"] for t, d in larger if t == dtype and d["tokens"] <= GRID_LIMIT)
+        rows = [d["tokens"] for t, d in larger if t == dtype]
+        own = sorted(count for count in rows if 4096 <= count <= GRID_LIMIT)
         assert len(own) >= 4 and all(b <= 2 * a + 1 for a, b in pairwise(own))
     assert max(dims["tokens"] for _, dims in larger) > 2**18
 
