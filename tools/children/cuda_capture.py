@@ -11,19 +11,16 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
-
-from cuda.bindings import driver as cuda
 
 from astra_chat.tools.children.arguments import (
     launch,
     limit_files_and_cores,
     poison,
 )
+from astra_chat.tools.children.cuda_graph import Captured, Function, chain, launch_attributes
 from astra_chat.tools.children.cuda_once import Driver
-from astra_chat.tools.children.cuda_plans import call, parameter_bytes, parameter_layout
+from astra_chat.tools.children.cuda_plans import call, parameter_bytes
 from astra_chat.tools.children.cuda_profiled import Marker
 from astra_chat.tools.plan.model import Address, CopyNode, KernelNode, MemsetNode
 from astra_chat.tools.run.protocol import CallRequest, CaptureRequest, CaseReport
@@ -33,8 +30,6 @@ from astra_chat.tools.task.folder import Task, load_task
 
 CAPTURES = 5
 """Of each case; all are compared, and the shortest host time counts."""
-PROGRAMMATIC_EDGE = 1
-"""CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC."""
 MARKER = "astra_before_the_launcher"
 """Captured ahead of the launcher, so that an edge says whether its first kernel waits for it."""
 
@@ -72,7 +67,7 @@ def _compared(
         host_us.append(1e6 * (time.perf_counter() - began))
         try:
             graph = driver.end()
-            parts = parts or _difference(asked, _nodes(graph), named)
+            parts = parts or _difference(asked, chain(graph), named)
             call("cuGraphDestroy", graph)
         except RuntimeError as error:
             parts = parts or f"it cannot be captured into a CUDA graph ({error})"
@@ -82,42 +77,7 @@ def _compared(
     return CaseReport(status=status, parts=parts, host_us=min(host_us))
 
 
-@dataclass(frozen=True)
-class _Captured:
-    """A node of the graph, behind the marker."""
-
-    node: Any
-    kind: str
-    """The driver's name of its type, without the prefix."""
-    programmatic: bool
-    """Whether it may begin before the node ahead of it has ended."""
-
-
-def _nodes(graph: Any) -> list[_Captured]:
-    """In stream order. Raises RuntimeError where the graph is no chain."""
-    nodes, count = call("cuGraphGetNodes", graph, 2**16)
-    nodes = nodes[:count]
-    sources, targets, edges, count = call("cuGraphGetEdges", graph, 2**16)
-    ahead = {
-        int(target): (int(source), edge)
-        for source, target, edge in zip(
-            sources[:count], targets[:count], edges[:count], strict=True
-        )
-    }
-    after = {source: target for target, (source, _) in ahead.items()}
-    by_handle = {int(node): node for node in nodes}
-    roots = [handle for handle in by_handle if handle not in ahead]
-    if len(roots) != 1 or len(after) != len(by_handle) - 1 or count != len(ahead):
-        raise RuntimeError("its nodes do not follow one after the other")
-    handle, found = roots[0], list[_Captured]()
-    while (handle := after.get(handle, 0)) != 0:
-        node, edge = by_handle[handle], ahead[handle][1]
-        kind = call("cuGraphNodeGetType", node).name.removeprefix("CU_GRAPH_NODE_TYPE_")
-        found.append(_Captured(node, kind, int(edge.type) == PROGRAMMATIC_EDGE))
-    return found
-
-
-def _difference(asked: CallRequest, captured: list[_Captured], addresses: dict[str, int]) -> str:
+def _difference(asked: CallRequest, captured: list[Captured], addresses: dict[str, int]) -> str:
     planned = asked.launches.nodes
     if len(captured) != len(planned):
         return f"it launches {len(captured)} nodes, and its plan has {len(planned)}"
@@ -134,12 +94,12 @@ def _difference(asked: CallRequest, captured: list[_Captured], addresses: dict[s
     return ""
 
 
-def _kernel(found: _Captured, plan: KernelNode, addresses: dict[str, int]) -> str:
+def _kernel(found: Captured, plan: KernelNode, addresses: dict[str, int]) -> str:
     if found.kind != "KERNEL":
         return f"a {found.kind.lower()} node in the place of kernel {plan.kernel}"
     params = call("cuGraphKernelNodeGetParams", found.node)
-    function = _Function(params)
-    cluster, cooperative = _attributes(found.node)
+    function = Function(params)
+    cluster, cooperative = launch_attributes(found.node)
     pairs: tuple[tuple[str, object, object], ...] = (
         ("kernel", function.name, plan.kernel),
         ("grid", (params.gridDimX, params.gridDimY, params.gridDimZ), plan.grid),
@@ -175,44 +135,7 @@ class _Zeros:
 _NO_DRAWS: Any = _Zeros()
 
 
-class _Function:
-    """The kernel of a node, whether the runtime launched it as a function or as a kernel."""
-
-    def __init__(self, params: Any) -> None:
-        self._is_kernel = not int(params.func)
-        self._handle = params.kern if self._is_kernel else params.func
-        of = "cuKernelGetName" if self._is_kernel else "cuFuncGetName"
-        self.name = call(of, self._handle).decode()
-
-    def parameters(self, pointers: int) -> Iterator[tuple[int, int]]:
-        """Offset and value of each byte of the parameters."""
-        of = "cuKernelGetParamInfo" if self._is_kernel else "cuFuncGetParamInfo"
-        for index, (offset, size) in enumerate(parameter_layout(of, self._handle)):
-            start = ctypes.c_void_p.from_address(pointers + 8 * index).value or 0
-            for at, value in enumerate(ctypes.string_at(start, size)):
-                yield offset + at, value
-
-    def variable(self, name: str) -> int:
-        """Address of a module variable beside it."""
-        if self._is_kernel:
-            library = call("cuKernelGetLibrary", self._handle)
-            return int(call("cuLibraryGetGlobal", library, name.encode())[0])
-        module = call("cuFuncGetModule", self._handle)
-        return int(call("cuModuleGetGlobal", module, name.encode())[0])
-
-
-def _attributes(node: Any) -> tuple[tuple[int, int, int], bool]:
-    ids = cuda.CUlaunchAttributeID
-    cluster = call(
-        "cuGraphKernelNodeGetAttribute", node, ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-    ).clusterDim
-    cooperative = call(
-        "cuGraphKernelNodeGetAttribute", node, ids.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
-    ).cooperative
-    return (cluster.x, cluster.y, cluster.z), bool(cooperative)
-
-
-def _memset(found: _Captured, plan: MemsetNode, addresses: dict[str, int]) -> str:
+def _memset(found: Captured, plan: MemsetNode, addresses: dict[str, int]) -> str:
     if found.kind != "MEMSET":
         return f"a {found.kind.lower()} node in the place of a memset"
     params = call("cuGraphMemsetNodeGetParams", found.node)
@@ -227,7 +150,7 @@ def _memset(found: _Captured, plan: MemsetNode, addresses: dict[str, int]) -> st
     return "" if real == wanted and rows else "a memset that is not the plan's"
 
 
-def _copy(found: _Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
+def _copy(found: Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
     if found.kind != "MEMCPY":
         return f"a {found.kind.lower()} node in the place of a copy"
     params = call("cuGraphMemcpyNodeGetParams", found.node)

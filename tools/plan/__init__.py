@@ -12,6 +12,7 @@ stand_ins        drawn addresses in the place of device memory
 process          one recorder process: request, walls, what its end means
 report           what that process wrote, as values
 relocate         several recordings of a case made into one plan
+captured         plans of trusted host code by stream capture, for kernels not built here
 audit            a plan held against cubin, buffers and GPU
 programs         the recorder and a task's stub, compiled on first use
 recorder/        the recorder's C sources

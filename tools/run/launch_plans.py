@@ -49,6 +49,11 @@ class LaunchPlans:
             found |= zip(which, recorded, strict=True)
         return [found[i] for i in range(len(cases))]
 
+    def keep(self, build: Build, plans: Sequence[LaunchPlan]) -> None:
+        """Take these as what the build's launcher launches: they were captured elsewhere."""
+        for plan in plans:
+            self.kept[build.folder, self.task.entry, plan.case.model_dump_json()] = plan
+
     def _recorded(
         self, build: Build, task: Task, cases: Sequence[Case], seed: Seed
     ) -> list[Recorded]:

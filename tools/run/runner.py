@@ -194,6 +194,11 @@ class Runner:
         assert self._plans is not None
         return self._plans.of(build, cases, entries, self.seed.of("recorder"))
 
+    def keep_plans(self, build: Build, plans: Sequence[LaunchPlan]) -> None:
+        """Of a build whose launcher the recorder cannot run (plan/captured.py)."""
+        assert self._plans is not None
+        self._plans.keep(build, plans)
+
     def _runs(self, batch: Batch) -> Iterator[CaseRun | Failure]:
         """The calls in one runner process."""
         with self._process(batch) as process, self.leased(batch.mode, alone=batch.mode != "check"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +12,12 @@ from astra_chat.models.script import load_script
 from astra_chat.research.baselines.evidence import Comparison, Kernel
 from astra_chat.research.baselines.foreign import Foreign, Places, foreign_kernels
 from astra_chat.research.baselines.streaming import VARIANTS, streamed_bytes, streaming_source
+from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.run.oracle import Oracle, OracleCase
+from astra_chat.tools.plan.captured import capture_plans
+from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
@@ -33,6 +37,8 @@ class Side:
     task: Task
     headers: tuple[Path, ...] = ()
     takes: Callable[[Case], bool] = lambda _: True
+    cubin: Path | None = None
+    """Where its kernels are, if its source holds a launcher only."""
 
 
 class Beside:
@@ -44,12 +50,15 @@ class Beside:
             raise BadInput("kernels are timed beside each other on a GPU: --device cuda")
         self._task, self._device, self._tell = task, device, tell
         self._runner, self._oracle = Runner(task, device), Oracle(task)
+        self._root = tempfile.TemporaryDirectory(prefix="astra-beside-")
+        self._folder = Path(self._root.name)
 
     def __enter__(self) -> Beside:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._oracle.close()
+        self._root.cleanup()
 
     def all(self, places: Places) -> Iterator[Comparison]:
         """Ours against the real ones, the best against today's and against streaming."""
@@ -84,6 +93,20 @@ class Beside:
             first_bytes=moved, failure="" if isinstance(found, tuple) else found,
         )  # fmt: skip
 
+    def _captured(self, side: Side, built: Build, cases: Sequence[Case]) -> Build:
+        """The kernels of a library with plans of what the launcher does with them."""
+        assert side.cubin is not None
+        folder = self._folder / side.kernel.tier
+        folder.mkdir(exist_ok=True)
+        cubin = Path(shutil.copy(side.cubin, folder / "kernel.cubin"))
+        of_library = Build(folder, (), cached=False, seconds=0.0)
+        seed = self._runner.seed.of("captured", side.kernel.tier)
+        plans = capture_plans(
+            side.task, hosted_library(built), cubin, cases, self._device, seed, self._runner.stop
+        )
+        self._runner.keep_plans(of_library, plans)
+        return of_library
+
     def _timed(
         self, first: Side, second: Side, rows: Sequence[tuple[Case, float]]
     ) -> tuple[MeasuredTime, ...] | str:
@@ -95,10 +118,9 @@ class Beside:
             if not isinstance(built, Build):
                 log = built.log if isinstance(built, BuildFailed) else "it took too long"
                 return f"{side.kernel.name} does not build: {log}"[:FAILURE_CHARACTERS]
-            builds.append(built)
-        oracle_cases: list[OracleCase] = self._oracle.oracle_cases(
-            [case for case, _ in rows], Stop()
-        )
+            cases = [case for case, _ in rows]
+            builds.append(self._captured(side, built, cases) if side.cubin else built)
+        oracle_cases = self._oracle.oracle_cases([case for case, _ in rows], Stop())
         weights = [weight for _, weight in rows]
         pairs = list(zip(oracle_cases, weights, strict=True))
         timed = time_cases(
@@ -137,7 +159,7 @@ def foreign_side(foreign: Foreign) -> Side:
     kernel = Kernel(
         name=foreign.name, tier=foreign.tier, what=foreign.what, content=foreign.content
     )
-    return Side(kernel, foreign.source, foreign.task, foreign.headers, foreign.takes)
+    return Side(kernel, foreign.source, foreign.task, foreign.headers, foreign.takes, foreign.cubin)
 
 
 def streaming_side(task: Task, index: int) -> Side:

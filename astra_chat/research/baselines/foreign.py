@@ -58,6 +58,8 @@ class Foreign:
     task: Task
     """With the flags and folders that it builds with."""
     headers: tuple[Path, ...] = ()
+    cubin: Path | None = None
+    """Where its kernels are, if its source holds a launcher only."""
     content: str = ""
     """First 12 hex digits of the sha256 of what the user brought."""
 
@@ -103,7 +105,7 @@ def _library(task: Task, tier: Tier, folder: Path) -> Foreign:
     for part in ("cubin.cu", f"{task.name}.library.cu"):
         source += (LAUNCHERS / part).read_text()
     what = "machine code out of SGLang's compiled library"
-    return Foreign(tier, "library", what, source, task, content=_short(cubin))
+    return Foreign(tier, "library", what, source, task, cubin=path, content=_short(cubin))
 
 
 def _headers(task: Task, include: Path) -> Foreign:
@@ -112,7 +114,7 @@ def _headers(task: Task, include: Path) -> Foreign:
     source = (LAUNCHERS / f"{task.name}.headers.cu").read_text()
     return Foreign(
         "sglang", "headers", "FlashInfer's header, built here with the task's flags", source,
-        _with(task, (*task.flags, *flags)), (include.resolve(),), _short(_read(header)),
+        _with(task, (*task.flags, *flags)), (include.resolve(),), content=_short(_read(header)),
     )  # fmt: skip
 
 
@@ -129,10 +131,14 @@ def _jit(task: Task, folder: Path) -> Iterator[Foreign]:
     if "PROGRAMMATIC" in source:
         with_attribute = _with(task, (*flags, "-DPROGRAMMATIC=1"))
         launched = f"{what}, launched programmatically as SGLang does"
-        yield Foreign("today", "jit-pdl", launched, source, with_attribute, headers, content)
+        yield Foreign(
+            "today", "jit-pdl", launched, source, with_attribute, headers, content=content
+        )
         flags = (*flags, "-DPROGRAMMATIC=0")
         what += ", launched plainly"
-    yield Foreign("today", "jit", what, source, _with(task, flags), headers, content)
+    yield Foreign(
+        "today", "jit", what, source, _with(task, flags), headers, content=content
+    )  # fmt: skip
 
 
 def _with(task: Task, flags: tuple[str, ...]) -> Task:

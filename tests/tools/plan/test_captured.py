@@ -1,0 +1,97 @@
+"""Plans by stream capture on a real GPU: those of the recorder, where both can be had."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.build.hosted import hosted_library
+from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.entropy import Seed
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.plan.captured import capture_plans
+from astra_chat.tools.plan.model import KernelNode, LaunchPlan, Node
+from astra_chat.tools.plan.record import record
+from astra_chat.tools.system.devices import cuda_device, virtual_device
+from astra_chat.tools.task.folder import find_task, task_names
+from astra_chat.tools.types import Device
+
+SILU = find_task("silu_and_mul")
+
+
+def built(source: str, device: Device) -> Build:
+    made = build(SILU, source, device)
+    assert isinstance(made, Build), made
+    return made
+
+
+def defined(node: Node) -> Node:
+    """Without the bytes that no kernel reads: a capture does not know of them."""
+    if not isinstance(node, KernelNode):
+        return node
+    content = bytearray(node.parameters)
+    for start, length in node.undefined:
+        content[start : start + length] = bytes(length)
+    return node.model_copy(update={"parameters": bytes(content), "undefined": ()})
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", task_names())
+def test_a_captured_launcher_has_the_recorded_plan(name: str) -> None:
+    device, task = cuda_device(0), find_task(name)
+    made = build(task, task.baseline, device)
+    assert isinstance(made, Build), made
+    cases = task.check[:12]
+    recorded = record(made, task, cases, spec(device.spec), random.Random(1))
+    assert isinstance(recorded, tuple), recorded
+    library = hosted_library(made)
+    captured = capture_plans(task, library, made.cubin, cases, device, Seed("a"))
+    for one, other in zip(captured, recorded, strict=True):
+        same = LaunchPlan(case=one.case, nodes=tuple(map(defined, one.nodes)))
+        assert same == LaunchPlan(case=other.case, nodes=tuple(map(defined, other.nodes)))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    ("launched", "words"),
+    [
+        ("void* p; cudaGetSymbolAddress(&p, own); fill<<<1, 32, 0, stream>>>((float*)p);",
+         "points to device memory that is no argument"),
+        ("fill<<<1, 4096, 0, stream>>>((float*)out);", "returned CUDA error 9"),
+        ("cudaMemcpyAsync(out, &tokens, 8, cudaMemcpyHostToDevice, stream);",
+         "a copy that is not one of device memory"),
+    ],
+)  # fmt: skip
+def test_what_no_plan_can_hold_is_refused(launched: str, words: str) -> None:
+    source = (
+        "#include <cuda_runtime.h>\n#include <cstdint>\n__device__ float own[64];\n"
+        "__global__ void fill(float* to) { to[threadIdx.x] = 1; }\n"
+        'extern "C" cudaError_t silu_and_mul(void* out, const void* input, int64_t tokens,'
+        " int64_t d, int dtype, cudaStream_t stream) {\n"
+        f"{launched} return cudaGetLastError(); }}\n"
+    )
+    device = cuda_device(0)
+    made = built(source, device)
+    library = hosted_library(made)
+    with pytest.raises(BadInput, match=words):
+        capture_plans(SILU, library, made.cubin, SILU.check[:1], device, Seed("a"))
+
+
+@pytest.mark.gpu
+def test_kernels_of_another_cubin_are_refused() -> None:
+    device, norm = cuda_device(0), find_task("fused_add_rmsnorm")
+    other = build(norm, norm.baseline, device)
+    assert isinstance(other, Build)
+    library = hosted_library(built(SILU.baseline, device))
+    with pytest.raises(BadInput, match="the cubin has no kernel"):
+        capture_plans(SILU, library, other.cubin, SILU.check[:1], device, Seed("a"))
+
+
+def test_a_file_that_is_no_cubin_is_refused(tmp_path: Path) -> None:
+    cubin = tmp_path / "kernel.cubin"
+    cubin.write_text("text")
+    with pytest.raises(BadInput, match="cannot be read"):
+        capture_plans(SILU, tmp_path, cubin, SILU.check[:1], virtual_device("h200"), Seed("a"))

@@ -1,0 +1,166 @@
+"""Launch plans of trusted host code by stream capture, for kernels that are not built here.
+
+Machine code out of somebody's library, or Triton's: its host code loads a module of its own and
+cannot be linked with the fake runtime. It runs in a process of its own on a real GPU
+(children/cuda_record.py), captured into CUDA graphs with its arguments at other addresses each
+time; the plan is what the captures agree on, as with the recorder's. Nothing here holds up against
+hostile host code.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from astra_chat.tools.entropy import Seed
+from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.plan import report
+from astra_chat.tools.plan.audit import audit
+from astra_chat.tools.plan.cubin import Cubin, read_cubin
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.plan.relocate import Seen, Unrepeatable, relocate
+from astra_chat.tools.plan.stand_ins import Addresses, usual_buffers
+from astra_chat.tools.policy.elf import ElfError
+from astra_chat.tools.sandbox.policy import SandboxPolicy
+from astra_chat.tools.system.devices import gpu_uuid
+from astra_chat.tools.system.gpu_lock import lease
+from astra_chat.tools.system.subprocesses import StepTimeout, Stop, Worker, signal_name
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case, Device
+
+CHILD = "astra_chat.tools.children.cuda_record"
+CAPTURE_TIMEOUT_S = 60.0
+
+
+class Wire(BaseModel):
+    """What goes to the process and comes from it."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_bytes="hex", val_json_bytes="hex"
+    )
+
+
+class RecordRequest(Wire):
+    """Which launcher to capture, on which cases."""
+
+    task: Path
+    library: Path
+    index: int
+    """Of the GPU, as CUDA counts."""
+    seed: Seed
+    cases: tuple[Case, ...]
+
+
+class Capture(Wire):
+    """One captured call."""
+
+    arguments: dict[str, int]
+    """Address of each argument's first element."""
+    nodes: tuple[Annotated[report.AnyNode, Field(discriminator="kind")], ...]
+
+
+class Captures(Wire):
+    """All captured calls of a case, or why no plan can hold them."""
+
+    index: int
+    captures: tuple[Capture, ...] = ()
+    refused: str = ""
+
+
+def capture_plans(
+    task: Task,
+    library: Path,
+    cubin: Path,
+    cases: Sequence[Case],
+    device: Device,
+    seed: Seed,
+    stop: Stop | None = None,
+) -> tuple[LaunchPlan, ...]:
+    """A plan for each case, in their order.
+
+    `library` exports the task's launcher and is linked with NVIDIA's runtime; the kernels that it
+    launches are in `cubin`. Raises BadInput for what no plan can hold or another cubin, AstraError
+    where the process fails, and Cancelled.
+    """
+    try:
+        held = replace(read_cubin(cubin.read_bytes()), variables={})
+    except (ElfError, OSError) as error:
+        raise BadInput(f"{cubin} cannot be read: {error}") from None
+    request = RecordRequest(
+        task=task.folder, library=library, index=device.index, seed=seed, cases=tuple(cases)
+    )
+    captures = _captured(request, task, device, stop or Stop())
+    draws = seed.of("unset bytes").random()
+    return tuple(
+        _plan(task, case, held, device, found, draws)
+        for case, found in zip(cases, captures, strict=True)
+    )
+
+
+def _captured(request: RecordRequest, task: Task, device: Device, stop: Stop) -> list[Captures]:
+    found: list[Captures] = []
+    read = (request.library.parent, task.folder.resolve())
+    sandbox = SandboxPolicy(read=read, write=(), gpu=True)
+    work = f"capturing the launcher of {task.name}"
+    with (
+        lease(gpu_uuid(device.index), work, False, stop, lambda _: None),
+        Worker(CHILD, sandbox=sandbox) as worker,
+    ):
+        worker.ask(request.model_dump(mode="json"), CAPTURE_TIMEOUT_S, stop)
+        try:
+            for line in worker.reports():
+                fields = {name: value for name, value in line.items() if name != "kind"}
+                found.append(Captures.model_validate_json(json.dumps(fields)))
+            end = worker.finish()
+        except StepTimeout:
+            raise AstraError(f"{work} took more than {CAPTURE_TIMEOUT_S:.0f} s") from None
+        except ValidationError as error:
+            raise AstraError(f"{work}: {error.errors()[0]['msg']}") from None
+    if len(found) < len(request.cases):
+        how = f"{signal_name(end.returncode)}: {end.output.strip()[-300:]}"
+        raise AstraError(f"{work} ended early ({how})")
+    return found
+
+
+def _plan(
+    task: Task, case: Case, cubin: Cubin, device: Device, found: Captures, draws: random.Random
+) -> LaunchPlan:
+    buffers, label = usual_buffers(task, case), f"{task.name} {case.label}"
+    if found.refused:
+        raise BadInput(f"{label}: {found.refused}")
+    # Nothing is undefined: the captures' patterns are no byte that all of them could hold by turns.
+    patterns = draws.sample(range(256), len(found.captures))
+    seen = [
+        Seen(_called(capture), Addresses(capture.arguments, ()), {}, pattern)
+        for capture, pattern in zip(found.captures, patterns, strict=True)
+    ]
+    try:
+        _require_kernels(seen, cubin)
+        nodes = relocate(seen, buffers, cubin, {})
+    except Unrepeatable as error:
+        raise BadInput(f"{label}: {error}") from None
+    if what := audit(nodes, cubin, buffers, spec(device.spec)):
+        raise BadInput(f"{label}: {what}")
+    return LaunchPlan(case=case, nodes=nodes)
+
+
+def _called(capture: Capture) -> report.Called:
+    return report.Called(
+        kind="call", index=0, nodes=capture.nodes, status=0, left=0, strayed=0, refused="", error=""
+    )
+
+
+def _require_kernels(seen: Sequence[Seen], cubin: Cubin) -> None:
+    """Raises Unrepeatable where a kernel is not the cubin's."""
+    for node in (node for one in seen for node in one.called.nodes):
+        if isinstance(node, report.Kernel):
+            kernel = cubin.kernels.get(node.kernel)
+            if kernel is None or kernel.parameter_bytes != len(node.parameters):
+                raise Unrepeatable(f"the cubin has no kernel {node.kernel} with such parameters")
