@@ -4,6 +4,7 @@ limit."""
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from zlib import crc32
@@ -36,6 +37,8 @@ from astra_chat.tools.types import (
 REPEATS: dict[DeviceKind, int] = {"virtual": 1, "cuda": 8}
 """Further calls on the same inputs, of one case a dtype. The virtual GPU runs blocks in one order,
 so there a repeat shows what is kept between calls, but no race."""
+MORE_REPEATS: dict[DeviceKind, int] = {"virtual": 0, "cuda": 4}
+"""Up to so many are added, a number drawn at random: nobody knows which call is the last."""
 TOO_MANY_FAILURES = 3
 """Runs of the baseline that end early before the rest of the drawn cases is left out."""
 
@@ -103,7 +106,7 @@ class Checker:
             calls += [Call(t, hidden=True, turn=_turn(t)) for t in shared]
             calls += [
                 replace(call, turn=place)
-                for place, call in enumerate(self._hidden_calls(hidden, pairs), len(own))
+                for place, call in enumerate(self._hidden_calls(hidden, pairs, rng), len(own))
             ]
             seen = CheckProgress()
             outcome = check(
@@ -160,7 +163,10 @@ class Checker:
         self._telling = True
 
     def _hidden_calls(
-        self, hidden: Sequence[OracleCase], pairs: Sequence[tuple[Case, Case]]
+        self,
+        hidden: Sequence[OracleCase],
+        pairs: Sequence[tuple[Case, Case]],
+        rng: random.Random,
     ) -> list[Call]:
         """Small cases first, then the repeats."""
         known = {_key(t.case): t for t in hidden if self._knows(t)}
@@ -169,7 +175,7 @@ class Checker:
         calls.sort(key=lambda call: self._task.least_bytes(call.oracle_case.case))
         for first, second in pairs:
             if _key(first) in known and _key(second) in known:
-                calls += self._repeats(known[_key(first)], known[_key(second)])
+                calls += self._repeats(known[_key(first)], known[_key(second)], rng)
         return calls
 
     def _knows(self, oracle_case: OracleCase) -> bool:
@@ -258,7 +264,7 @@ class Checker:
                 f" tell work from no work: {weak[0]}; tighten the tolerance or change the cases"
             )
 
-    def _repeats(self, first: OracleCase, second: OracleCase) -> list[Call]:
+    def _repeats(self, first: OracleCase, second: OracleCase, rng: random.Random) -> list[Call]:
         """Other numbers at the same addresses, the same numbers at others, and repeats.
 
         What a candidate remembers by address, by shape or by call shows as a wrong result, what
@@ -272,7 +278,9 @@ class Checker:
         ]
         if self._device.kind == "cuda":
             calls += [Call(first, "graph", hidden=True), Call(second, "graph", hidden=True)]
-        return calls + [Call(first, hidden=True)] * (REPEATS[self._device.kind] - 1)
+        kind = self._device.kind
+        times = REPEATS[kind] - 1 + rng.randint(0, MORE_REPEATS[kind])
+        return calls + [Call(first, hidden=True)] * times
 
     def _oracle_cases(self, cases: Sequence[Case], tell: Tell) -> list[OracleCase]:
         return self._oracle.oracle_cases(

@@ -68,6 +68,12 @@ class Function:
             for at, value in enumerate(ctypes.string_at(start, size)):
                 yield offset + at, value
 
+    def attribute(self, of: Any) -> int:
+        """An attribute of the function, as it is now."""
+        if self._is_kernel:
+            return int(call("cuKernelGetAttribute", of, self._handle, call("cuCtxGetDevice")))
+        return int(call("cuFuncGetAttribute", of, self._handle))
+
     def variable(self, name: str) -> int:
         """Address of a module variable beside it."""
         if self._is_kernel:
@@ -105,21 +111,18 @@ def _kernel(found: Captured) -> report.Kernel:
     function = Function(params)
     given = dict(function.parameters(int(params.kernelParams)))
     cluster, cooperative = launch_attributes(found.node)
-    ids = cuda.CUlaunchAttributeID
-    carveout, scheduling = (
-        call("cuGraphKernelNodeGetAttribute", found.node, of)
-        for of in (
-            ids.CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
-            ids.CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
-        )
-    )
+    of = cuda.CUfunction_attribute
     return report.Kernel(
         kind="kernel", kernel=function.name,
         grid=(params.gridDimX, params.gridDimY, params.gridDimZ),
         block=(params.blockDimX, params.blockDimY, params.blockDimZ),
         dynamic_shared_bytes=params.sharedMemBytes,
-        shared_carveout=int(carveout.sharedMemCarveout),
-        cluster_scheduling=int(scheduling.clusterSchedulingPolicyPreference),
+        shared_carveout=function.attribute(
+            of.CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT
+        ),
+        cluster_scheduling=function.attribute(
+            of.CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
+        ),
         programmatic=found.programmatic, cooperative=cooperative,
         cluster=cluster if all(cluster) else None, maps=(),
         parameters=bytes(given.get(at, 0) for at in range(max(given, default=-1) + 1)),

@@ -28,7 +28,7 @@ from astra_chat.tools.plan.model import (
     TiledTensorMap,
 )
 from astra_chat.tools.plan.stand_ins import Buffers
-from astra_chat.tools.virtual_gpu.model.occupancy import MAX_THREADS, launch_error
+from astra_chat.tools.virtual_gpu.model.occupancy import MAX_THREADS, blocks_per_sm, launch_error
 from astra_chat.tools.virtual_gpu.types import Dim3
 
 MAX_CLUSTER = 16
@@ -81,12 +81,18 @@ def _kernel(node: KernelNode, cubin: Cubin, sizes: dict[str, int], spec: GpuSpec
 
 
 def _configuration(node: KernelNode, kernel: CubinKernel, spec: GpuSpec) -> Iterator[str]:
+    at_once = None
+    if node.cooperative:
+        at_once = blocks_per_sm(
+            spec, registers=kernel.registers, threads=prod(node.block),
+            shared_bytes=kernel.static_shared_bytes + node.dynamic_shared_bytes,
+        )  # fmt: skip
     error = launch_error(
         spec, Dim3(*node.grid), Dim3(*node.block), registers=kernel.registers,
         static_shared_bytes=kernel.static_shared_bytes,
         dynamic_shared_bytes=node.dynamic_shared_bytes,
         max_dynamic_shared_bytes=spec.shared_per_block_optin - kernel.static_shared_bytes,
-        max_threads=kernel.max_threads or MAX_THREADS,
+        max_threads=kernel.max_threads or MAX_THREADS, at_once=at_once,
     )  # fmt: skip
     if error:
         sizes = f"grid {node.grid}, block {node.block}, {node.dynamic_shared_bytes:,} shared bytes"

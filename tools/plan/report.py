@@ -31,7 +31,9 @@ class ForgedReport(ValueError):
 class Line(BaseModel):
     """A part of the report."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, val_json_bytes="hex")
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, ser_json_bytes="hex", val_json_bytes="hex"
+    )
 
 
 class TiledMap(Line):

@@ -88,6 +88,8 @@ class Runner:
     """All that its runs draw, in the runner process too, derives from this."""
     estimates_us: dict[tuple[Path, str], float] = field(default_factory=dict)
     """Of the baseline's calls on the virtual GPU, by build and case: the same is the same again."""
+    host_us: dict[tuple[Path, str], float] = field(default_factory=dict)
+    """What a call of the baseline's launcher keeps the host busy, by build and case."""
     _pool: ProcessPool = field(default_factory=ProcessPool)
     _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
     """Of the C engine, by PTX file."""

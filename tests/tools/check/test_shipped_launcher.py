@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.check import shipped_launcher as module
 from astra_chat.tools.check.shipped_launcher import launches_otherwise
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.system.subprocesses import Stop, Worker
 from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Crashed, Refused
 
@@ -112,3 +114,25 @@ def test_work_on_the_host_is_seen() -> None:
     )
     found = compared(task, works)
     assert isinstance(found, Refused) and "keeps the host busy" in found.findings[0].what
+
+
+def test_a_baseline_is_captured_once_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fresh seeds, as in a confirmation, do not count."""
+    started: list[str] = []
+    worker = module.Worker
+
+    def counted(child: str, **more: Any) -> Worker:
+        started.append(child)
+        return worker(child, **more)
+
+    monkeypatch.setattr(module, "Worker", counted)
+    task, device = find_task("silu_and_mul"), pick_device("cuda")
+    baseline = build(task, task.baseline, device)
+    assert isinstance(baseline, Build)
+    runner = Runner(task, device)
+    with oracle_of(task) as oracle:
+        for seed in (1, 2):
+            cases = [case.model_copy(update={"seed": seed}) for case in task.check[:2]]
+            oracle_cases = oracle.oracle_cases(cases, Stop())
+            assert launches_otherwise(runner, baseline, oracle_cases, baseline) is None
+    assert len(started) == 3 and len(runner.host_us) == 2

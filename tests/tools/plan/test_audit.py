@@ -87,6 +87,7 @@ def argument(name: str, offset: int) -> PointerRelocation:
         ({"block": (257, 1, 1)}, "no GPU of this kind takes it"),
         ({"block": (1, 1, 65)}, "no GPU of this kind takes it"),
         ({"dynamic_shared_bytes": 232_000}, "no GPU of this kind takes it"),
+        ({"cooperative": True, "grid": (132 * 32 + 1, 1, 1)}, "CUDA error 720"),
         ({"cluster": (32, 1, 1)}, "a cluster of 32 blocks"),
         ({"cluster": (3, 1, 1)}, "no multiple of its cluster"),
         ({"parameters": bytes(143)}, "143 parameter bytes, the cubin says 144"),

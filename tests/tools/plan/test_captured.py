@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,10 @@ from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.plan.captured import capture_plans
+from astra_chat.tools.plan import captured as module
+from astra_chat.tools.plan import report
+from astra_chat.tools.plan.captured import Capture, Captures, capture_plans
+from astra_chat.tools.plan.cubin import read_cubin
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan, Node
 from astra_chat.tools.plan.record import record
 from astra_chat.tools.system.devices import cuda_device, virtual_device
@@ -88,6 +93,47 @@ def test_kernels_of_another_cubin_are_refused() -> None:
     library = hosted_library(built(SILU.baseline, device))
     with pytest.raises(BadInput, match="the cubin has no kernel"):
         capture_plans(SILU, library, other.cubin, SILU.check[:1], device, Seed("a"))
+
+
+def test_what_captures_agree_on_is_the_plan() -> None:
+    """Captures as the process would send them, made from a recorded plan."""
+    device = virtual_device("h200")
+    made, case = built(SILU.baseline, device), SILU.check[3]
+    recorded = record(made, SILU, [case], spec("h200"), random.Random(1))
+    assert isinstance(recorded, tuple), recorded
+    (node,) = recorded[0].nodes
+    assert isinstance(node, KernelNode)
+
+    def captures(*places: dict[str, int]) -> Captures:
+        told = Captures(index=0, captures=tuple(capture(node, place) for place in places))
+        return Captures.model_validate_json(json.dumps(told.model_dump(mode="json")))
+
+    def planned(found: Captures) -> LaunchPlan:
+        cubin = replace(read_cubin(made.cubin.read_bytes()), variables={})
+        return module._plan(SILU, case, cubin, device, found, random.Random(2))
+
+    first, second, third = ({"out": n << 20, "input": (n + 5) << 21} for n in (7, 20, 33))
+    same = LaunchPlan(case=case, nodes=(defined(node),))
+    assert planned(captures(first, second, third)) == same
+    with pytest.raises(BadInput, match="depends on the addresses"):
+        shifted = captures({**third, "out": third["out"] + 8}).captures[0]
+        other = shifted.model_copy(update={"arguments": third})
+        two = captures(first, second).captures
+        planned(Captures(index=0, captures=(*two, other)))
+    with pytest.raises(BadInput, match="what it said"):
+        planned(Captures(index=0, refused="what it said"))
+
+
+def capture(node: KernelNode, places: dict[str, int]) -> Capture:
+    """The node as a graph holds it, with the arguments at these places."""
+    from astra_chat.tools.children.cuda_plans import parameter_bytes
+
+    content = parameter_bytes(
+        defined(node), lambda to: places[to.name] + to.offset, random.Random(0)
+    )
+    fields = node.model_dump(exclude={"kind", "parameters", "relocations", "undefined"})
+    kernel = report.Kernel(kind="kernel", parameters=content, maps=(), **fields)
+    return Capture(arguments=places, nodes=(kernel,))
 
 
 def test_a_file_that_is_no_cubin_is_refused(tmp_path: Path) -> None:

@@ -74,3 +74,13 @@ def test_a_plan_is_recorded_once(built: Build, recorder: LaunchPlans) -> None:
     (first,) = recorder.of(built, CASES[:1], None, Seed("1"))
     (second,) = recorder.of(built, CASES[:1], None, Seed("2"))
     assert first is second
+
+
+def test_plans_from_elsewhere_are_taken_as_they_are(
+    built: Build, recorder: LaunchPlans, tmp_path: Path
+) -> None:
+    plans = [p for p in recorder.of(built, CASES, None, Seed("1")) if isinstance(p, LaunchPlan)]
+    elsewhere = Build(tmp_path, (), cached=False, seconds=0.0)
+    other = LaunchPlans(TASK, DEVICE, Stop())
+    other.keep(elsewhere, plans)
+    assert other.of(elsewhere, CASES[::-1], None, Seed("2")) == plans[::-1]

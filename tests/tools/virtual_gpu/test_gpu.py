@@ -111,6 +111,8 @@ def test_errors_of_other_calls_are_those_of_an_h200(loaded: Loaded) -> None:
 
 
 def test_occupancy_and_attributes_are_those_of_an_h200(loaded: Loaded) -> None:
+    """The first kernel's limit on dynamic shared memory is set to 1,000 bytes: an occupancy
+    forgives that up to what kernels have without a limit."""
     occupancy = [
         [loaded.library.occupancy(which, 128, dynamic) for dynamic in (0, 10_000, 50_000)]
         for which in range(4)

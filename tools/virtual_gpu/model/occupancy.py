@@ -11,6 +11,7 @@ from astra_chat.tools.virtual_gpu.types import WARP_LANES, Dim3
 
 INVALID_VALUE = 1
 LAUNCH_OUT_OF_RESOURCES = 701
+COOPERATIVE_TOO_LARGE = 720
 
 MAX_BLOCK = Dim3(1024, 1024, 64)
 MAX_THREADS = 1024
@@ -45,15 +46,21 @@ def launch_error(
     dynamic_shared_bytes: int,
     max_dynamic_shared_bytes: int,
     max_threads: int,
+    at_once: int | None = None,
 ) -> int:
-    """The cudaError_t of a launch, 0 if a GPU takes it.
+    """The cudaError_t of a launch, 0 if a GPU takes it; in the order in which a driver looks.
 
     `max_dynamic_shared_bytes` is what the kernel may have (48 KB less its static shared memory
-    unless it opted in), `max_threads` its __launch_bounds__ or 1024.
+    unless it opted in), `max_threads` its __launch_bounds__ or 1024, `at_once` the blocks that an
+    SM holds of a cooperative launch, which has to run as a whole.
     """
     if not _within(grid, MAX_GRID) or not _within(block, MAX_BLOCK) or block.count > MAX_THREADS:
         return INVALID_VALUE
-    if block.count > max_threads or dynamic_shared_bytes > max_dynamic_shared_bytes:
+    if block.count > max_threads:
+        return INVALID_VALUE
+    if at_once is not None and grid.count > at_once * spec.sms:
+        return COOPERATIVE_TOO_LARGE
+    if dynamic_shared_bytes > max_dynamic_shared_bytes:
         return INVALID_VALUE
     if static_shared_bytes + dynamic_shared_bytes > spec.shared_per_block_optin:
         return INVALID_VALUE

@@ -26,7 +26,7 @@ UNWRITTEN = 0xA5
 """Fresh device memory holds no zeros."""
 
 INVALID_VALUE, MEMORY_ALLOCATION, INVALID_SYMBOL, UNKNOWN_FUNCTION = 1, 2, 13, 400
-ALREADY_REGISTERED, TOO_LARGE = 712, 720
+ALREADY_REGISTERED = 712
 MAX_DYNAMIC_SHARED, SHARED_CARVEOUT = 8, 9
 """Of enum cudaFuncAttribute."""
 
@@ -106,15 +106,13 @@ class CallsOnGpu:
         """
         entry = loaded.module.kernels[kernel]
         function = self._attributes(loaded, entry)
+        at_once = self._occupancy(function, block.count, dynamic) if cooperative else None
         error = launch_error(
             self.spec, grid, block, registers=function.registers,
             static_shared_bytes=function.static_shared_bytes, dynamic_shared_bytes=dynamic,
             max_dynamic_shared_bytes=function.max_dynamic_shared_bytes,
-            max_threads=entry.max_threads or MAX_THREADS,
+            max_threads=entry.max_threads or MAX_THREADS, at_once=at_once,
         )  # fmt: skip
-        if not error and cooperative:
-            at_once = self._occupancy(function, block.count, dynamic)
-            error = TOO_LARGE if grid.count > at_once * self.spec.sms else 0
         if not error:
             place = self._gpu.meeting_place() if cooperative else 0
             self._gpu._run(loaded, Launch(kernel, grid, block, dynamic, params, place))
@@ -189,8 +187,10 @@ class CallsOnGpu:
         return 0, self._occupancy(self._attributes(loaded, entry), threads, dynamic)
 
     def _occupancy(self, function: FunctionAttributes, threads: int, dynamic: int) -> int:
-        """Blocks of a multiprocessor at once."""
-        if dynamic > function.max_dynamic_shared_bytes:
+        """Blocks of a multiprocessor at once. Here a driver forgives a limit on dynamic shared
+        memory below what a kernel has without one; a launch beyond it fails all the same."""
+        usual = self.spec.shared_per_block - function.static_shared_bytes
+        if dynamic > max(function.max_dynamic_shared_bytes, usual):
             return 0
         shared = function.static_shared_bytes + dynamic
         return blocks_per_sm(

@@ -151,6 +151,7 @@ int occupancy(int which, int threads, int dynamic) {
                            reinterpret_cast<const void*>(large_static),
                            reinterpret_cast<const void*>(many_registers)};
   if (which == 1) cudaFuncSetAttribute(mirror, cudaFuncAttributeMaxDynamicSharedMemorySize, 200000);
+  if (which == 0) cudaFuncSetAttribute(scale<float>, cudaFuncAttributeMaxDynamicSharedMemorySize, 1000);
   const cudaError_t error =
       cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernels[which], threads, dynamic);
   return error ? -static_cast<int>(error) : blocks;

@@ -65,6 +65,10 @@ REFUSED = [
     (Dim3(1), Dim3(129), {"max_threads": 128}, 1),
     (Dim3(1), Dim3(1024), {"registers": 196}, 701),
     (Dim3(1), Dim3(288), {"registers": 196}, 701),
+    (Dim3(265), Dim3(32), {"at_once": 2}, 720),
+    (Dim3(265), Dim3(32), {"at_once": 2, "dynamic_shared_bytes": 49153}, 720),
+    (Dim3(1), Dim3(288), {"at_once": 0, "registers": 196}, 720),
+    (Dim3(265), Dim3(129), {"at_once": 2, "max_threads": 128}, 1),
 ]
 
 
@@ -78,6 +82,7 @@ def test_launches_that_an_h200_refuses(
 ACCEPTED = [
     (Dim3(2**31 - 1, 65535, 65535), Dim3(1024), {}),
     (Dim3(1), Dim3(1, 16, 64), {}),
+    (Dim3(264), Dim3(32), {"at_once": 2}),
     (Dim3(1), Dim3(256), {"registers": 196, "max_threads": 256}),
     (Dim3(1), Dim3(32), {"dynamic_shared_bytes": 232448, "max_dynamic_shared_bytes": 232448}),
 ]
