@@ -1,6 +1,5 @@
 """Timing: samples to times, intervals and a verdict.
 
-timed_sets   what timed launches on a GPU wrote, judged by the oracle where the device saw doubt
 raw_samples  all samples of a case as text for a transcript, and back
 verdict      times every case; the rule: faster, tie or slower than the baseline
 gpu_samples  a GPU's raw samples to one case's time: interval, A/A noise, limits
