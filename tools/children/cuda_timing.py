@@ -161,8 +161,11 @@ class TimedCall:
 
     def _warm(self) -> list[WarmReplay]:
         """Replays in which each launch follows kernels that restore its set: the data lie in the L2
-        where they fit, as after the kernel that made them."""
-        sets = self._sets.order[:WARM_LAUNCHES]
+        where they fit, as after the kernel that made them. The sets are neighbours, so that few
+        pages are touched, as in a server."""
+        most = min(WARM_LAUNCHES, self._sets.count)
+        first = self._random.randrange(self._sets.count - most + 1)
+        sets = self._random.sample(range(first, first + most), most)
         replays = [self._recorded(side, sets, warm=True) for side in range(2)]
         rounds = WARM_BLOCKS + self._random.randrange(MORE)
         kept = self._random.randrange(1, rounds + 1)

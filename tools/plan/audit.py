@@ -33,6 +33,8 @@ from astra_chat.tools.virtual_gpu.types import Dim3
 
 MAX_CLUSTER = 16
 """Blocks, with the attribute for sizes that are not portable."""
+MOST_CLUSTERED = 8
+"""Blocks of clusters that a multiprocessor holds at once (recorder/host.c)."""
 CLUSTERS_FROM = (9, 0)
 
 
@@ -87,6 +89,8 @@ def _configuration(node: KernelNode, kernel: CubinKernel, spec: GpuSpec) -> Iter
             spec, registers=kernel.registers, threads=prod(node.block),
             shared_bytes=kernel.static_shared_bytes + node.dynamic_shared_bytes,
         )  # fmt: skip
+        if node.cluster or kernel.cluster:
+            at_once = min(at_once, MOST_CLUSTERED)
     error = launch_error(
         spec, Dim3(*node.grid), Dim3(*node.block), registers=kernel.registers,
         static_shared_bytes=kernel.static_shared_bytes,

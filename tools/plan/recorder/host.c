@@ -6,7 +6,7 @@
 #include <cuda_occupancy.h>
 #include <string.h>
 
-enum { WARP = 32, MAX_BLOCK = 1024, REGISTER_UNIT = 256, PARTITIONS = 4, PORTABLE = 8 };
+enum { WARP = 32, MAX_BLOCK = 1024, REGISTER_UNIT = 256, PARTITIONS = 4, PORTABLE = 8, CLUSTERED_BLOCKS = 8 };
 enum { MAX_DYNAMIC = 8, CARVEOUT = 9, NON_PORTABLE = 14, SCHEDULING = 15 }; /* enum cudaFuncAttribute */
 
 int strayed;
@@ -101,9 +101,15 @@ static int cluster_error(const struct kernel *kernel, const uint32_t *grid) {
                                                                                        : cudaSuccess;
 }
 
-/* In the order in which the driver looks: seen on an H100, driver 580, CUDA 13.0. Of a cooperative
- * launch of clusters the bound is too high: how many clusters run at once depends on how a GPU's
- * multiprocessors are grouped. */
+/* Blocks of a cooperative launch that run at once. A multiprocessor holds at most 8 blocks of
+ * clusters (cuOccupancyMaxActiveClusters on an H200, driver 580). Of clusters of 4 and more the bound
+ * is up to a sixth too high: how many run at once depends on how a GPU's multiprocessors are grouped. */
+static uint64_t most_at_once(const struct kernel *kernel, int threads, uint64_t dynamic) {
+    const int clusters = given.clustered || kernel->cluster[0], each = blocks_per_sm(kernel, threads, dynamic);
+    return (uint64_t)(clusters && each > CLUSTERED_BLOCKS ? CLUSTERED_BLOCKS : each) * (uint64_t)vcudart_device.sms;
+}
+
+/* In the order in which the driver looks: seen on an H100, driver 580, CUDA 13.0. */
 static int launch_error(const struct kernel *kernel, const uint32_t *grid, const uint32_t *block, uint64_t dynamic,
                         int cooperative) {
     const struct vcudart_device *d = &vcudart_device;
@@ -116,7 +122,7 @@ static int launch_error(const struct kernel *kernel, const uint32_t *grid, const
     const int error = cluster_error(kernel, grid);
     if (error)
         return error;
-    if (cooperative && blocks > (uint64_t)blocks_per_sm(kernel, (int)threads, dynamic) * (uint64_t)d->sms)
+    if (cooperative && blocks > most_at_once(kernel, (int)threads, dynamic))
         return cudaErrorCooperativeLaunchTooLarge;
     if (dynamic > (uint64_t)max_dynamic(kernel) ||
         (uint64_t)kernel->static_shared_bytes + dynamic > (uint64_t)d->shared_per_block_optin)
