@@ -92,7 +92,7 @@ def check_task(
     finally:
         oracle.close()
     return TaskReport(
-        cases=len(own), failed=tuple(failed), hidden=len(hidden),
-        hidden_failed=tuple(hidden_failed), trials=tuple(all_trials), seed=seed.text,
+        cases=len(own), failed=tuple(map(str, failed)), hidden=len(hidden),
+        hidden_failed=tuple(map(str, hidden_failed)), trials=tuple(all_trials), seed=seed.text,
         undetected=tuple(undetected(all_trials)), bugs=bugs,
     )  # fmt: skip

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all
@@ -46,6 +46,17 @@ Tell = Callable[[int, int, str], None]
 """Called with calls done, of how many, and what is being done."""
 
 
+@dataclass(frozen=True)
+class Failed:
+    """A case on which the baseline's own errors cannot be learned."""
+
+    case: Case
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.case.label}: {self.reason}"
+
+
 class Checker:
     """Checks candidates of one task on one device.
 
@@ -66,7 +77,7 @@ class Checker:
         )
         self.baseline_errors = BaselineErrors(self._task)
         self._telling = False
-        self._left_out: list[str] = []
+        self._left_out: list[Failed] = []
 
     def check(
         self,
@@ -100,7 +111,7 @@ class Checker:
             own, shared = (self._oracle_cases(some, tell) for some in (self._own, self._shared))
             more = [t for t in further if t not in own]
             unknown = {t.case.label for t in [*more, *hidden] if not self._knows(t)}
-            left_out = [words for words in failed if words.split(": ")[0] in unknown]
+            left_out = [one for one in failed if one.case.label in unknown]
             calls = [Call(t, turn=place) for place, t in enumerate(own)]
             calls += [Call(t, turn=_turn(t)) for t in more if self._knows(t)]
             calls += [Call(t, hidden=True, turn=_turn(t)) for t in shared]
@@ -113,7 +124,7 @@ class Checker:
                 self._runner.seeded(seed.of("check")), built, calls, self.baseline_errors, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
-            return outcome, seen.record([*self._left_out, *left_out], drawn)
+            return outcome, seen.record([str(one) for one in (*self._left_out, *left_out)], drawn)
         finally:
             for oracle_case in hidden:
                 self.baseline_errors.forget(oracle_case.case)
@@ -125,15 +136,15 @@ class Checker:
         if not self._telling:
             self._learned_with_own([], lambda *_: None)
 
-    def _learned_with_own(self, others: Sequence[OracleCase], tell: Tell) -> list[str]:
+    def _learned_with_own(self, others: Sequence[OracleCase], tell: Tell) -> list[Failed]:
         """Learn the baseline's errors on these cases and, the first time, on those that all
-        candidates share; what it fails, as text."""
+        candidates share; what it fails."""
         if self._telling:
             return self.learn(others, tell)
         own, shared = (self._oracle_cases(some, tell) for some in (self._own, self._shared))
         failed = self.learn([*own, *self._in_reserve(tell), *shared, *others], tell)
         lacking = {t.case.label for t in shared if not self._knows(t)}
-        self._left_out = [words for words in failed if words.split(": ")[0] in lacking]
+        self._left_out = [one for one in failed if one.case.label in lacking]
         self._shared = [t.case for t in shared if self._knows(t)]
         self._settle(own, tell)
         return failed
@@ -181,15 +192,17 @@ class Checker:
     def _knows(self, oracle_case: OracleCase) -> bool:
         return self.baseline_errors.knows(oracle_case.case)
 
-    def learn(self, oracle_cases: Sequence[OracleCase], tell: Tell = lambda *_: None) -> list[str]:
-        """Run the baseline where its own errors are unknown; the cases that it fails, as text."""
-        failed: list[str] = []
+    def learn(
+        self, oracle_cases: Sequence[OracleCase], tell: Tell = lambda *_: None
+    ) -> list[Failed]:
+        """Run the baseline where its own errors are unknown; the cases that it fails."""
+        failed: list[Failed] = []
         missing = [t for t in oracle_cases if not self._knows(t)]
         if not missing:
             return failed
         built = build_all(self._task, [self._task.baseline], self._device, self._runner.stop)[0]
         if not isinstance(built, Build):
-            return [f"{t.case.label}: the baseline does not build" for t in missing]
+            return [Failed(t.case, "the baseline does not build") for t in missing]
         like = self._on_further_seeds([t.case for t in missing])
         further = self._oracle_cases([again for again, _ in like.values()], tell)
         try:
@@ -218,17 +231,17 @@ class Checker:
         missing: Sequence[OracleCase],
         like: Mapping[str, tuple[Case, Case]],
         tell: Tell,
-    ) -> list[str]:
+    ) -> list[Failed]:
         """What was run is learned. A case whose further seeds were not all tried is forgotten: its
         one result may be right by luck."""
-        failed: list[str] = []
+        failed: list[Failed] = []
         while missing and len(failed) < TOO_MANY_FAILURES:
             tell(0, len(missing), "the baseline's own errors")
             done, failure = self._learn_until_failure(built, missing, like, failed)
             if failure is None:
                 return failed
             bad = failure.case if isinstance(failure, Crashed | Unsafe) else missing[done].case
-            failed.append(f"{bad.label}: the baseline {failure.kind}")
+            failed.append(Failed(bad, f"the baseline {failure.kind}"))
             missing = [truth for truth in missing[done:] if truth.case != bad]
             if isinstance(failure, Refused | Unsupported | TimedOut):
                 break
@@ -236,7 +249,7 @@ class Checker:
         for oracle_case in missing:
             _, case = like.get(_key(oracle_case.case), (None, oracle_case.case))
             self.baseline_errors.forget(case)
-            not_tried[_key(case)] = f"{case.label}: not tried"
+            not_tried[_key(case)] = Failed(case, "not tried")
         return [*failed, *not_tried.values()]
 
     def _learn_until_failure(
@@ -244,7 +257,7 @@ class Checker:
         built: Build,
         oracle_cases: Sequence[OracleCase],
         like: Mapping[str, tuple[Case, Case]],
-        failed: list[str],
+        failed: list[Failed],
     ) -> tuple[int, Failure | None]:
         for done, run in enumerate(self._runner.run(built, oracle_cases, "check")):
             if not isinstance(run, CaseRun):
@@ -252,7 +265,7 @@ class Checker:
             _, of = like.get(_key(run.oracle_case.case), (None, None))
             wrong = isinstance(compare(self._task, run), Wrong)
             if of is None and wrong:
-                failed.append(f"{run.oracle_case.case.label}: the baseline is wrong")
+                failed.append(Failed(run.oracle_case.case, "the baseline is wrong"))
             elif not wrong and (of is None or self.baseline_errors.knows(of)):
                 self.baseline_errors.learn(run, of)
         return len(oracle_cases), None

@@ -139,7 +139,7 @@ class Scorer:
         fitting = [case for case in cases if self._task.least_bytes(case) <= MAX_BYTES]
         ordered = sorted(fitting, key=self._task.least_bytes)
         oracle_cases = self._oracle.oracle_cases(ordered, self._runner.stop)
-        failed = self._checker.learn(oracle_cases)
+        failed = [str(one) for one in self._checker.learn(oracle_cases)]
         if len(fitting) < len(cases):
             failed.append("too large to be scored on the virtual GPU")
         known = self._checker.baseline_errors.knows
