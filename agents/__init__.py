@@ -10,6 +10,7 @@ selector          chooses who acts, by rule or by asking a model
 selector_prompt   what that model is asked
 roles/            standing instructions of each role
 prompt            the prompt of a turn
+position          where in the chat a turn is: the last line of its prompt
 role_agent        a role that a model plays: asks, checks the reply, sends it back if unusable
 reply_errors      what is wrong with a reply
 fact_check        replies that contradict the facts

@@ -6,17 +6,17 @@ changes comes last, and the position in the chat at the very end.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from astra_chat.agents.edits import lines_of
 from astra_chat.agents.plan_predictions import Prediction, predictions, score
+from astra_chat.agents.position import position_line, position_of
 from astra_chat.agents.roles import example
 from astra_chat.agents.rounds import Attempt, Round
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import acts_as
-from astra_chat.agents.turns import MODEL_ROLES, Position, RoleName
+from astra_chat.agents.turns import MODEL_ROLES, RoleName
 from astra_chat.tools.descriptions import (
     describe,
     describe_build,
@@ -83,30 +83,9 @@ def turn_prompt(role: RoleName, context: ChatContext, state: RunState) -> str:
     return text
 
 
-def position_of(role: RoleName, state: RunState) -> Position:
-    """The position of a role's next turn, as the last line of its prompt states it."""
-    acting = acts_as(role, state)
-    position = state.position(acting)
-    if role != "single" or acting == "single":
-        return position
-    attempt = {"planner": 0, "coder": 1}.get(acting, position.attempt + 1)
-    return Position(round=position.round, attempt=attempt)
-
-
 def _single_reply(context: ChatContext, state: RunState) -> Section:
     """Which kind of reply the single agent has to give now."""
     return Section("Answer now with", SINGLE_REPLIES.get(acts_as("single", state), "A pass."))
-
-
-def position_line(position: Position) -> str:
-    """The last line of every prompt: its position in the chat."""
-    return f"Turn: round {position.round}, attempt {position.attempt}."
-
-
-def read_position(prompt: str) -> Position | None:
-    """The position in the chat that a prompt states; None if it states none."""
-    numbers = re.findall(r"^Turn: round (\d+), attempt (\d+)\.$", prompt, re.MULTILINE)
-    return Position(round=int(numbers[-1][0]), attempt=int(numbers[-1][1])) if numbers else None
 
 
 def _task(context: ChatContext, state: RunState) -> Section:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astra_chat.agents.prompt import position_line
+from astra_chat.agents.position import position_line
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turns import Speaker
 from astra_chat.tools.text import one_line

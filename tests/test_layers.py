@@ -20,7 +20,7 @@ AUTOGEN_PLACES = (
 )
 CHILD_PROCESSES = "tools/children/"
 """Programs of processes of their own: the only files that may load torch."""
-LINES = 380
+LINES = 350
 
 
 def sources() -> dict[str, ast.Module]:

@@ -14,7 +14,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from astra_chat.agents.prompt import read_position
+from astra_chat.agents.position import read_position
 from astra_chat.agents.turns import Position
 from astra_chat.models.layer import Client, Tools
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents.prompt import read_position
+from astra_chat.agents.position import read_position
 from astra_chat.agents.turns import Analysis, Kernel, NextSpeaker, Pass, Payload, Plan, Position
 from astra_chat.models.offline import OfflineClient
 from astra_chat.models.spec import Role

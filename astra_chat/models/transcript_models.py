@@ -9,7 +9,7 @@ from typing import get_args
 
 from autogen_core.models import ChatCompletionClient
 
-from astra_chat.agents.prompt import position_of
+from astra_chat.agents.position import position_of
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import states
 from astra_chat.agents.turns import Kernel, NextSpeaker, Pass, Payload, Position, RoleName, Turns

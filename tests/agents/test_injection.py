@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.prompt import MAX_CHARACTERS, ChatContext, read_position, turn_prompt
+from astra_chat.agents.position import read_position
+from astra_chat.agents.prompt import MAX_CHARACTERS, ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.selector_prompt import question
 from astra_chat.agents.turn_order import next_step, speakers

@@ -5,20 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from astra_chat.agents.prompt import (
-    LOG_ROUNDS,
-    MAX_CHARACTERS,
-    ChatContext,
-    position_line,
-    read_position,
-    turn_prompt,
-)
+from astra_chat.agents.position import read_position
+from astra_chat.agents.prompt import LOG_ROUNDS, MAX_CHARACTERS, ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.strategy import Strategy
-from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, Position, RoleName, Turn
+from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, RoleName, Turn
 from astra_chat.tools.task.folder import Scalar, Task
 from astra_chat.tools.task.launcher import prototype
 from tests.chat_samples import (
@@ -51,21 +43,6 @@ def one_round(number: int, source: str, ratio: float) -> list[Turn]:
         Turn("executor", evaluation(source, timed(ratio))),
         Turn("profiler", analysis()),
     ]
-
-
-@given(st.integers(0, 999), st.integers(0, 99))
-def test_a_stamp_is_read_back(number: int, attempt: int) -> None:
-    place = Position(round=number, attempt=attempt)
-    assert (
-        read_position(
-            f"words\n{position_line(Position(round=1, attempt=1))}\n{position_line(place)}"
-        )
-        == place
-    )
-
-
-def test_no_stamp_no_place() -> None:
-    assert read_position("In round 2, attempt 1 was better.") is None
 
 
 @pytest.mark.parametrize("role", MODEL_ROLES)

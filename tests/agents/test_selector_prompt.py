@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_chat.agents.prompt import read_position
+from astra_chat.agents.position import read_position
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.selector_prompt import question
 from astra_chat.agents.turns import Turn

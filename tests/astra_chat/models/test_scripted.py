@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from autogen_core.models import CreateResult, UserMessage
 
-from astra_chat.agents.prompt import position_line
+from astra_chat.agents.position import position_line
 from astra_chat.agents.turns import (
     REPLY_TYPES,
     Analysis,

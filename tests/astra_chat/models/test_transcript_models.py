@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from autogen_core.models import UserMessage
 
-from astra_chat.agents.prompt import position_line
+from astra_chat.agents.position import position_line
 from astra_chat.agents.turns import (
     REPLY_TYPES,
     Kernel,
