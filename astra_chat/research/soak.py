@@ -2,7 +2,8 @@
 `python -m astra_chat.research.soak --judgements 1000`.
 
 Checks correct kernels again and again, each judge with fresh entropy: the honest kernels of
-tests/attacks, the baselines of the shipped tasks and the scripted candidates that are correct.
+tests/attacks, the baselines of the shipped tasks and the scripted candidates that are correct. The
+paper's starts are left out: that of fused_add_rmsnorm rounds twice, which the judge rejects.
 Every judgement is appended to a file at once, so that a soak that was stopped continues where it
 was; kernels that were judged least come first. At the end stand the rejections with the command
 that reproduces each, and the rate with the upper end of its one-sided 95 % interval
@@ -30,7 +31,7 @@ from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
-from astra_chat.tools.task.tiers import TIER_FILES
+from astra_chat.tools.task.tiers import TIER_FILES, baseline_source
 from astra_chat.tools.types import Correct, Timed, Unsupported
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,8 +85,7 @@ def honest_kernels() -> list[Honest]:
     for name in task_names():
         task = find_task(name)
         script = load_script(task)
-        sources = {tier: task.folder / tier for tier in TIER_FILES.values()}
-        texts = {tier: path.read_text() for tier, path in sources.items() if path.is_file()}
+        texts = {TIER_FILES["sglang"]: baseline_source(task, "sglang")}
         texts |= {k.name: script.sources[k.name] for k in script.kernels() if correct(k)}
         kernels += [Honest(name, f"{name} {file}", text) for file, text in texts.items()]
     return kernels

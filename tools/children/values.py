@@ -71,10 +71,13 @@ def _one_hot(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tens
 
 
 def _special(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
-    info = torch.finfo(dtype)
-    palette = torch.tensor(
-        [float("inf"), -float("inf"), float("nan"), 0.0, -0.0, info.max, info.min, info.tiny]
-    )
+    """NaN, zeros of either sign, the least normal number; and either both infinities, or infinity
+    and the largest number of one sign: the largest number with one of the other sign, or with the
+    other infinity, has sums that depend on their order."""
+    info, draws = torch.finfo(dtype), random.Random(g.initial_seed())  # alike for all arguments
+    sign = draws.choice((1.0, -1.0))
+    extremes = draws.choice(((math.inf, -math.inf), (sign * math.inf, sign * info.max)))
+    palette = torch.tensor([*extremes, math.nan, 0.0, -0.0, info.tiny])
     drawn = torch.randn(shape, generator=g)
     chosen = torch.randint(len(palette) * SPECIAL_SHARE, shape, generator=g)
     return torch.where(
@@ -192,7 +195,7 @@ def _bounded_special(
     """As `special`; the greatest number is the argument's."""
     drawn = _special(g, shape, dtype).double()
     greatest = drawn.isfinite() & (drawn.abs() > HEAVIEST)
-    return torch.where(greatest, numbers.sign * numbers.largest, drawn)
+    return torch.where(greatest, drawn.sign() * numbers.largest, drawn)
 
 
 _OF_ARGUMENTS: dict[AnyFamily, DrawArgument] = {
