@@ -91,7 +91,7 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
         *_kinds(host),
         *_sections(host),
         *_system_calls(host),
-        *_device_calls(cubin),
+        *device_calls(cubin),
         *_device_code(ptx, task),
     ]
     findings = [
@@ -200,7 +200,7 @@ def _is_distance(code: bytes, at: int, functions: list[tuple[int, int]]) -> bool
     return False
 
 
-def _device_calls(cubin: Elf) -> Said:
+def device_calls(cubin: Elf) -> Said:
     """Functions that the driver adds to a kernel."""
     for name in sorted({s.name for s in cubin.symbols if s.kind == elf.FUNCTION and not s.section}):
         if name not in DEVICE_LIBRARY:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build, build_all
-from astra_chat.tools.policy.binary_audit import audit, plain
+from astra_chat.tools.policy.binary_audit import audit, device_calls, plain
+from astra_chat.tools.policy.elf import Elf
 from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.types import Finding
 
@@ -209,6 +212,18 @@ def test_special_registers_are_found_in_the_machine_code_each_at_its_line() -> N
     for name, words in REGISTERS.items():
         (line,) = (i for i, text in enumerate(source.splitlines(), 1) if f"%%{name};" in text)
         assert any(f.line == line and f"reads {words}: " in f.what for f in findings), name
+
+
+def test_a_launch_from_a_kernel_is_found(tmp_path: Path) -> None:
+    """nvcc builds it as relocatable code alone, which no task's flags ask for so far."""
+    source, cubin = tmp_path / "k.cu", tmp_path / "k.cubin"
+    source.write_text(
+        "__global__ void child() {}\n__global__ void parent() { child<<<1, 1>>>(); }\n"
+    )
+    command = [str(find_toolkit().nvcc), "-rdc=true", "-arch=sm_90", "-cubin", "-o", str(cubin)]
+    subprocess.run([*command, str(source)], check=True)
+    said = dict(device_calls(Elf.read(cubin)))
+    assert said and all("launched by the launcher" in why for why in said.values()), said
 
 
 def test_machine_code_that_cannot_be_read_is_refused(tmp_path: Path) -> None:

@@ -213,7 +213,7 @@ def arena_of(f: Frame, space: str) -> Arena:
 
 def fetch_arena(f: Frame, site: Site, space: str, address: Array, active: Active) -> Array:
     arena = arena_of(f, space)
-    if space == "param" and address.size == 1:
+    if space == "param" and address.size == 1 and address[0, 0] <= arena.limit - site.size:
         at = int(address[0, 0])
         data = arena.data[at : at + site.size]
         return np.array(data).view(arena.items(site.size).dtype).reshape(1, 1)

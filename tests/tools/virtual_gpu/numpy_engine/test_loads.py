@@ -177,3 +177,11 @@ def test_generic_addresses_of_parameters_and_spaces() -> None:
     out = np.zeros(1, np.uint64)
     bench(body, before).launch("kernel", 1, 1, out, out)
     assert out[0] == 77 + 1 + 10 + 77
+
+
+@pytest.mark.parametrize("offset", [-4, -400, 16])
+def test_an_access_outside_the_parameters(offset: int) -> None:
+    out = np.zeros(1, np.uint32)
+    body = f"mov.b64 %rd2, out; add.s64 %rd2, %rd2, {offset}; ld.param.u32 %r1, [%rd2];"
+    with pytest.raises(Fault, match="read of 4 bytes at param offset"):
+        bench(f"{body} st.u32 [%rd0], %r1;").launch("kernel", 1, 1, out, out)
