@@ -46,7 +46,6 @@ def test_mutants_that_the_task_lets_live_are_killed_by_a_telling_case(task: Task
 def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("astra_chat.tools.run.runner.CALL_TIMEOUT_S", 4.0)
     changes = {
         "hangs": ("    out[i] =", "    while (true) out[i] ="),
         "tail": ("i < total;", "i + 1 < total;"),
