@@ -240,10 +240,13 @@ class Checker:
             done, failure = self._learn_until_failure(built, missing, like, failed)
             if failure is None:
                 return failed
+            if isinstance(failure, Refused):
+                what = failure.findings[0].what
+                raise BadInput(f"the baseline of {self._task.name} is refused: {what}")
             bad = failure.case if isinstance(failure, Crashed | Unsafe) else missing[done].case
             failed.append(Failed(bad, f"the baseline {failure.kind}"))
             missing = [truth for truth in missing[done:] if truth.case != bad]
-            if isinstance(failure, Refused | Unsupported | TimedOut):
+            if isinstance(failure, Unsupported | TimedOut):
                 break
         not_tried = {}
         for oracle_case in missing:

@@ -5,6 +5,7 @@ Built without guard and audit, which would refuse some of these for what they ho
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,22 @@ def test_results_remembered_by_address(bench: Bench, scalar: str) -> None:
 def test_work_that_stops_after_some_calls(bench: Bench, scalar: str) -> None:
     tired = f"  static int calls = 0;\n  if (++calls > 12) return cudaSuccess;\n{SWITCH}"
     assert "depends on" in refused(bench.check(edited(scalar, SWITCH, tired)))
+
+
+def test_a_baseline_that_keeps_state_is_bad_input(device: Device, tmp_path: Path) -> None:
+    """Not a check without hidden cases."""
+    attacks = ROW_SUM.folder.parents[1]
+    counting = (attacks / "kernels" / "s24_device_memory.cu").read_text()
+    shutil.copytree(ROW_SUM.folder, tmp_path / "task")
+    (tmp_path / "task" / "baseline.cu").write_text(counting)
+    task, oracle = load_task(tmp_path / "task"), Oracle(ROW_SUM)
+    try:
+        built = build(task, ROW_SUM.baseline, device)
+        assert isinstance(built, Build)
+        with pytest.raises(BadInput, match="baseline of row_sum is refused: module variable last"):
+            Checker(Runner(task, device), oracle).check(built, ())
+    finally:
+        oracle.close()
 
 
 def test_lost_precision_within_the_tolerance(bench: Bench, scalar: str) -> None:
