@@ -465,7 +465,7 @@ def write_transcript(path: Path, turns: Sequence[Turn] | None = None) -> Path:
 
 
 def story(path: Path) -> list[str]:
-    """All that a run came to, but for ids, clock fields, and what the judge draws anew in every
+    """All that a run came to, but for ids, clock fields, and what the judge draws again in every
     evaluation, hidden cases and the seeds of a confirmation: the records of its finished turns, the
     texts, the end."""
     found = read(path)

@@ -5,7 +5,7 @@ system, and nothing else in tools/ asks there. Everything drawn derives from the
 BLAKE2b, which cannot be computed backwards: from a seed follow the seeds below it, but neither
 those beside it nor the root. Processes get their seeds from the judge and never draw their own.
 
-An evaluation's seed may be shown while a run goes on: it reproduces this evaluation
+An evaluation's seed may be shown while a run continues: it reproduces this evaluation
 (`astra-chat check --seed`) and says nothing of later ones. The root, which gives all of them away,
 is shown when the run has ended.
 """

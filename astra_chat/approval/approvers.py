@@ -28,7 +28,7 @@ from astra_chat.transcript.turns import turns_of
 
 ASK, DETACHED = "ask", "detached"
 Answer: TypeAlias = Turn | Literal["wait", "stop"]
-"""A turn of the human's; or the run ends, to be gone on with: waiting for one, or stopped."""
+"""A turn of the human's; or the run ends, to be resumed: waiting for one, or stopped."""
 
 KEYS: dict[str, Choice | Literal["stop", "difference"]] = {
     "a": "approve",
@@ -191,7 +191,7 @@ class Nobody:
     """No terminal to ask at: what nobody approves is rejected; the run does not hang."""
 
     def decide(self, asked: Question) -> Answer:
-        return decision(asked, "reject", "nobody could be asked: there was no terminal")
+        return decision(asked, "reject", "there was no terminal to ask at")
 
 
 def approver_for(spec: str) -> Approver:
@@ -204,7 +204,7 @@ def approver_for(spec: str) -> Approver:
     path = Path(spec)
     if not path.exists():
         raise BadInput(
-            f"--approver {spec}: there is no such file; say {ASK}, {DETACHED}, a file of decisions"
+            f"--approver {spec}: no such file: use {ASK}, {DETACHED}, a file of decisions"
             " (FILE.toml), or a recorded run"
         )
     return Scripted(path) if path.suffix == ".toml" else Recorded(path)
@@ -235,4 +235,4 @@ def source_of(path: Path) -> str:
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadInput(f"cannot read {path}: it is no text") from None
+        raise BadInput(f"cannot read {path}: it is not text") from None

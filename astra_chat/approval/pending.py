@@ -31,16 +31,16 @@ def waiting(path: Path) -> Waiting:
         return Waiting(transcript, asked)
     if transcript.ended is not None and transcript.ended.reason == "waiting":
         raise BadInput(
-            f"{transcript.path}: the candidate is confirmed on fresh seeds before it is decided on:"
+            f"{transcript.path}: the candidate must be confirmed on fresh seeds before a decision:"
             f" astra-chat run --resume {transcript.path}"
         )
     if (lacking := incompleteness(transcript)) is not None:
         raise BadInput(lacking)
-    raise BadInput(f"{transcript.path}: nothing waits for a decision")
+    raise BadInput(f"{transcript.path}: no decision is pending")
 
 
 def record(run: Waiting, answer: Turn) -> None:
-    """Append the human's turn. Raises BadInput if the run goes on elsewhere meanwhile."""
+    """Append the human's turn. Raises BadInput if the run continues elsewhere in the meantime."""
     writer = Writer.go_on(run.transcript)
     try:
         writer.append(*events_of(answer, set(texts(run.transcript.records))))

@@ -62,7 +62,7 @@ def _plan_lines(plan: Plan) -> list[Text]:
 def _before_it_runs(report: BuildReport) -> str:
     """What the gates before a run said of a candidate that passed them."""
     passed = [step.name for step in report.steps if step.name in ("guard", "audit")]
-    found = f"{' and '.join(passed)}: nothing that a candidate may not hold; " if passed else ""
+    found = f"{' and '.join(passed)}: no violations; " if passed else ""
     return f"{found}build: {describe_build(report).removeprefix('builds: ')}"
 
 

@@ -68,9 +68,9 @@ def replay(
     ways = [name for name, given in (("--prompts", prompts), ("--rejudge", rejudge),
                                      ("--rerun", rerun)) if given]  # fmt: skip
     if len(ways) > 1:
-        raise BadInput(f"{' and '.join(ways)} do not go together")
+        raise BadInput(f"{' and '.join(ways)} cannot be combined")
     if prompts and quiet:
-        raise BadInput("--quiet and --prompts do not go together")
+        raise BadInput("--quiet and --prompts cannot be combined")
     if rejudge:
         _rejudge(transcript, device, trust, as_json, quiet)
     elif rerun:

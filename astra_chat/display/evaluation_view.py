@@ -90,7 +90,7 @@ def gpu_lines(cases: Sequence[AnyTime]) -> list[str]:
     reasons = {value for one in said for value in one.get("throttle_reasons", ())}
     bits = ", ".join(hex(value) for value in sorted(reasons) if value)
     return [
-        f"GPU meanwhile: SM {span('sm_clock_mhz')} MHz, memory {span('memory_clock_mhz')} MHz,"
+        f"GPU during timing: SM {span('sm_clock_mhz')} MHz, memory {span('memory_clock_mhz')} MHz,"
         f" {span('temperature_c')} C, {span('power_w')} W,"
         f" NVML's reasons for its clocks: {bits or 'none'}"
     ]

@@ -1,4 +1,4 @@
-"""What `astra-chat run` prints while a run goes on and at its end: live text, its end, or JSON."""
+"""What `astra-chat run` prints during a run and at its end: live text, its end, or JSON."""
 
 from __future__ import annotations
 

@@ -104,12 +104,12 @@ class View:
             case RejectedReply(speaker=speaker, reason=reason):
                 self._line(f"{speaker}'s reply was sent back: {reason}", "yellow")
             case Contradiction(speaker=speaker, reason=reason, stands=stands):
-                came = "stands by its reply, against this" if stands else "is asked to check"
+                came = "repeats its reply in spite of this" if stands else "is asked to check"
                 self._line(f"{speaker} {came}: {reason}", "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
                 self._line(
                     f"not as scripted: the script expected {expected} of {candidate},"
-                    f" the judge found {found}; the run goes on with what was found",
+                    f" the judge found {found}; the run continues with that",
                     "yellow",
                 )
             case Resumed(started=started, options=options):

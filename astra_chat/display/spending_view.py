@@ -1,4 +1,4 @@
-"""What a run spends, in words: a line for each answer, and the ledger at the end."""
+"""What a run spends, as text: a line for each answer, and the ledger at the end."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from astra_chat.transcript.spending import ModelCall, RoleSpent, Spent, Tokens
 
 
 def asked_words(event: ModelCall, so_far: Tokens, budget: Budget) -> str:
-    """One answer's tokens, and what all came to so far beside what may be spent."""
+    """One answer's tokens, and the total so far with its budget."""
     total = f"{so_far.total:,}" + (f" of {budget.tokens:,}" if budget.tokens else "")
     money = f", {_usd(so_far.usd)}" + (f" of ${budget.usd:g}" if budget.usd else "")
     return f"{event.role} asked {event.model}: {tokens_words(event.tokens)}; so far {total}{money}"
 
 
 def judged_words(evaluations: int, gpu_s: float, wall_s: float, budget: Budget) -> str:
-    """What evaluations have spent beside what they may; "" where nothing of it is limited."""
+    """What evaluations have spent, with the budget; "" if nothing of it is limited."""
     limits = (
         (evaluations, budget.evaluations, "evaluations"),
         (gpu_s, budget.gpu_s, "s on the GPU"),
@@ -25,10 +25,12 @@ def judged_words(evaluations: int, gpu_s: float, wall_s: float, budget: Budget) 
 
 
 def tokens_words(tokens: Tokens) -> str:
-    """ "3,100 tokens in (2,048 cached), 800 out (512 thought), $0.0042"."""
+    """ "3,100 tokens in (2,048 cached), 800 out (512 reasoning), $0.0042"."""
     cached = f" ({tokens.cached:,} cached)" if tokens.cached else ""
-    thought = f" ({tokens.reasoning:,} thought)" if tokens.reasoning else ""
-    guess = f" ({tokens.estimated:,} estimated: not counted there)" if tokens.estimated else ""
+    thought = f" ({tokens.reasoning:,} reasoning)" if tokens.reasoning else ""
+    guess = (
+        f" ({tokens.estimated:,} estimated: the server does not count)" if tokens.estimated else ""
+    )
     return (
         f"{tokens.prompt:,} tokens in{cached}, {tokens.completion:,} out{thought}{guess},"
         f" {_usd(tokens.usd)}"
@@ -36,7 +38,7 @@ def tokens_words(tokens: Tokens) -> str:
 
 
 def ledger_lines(spent: Spent, seconds: float) -> list[str]:
-    """The ledger, one subject a line. `seconds`: the run's own, all sittings together."""
+    """The ledger, one subject a line. `seconds`: the run's own, all sessions together."""
     lines = []
     if spent.roles:
         answers = sum(role.answers for role in spent.roles)
@@ -48,7 +50,7 @@ def ledger_lines(spent: Spent, seconds: float) -> list[str]:
         lines.append(f"judge: {_counted(spent.evaluations, 'evaluation')}, {steps}{gpu}")
     if spent.rejected:
         reasons = ", ".join(f"{one.times} {one.reason}" for one in spent.rejected)
-        lines.append(f"not taken: {reasons}")
+        lines.append(f"rejected: {reasons}")
     if spent.contradictions:
         lines.append(f"turns accepted that contradict the facts: {spent.contradictions}")
     return [*lines, f"in all {seconds:.1f} s"]
@@ -67,4 +69,4 @@ def _counted(number: int, what: str) -> str:
 
 
 def _usd(usd: float | None) -> str:
-    return "price not known" if usd is None else f"${usd:.4f}"
+    return "price unknown" if usd is None else f"${usd:.4f}"

@@ -68,7 +68,7 @@ def turn_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: in
 def _kernel_lines(
     kernel: Kernel, speaker: Speaker, before: RunState, texts: Mapping[str, str], width: int
 ) -> list[Text]:
-    """What was written, and the first lines that differ from what it was made of."""
+    """The kernel's summary, and the first lines that differ from its parent."""
     parent, name = _parent_of(speaker, before, texts)
     changed = changes(parent, kernel.source)
     added = [line for line in changed if line.startswith("+")]
@@ -115,9 +115,9 @@ def _evaluation_lines(evaluation: Evaluation, before: RunState) -> list[Text]:
     style = "green" if good else "yellow" if isinstance(outcome, Timed) else "red"
     lines: list[Text] = [Text(f"{name} is {describe_evaluation(evaluation)}", style)]
     if first:
-        lines.append(Text("the baseline against itself shows that the judge works", "dim"))
+        lines.append(Text("the baseline against itself: a check of the judge", "dim"))
     if evaluation.confirms:
-        lines.append(Text("once more, on fresh seeds: this figure is the one reported", "dim"))
+        lines.append(Text("confirmation on fresh seeds: this result is the one reported", "dim"))
     if isinstance(outcome, Timed):
         lines += [] if first or evaluation.confirms else _came_true(outcome, before)
         lines.append(Text(_profile_text(outcome.profile), "dim"))

@@ -7,7 +7,7 @@ from autogen_core.models import CreateResult
 from astra_chat.agents.reply_errors import UnusableReply
 
 SHOWN = 400
-"""Characters of a refusal that go back in words."""
+"""Characters of a refusal that are sent back."""
 
 
 class Answer(CreateResult):
@@ -22,7 +22,7 @@ class Answer(CreateResult):
 
 
 def require_usable(result: CreateResult) -> None:
-    """Raise UnusableReply, in words for the model, where nothing can be read of an answer."""
+    """Raise UnusableReply, with a text for the model, if an answer cannot be parsed."""
     text = result.content if isinstance(result.content, str) else ""
     if isinstance(result, Answer) and result.refusal:
         raise UnusableReply(
@@ -31,7 +31,7 @@ def require_usable(result: CreateResult) -> None:
             said=result.refusal,
         )
     if result.finish_reason == "content_filter":
-        raise UnusableReply("it was withheld by the server's content filter; say it in other words")
+        raise UnusableReply("it was withheld by the server's content filter; rephrase it")
     if result.finish_reason == "length":
         raise UnusableReply(
             f"it was cut off after {result.usage.completion_tokens} tokens, the limit of one"
@@ -41,6 +41,6 @@ def require_usable(result: CreateResult) -> None:
         raise UnusableReply("it was empty")
     if text.lstrip().startswith("```"):
         raise UnusableReply(
-            "it stands in a Markdown fence; the first character must be '{' and the last '}'",
+            "it is in a Markdown fence; the first character must be '{' and the last '}'",
             said=text,
         )

@@ -23,8 +23,8 @@ JsonOutput: TypeAlias = bool | type[BaseModel] | None
 
 
 class Client(ChatCompletionClient):
-    """Answers in one piece: half a JSON object serves nobody. What AutoGen says besides messages
-    (tools, json_output, extra_create_args, cancellation_token ...) comes as it was said."""
+    """Answers in one piece: half a JSON object is useless. Other arguments of AutoGen
+    (tools, json_output, extra_create_args, cancellation_token ...) are passed on unchanged."""
 
     component_type = "model"
     component_config_schema = BaseModel

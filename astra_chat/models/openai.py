@@ -38,7 +38,7 @@ class OpenAIModels:
         return self._options[role].price
 
     def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
-        """A live model foretells nothing but its plan's ratio."""
+        """None: a live model predicts only its plan's ratio."""
         return None
 
     async def close(self) -> None:

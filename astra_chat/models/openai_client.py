@@ -99,7 +99,7 @@ class OpenAIClient(OpenAIChatCompletionClient):
     async def create_stream(
         self, messages: Sequence[LLMMessage], **rest: Any
     ) -> AsyncGenerator[str | CreateResult, None]:
-        """The whole answer as one piece: half a JSON object serves nobody."""
+        """The whole answer as one piece: half a JSON object is useless."""
         yield await self.create(messages, **rest)
 
     def _schema_in_words(self, reply: type[BaseModel]) -> list[LLMMessage]:
@@ -134,7 +134,7 @@ class OpenAIClient(OpenAIChatCompletionClient):
             raise explained(error, options, self._key) from None
 
     async def _request(self, messages: list[Any], arguments: dict[str, Any]) -> ChatCompletion:
-        # The SDK's own limit counts from byte to byte, and some servers send blanks meanwhile.
+        # The SDK's own limit counts from byte to byte, and some servers send blanks.
         async with asyncio.timeout(self._options.timeout_s):
             found = await self._client.chat.completions.create(
                 messages=messages, stream=False, **arguments

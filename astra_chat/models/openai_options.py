@@ -36,7 +36,7 @@ class OpenAIOptions(Value):
     """Of Azure's older interface, whose address ends in /openai; the model is the deployment."""
     replies: Literal["schema", "json", "words"] = "schema"
     """How a typed reply is asked for: schema is strict `json_schema`; json is `json_object` with
-    the schema in words; words is the schema in words alone, for servers that know neither."""
+    the schema in the prompt; words is the schema in the prompt alone, for servers without both."""
     timeout_s: float = Field(300.0, gt=0)
     """Of one request; a reasoning model may be silent for minutes."""
     tries: int = Field(8, ge=1)

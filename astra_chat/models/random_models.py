@@ -45,7 +45,7 @@ class RandomModels:
         return FREE
 
     def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
-        """Nobody knows what a draw comes to."""
+        """None: random kernels have no expected result."""
         return None
 
     async def close(self) -> None:
@@ -97,7 +97,7 @@ def parent_in(prompt: str) -> str:
 
 
 def draw(source: str, pool: Mapping[str, str], dice: random.Random) -> tuple[str, str]:
-    """What was done, and the source that came of it."""
+    """What was changed, and the resulting source."""
     constants = list(CONSTANT.finditer(source))
     others = sorted(name for name, text in pool.items() if text != source)
     if others and (not constants or dice.random() < JUMPS):

@@ -182,7 +182,7 @@ def load_script(task: Task) -> Script:
     if not path.is_file():
         raise BadInput(
             f"task {task.name} has no scripted run: {path} is missing,"
-            " so '--models scripted' has nothing to say"
+            " so '--models scripted' has nothing to replay"
         )
     try:
         script = ScriptFile.model_validate(tomllib.loads(path.read_text()))

@@ -25,7 +25,7 @@ from astra_chat.transcript.turns import finished, turns_of
 
 @dataclass(frozen=True)
 class Prompt:
-    """What a model was told before a turn."""
+    """The prompts of a model before a turn."""
 
     turn: int
     """From 1, as a replay counts them."""
@@ -69,7 +69,7 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
 def _of_turn(
     context: ChatContext, before: RunState, speaker: Speaker, number: int
 ) -> Iterator[Prompt]:
-    """The selector's, where a model was to choose who speaks; then the speaker's."""
+    """The selector's, if a model chose the speaker; then the speaker's."""
     legal = speakers(next_step(before))
     if len(legal) > 1:
         yield Prompt(number, "selector", "", question(before, legal))
@@ -79,7 +79,7 @@ def _of_turn(
 
 
 def _sent_back(transcript: Transcript) -> dict[int, tuple[str, ...]]:
-    """What was said about replies that were sent back, by the turn that they came before."""
+    """Reasons for which replies were sent back, by the turn that followed."""
     found: dict[int, list[str]] = {}
     for record in finished(transcript.records):
         match record.event:

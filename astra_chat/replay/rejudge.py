@@ -1,4 +1,4 @@
-"""A transcript's candidates, judged anew on this machine; nothing of the file is changed."""
+"""A transcript's candidates, judged again on this machine; the file is not changed."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def recorded(transcript: Transcript) -> list[Recorded]:
 
 
 def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
-    """Table of then and now, and in words where they differ."""
+    """Table of recorded and new results, and a text where they differ."""
     rows = Table(box=None, pad_edge=False)
     for name in ("candidate", "", "then", "now", ""):
         rows.add_column(name, no_wrap=True)

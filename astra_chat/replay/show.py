@@ -21,7 +21,7 @@ def replay(transcript: Transcript, quiet: bool = False) -> None:
 
 
 def show_prompts(transcript: Transcript, turn: int | None, as_json: bool) -> None:
-    """Print what the models were told, the whole of it. Raises BadInput for a turn without."""
+    """Print the models' prompts in full. Raises BadInput for a turn without one."""
     # Here, for a replay without prompts starts sooner without them.
     from astra_chat.replay.prompts import prompts
 

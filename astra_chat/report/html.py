@@ -32,7 +32,7 @@ class Run:
     """ "measured on ..." or "estimated for ..."."""
     measured: bool
     over: bool
-    """Ended for good: nothing is left to be gone on with."""
+    """Ended for good: nothing is left to be resumed."""
     plot: Plot | None
     words: str
     changes: list[Change]

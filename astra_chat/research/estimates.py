@@ -28,7 +28,7 @@ SCHEMA = "astra-chat/estimates/1"
 
 
 class Estimate(Value):
-    """A right kernel beside the task's baseline."""
+    """A correct kernel beside the task's baseline."""
 
     task: str
     file: str
@@ -79,7 +79,7 @@ def read(path: Path) -> Estimates:
             raise BadInput(f"{path} has another schema than {SCHEMA}")
         return Estimates.model_validate(found)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise BadInput(f"{path} holds no estimates: {type(error).__name__}") from None
+        raise BadInput(f"{path} contains no estimates: {type(error).__name__}") from None
 
 
 def main() -> None:

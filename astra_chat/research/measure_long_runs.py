@@ -59,7 +59,7 @@ def _long(text: str) -> str:
 
 
 def main() -> None:
-    """Milliseconds of a turn after so many, seconds to go on with such a chat, its prompts."""
+    """Milliseconds of a turn after so many, seconds to continue with such a chat, its prompts."""
     with tempfile.TemporaryDirectory() as folder:
         request = _request(Path(folder) / "run")
         judge = InstantJudge(request.device, request.task.demo[0][0])
@@ -68,7 +68,7 @@ def main() -> None:
             print(
                 f"after {length} turns of kernels of {LINES} lines:"
                 f" one more takes {_turn_ms(transcript, length):.1f} ms,"
-                f" going on from a transcript of {_going_on(transcript, length, request, judge)}"
+                f" continuing from a transcript of {_going_on(transcript, length, request, judge)}"
             )
         for line in _prompt_sizes(transcript):
             print(line)

@@ -143,7 +143,7 @@ def read(path: Path) -> PaperMethod:
             raise BadInput(f"{path} has another schema than {SCHEMA}")
         return PaperMethod.model_validate(found)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise BadInput(f"{path} holds no times: {type(error).__name__}") from None
+        raise BadInput(f"{path} contains no times: {type(error).__name__}") from None
 
 
 def main() -> None:

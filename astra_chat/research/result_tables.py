@@ -52,7 +52,7 @@ def read_published(path: Path) -> Published:
             raise BadInput(f"{path} has another schema than {PUBLISHED_SCHEMA}")
         return Published.model_validate(found)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise BadInput(f"{path} holds no published figures: {type(error).__name__}") from None
+        raise BadInput(f"{path} contains no published figures: {type(error).__name__}") from None
 
 
 def geomean(values: Sequence[float], weights: Sequence[float] | None = None) -> float:

@@ -237,7 +237,7 @@ def load(paths: Iterable[Path]) -> Found:
         transcript = read(path)
         best = state_of(transcript.records).best
         if best is None:
-            raise BadInput(f"{path}: nothing got faster in this run")
+            raise BadInput(f"{path}: no candidate was faster in this run")
         found.runs.append(Run(transcript, *best))
     return found
 
@@ -273,7 +273,7 @@ def _evaluation(path: Path) -> Evaluation:
             raise BadInput(f"{path}: schema {found['schema']} is not {EVALUATION_SCHEMA}")
         return Evaluation.model_validate(found["evaluation"])
     except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
-        raise BadInput(f"{path} is no evaluation: {type(error).__name__}") from None
+        raise BadInput(f"{path} is not an evaluation: {type(error).__name__}") from None
 
 
 def _task_of(evaluation: Evaluation, runs: Sequence[Run]) -> str:

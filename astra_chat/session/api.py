@@ -41,14 +41,14 @@ def run(
     """Run a chat about a shipped task or a task folder, as `astra-chat run` does; each argument is
     its option of that name, None what is not given.
 
-    `resume` goes on with a run's transcript; `branch`, or either with `after_round`, goes on from
-    it in a transcript of its own. Then `task` may be left away, and what is None is as it was.
+    `resume` continues a run in its transcript; `branch`, or either with `after_round`, continues
+    it in a new one. Then `task` may be omitted, and options that are None keep their values.
     Models, addresses, key variables and budgets that a transcript records are taken over with
     `accept_recorded_options` only, trust and paths never (recorded_options.py).
     `approver` says who decides what is run and accepted: "ask" (the terminal), "detached"
     (`astra-chat approve`), or a file of decisions. `trust` lets candidates run where this machine
-    cannot isolate them. `strategy`: what plans go on from (agents/strategy.py); `stop_at`: percent
-    of the physical limit that is enough; `patience`: rounds in a row without a gain to bear;
+    cannot isolate them. `strategy`: which candidate a plan changes (agents/strategy.py); `stop_at`:
+    percent of the physical limit that is enough; `patience`: most rounds in a row without a gain;
     `mutants`: seeded bugs that score the tester's cases, 0 for none. 0 for `stop_at` and
     `patience`, "none" for `budget` and `approver` switch off what a resumed run was begun with.
     `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.

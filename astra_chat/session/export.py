@@ -27,7 +27,7 @@ from astra_chat.transcript.run_folder import (
 
 def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None:
     """Write best.cu, whole or not at all; without a best candidate, take away what an earlier
-    sitting left there, if it is one of `ours`, the run's candidates. Raises OSError."""
+    session left there, if it is one of `ours`, the run's candidates. Raises OSError."""
     path = folder / BEST_SOURCE
     if source is None:
         if path.is_file() and candidate_id(path.read_text(errors="replace")) in ours:

@@ -1,4 +1,4 @@
-"""A run's transcript while the run goes on: what was recorded, and the state of the run."""
+"""A run's transcript during the run: what was recorded, and the state of the run."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Recorder:
 
 
 def begin(request: Request, past: Past | None, on_record: Callable[[Record], None]) -> Recorder:
-    """Open the transcript of a run: a new one, the one that is gone on with, or a branch's.
+    """Open the transcript of a run: a new one, the one that is resumed, or a branch's.
 
     Raises BadInput where something of an earlier run would be overwritten.
     """

@@ -1,4 +1,4 @@
-"""Going on from a transcript, which is all that a run needs of its past: the task, the turns, the
+"""Continuing from a transcript, which is all that a run needs of its past: the task, the turns, the
 options. A resumed run appends to it; a branch takes turns over into a transcript of its own."""
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ NO_LIMITS = Limits(rounds=10**9)
 
 @dataclass(frozen=True)
 class Past:
-    """What a run goes on from."""
+    """What a run continues from."""
 
     transcript: Transcript
     branched: tuple[Record, ...] | None = None
-    """The records that a branch takes over; None where the transcript itself is gone on with."""
+    """The records that a branch takes over; None where the transcript itself is resumed."""
     after_round: int | None = None
     """The round that a branch continues from, where the user named one."""
 
@@ -54,7 +54,7 @@ class Past:
 
     @property
     def turns(self) -> list[Turn]:
-        """What was said before."""
+        """The turns before."""
         return turns_of(self.transcript.records if self.branched is None else self.branched)
 
     def state(self, limits: Limits | None = None) -> RunState:
@@ -85,12 +85,12 @@ def past_of(
 
 
 def resumed(path: Path) -> Past:
-    """Go on with an interrupted or killed run. Raises BadInput if it cannot be read."""
+    """Resume an interrupted or killed run. Raises BadInput if it cannot be read."""
     return Past(read(path))
 
 
 def branched(path: Path, rounds: int | None) -> Past:
-    """Go on from the end of a round, 0 being the baseline's, or from the last finished turn.
+    """Continue from the end of a round, 0 being the baseline's, or from the last finished turn.
 
     Raises BadInput if the transcript cannot be read or did not finish that round.
     """
@@ -106,15 +106,15 @@ def _require_more(past: Past, limits: Limits) -> None:
     broken_off = past.branched is None and (ended is None or ended.reason in BROKEN_OFF)
     if not isinstance(step, Stop) or broken_off:
         return
-    way = f"--rounds {limits.rounds + 1} goes on, " if step.reason == "rounds" else ""
+    way = f"--rounds {limits.rounds + 1} continues, " if step.reason == "rounds" else ""
     raise BadInput(
         f"{past.transcript.path} is finished: {STOP_TEXTS[step.reason]};"
-        f" {way}--branch FILE --from ROUND goes on from an earlier round"
+        f" {way}--branch FILE --from ROUND continues from an earlier round"
     )
 
 
 def _require_device(past: Past, device: Device) -> None:
-    """Raise BadInput unless figures of this device may stand beside the recorded ones."""
+    """Raise BadInput unless results of this device can be compared with the recorded ones."""
     before = past.transcript.header.device
     if device.model_copy(update={"index": before.index}) != before:
         raise BadInput(
@@ -173,10 +173,12 @@ def _approver(past: Past, session: SessionOptions) -> str | None:
         return None
     if session.approver is not None:
         if not begun:
-            raise BadInput(f"--approve: {path} was begun without; only a new run can ask")
+            raise BadInput(
+                f"--approve: {path} was started without approval; only a new run can ask"
+            )
         if state.approve_all:
             raise BadInput(
-                f"--approver: {path} approves all that follows, so nobody would be asked;"
+                f"--approver: {path} approves all further candidates, so no question would follow;"
                 " --branch FILE --from ROUND resumes before that"
             )
         return session.approver

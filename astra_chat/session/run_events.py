@@ -1,4 +1,4 @@
-"""What a run tells whoever started it, as it goes on."""
+"""Callbacks of a run to its caller."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ class Session:
             async for item in stream:
                 self._hear(item, selector)
         except Exception as error:
-            # Before the stream is closed, which waits for the team: it would go on. Closing may
+            # Before the stream is closed, which waits for the team: it would continue. Closing may
             # end in a CancelledError that takes this one's place.
             self._fail(error)
             self._token.cancel()

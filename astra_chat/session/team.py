@@ -26,7 +26,7 @@ from astra_chat.agents.turn_order import STOP_TEXTS, AskHuman, Stop, next_step
 from astra_chat.models.run_models import Models
 
 STALLED = "The group chat is stopped."
-"""AutoGen's stop reason when nobody speaks any more though nobody ended the chat."""
+"""AutoGen's stop reason if no agent speaks although the chat has not ended."""
 
 
 class TurnOrder(TerminationCondition):

@@ -83,7 +83,7 @@ class Traced:
 
 
 class Spans:
-    """Hears a run's records. What a resumed run did in earlier sittings is not told again."""
+    """Receives a run's records. A resumed run does not export those of earlier sessions again."""
 
     def __init__(self, provider: TracerProvider, now: Callable[[], float]) -> None:
         """`now`: seconds since the epoch."""

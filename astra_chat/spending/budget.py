@@ -19,7 +19,7 @@ class Budget(Value):
     """Prompt and completion of all roles."""
     usd: float | None = Field(None, gt=0)
     wall_s: float | None = Field(None, gt=0)
-    """Of all sittings together; the time between them does not count."""
+    """Of all sessions together; the time between them does not count."""
     evaluations: int | None = Field(None, gt=0)
     """Candidates, and the baseline, that are run."""
     gpu_s: float | None = Field(None, gt=0)
@@ -41,7 +41,7 @@ def parse_budget(words: str | None) -> Budget:
             there = ", ".join(Budget.model_fields)
             raise BadInput(f"--budget: there is no '{name}', only {there}")
         if not equals or name in given:
-            raise BadInput(f"--budget: '{part}': say each limit once, as {name}=NUMBER")
+            raise BadInput(f"--budget: '{part}': give each limit once, as {name}=NUMBER")
         given[name] = value
     try:
         return Budget.model_validate(given)

@@ -43,7 +43,7 @@ class Meter:
             )
         if self._budget.usd is not None and self._tokens.usd is None:
             raise BadInput(
-                "--budget usd: of answers in earlier sittings the price is not known, so nobody can"
+                "--budget usd: the price of answers in earlier sessions is unknown, so nothing can"
                 " say what is left: limit tokens= instead"
             )
 

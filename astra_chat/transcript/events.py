@@ -24,11 +24,11 @@ VERSION: Final = 2
 
 EndReason: TypeAlias = StopReason | Literal["interrupted", "waiting", "budget", "error"]
 BROKEN_OFF: tuple[EndReason, ...] = ("interrupted", "waiting", "budget", "error")
-"""Ends after which the chat goes on where it was."""
+"""Ends after which a run can be resumed."""
 
 
 class TaskRecord(Value):
-    """The task as it was judged; the files' texts stand in Blob events."""
+    """The task as it was judged; the files' texts are in Blob events."""
 
     name: str
     id: str
@@ -99,7 +99,7 @@ class Proposed(Value):
     candidate: str
     """First 12 hex digits of `sha256`."""
     sha256: str
-    """Of the source, which stands in a Blob."""
+    """Of the source, which is in a Blob."""
     edits: int = 0
     """Edits that it was given as; 0: as a whole."""
 
@@ -137,7 +137,7 @@ class Contradiction(Value):
 
 
 class Deviation(Value):
-    """A scripted kernel came to something else than its script expects."""
+    """A scripted kernel had another result than its script expects."""
 
     kind: Literal["deviation"] = "deviation"
     candidate: str
@@ -146,7 +146,7 @@ class Deviation(Value):
 
 
 class Resumed(Value):
-    """An interrupted or killed run goes on from its last finished turn."""
+    """An interrupted or killed run continues from its last finished turn."""
 
     kind: Literal["resumed"] = "resumed"
     started: str
@@ -158,7 +158,7 @@ class Resumed(Value):
 
 
 class Ended(Value):
-    """Last line of every run that was not killed; a run that is resumed goes on after it."""
+    """Last line of every run that was not killed; a run that is resumed continues after it."""
 
     kind: Literal["ended"] = "ended"
     reason: EndReason

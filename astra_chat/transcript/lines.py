@@ -43,9 +43,7 @@ def read_lines(path: Path) -> Lines:
         with os.fdopen(opened, "rb") as file:
             state = os.fstat(file.fileno())
             if not stat.S_ISREG(state.st_mode):
-                raise BadInput(
-                    f"cannot read {path}: no regular file, so no transcript or recording"
-                )
+                raise BadInput(f"cannot read {path}: not a regular file")
             if state.st_size > MAX_FILE_BYTES:
                 raise BadInput(f"{path} has {state.st_size:,} bytes: at most {MAX_FILE_BYTES:,}")
             while line := file.readline(MAX_LINE_BYTES + 1):

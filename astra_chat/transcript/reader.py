@@ -74,12 +74,12 @@ def read(path: Path) -> Transcript:
     _require_transcript(path, lines, torn)
     records = tuple(_record(path, number, line) for number, line in enumerate(lines, 1))
     if not isinstance(records[0].event, Header):
-        raise BadInput(f"{path} is no transcript of Astra: its first line is not a header")
+        raise BadInput(f"{path} is not a transcript of Astra: its first line is not a header")
     run, turn = records[0].run, 0
     for number, record in enumerate(records):
         turn += isinstance(record.event, TurnEvent)
         if (record.seq, record.run, record.turn) != (number, run, turn):
-            raise BadInput(f"{path}, line {number + 1}: lines are missing or do not belong here")
+            raise BadInput(f"{path}, line {number + 1}: lines are missing or out of order")
     _require_files(path, records)
     return Transcript(path, records, torn, found.size)
 
@@ -88,13 +88,13 @@ def _require_transcript(path: Path, lines: list[str], torn: bool) -> None:
     """Tell from the first line whether this is a transcript that this version reads."""
     if not lines:
         what = "is cut off in its first line" if torn else "is empty"
-        raise BadInput(f"{path} {what}: no transcript of Astra")
+        raise BadInput(f"{path} {what}: not a transcript of Astra")
     try:
         first = json.loads(lines[0])
         version = first["v"]
         first["run"], first["seq"], first["event"]["kind"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise BadInput(f"{path} is no transcript of Astra") from None
+        raise BadInput(f"{path} is not a transcript of Astra") from None
     if version not in READABLE:
         raise BadInput(
             f"{path} is a transcript of format version {version}; this Astra reads 1 to {VERSION}"
@@ -133,7 +133,7 @@ def _require_files(path: Path, records: tuple[Record, ...]) -> None:
 
 
 def incompleteness(transcript: Transcript) -> str | None:
-    """What a transcript lacks at its end, in one line; None if nothing."""
+    """What is missing at a transcript's end, in one line; None if nothing."""
     way = f"resume with: astra-chat run --resume {transcript.path}"
     if transcript.torn:
         return f"{transcript.path}: the last line was cut off and is left out; {way}"

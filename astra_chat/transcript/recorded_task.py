@@ -29,7 +29,7 @@ def task_of(transcript: Transcript, given: str | Path | None) -> Iterator[Task]:
             hashes = {name: sha256_of(text) for name, text in task.files().items()}
             raise BadInput(
                 f"{transcript.path} was judged by other files of {recorded.name}:"
-                f" {', '.join(_different(recorded.files, hashes))}; leave TASK away to go on"
+                f" {', '.join(_different(recorded.files, hashes))}; omit TASK to continue"
                 " with the recorded ones"
             )
         yield task
@@ -83,4 +83,6 @@ def require_hashes(transcript: Transcript) -> None:
     """Raises BadInput where a recorded text is not the one that its hash names."""
     for sha, text in texts(transcript.records).items():
         if sha256_of(text) != sha:
-            raise BadInput(f"{transcript.path}: the text {sha[:12]} was changed: its hash is off")
+            raise BadInput(
+                f"{transcript.path}: the text {sha[:12]} was changed: its hash does not match"
+            )

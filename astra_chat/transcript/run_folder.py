@@ -35,7 +35,7 @@ def require_room(folder: Path) -> None:
     for name in (BEST_SOURCE, BEST_MODULE):
         if (folder / name).exists():
             raise BadInput(
-                f"{folder / name} is there already and is not overwritten: name another folder"
+                f"{folder / name} exists already and is not overwritten: name another folder"
             )
 
 

@@ -57,7 +57,7 @@ class RoleSpent(Value):
     answers: Count
     tokens: Tokens
     unusable: Count = 0
-    """Of the answers, those that were sent back in words."""
+    """Of the answers, those that were sent back as text."""
     unusable_tokens: Tokens = Tokens()
 
 
@@ -73,7 +73,7 @@ class Rejected(Value):
 
 
 class Spent(Value):
-    """The ledger: what everything before it came to, earlier sittings included. The time that
+    """The ledger: what everything before it came to, earlier sessions included. The time that
     passed is that of its record."""
 
     kind: Literal["spent"] = "spent"

@@ -1,4 +1,4 @@
-"""Writes a transcript: a line for each event, on the disk before the chat goes on."""
+"""Writes a transcript: a line for each event, on the disk before the chat continues."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Writer:
         return records
 
     def copy(self, records: Iterable[Record]) -> list[Record]:
-        """Write another run's records as this one's; its clock goes on from the last of them."""
+        """Write another run's records as this one's; its clock continues from the last of them."""
         copies = []
         for record in records:
             copies.append(record.model_copy(update={"run": self._run, "seq": self._seq}))
@@ -100,14 +100,14 @@ def _create(path: Path) -> FileIO:
         file = path.open("ab", buffering=0)
     except FileExistsError:
         raise BadInput(
-            f"{path.parent} is there already and is not overwritten: name another folder"
+            f"{path.parent} exists already and is not overwritten: name another folder"
         ) from None
     except OSError as error:
         raise BadInput(f"cannot write {path}: {error.strerror}") from None
     _lock(file, path)
     if os.fstat(file.fileno()).st_size:
         file.close()
-        raise BadInput(f"{path} is there already and is not overwritten: name another folder")
+        raise BadInput(f"{path} exists already and is not overwritten: name another folder")
     return file
 
 
@@ -122,7 +122,7 @@ def _open_again(transcript: Transcript) -> FileIO:
     whole, newline, _ = file.readall().rpartition(b"\n")
     if len(whole) + len(newline) != transcript.size:
         file.close()
-        raise BadInput(f"{path} has grown since it was read: another process goes on with it")
+        raise BadInput(f"{path} has grown since it was read: another process is writing to it")
     file.truncate(transcript.size)
     file.seek(transcript.size)
     return file

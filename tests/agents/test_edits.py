@@ -1,4 +1,4 @@
-"""Edits: made where their anchors stand, refused in words where they do not."""
+"""Edits: made where their anchors stand, refused as text where they do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger of predictions: what a plan foretold beside what came of it."""
+"""The ledger of predictions: what a plan predicted beside what came of it."""
 
 from __future__ import annotations
 

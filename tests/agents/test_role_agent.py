@@ -1,4 +1,4 @@
-"""A role that a model plays: typed replies, repair in words, a limit, and bounded prompts."""
+"""A role that a model plays: typed replies, repair as text, a limit, and bounded prompts."""
 
 from __future__ import annotations
 

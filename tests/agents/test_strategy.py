@@ -1,4 +1,4 @@
-"""Strategies: the words for them, and what each goes on from."""
+"""Strategies: the words for them, and what each continues from."""
 
 from __future__ import annotations
 

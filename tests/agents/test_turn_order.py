@@ -74,7 +74,7 @@ FAULTS: list[Outcome] = [
 
 
 def chat(*turns: tuple[Speaker, Payload]) -> list[Turn]:
-    """A chat that goes on after the baseline."""
+    """A chat that continues after the baseline."""
     return [*baseline_turns(), *(Turn(speaker, payload) for speaker, payload in turns)]
 
 
@@ -283,7 +283,7 @@ def test_every_chat_ends_within_its_limits(seed: int, rounds: int, most_repairs:
 
 
 def by(words: str, *turns: tuple[Speaker, Payload]) -> list[Turn]:
-    """A chat by a strategy that goes on after the baseline."""
+    """A chat by a strategy that continues after the baseline."""
     opened = run_request().model_copy(update={"strategy": parse_strategy(words)})
     return [Turn("user", opened), *chat(*turns)[1:]]
 

@@ -273,7 +273,7 @@ FORGERIES: dict[str, Forgery] = {
         event("header", lambda head: head["device"].update(arch="sm_90 -ccbin=/x")), "arch", SHOW
     ),
     "a text that is another": Forgery(
-        event("blob", lambda blob: blob.update(text=blob["text"] + "\n")), "its hash is off"
+        event("blob", lambda blob: blob.update(text=blob["text"] + "\n")), "its hash does not match"
     ),
     # files
     "a pipe": Forgery(pipe, "no regular file", SHOW),

@@ -1,4 +1,4 @@
-"""SIGKILL at many points: what is left on the disk goes on to the identical end."""
+"""SIGKILL at many points: what is left on the disk continues to the identical end."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ every run."""
 
 
 def hold(task: Task, out: Path, judge: FixedJudge, approver: str | None = None) -> None:
-    """Begin a run, or go on with what is left of one."""
+    """Begin a run, or continue with what is left of one."""
     path = out / TRANSCRIPT
     if path.is_file() and path.stat().st_size:
         past = resumed(path)

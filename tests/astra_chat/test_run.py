@@ -159,7 +159,7 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
     assert stderr == f"astra-chat: resume with: astra-chat run --resume {path}\n"
     ended = read(path).ended
     assert ended is not None and ended.reason == "interrupted"
-    assert not _children_in(tmp_path), "no process goes on"
+    assert not _children_in(tmp_path), "no process continues"
     done = subprocess.run(
         command("run", folder, "--resume", path.parent, "--quiet"), cwd=ROOT, timeout=300
     )

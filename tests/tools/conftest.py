@@ -19,5 +19,5 @@ def device(request: pytest.FixtureRequest) -> Device:
 
 @pytest.fixture
 def scalar() -> str:
-    """A right kernel for silu_and_mul."""
+    """A correct kernel for silu_and_mul."""
     return SCALAR

@@ -1,4 +1,4 @@
-"""Findings in words: every outcome says its figures, and estimates say that they are."""
+"""Findings as text: every outcome says its figures, and estimates say that they are."""
 
 from __future__ import annotations
 

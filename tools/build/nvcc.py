@@ -138,8 +138,8 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
     The library is linked with the fake runtime, on both devices: its host code is recorded, and
     only its device code runs (tools/plan).
 
-    Without warnings (-w): their words are the source's, as in [[deprecated("...")]], and would
-    stand beside what ptxas says.
+    Without warnings (-w): their text may be the source's, as in [[deprecated("...")]], and would be
+    mixed with what ptxas reports.
     """
     number = device.arch.removeprefix("sm_")
     command = [

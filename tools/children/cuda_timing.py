@@ -2,7 +2,7 @@
 
 Baseline and candidate are replayed in blocks of ABBA or BAAB, drawn at random, in one process, so
 that clocks and temperature hit both alike. Each block replays a second recording of the baseline
-too: what it seems to gain over itself is the noise of this machine and case (A/A). Blocks go on
+too: what it seems to gain over itself is the noise of this machine and case (A/A). Blocks continue
 until the interval of the log-ratio is narrow or the time is up.
 
 What is verified is what a timed replay wrote, in all sets: one of the candidate's, each as likely

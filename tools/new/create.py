@@ -20,7 +20,7 @@ def new_task(name: str, kernels: Sequence[Path], function: str | None = None) ->
     `function` chooses where the file offers several. Raises BadInput.
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
-        raise BadInput(f"'{name}' is not a valid task name: small letters, digits and _ only")
+        raise BadInput(f"'{name}' is not a valid task name: lower-case letters, digits and _ only")
     folder = Path(name)
     if folder.exists():
         raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")

@@ -106,7 +106,7 @@ def _own_includes(text: str, file: Path) -> Iterator[_Include]:
         if not path.is_file():
             raise BadInput(
                 f"{file.name}: line {header.token.line}: it includes {header.text}, and {path} is"
-                " not there: put it there, or its text in its place"
+                " not there: add it, or replace the line with its text"
             )
         yield _Include(directive.start, header.start, header.end, path)
 

@@ -45,8 +45,8 @@ class ProcessPool:
     def prepare(
         self, module: str, mode: Mode, count: int, sandbox: Callable[[Path, Path], SandboxPolicy]
     ) -> None:
-        """Start processes of this module of tools/children/ until `count` wait: they load their
-        libraries meanwhile. `sandbox` gets the folder of builds and the scratch folder of each."""
+        """Start processes of this module of tools/children/ until `count` wait with their
+        libraries loaded. `sandbox` gets the folder of builds and the scratch folder of each."""
         while len(self._waiting[mode]) < count:
             scratch, builds = (Path(tempfile.mkdtemp(prefix="astra-run-")) for _ in range(2))
             worker = Worker(module, sandbox=sandbox(builds, scratch))

@@ -103,7 +103,7 @@ class Runner:
         return replace(self, seed=seed)
 
     def prepare(self, mode: Mode, inputs: Path, count: int = 1) -> None:
-        """Start processes of runs to come, until `count` wait: they load their libraries meanwhile.
+        """Start processes of runs to come, until `count` wait with their libraries loaded.
 
         They touch no GPU and no candidate before they are asked. `inputs` is the folder in which
         the runs' inputs will lie, and no expected outputs.

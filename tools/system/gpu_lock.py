@@ -70,10 +70,10 @@ def _open(uuid: str, kind: str, stack: ExitStack) -> int:
         stack.callback(os.close, descriptor)
     except OSError as error:
         raise MissingDependency(
-            f"cannot lease the GPU: {path}: {error.strerror}; remove that file or its protection"
+            f"cannot lock the GPU: {path}: {error.strerror}; remove that file or its protection"
         ) from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise MissingDependency(f"cannot lease the GPU: {path} is not an ordinary file; remove it")
+        raise MissingDependency(f"cannot lock the GPU: {path} is not an ordinary file; remove it")
     return descriptor
 
 

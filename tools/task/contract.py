@@ -82,7 +82,7 @@ class Scalar(Value):
     value: float
     """What callers usually give: of all cases that a task lists."""
     others: tuple[float, ...] = ()
-    """Values of hidden cases, beside it: who knows the usual one by heart is wrong there. A
+    """Values of hidden cases, beside it: who knows the usual one hard-coded is wrong there. A
     reference.py finds the value of a case under the scalar's name among its inputs."""
     range: tuple[float, float] | None = None
     """Least and greatest legal value: hidden cases have any between them."""

@@ -59,7 +59,7 @@ def read(path: Path) -> Evidence:
             raise BadInput(f"{path} has another schema than {SCHEMA}")
         return Evidence.model_validate(found)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise BadInput(f"{path} holds no comparisons: {type(error).__name__}") from None
+        raise BadInput(f"{path} contains no comparisons: {type(error).__name__}") from None
 
 
 def of_task(evidence: Iterable[Evidence], task: str) -> list[Comparison]:

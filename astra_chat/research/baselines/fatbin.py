@@ -32,7 +32,7 @@ def cubin_with(library: Path, kernel: str, arch: int = 90) -> bytes:
     for cubin in cubins(library, arch):
         if name in cubin and kernel in kernels_of(cubin):
             return cubin
-    raise BadInput(f"{library} holds no kernel {kernel} for sm_{arch}")
+    raise BadInput(f"{library} contains no kernel {kernel} for sm_{arch}")
 
 
 def kernels_of(cubin: bytes) -> list[str]:
@@ -52,7 +52,7 @@ def cubins(library: Path, arch: int) -> Iterator[bytes]:
         ):
             yield from _found(all_, arch)
     except (OSError, ValueError) as error:
-        raise BadInput(f"{library} can not be read: {error}") from None
+        raise BadInput(f"{library} cannot be read: {error}") from None
 
 
 def _found(content: mmap.mmap, arch: int) -> Iterator[bytes]:
@@ -124,7 +124,7 @@ def _decoded(packed: bytes, size: int) -> bytearray:
 
 
 def _length(packed: bytes, at: int, length: int) -> tuple[int, int]:
-    """A length that goes on in further bytes where its four bits are all set."""
+    """A length that continues in further bytes where its four bits are all set."""
     if length == 15:
         while True:
             more = packed[at]

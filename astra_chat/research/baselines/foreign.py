@@ -99,7 +99,7 @@ def _library(task: Task, tier: Tier, folder: Path) -> Foreign:
         )
     cubin = path.read_bytes()
     if IN_LIBRARIES[task.name] not in kernels_of(cubin):
-        raise BadInput(f"{path} holds no kernel of {task.name}")
+        raise BadInput(f"{path} contains no kernel of {task.name}")
     array = ",".join(map(str, cubin))
     source = f"alignas(64) static const unsigned char kCubin[] = {{{array}}};\n"
     for part in ("cubin.cu", f"{task.name}.library.cu"):

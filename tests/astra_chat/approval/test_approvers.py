@@ -190,7 +190,7 @@ def test_stop_can_be_resumed(task: Task, tmp_path: Path) -> None:
 
 
 def test_detached_decisions_come_to_the_identical_end(task: Task, tmp_path: Path) -> None:
-    """Each decision by another process, each time the run goes on by --resume alone."""
+    """Each decision by another process, each time the run continues by --resume alone."""
     path = run(task, tmp_path / "out", "detached").transcript
     rounds = 0
     while (ended := read(path).ended) is not None and ended.reason == "waiting":

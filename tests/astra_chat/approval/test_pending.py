@@ -40,5 +40,5 @@ def test_an_answer_is_appended(tmp_path: Path) -> None:
 
 
 def test_where_nothing_waits(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="nothing waits for a decision"):
+    with pytest.raises(BadInput, match="no decision is pending"):
         waiting(write_transcript(tmp_path / "t.jsonl"))

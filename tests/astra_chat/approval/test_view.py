@@ -43,7 +43,7 @@ def test_what_was_found_before_it_ran_and_what_the_plan_expects() -> None:
     steps = tuple(Step(name=name, seconds=0.1) for name in ("guard", "build", "audit"))  # type: ignore[arg-type]
     card = found.plan.model_copy(update={"moves": "down", "risk": "tails"})
     text = shown(replace(found, plan=card, build=found.build.model_copy(update={"steps": steps})))
-    assert "guard and audit: nothing that a candidate may not hold; build: no kernel" in text
+    assert "guard and audit: no violations; build: no kernel" in text
     assert f"where: {card.anchor}" in text and "risk: tails" in text
     assert f"expected: 1.50x over its parent, by {card.metric} down" in text
 

@@ -137,7 +137,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
 
 
 def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
-    """Ctrl-C while it asks; then gone on with; then all is approved."""
+    """Ctrl-C while it asks; then resumed; then all is approved."""
     path = tmp_path / "out" / "transcript.jsonl"
     first = Terminal("run", short, *QUICK, "-o", path.parent, "--approve")
     first.wait_for("[s]top? ")
@@ -162,7 +162,7 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
     [
         (["--approve", "--all"], "give one of"),
         (["--reject", "no", "--edit", "x.cu"], "give one of"),
-        (["--approve"], "nothing waits for a decision"),
+        (["--approve"], "no decision is pending"),
         (["--source", "--approve"], "--source only prints"),
     ],
 )

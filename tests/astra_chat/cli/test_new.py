@@ -1,4 +1,4 @@
-"""`astra-chat new` and `tasks check` on the command line: what is missing is said in words."""
+"""`astra-chat new` and `tasks check` on the command line: what is missing is said as text."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_json_is_one_document_quiet_or_not(path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--rerun", "--rejudge"], "--rejudge and --rerun do not go together"),
+        (["--rerun", "--rejudge"], "--rejudge and --rerun cannot be combined"),
         (["--prompts", "--quiet"], "--quiet and --prompts"),
         (["-o", "x"], "--out goes with --rerun"),
         (["--turn", "3"], "--turn N goes with --prompts"),

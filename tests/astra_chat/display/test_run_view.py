@@ -111,7 +111,7 @@ def test_deviations_and_repairs_take_one_line() -> None:
     )
     assert "planner's reply was sent back: it does not fit" in text
     assert "planner is asked to check: no such line" in text
-    assert "planner stands by its reply, against this: no such metric" in text
+    assert "planner repeats its reply in spite of this: no such metric" in text
 
 
 def test_a_budget_of_evaluations_is_shown_as_it_goes(tmp_path: Path) -> None:

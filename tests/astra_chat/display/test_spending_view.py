@@ -1,4 +1,4 @@
-"""What is spent, in words."""
+"""What is spent, as text."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ ONE = Tokens(prompt=3100, cached=2048, completion=800, reasoning=512, usd=0.0042
 def test_an_answer_beside_the_budget() -> None:
     event = ModelCall(role="coder", model="openai:o4-mini", tokens=ONE)
     assert asked_words(event, ONE + ONE, Budget(tokens=200_000, usd=5)) == (
-        "coder asked openai:o4-mini: 3,100 tokens in (2,048 cached), 800 out (512 thought),"
+        "coder asked openai:o4-mini: 3,100 tokens in (2,048 cached), 800 out (512 reasoning),"
         " $0.0042; so far 7,800 of 200,000, $0.0084 of $5"
     )
     guessed = ModelCall(
         role="coder", model="m", tokens=Tokens(prompt=25, completion=3, estimated=28)
     )
     words = asked_words(guessed, guessed.tokens, Budget())
-    assert "25 tokens in, 3 out (28 estimated: not counted there), $0.0000" in words
+    assert "25 tokens in, 3 out (28 estimated: the server does not count), $0.0000" in words
     plain = ModelCall(role="coder", model="openai:x", tokens=Tokens(prompt=1, usd=None))
     assert asked_words(plain, plain.tokens, Budget()) == (
-        "coder asked openai:x: 1 tokens in, 0 out, price not known; so far 1, price not known"
+        "coder asked openai:x: 1 tokens in, 0 out, price unknown; so far 1, price unknown"
     )
 
 
@@ -56,7 +56,7 @@ def test_the_ledger() -> None:
     assert lines[1].startswith("  coder: 1 answer, ") and lines[1].endswith("$0.0042")
     assert lines[2].endswith("$0.0042; 1 of them unusable (3,900 tokens, $0.0042)")
     assert lines[3] == "judge: 3 evaluations, build 4.2 s, time 1.0 s; 1.0 s on the GPU"
-    assert lines[4:] == ["not taken: 2 wrong, 1 tie", "in all 12.3 s"]
+    assert lines[4:] == ["rejected: 2 wrong, 1 tie", "in all 12.3 s"]
 
 
 def test_a_scripted_runs_ledger_names_no_models() -> None:

@@ -153,7 +153,7 @@ def test_repairs_in_a_row_have_a_limit(task: Task, tmp_path: Path, kind: str) ->
         gone_on = run_request(
             Request(task, DEVICE, models, folder=out, options=run_options()), judge=judge, past=past
         )
-    assert gone_on.summary.best is not None, "and is gone on with"
+    assert gone_on.summary.best is not None, "and is resumed"
 
 
 @pytest.mark.parametrize("kind", UNUSABLE)

@@ -20,13 +20,13 @@ FIGURE = re.compile(
     r"|\b(twice|half|double|triple|thrice)\s+(as\s+)?(fast|slow|quick)",
     re.IGNORECASE,
 )
-"""A figure with a unit, a ratio, or a speed in words."""
+"""A figure with a unit, a ratio, or a speed as text."""
 
 SCRIPTED = [n for n in task_names() if (find_task(n).folder / "script" / "script.toml").is_file()]
 
 
 def words_of(script: ScriptFile) -> list[str]:
-    """Everything that a script says in words."""
+    """Everything that a script says as text."""
     said = [turn.words for turn in script.tester]
     said += [str(row.get("why", "")) for turn in script.tester for row in turn.cases]
     for one in script.round:

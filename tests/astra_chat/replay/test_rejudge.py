@@ -1,4 +1,4 @@
-"""Candidates judged anew: which, what counts as the same, what is refused."""
+"""Candidates judged again: which, what counts as the same, what is refused."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ def test_a_changed_source_is_refused(path: Path) -> None:
     text = path.read_text()
     assert "2.0f * v.x" in text
     path.write_text(text.replace("2.0f * v.x", "3.0f * v.x"))
-    with pytest.raises(BadInput, match="its hash is off"):
+    with pytest.raises(BadInput, match="its hash does not match"):
         require_hashes(read(path))
-    with pytest.raises(BadInput, match="its hash is off"):
+    with pytest.raises(BadInput, match="its hash does not match"):
         rejudge(read(path), "virtual")
 
 

@@ -83,7 +83,7 @@ def test_what_models_say_is_never_markup(tmp_path: Path) -> None:
         text = text.replace(field, field + EVIL)
     path.write_text(text)
     page = report([read(path)])
-    assert "\\x202e" in page and "\u202e" not in page, "nor does it turn what stands beside it"
+    assert "\\x202e" in page and "\u202e" not in page, "nor does it turn what is beside it"
     assert "&lt;script&gt;" in page and "<script" not in page
     assert "estimated for NVIDIA H200" in page
     elements(page)

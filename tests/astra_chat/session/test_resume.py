@@ -1,4 +1,4 @@
-"""What a run may go on from, and what it may change: one line about everything else."""
+"""What a run may continue from, and what it may change: one line about everything else."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_branch_comes_to_the_same_end_and_names_its_origin(
     assert origin.run == read(path).records[0].run != records[0].run
     assert {r.run for r in records} == {records[0].run}
     times = [r.t for r in records if r.turn]
-    assert times == sorted(times), "its clock goes on from the origin's"
+    assert times == sorted(times), "its clock continues from the origin's"
 
 
 def test_a_branch_of_a_killed_run_takes_its_finished_turns(
@@ -132,7 +132,7 @@ def test_more_rounds_go_on(task: Task, path: Path, tmp_path: Path) -> None:
     short = branch(task, path, 0, tmp_path / "short", rounds=1).transcript
     assert len(state_of(turns_of(read(short).records)).rounds) == 1
     past = resumed(short)
-    with pytest.raises(BadInput, match="all rounds are done; --rounds 2 goes on"):
+    with pytest.raises(BadInput, match="all rounds are done; --rounds 2 continues"):
         request_on(past, task, RunOptions())
     request = request_on(past, task, RunOptions(rounds=5))
     run_request(request, judge=FixedJudge(NO_WINNER), past=past)

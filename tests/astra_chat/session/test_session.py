@@ -210,7 +210,7 @@ def test_illegal_cases_of_a_script_go_back_and_end_in_a_pass(task: Task, tmp_pat
         if isinstance(r.event, RejectedReply)
     ]
     assert len(reasons) == 3 and all("d = 13" in reason for reason in reasons)
-    assert result.summary.best is not None, "the run goes on without them"
+    assert result.summary.best is not None, "the run continues without them"
 
 
 def test_a_scripts_wrong_anchor_is_doubted_and_its_plan_stands(task: Task, tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_record_that_cannot_be_shown_stops_the_run(
     )
     with pytest.raises(OSError, match="terminal") as caught:
         run_request(request, Terminal(), judge=fixed_judge)
-    assert len(fixed_judge.evaluated) <= 2, "nobody goes on in the background"
+    assert len(fixed_judge.evaluated) <= 2, "nobody continues in the background"
     path = tmp_path / "out" / "transcript.jsonl"
     assert caught.value.__notes__ == [f"resume with: astra-chat run --resume {path}"]
     ended = read(path).ended

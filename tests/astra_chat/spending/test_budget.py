@@ -1,4 +1,4 @@
-"""Budgets in words, and whole runs that stop at one."""
+"""Budgets as text, and whole runs that stop at one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_words_become_limits() -> None:
     ("words", "said"),
     [
         ("euros=5", "there is no 'euros', only tokens, usd, wall_s, evaluations, gpu_s"),
-        ("usd", "'usd': say each limit once, as usd=NUMBER"),
+        ("usd", "'usd': give each limit once, as usd=NUMBER"),
         ("usd=1,usd=2", "say each limit once"),
         ("tokens=many", "--budget: tokens: "),
         ("usd=0", "--budget: usd: "),

@@ -97,7 +97,7 @@ def test_gpu_seconds_are_those_of_a_real_gpu() -> None:
 def test_money_cannot_be_limited_after_answers_of_unknown_price() -> None:
     before = NOTHING.model_copy(update={"tokens": Tokens(prompt=90, usd=None)})
     Meter(Budget(tokens=100), before).require_prices({"coder": PRICE})
-    with pytest.raises(BadInput, match="earlier sittings the price is not known"):
+    with pytest.raises(BadInput, match="the price of answers in earlier sessions is unknown"):
         Meter(Budget(usd=1.0), before).require_prices({"coder": PRICE})
 
 

@@ -1,4 +1,4 @@
-"""The generated binding: linked to a kernel, called on the virtual GPU, refused in words."""
+"""The generated binding: linked to a kernel, called on the virtual GPU, refused as text."""
 
 from __future__ import annotations
 

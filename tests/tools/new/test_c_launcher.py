@@ -1,4 +1,4 @@
-"""An extern "C" launcher is read into a contract, or refused in words."""
+"""An extern "C" launcher is read into a contract, or refused as text."""
 
 from __future__ import annotations
 

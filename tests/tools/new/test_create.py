@@ -1,4 +1,4 @@
-"""`new_task` writes one folder, never over another, and says in words what it cannot take."""
+"""`new_task` writes one folder, never over another, and says as text what it cannot take."""
 
 from __future__ import annotations
 

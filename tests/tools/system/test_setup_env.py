@@ -1,4 +1,4 @@
-"""Set-up: what it finds, what it would fetch, and what it says where it cannot go on."""
+"""Set-up: what it finds, what it would fetch, and what it says where it cannot continue."""
 
 from __future__ import annotations
 

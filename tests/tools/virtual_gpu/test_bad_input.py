@@ -97,7 +97,7 @@ def test_a_kernel_for_more_registers_than_there_are(tmp_path: Path) -> None:
 
 
 def test_ptx_of_a_newer_version() -> None:
-    """What it has that is known runs; what it has anew is named."""
+    """What it has that is known runs; what it has again is named."""
     text = (
         ".version 9.9\n.target sm_90\n.address_size 64\n.visible .entry k()\n"
         "{ .reg .b32 %r<3>; newer.u32 %r1, %r2; ret; }"

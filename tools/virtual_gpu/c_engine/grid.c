@@ -3,7 +3,7 @@
 #include <string.h>
 #include "machine.h"
 
-#define PATIENCE 32 /* failed polls of all waiting lanes before lanes go on without the others of their warp */
+#define PATIENCE 32 /* failed polls of all waiting lanes before lanes continue without the others of their warp */
 #define MAX_FAILED_POLLS 1000
 #define ARRIVED ((uint32_t)1 << 31) /* the bit of the grid's second word that turns with each sync */
 
@@ -17,7 +17,7 @@ void pause_at(struct warp *w, uint32_t target, uint32_t instruction, uint32_t m)
   if (k->failed_polls < PATIENCE && target < w->back) w->back = target;
 }
 
-/* The same lanes before the same instructions as when they went on last? */
+/* The same lanes before the same instructions as when they continued last? */
 static int is_hanging(struct worker *k) {
   uint64_t sum = k->pauses;
   for (size_t i = 0; i < k->pauses; i++) {

@@ -16,7 +16,7 @@ struct arrival {
   uint32_t number, threads, counted, mask, votes;
   uint32_t *result;
 };
-/* Lanes that wait for other blocks, and where they go on. */
+/* Lanes that wait for other blocks, and where they continue. */
 struct pause { struct warp *warp; uint32_t target, instruction, lanes; };
 /* When a sector was last read or written: by which thread block, as a number from 1, in which round of loads. */
 struct touch { uint32_t turn, round; };
@@ -51,7 +51,7 @@ struct worker {
   uint32_t line_count;
   struct pause *paused;
   size_t pauses, pause_room;
-  uint64_t paused_before; /* who waited when they went on last, as a sum */
+  uint64_t paused_before; /* who waited when they continued last, as a sum */
   uint32_t failed_polls;          /* failed polls since the last success */
   struct print *prints; /* what the lanes print; null until the first */
   size_t print_count;

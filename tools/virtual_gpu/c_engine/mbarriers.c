@@ -4,7 +4,7 @@
 #include "mbarriers.h"
 
 #define MOST ((1 << 20) - 1)
-#define PATIENCE 32 /* failed tests of all waiting lanes before lanes go on without the others of their warp */
+#define PATIENCE 32 /* failed tests of all waiting lanes before lanes continue without the others of their warp */
 #define FAILED_NS 1000 /* what a failed test takes, by the clock of the kernel and out of its budget */
 enum misuse { NO_MBARRIER, BAD_COUNT, TOO_MANY, COMPLETES, TOO_MANY_BYTES, STALE };
 
@@ -223,7 +223,7 @@ void mbarrier_arrive_copies(struct warp *w, const struct site *site, const uint6
   }
 }
 
-/* Lanes wait until no other thread of the block can go on. */
+/* Lanes wait until no other thread of the block can continue. */
 void mbarrier_wait(struct warp *w, const struct poll *poll, const struct site *site, const uint64_t *address,
                    uint32_t m, const uint64_t *phase, uint32_t *result) {
   struct mbarriers *all = mbarriers_of(w->worker);
@@ -289,7 +289,7 @@ static int pass(struct worker *k) {
 
 int polls_waiting(const struct worker *k) { return k->mbarriers && k->mbarriers->waits; }
 
-/* Lets lanes go on whose phase is over; if there are none, whose phase ends with what is in flight. */
+/* Lets lanes continue whose phase is over; if there are none, whose phase ends with what is in flight. */
 int polls_pass(struct worker *k) {
   if (!polls_waiting(k)) return 0;
   if (pass(k)) return 1;
@@ -302,7 +302,7 @@ int polls_pass(struct worker *k) {
   return pass(k);
 }
 
-/* Tells all who wait that their phase is not over: nothing else can go on. */
+/* Tells all who wait that their phase is not over: nothing else can continue. */
 void polls_fail(struct worker *k) {
   struct mbarriers *all = k->mbarriers;
   all->last_failed = all->waiting[0];

@@ -102,7 +102,7 @@ int vcudart_capturing(void);
  * while a stream is captured, which spoils the capture. */
 int vcudart_waits(cudaStream_t stream, int for_all);
 int vcudart_may_wait(void);
-/* Meanwhile: what has just been noted, or a host function, becomes a node. */
+/* In the meantime: what has just been noted, or a host function, becomes a node. */
 int vcudart_captured(enum cudaGraphNodeType type, cudaHostFn_t function, void *data);
 /* Copies rows whose first bytes lie a pitch apart; noted instead while capturing. */
 int vcudart_copy_rows(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t bytes, size_t rows,

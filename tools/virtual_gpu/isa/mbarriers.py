@@ -166,7 +166,7 @@ class State:
 
 
 def hang_message(offset: int, word: int) -> str:
-    """Of threads that wait for an mbarrier of that content while nothing else can go on."""
+    """Of threads that wait for an mbarrier of that content while nothing else can continue."""
     state = State.of(word)
     awaits = "nothing, as it is not initialized"
     if state is not None:

@@ -29,7 +29,7 @@ C_WORTH_THREADS = 8192
 C_SPEEDUP = 20
 """So many times more instructions are affordable on the C engine."""
 C_LARGEST_KERNEL = 1000
-"""PTX instructions: beyond, the host compiler takes so long that NumPy goes on in the meantime."""
+"""PTX instructions: beyond, compiling takes so long that NumPy continues in the meantime."""
 
 
 class Engines:

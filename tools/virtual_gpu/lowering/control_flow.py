@@ -52,7 +52,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Suspend:
-    """A barrier of the thread block, or a test of an mbarrier; lanes go on at `target` after it."""
+    """A barrier of the block, or a test of an mbarrier; lanes continue at `target` after it."""
 
     instruction: Instruction
     target: int

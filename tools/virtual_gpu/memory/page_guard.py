@@ -41,7 +41,7 @@ class GuardedMemory:
         return array
 
     def release(self, address: int) -> None:
-        """The pages stay closed, and nobody else's, so that who goes on using them is found."""
+        """The pages stay closed, and nobody else's, so that who continues using them is found."""
         room, pages = self._maps[address]
         self._protect(address, pages, _CLOSED)
         room.madvise(mmap.MADV_DONTNEED)

@@ -39,7 +39,7 @@ class Barrier:
     target: int
     """Basic block after it."""
     waits: bool = True
-    """Not at bar.arrive: who comes there is counted and goes on."""
+    """Not at bar.arrive: who comes there is counted and continues."""
 
 
 def translate_barrier(code: Code, target: int) -> Barrier:
@@ -109,7 +109,7 @@ class BarrierWaits:
             self._arrivals.append(_Arrival(barrier, int(number), wanted, mask, votes & mask))
 
     def open(self, f: Frame, *, others_wait: bool = False) -> list[tuple[int, Mask]]:
-        """Opens what all have reached: (basic block, lanes that go on there).
+        """Opens what all have reached: (basic block, lanes that continue there).
 
         Raises Fault if no barrier can open (unless others_wait, at mbarriers), or one is reached by
         a part of a warp only.

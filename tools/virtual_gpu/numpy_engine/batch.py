@@ -79,7 +79,7 @@ class Batch:
         return allowed
 
     def _waited(self) -> list[tuple[int, Mask]]:
-        """Lanes that go on, where none can do so by itself: (basic block, lanes)."""
+        """Lanes that continue, where none can do so by itself: (basic block, lanes)."""
         frame = self._frame
         released = [] if self._polls.empty else self._polls.pass_some(frame)
         if not released and not self._waiting.empty:

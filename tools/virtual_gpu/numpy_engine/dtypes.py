@@ -54,7 +54,7 @@ def as_type(value: Array, dtype: Any) -> Array:
 
 
 def constant(immediate: Immediate, dtype: Any) -> Array | None:
-    """The immediate as a value of all lanes, [1, 1]; None if the two do not go together."""
+    """The immediate as a value of all lanes, [1, 1]; None if the two cannot be combined."""
     bits = bits_of(dtype)
     if immediate.kind != "int" and bits != {"f32": 32, "f64": 64}[immediate.kind]:
         return None

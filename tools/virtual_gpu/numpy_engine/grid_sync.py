@@ -16,7 +16,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 PATIENCE = 32
-"""Failed polls of all waiting lanes before lanes go on without the others of their warp."""
+"""Failed polls of all waiting lanes before lanes continue without the others of their warp."""
 MAX_FAILED_POLLS = 1000
 """Failed polls of all waiting lanes before they count as waiting forever."""
 HANG = (
@@ -32,10 +32,10 @@ class GridWaits:
 
     def __init__(self, lanes: int) -> None:
         self._waiting: dict[int, tuple[GridPoll, Mask]] = {}
-        """By basic block where they go on."""
+        """By basic block where they continue."""
         self._back = np.full(lanes // WARP_LANES, np.iinfo(np.int64).max, np.int64)
         self._before: dict[int, Mask] = {}
-        """Who waited when lanes went on last."""
+        """Who waited when lanes continued last."""
         self._failed_polls = 0
         self._turned = np.uint32(0)
 
@@ -58,7 +58,7 @@ class GridWaits:
         return held if held.any() else None
 
     def resume(self, f: Frame) -> list[tuple[int, Mask]]:
-        """Nobody else can: (basic block, lanes that go on there). Raises Fault for who waits in
+        """Nobody else can: (basic block, lanes that continue there). Raises Fault for who waits in
         vain for too long."""
         now = {target: mask for target, (_, mask) in self._waiting.items()}
         same = now.keys() == self._before.keys() and all(

@@ -65,7 +65,7 @@ def translate_poll(code: Code, target: int) -> Poll:
 
 
 PATIENCE = 32
-"""Failed tests of all waiting lanes before lanes go on without the others of their warp."""
+"""Failed tests of all waiting lanes before lanes continue without the others of their warp."""
 _NOWHERE = np.iinfo(np.int64).max
 
 
@@ -136,7 +136,7 @@ class MbarrierWaits:
                 raise waiting.poll.mbarrier.misused(f, lane, STALE)
 
     def pass_some(self, f: Frame) -> list[tuple[int, Mask]]:
-        """(basic block, lanes that go on there): those whose phase is over; if there are none in
+        """(basic block, lanes that continue there): those whose phase is over; if there are none in
         the batch, those whose phase ends with what is in flight to the mbarrier."""
         return self._passed(f) or self._settled(f)
 
@@ -168,7 +168,7 @@ class MbarrierWaits:
         return passed
 
     def fail(self, f: Frame) -> list[tuple[int, Mask]]:
-        """Tells all who wait that their phase is not over: nothing else can go on."""
+        """Tells all who wait that their phase is not over: nothing else can continue."""
         f.steps += FAILED_NS
         first = self._waiting[0]
         self.last_failed = (first.poll, int(first.lanes[0]), int(first.words[0]))

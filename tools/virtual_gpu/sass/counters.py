@@ -92,7 +92,7 @@ class MachineCode:
 
     def _read(self, name: str, ptx: Sequence[PtxBlock]) -> KernelCode | None:
         # Text of another program, on code that a candidate chose: whatever is odd about it, there
-        # are the guesses from the PTX to go on with.
+        # are the guesses from the PTX to continue with.
         try:
             return KernelCode(self._disassembly.kernel(name), ptx)
         except Exception:

@@ -49,7 +49,7 @@ def test_what_is_not_there_is_said(library: Path, tmp_path: Path) -> None:
         cubin_with(library, NAME, arch=75)
     with pytest.raises(BadInput, match="not a cubin"):
         kernels_of(b"text")
-    with pytest.raises(BadInput, match="can not be read"):
+    with pytest.raises(BadInput, match="cannot be read"):
         list(cubins(tmp_path / "none.so", 90))
 
 

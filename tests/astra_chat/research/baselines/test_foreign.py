@@ -1,4 +1,4 @@
-"""Kernels of others: found where the user says, refused in words where they are not."""
+"""Kernels of others: found where the user says, refused as text where they are not."""
 
 from __future__ import annotations
 

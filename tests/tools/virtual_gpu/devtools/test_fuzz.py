@@ -1,4 +1,4 @@
-"""Mutated PTX: refused in words or accepted, and never a crash."""
+"""Mutated PTX: refused as text or accepted, and never a crash."""
 
 from __future__ import annotations
 

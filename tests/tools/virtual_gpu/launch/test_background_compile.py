@@ -1,4 +1,4 @@
-"""A launch begins on NumPy and goes on in C as soon as the compiler is done."""
+"""A launch begins on NumPy and continues in C as soon as the compiler is done."""
 
 from __future__ import annotations
 

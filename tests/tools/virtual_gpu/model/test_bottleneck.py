@@ -1,4 +1,4 @@
-"""What a launch's time goes to, in words; test_estimate.py has more, on measured kernels."""
+"""What a launch's time goes to, as text; test_estimate.py has more, on measured kernels."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _ask(tool: Path, lines: Sequence[str], kept: IO[str] | None) -> tuple[str, i
 
 def run_all(tool: Path, lines: dict[Point, str], out: Path) -> tuple[str, dict[Point, str]]:
     """Every point's time into `out`, as it comes; a process dies with a kernel that fails, so
-    another goes on behind it. Returns the GPU's name and what was said of points that failed."""
+    another continues behind it. Returns the GPU's name and what was said of points that failed."""
     failed: dict[Point, str] = {}
     asked = list(lines)
     with out.open("w") as kept:
