@@ -141,7 +141,7 @@ class Judge:
     ) -> Evaluation:
         """All steps, on the task's check cases and the extra ones; builds come from the cache.
 
-        A search picks the luckiest of many measurements: a winner is evaluated once more with
+        Choosing the best of many measurements has a bias: a winner is evaluated once more with
         `fresh_seeds` for the timed cases, after the sanitizers, and that figure is the one to
         report.
         """
