@@ -279,6 +279,6 @@ FORGERIES: dict[str, Forgery] = {
     "a pipe": Forgery(pipe, "no regular file", SHOW),
     "a line without end": Forgery(sparse(2**27), TOO_LONG, SHOW),
     "a file without end": Forgery(sparse(2**40), "at most", SHOW),
-    "quotes without end": Forgery(raw(b'{"' + b'\\"' * 2_000_000), "no transcript", SHOW),
-    "nests": Forgery(raw(b"[" * 1_000_000 + b"\n"), "no transcript", SHOW),
+    "quotes without end": Forgery(raw(b'{"' + b'\\"' * 2_000_000), "not a transcript", SHOW),
+    "nests": Forgery(raw(b"[" * 1_000_000 + b"\n"), "not a transcript", SHOW),
 }

@@ -161,18 +161,18 @@ def check(
     return seen.correct()
 
 
-def _in_context(found: Wrong | Failure, call: Call, seen: CheckProgress) -> Wrong | Failure:
+def _in_context(outcome: Wrong | Failure, call: Call, seen: CheckProgress) -> Wrong | Failure:
     """Say so where the same inputs came out right before, or the buffers held others."""
     words = []
     if any(before.oracle_case.folder == call.oracle_case.folder for before in seen.calls):
         words.append("an earlier call on the same inputs was correct")
     if call.how != "fresh":
         words.append(f"called {HOW_TEXT[call.how]}")
-    if isinstance(found, Wrong):
-        return found.model_copy(update={"note": "; ".join(filter(None, [found.note, *words]))})
-    if isinstance(found, Crashed):
-        return found.model_copy(update={"message": "; ".join([found.message, *words])})
-    return found
+    if isinstance(outcome, Wrong):
+        return outcome.model_copy(update={"note": "; ".join(filter(None, [outcome.note, *words]))})
+    if isinstance(outcome, Crashed):
+        return outcome.model_copy(update={"message": "; ".join([outcome.message, *words])})
+    return outcome
 
 
 def _share(error: ErrorNorm) -> float:

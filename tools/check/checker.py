@@ -215,15 +215,15 @@ class Checker:
         """By its key each case of as many that FEW results come together, with that which it is
         like; none draws such seeds. Of special values few are numbers on any seed.
         """
-        found = {}
+        warm_inputs = {}
         for case in cases:
             results = [math.prod(a.shape_of(case)) for a in self._task.args if a.written]
             plain = case.values != "special" and not case.families
             times = -(-FEW // max(1, min(results))) if plain else 1
             for number in range(1, times):
                 again = case.model_copy(update={"seed": case.seed + (number << SEED_BITS)})
-                found[_key(again)] = again, case
-        return found
+                warm_inputs[_key(again)] = again, case
+        return warm_inputs
 
     def _learned(
         self,

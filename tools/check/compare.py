@@ -137,8 +137,8 @@ def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wron
     def look(start: int) -> tuple[float, Array]:
         """The worst share of a piece, and where it is bad."""
         stop = min(start + PIECE, len(expected))
-        found = compared(start, stop)
-        good, share = found.good, found.share
+        comparison = compared(start, stop)
+        good, share = comparison.good, comparison.share
         if covered is not None:
             ran = covered[start * item : stop * item].reshape(-1, item).any(axis=1)
             good, share = good | ~ran, share[ran]

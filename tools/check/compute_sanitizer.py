@@ -104,8 +104,8 @@ def _run(
         ) as seen:  # fmt: skip
             if not isinstance(seen, NvidiaToolRun):
                 return seen
-            if found := first_finding(seen.log):
-                what, where = found
+            if finding := first_finding(seen.log):
+                what, where = finding
                 return Unsafe(case=oracle_cases[0].case, what=f"{tool}: {what}", where=where)
             pairs = list(zip(seen.runs, back, strict=True))
             if "SUMMARY: " in seen.log and all(_is_whole(runner, *pair) for pair in pairs):

@@ -189,15 +189,15 @@ class BaselineErrors:
 
     def judge(self, run: CaseRun) -> ErrorNorm | Wrong | None:
         """The error norm nearest to its limit; Wrong beyond it; None without a baseline's run."""
-        found = []
+        verdicts = []
         for arg in self._task.args:
             if arg.written and self._own.get(_key(run.oracle_case.case)):
                 got, expected, ran = elements(arg, run)
                 verdict = self.judge_values(arg, run.oracle_case.case, got, expected, ran)
                 if isinstance(verdict, Wrong):
                     return verdict
-                found.append(verdict)
-        return max(found, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
+                verdicts.append(verdict)
+        return max(verdicts, key=lambda e: e.candidate_ulps / e.limit_ulps, default=None)
 
     def judge_pieces(self, pieces: Sequence[Piece]) -> Wrong | None:
         """What is wrong with them. A case that no run of the baseline was learned of is held

@@ -44,13 +44,13 @@ def launches_otherwise(
 
     Raises Cancelled, and MissingDependency without a linker.
     """
-    found = _host_us(runner, build, oracle_cases)
-    if not isinstance(found, list):
-        return found
+    host_us = _host_us(runner, build, oracle_cases)
+    if not isinstance(host_us, list):
+        return host_us
     usual = _baseline_host_us(runner, baseline, oracle_cases)
     if not isinstance(usual, list):
         return usual
-    for oracle_case, own_us, baseline_us in zip(oracle_cases, found, usual, strict=True):
+    for oracle_case, own_us, baseline_us in zip(oracle_cases, host_us, usual, strict=True):
         if own_us > baseline_us + MAX_HOST_US:
             times = f"{own_us:,.0f} us, the baseline's {baseline_us:,.0f}"
             what = f"a call keeps the host busy for {times}"
@@ -70,10 +70,10 @@ def _baseline_host_us(
         key: t for key, t in zip(keys, oracle_cases, strict=True) if key not in runner.host_us
     }
     if missing:
-        found = _host_us(runner, baseline, list(missing.values()))
-        if not isinstance(found, list):
-            return found
-        runner.host_us |= zip(missing, found, strict=True)
+        host_us = _host_us(runner, baseline, list(missing.values()))
+        if not isinstance(host_us, list):
+            return host_us
+        runner.host_us |= zip(missing, host_us, strict=True)
     return [runner.host_us[key] for key in keys]
 
 
@@ -98,8 +98,8 @@ def _host_us(
                 for report in map(parsed, worker.reports()):
                     if isinstance(report, Started) or report.index != len(host_us):
                         continue
-                    if found := _found(report, oracle_cases[len(host_us)].case):
-                        return found
+                    if fault := _found(report, oracle_cases[len(host_us)].case):
+                        return fault
                     host_us.append(_host_time(report))
                 end = worker.finish()
             except StepTimeout:

@@ -35,18 +35,18 @@ def trials(
     task: Task, oracle_cases: Sequence[OracleCase], baseline_errors: BaselineErrors
 ) -> list[Trial]:
     """Every trivial output of every written argument on every case; the others taken as right."""
-    found: list[Trial] = []
+    trials: list[Trial] = []
     for oracle_case in oracle_cases:
         for arg in task.args:
             if arg.written:
-                found += _of_argument(task, oracle_case, arg, baseline_errors)
-    return found
+                trials += _of_argument(task, oracle_case, arg, baseline_errors)
+    return trials
 
 
-def undetected(found: Sequence[Trial]) -> list[str]:
+def undetected(trials: Sequence[Trial]) -> list[str]:
     """Where a trivial output passes all cases of a family and dtype though it is wrong on some."""
     groups: dict[tuple[str, ...], list[Trial]] = {}
-    for trial in found:
+    for trial in trials:
         kind = (trial.argument, trial.output, trial.case.dtype, trial.case.values)
         groups.setdefault(kind, []).append(trial)
     return [

@@ -158,15 +158,15 @@ def _replayed(
 
 def _closable(task: Task, held: list[torch.Tensor], index: int) -> list[ReadOnly]:
     """Move what may only be read to memory that can be closed, where this driver has such."""
-    found: list[ReadOnly] = []
+    views: list[ReadOnly] = []
     for number, arg in enumerate(task.args):
         if not arg.written:
             try:
-                found.append(ReadOnly(held[number], index))
+                views.append(ReadOnly(held[number], index))
             except RuntimeError:
-                return found
-            held[number] = found[-1].tensor
-    return found
+                return views
+            held[number] = views[-1].tensor
+    return views
 
 
 def _guard_bytes(seed: Seed) -> int:

@@ -84,22 +84,22 @@ def _difference(asked: CallRequest, captured: list[Captured], addresses: dict[st
     for number, (node, plan) in enumerate(zip(captured, planned, strict=True), start=1):
         match plan:
             case KernelNode():
-                found = _kernel(node, plan, addresses)
+                difference = _kernel(node, plan, addresses)
             case MemsetNode():
-                found = _memset(node, plan, addresses)
+                difference = _memset(node, plan, addresses)
             case CopyNode():
-                found = _copy(node, plan, addresses)
-        if found:
-            return f"node {number}: {found}"
+                difference = _copy(node, plan, addresses)
+        if difference:
+            return f"node {number}: {difference}"
     return ""
 
 
-def _kernel(found: Captured, plan: KernelNode, addresses: dict[str, int]) -> str:
-    if found.kind != "KERNEL":
-        return f"a {found.kind.lower()} node in the place of kernel {plan.kernel}"
-    params = call("cuGraphKernelNodeGetParams", found.node)
+def _kernel(captured: Captured, plan: KernelNode, addresses: dict[str, int]) -> str:
+    if captured.kind != "KERNEL":
+        return f"a {captured.kind.lower()} node in the place of kernel {plan.kernel}"
+    params = call("cuGraphKernelNodeGetParams", captured.node)
     function = Function(params)
-    cluster, cooperative = launch_attributes(found.node)
+    cluster, cooperative = launch_attributes(captured.node)
     pairs: tuple[tuple[str, object, object], ...] = (
         ("kernel", function.name, plan.kernel),
         ("grid", (params.gridDimX, params.gridDimY, params.gridDimZ), plan.grid),
@@ -107,7 +107,7 @@ def _kernel(found: Captured, plan: KernelNode, addresses: dict[str, int]) -> str
         ("dynamic shared bytes", params.sharedMemBytes, plan.dynamic_shared_bytes),
         ("cluster", cluster, plan.cluster or (0, 0, 0)),
         ("cooperative", cooperative, plan.cooperative),
-        ("programmatic", found.programmatic, plan.programmatic),
+        ("programmatic", captured.programmatic, plan.programmatic),
     )
     for what, real, wanted in pairs:
         if real != wanted:
@@ -135,10 +135,10 @@ class _Zeros:
 _NO_DRAWS: Any = _Zeros()
 
 
-def _memset(found: Captured, plan: MemsetNode, addresses: dict[str, int]) -> str:
-    if found.kind != "MEMSET":
-        return f"a {found.kind.lower()} node in the place of a memset"
-    params = call("cuGraphMemsetNodeGetParams", found.node)
+def _memset(captured: Captured, plan: MemsetNode, addresses: dict[str, int]) -> str:
+    if captured.kind != "MEMSET":
+        return f"a {captured.kind.lower()} node in the place of a memset"
+    params = call("cuGraphMemsetNodeGetParams", captured.node)
     size = params.elementSize
     real = (
         int(params.dst), (params.value & (1 << 8 * size) - 1).to_bytes(size, "little"),
@@ -150,10 +150,10 @@ def _memset(found: Captured, plan: MemsetNode, addresses: dict[str, int]) -> str
     return "" if real == wanted and rows else "a memset that is not the plan's"
 
 
-def _copy(found: Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
-    if found.kind != "MEMCPY":
-        return f"a {found.kind.lower()} node in the place of a copy"
-    params = call("cuGraphMemcpyNodeGetParams", found.node)
+def _copy(captured: Captured, plan: CopyNode, addresses: dict[str, int]) -> str:
+    if captured.kind != "MEMCPY":
+        return f"a {captured.kind.lower()} node in the place of a copy"
+    params = call("cuGraphMemcpyNodeGetParams", captured.node)
     real = (
         int(params.dstDevice), int(params.srcDevice), params.WidthInBytes, params.Height,
         params.Depth,

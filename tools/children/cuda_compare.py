@@ -45,12 +45,12 @@ def outside(arg: Arg, case: Case, buffers: torch.Tensor) -> Iterator[torch.Tenso
 
 def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
     """Whether any byte differs: a boolean of shape (), on the device. Both: bytes, [sets, ...]."""
-    found = torch.zeros((), dtype=torch.bool, device=left.device)
+    differ = torch.zeros((), dtype=torch.bool, device=left.device)
     step = max(1, PIECE // max(1, math.prod(left.shape[1:])))
     for start in range(0, len(left), step):
         part = slice(start, start + step)
-        found |= (_words(left[part]) != _words(right[part])).any()
-    return found
+        differ |= (_words(left[part]) != _words(right[part])).any()
+    return differ
 
 
 def _words(values: torch.Tensor) -> torch.Tensor:

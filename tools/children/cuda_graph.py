@@ -94,23 +94,23 @@ def launch_attributes(node: Any) -> tuple[tuple[int, int, int], bool]:
     return (cluster.x, cluster.y, cluster.z), bool(cooperative)
 
 
-def as_reported(found: Captured) -> report.AnyNode:
+def as_reported(captured: Captured) -> report.AnyNode:
     """A node as the recorder reports it, with the addresses that were captured. Raises RuntimeError
     for what no plan can hold."""
-    if found.kind == "KERNEL":
-        return _kernel(found)
-    if found.kind == "MEMSET":
-        return _memset(found.node)
-    if found.kind == "MEMCPY":
-        return _copy(found.node)
-    raise RuntimeError(f"a {found.kind.lower()} node: a launch plan holds none")
+    if captured.kind == "KERNEL":
+        return _kernel(captured)
+    if captured.kind == "MEMSET":
+        return _memset(captured.node)
+    if captured.kind == "MEMCPY":
+        return _copy(captured.node)
+    raise RuntimeError(f"a {captured.kind.lower()} node: a launch plan holds none")
 
 
-def _kernel(found: Captured) -> report.Kernel:
-    params = call("cuGraphKernelNodeGetParams", found.node)
+def _kernel(captured: Captured) -> report.Kernel:
+    params = call("cuGraphKernelNodeGetParams", captured.node)
     function = Function(params)
     given = dict(function.parameters(int(params.kernelParams)))
-    cluster, cooperative = launch_attributes(found.node)
+    cluster, cooperative = launch_attributes(captured.node)
     of = cuda.CUfunction_attribute
     return report.Kernel(
         kind="kernel", kernel=function.name,
@@ -123,7 +123,7 @@ def _kernel(found: Captured) -> report.Kernel:
         cluster_scheduling=function.attribute(
             of.CU_FUNC_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE
         ),
-        programmatic=found.programmatic, cooperative=cooperative,
+        programmatic=captured.programmatic, cooperative=cooperative,
         cluster=cluster if all(cluster) else None, maps=(),
         parameters=bytes(given.get(at, 0) for at in range(max(given, default=-1) + 1)),
     )  # fmt: skip

@@ -130,16 +130,16 @@ class Poison:
     """Whether this GPU knows programmatic launches."""
 
     def __init__(self) -> None:
-        found = torch.cuda.get_device_properties(torch.cuda.current_device())
-        self._bytes = int(getattr(found, MAX_SHARED))
-        self._blocks = BLOCKS_PER_SM * int(found.multi_processor_count)
+        properties = torch.cuda.get_device_properties(torch.cuda.current_device())
+        self._bytes = int(getattr(properties, MAX_SHARED))
+        self._blocks = BLOCKS_PER_SM * int(properties.multi_processor_count)
         self._driver = ctypes.CDLL("libcuda.so.1")
         module, self._fill = ctypes.c_void_p(), ctypes.c_void_p()
         self._do("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(PTX))
         self._do("cuModuleGetFunction", ctypes.byref(self._fill), module, b"fill")
         self._litter, self._deliver = ctypes.c_void_p(), ctypes.c_void_p()
         self._do("cuModuleGetFunction", ctypes.byref(self._litter), module, b"litter")
-        self.delivers = found.major >= HOPPER
+        self.delivers = properties.major >= HOPPER
         if self.delivers:
             self._do("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(DELIVERS))
             self._do("cuModuleGetFunction", ctypes.byref(self._deliver), module, b"deliver")

@@ -95,15 +95,15 @@ def _write_case(
 
 def _of_their_own(task: Task, case: Case, generator: torch.Generator) -> dict[str, torch.Tensor]:
     """Inputs of the arguments to which the case gives a family of their own."""
-    found = {}
+    inputs = {}
     for arg in task.args:
         if family := case.families.get(arg.name):
             assert arg.largest is not None, "the case is legal"
             dtype = getattr(torch, arg.dtype_of(case))
             numbers = Numbers.of(case.seed, arg.largest, dtype)
             shape = arg.shape_of(case)
-            found[arg.name] = draw_argument(family, generator, shape, dtype, numbers)
-    return found
+            inputs[arg.name] = draw_argument(family, generator, shape, dtype, numbers)
+    return inputs
 
 
 def generator_seed(seed: int) -> int:
@@ -125,10 +125,10 @@ def _scalars(task: Task, case: Case) -> dict[str, torch.Tensor]:
 def _require(name: str, tensors: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     if name not in tensors:
         raise KeyError(f"reference.py gives no '{name}'")
-    found = tensors[name]
-    if tuple(found.shape) != shape or found.dtype != dtype:
+    tensor = tensors[name]
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype:
         raise ValueError(
-            f"'{name}' of reference.py is {found.dtype} {tuple(found.shape)}, "
+            f"'{name}' of reference.py is {tensor.dtype} {tuple(tensor.shape)}, "
             f"the contract says {dtype} {shape}"
         )
 

@@ -153,22 +153,22 @@ class _Run:
     def _remarks(self, plan: LaunchPlan) -> dict[str, Any]:
         """What there is to say besides the results; a time and its counters where asked for."""
         gpu, reports = self.gpu, self.gpu.reports()
-        found: dict[str, Any] = {"warnings": gpu.warnings(), "on_numpy": dict(gpu.notes)}
+        report: dict[str, Any] = {"warnings": gpu.warnings(), "on_numpy": dict(gpu.notes)}
         parts = [(r.blocks_run, r.launch.grid.count) for r in reports if r.sampled]
         if parts:
-            found["sampled"] = "{} of {} blocks".format(*parts[0])
-            found["sampled_share"] = min(ran / blocks for ran, blocks in parts)
+            report["sampled"] = "{} of {} blocks".format(*parts[0])
+            report["sampled_share"] = min(ran / blocks for ran, blocks in parts)
         if self.request.counters:
             time_of = estimate(reports, self.request.resources, gpu.spec)
-            found["estimate"] = replace(time_of, us=time_of.us + copies_us(plan, gpu.spec))
-            found["launches"] = tuple(
+            report["estimate"] = replace(time_of, us=time_of.us + copies_us(plan, gpu.spec))
+            report["launches"] = tuple(
                 CountedLaunch(
                     kernel=r.launch.kernel, scale=r.launch.grid.count / max(1, r.blocks_run),
                     counters=r.counters,
                 )
                 for r in reports
             )  # fmt: skip
-        return found
+        return report
 
 
 def _buffers(task: Task, call: CallRequest, held: list[Bytes]) -> list[Bytes]:

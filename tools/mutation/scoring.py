@@ -120,8 +120,8 @@ class Scorer:
         killed: set[str] = set()
         for wave in (good[:FIRST_WAVE], good[FIRST_WAVE:]):
             left = [one for one in built if one.mutant.name not in killed]
-            found = self._killing(left, wave)
-            killed |= {name for name, cases in found.items() if cases}
+            kills = self._killing(left, wave)
+            killed |= {name for name, cases in kills.items() if cases}
         names = [one.mutant.name for one in built if one.mutant.name not in self._unsupported]
         return _Own(mutants=tuple(names), killed=tuple(name for name in names if name in killed))
 
@@ -162,7 +162,7 @@ class Scorer:
     def _kills(self, calls: Sequence[tuple[Built, OracleCase]]) -> list[tuple[str, Case]]:
         """The mutants and cases of calls that kill; a call that ends its process is followed by
         the next call in another."""
-        left, found = list(calls), []
+        left, kills = list(calls), []
         while left:
             library = left[0][0].build
             same = [call for call in left if call[0].build.folder == library.folder]
@@ -177,17 +177,19 @@ class Scorer:
                 if isinstance(verdict, Unsupported):
                     self._unsupported.add(mutant.mutant.name)
                 elif verdict is not None:
-                    found.append((mutant.mutant.name, oracle_case.case))
+                    kills.append((mutant.mutant.name, oracle_case.case))
                 done += 1
             gone = same[: max(1, done)]
             left = [call for call in left if call not in gone]
-        return found
+        return kills
 
     def _verdict(self, run: CaseRun | Failure) -> Wrong | Failure | None:
         if not isinstance(run, CaseRun):
             return run
-        found = compare(self._task, run)
-        verdict = found if isinstance(found, Wrong) else self._checker.baseline_errors.judge(run)
+        outcome = compare(self._task, run)
+        verdict = (
+            outcome if isinstance(outcome, Wrong) else self._checker.baseline_errors.judge(run)
+        )
         return verdict if isinstance(verdict, Wrong) else None
 
     def _kept(self, what: str, cases: Sequence[Case], kind: type[V], work: Callable[[], V]) -> V:
@@ -198,7 +200,7 @@ class Scorer:
         path = final / "score.json"
         if in_cache(final):
             return kind.model_validate_json(path.read_text())
-        found = work()
+        result = work()
         with new_entry(final) as scratch:
-            (scratch / path.name).write_text(found.model_dump_json())
-        return found
+            (scratch / path.name).write_text(result.model_dump_json())
+        return result

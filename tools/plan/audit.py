@@ -46,14 +46,14 @@ def audit(nodes: tuple[Node, ...], cubin: Cubin, buffers: Buffers, spec: GpuSpec
     for index, node in enumerate(nodes, start=1):
         match node:
             case KernelNode():
-                found = next(_kernel(node, cubin, sizes, spec), "")
+                fault = next(_kernel(node, cubin, sizes, spec), "")
             case MemsetNode():
                 rows = (node.width_bytes, node.height, node.pitch_bytes)
-                found = _range(node.target, *rows, cubin, sizes)
+                fault = _range(node.target, *rows, cubin, sizes)
             case CopyNode():
-                found = _copy(node, cubin, sizes)
-        if found:
-            return f"launch {index} ({node.kind}): {found}"
+                fault = _copy(node, cubin, sizes)
+        if fault:
+            return f"launch {index} ({node.kind}): {fault}"
     return ""
 
 
@@ -149,8 +149,8 @@ def _map(
 
 
 def _address(address: Address, cubin: Cubin, sizes: dict[str, int]) -> Iterator[str]:
-    if found := _range(address, 0, 1, 0, cubin, sizes):
-        yield found
+    if fault := _range(address, 0, 1, 0, cubin, sizes):
+        yield fault
 
 
 def _range(

@@ -105,7 +105,7 @@ def capture_plans(
 
 
 def _captured(request: RecordRequest, task: Task, device: Device, stop: Stop) -> list[Captures]:
-    found: list[Captures] = []
+    captures: list[Captures] = []
     read = (request.library.parent, task.folder.resolve())
     sandbox = SandboxPolicy(read=read, write=(), gpu=True)
     work = f"capturing the launcher of {task.name}"
@@ -117,29 +117,29 @@ def _captured(request: RecordRequest, task: Task, device: Device, stop: Stop) ->
         try:
             for line in worker.reports():
                 fields = {name: value for name, value in line.items() if name != "kind"}
-                found.append(Captures.model_validate_json(json.dumps(fields)))
+                captures.append(Captures.model_validate_json(json.dumps(fields)))
             end = worker.finish()
         except StepTimeout:
             raise AstraError(f"{work} took more than {CAPTURE_TIMEOUT_S:.0f} s") from None
         except ValidationError as error:
             raise AstraError(f"{work}: {error.errors()[0]['msg']}") from None
-    if len(found) < len(request.cases):
+    if len(captures) < len(request.cases):
         how = f"{signal_name(end.returncode)}: {end.output.strip()[-300:]}"
         raise AstraError(f"{work} ended early ({how})")
-    return found
+    return captures
 
 
 def _plan(
-    task: Task, case: Case, cubin: Cubin, device: Device, found: Captures, draws: random.Random
+    task: Task, case: Case, cubin: Cubin, device: Device, captures: Captures, draws: random.Random
 ) -> LaunchPlan:
     buffers, label = usual_buffers(task, case), f"{task.name} {case.label}"
-    if found.refused:
-        raise BadInput(f"{label}: {found.refused}")
+    if captures.refused:
+        raise BadInput(f"{label}: {captures.refused}")
     # Nothing is undefined: the captures' patterns are no byte that all of them could hold by turns.
-    patterns = draws.sample(range(256), len(found.captures))
+    patterns = draws.sample(range(256), len(captures.captures))
     seen = [
         Seen(_called(capture), Addresses(capture.arguments, ()), {}, pattern)
-        for capture, pattern in zip(found.captures, patterns, strict=True)
+        for capture, pattern in zip(captures.captures, patterns, strict=True)
     ]
     try:
         _require_kernels(seen, cubin)

@@ -144,13 +144,13 @@ def _kernel(
 
 def _parameters(attributes: list[tuple[int, bytes]]) -> dict[int, Parameter]:
     """By ordinal; the form for large parameters holds the size in its lower half."""
-    found = {}
+    parameters = {}
     for attribute, value in attributes:
         if attribute in (_PARAMETER, _LARGE_PARAMETER):
             _, ordinal, offset, word = struct.unpack("<IHHI", value)
             size = word >> 18 if attribute == _PARAMETER else word & 0xFFFF
-            found[ordinal] = Parameter(offset, size)
-    return found
+            parameters[ordinal] = Parameter(offset, size)
+    return parameters
 
 
 def _three(value: bytes | None) -> tuple[int, int, int] | None:

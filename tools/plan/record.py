@@ -78,8 +78,8 @@ def record(
         cubin = read_cubin((build.folder / "kernel.cubin").read_bytes())
     except (ElfError, FileNotFoundError) as error:
         return source.refused(f"its cubin cannot be read: {error}")
-    if found := _unfit(cubin, gpu):
-        return source.refused(found)
+    if reason := _unfit(cubin, gpu):
+        return source.refused(reason)
     if LIBRARY.encode() not in build.library.read_bytes():
         raise AstraError(f"{build.library} is not linked with the fake CUDA runtime")
     recorder = Recorder(task, build.library, cubin, gpu)
@@ -284,8 +284,8 @@ class _Session:
         except ValidationError as error:
             what = error.errors(include_url=False, include_input=False)[0]["msg"]
             raise _Stopped(Crashed(case=case, message=f"no launch plan: {what}")) from None
-        if found := audit(nodes, cubin, laid_out, self.recorder.spec):
-            raise _Stopped(Crashed(case=case, message=f"no launch plan: {found}"))
+        if fault := audit(nodes, cubin, laid_out, self.recorder.spec):
+            raise _Stopped(Crashed(case=case, message=f"no launch plan: {fault}"))
         facts = sorted(self.facts.items())[:MAX_FACTS]
         told = tuple(DeviceFact(name=name, value=value) for name, value in facts)
         return LaunchPlan(case=case, nodes=nodes, facts=told)

@@ -125,15 +125,17 @@ def _differing(parameters: Sequence[bytes]) -> Iterable[int]:
 def _undefined(parameters: Sequence[bytes], patterns: Sequence[int], unread: Ranges) -> set[int]:
     """Bytes that hold what the stack held in each recording, and those that nobody reads."""
     expected = tuple(pattern & 0xFF for pattern in patterns)
-    found = {i for i, values in enumerate(zip(*parameters, strict=True)) if values == expected}
-    return found | {i for start, length in unread for i in range(start, start + length)}
+    constant_bytes = {
+        i for i, values in enumerate(zip(*parameters, strict=True)) if values == expected
+    }
+    return constant_bytes | {i for start, length in unread for i in range(start, start + length)}
 
 
 def parameter_name(cubin: Cubin, kernel: str, at: int) -> str:
     """ "parameter 2 of kernel K", by an offset in the parameter bytes."""
     places = cubin.kernels[kernel].parameters
-    found = next((i for i, p in enumerate(places) if p.offset <= at < p.offset + p.bytes), None)
-    name = f"parameter {found + 1}" if found is not None else f"parameter byte {at}"
+    number = next((i for i, p in enumerate(places) if p.offset <= at < p.offset + p.bytes), None)
+    name = f"parameter {number + 1}" if number is not None else f"parameter byte {at}"
     return f"{name} of kernel {kernel}"
 
 
@@ -209,7 +211,7 @@ def _in_one(cubin: Cubin, kernel: str, word: range) -> bool:
 
 def _maps(nodes: Sequence[report.Kernel], places: _Places) -> list[Relocation]:
     first = nodes[0]
-    found: list[Relocation] = []
+    relocations: list[Relocation] = []
     for index, held in enumerate(first.maps):
         maps = [node.maps[index] for node in nodes if len(node.maps) == len(first.maps)]
         same = {(m.at, m.map.model_copy(update={"address": 0})) for m in maps}
@@ -218,8 +220,8 @@ def _maps(nodes: Sequence[report.Kernel], places: _Places) -> list[Relocation]:
         address = places.required([m.map.address for m in maps], "the address of a tensor map")
         fields = held.map.model_dump(exclude={"address"}) | {"address": address}
         kind = TiledTensorMap if isinstance(held.map, report.TiledMap) else Im2colTensorMap
-        found.append(TensorMapRelocation(at=held.at, map=kind.model_validate(fields)))
-    return found
+        relocations.append(TensorMapRelocation(at=held.at, map=kind.model_validate(fields)))
+    return relocations
 
 
 def _runs(indices: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -251,16 +253,16 @@ class _Places:
     def find(self, values: Sequence[int]) -> Address | None:
         """The one place that all of these addresses are as far into; one past its end counts, if
         there is no other."""
-        found: list[tuple[bool, int, Address]] = []
+        candidates: list[tuple[bool, int, Address]] = []
         for kind, name, size, bases in self._bases:
             offsets = {value - base for value, base in zip(values, bases, strict=True)}
             if len(offsets) == 1 and 0 <= (offset := offsets.pop()) <= size:
-                found.append((offset == size, offset, kind(name=name, offset=offset)))
-        return min(found, key=lambda item: item[:2])[2] if found else None
+                candidates.append((offset == size, offset, kind(name=name, offset=offset)))
+        return min(candidates, key=lambda item: item[:2])[2] if candidates else None
 
     def required(self, values: Sequence[int], what: str) -> Address:
         """Raises Unrepeatable."""
-        found = self.find(values)
-        if found is None:
+        address = self.find(values)
+        if address is None:
             raise Unrepeatable(f"{what} {ADDRESSES}")
-        return found
+        return address

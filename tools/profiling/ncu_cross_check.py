@@ -72,14 +72,14 @@ def cross_check(
     if not isinstance(base, list):
         why = f"the baseline ended as {base.kind} under it"
         return list(timed), f"not compared with Nsight Compute's durations: {why}"
-    found = _tried_twice(runner, candidate, asked)
-    if found is None:
+    profiled = _tried_twice(runner, candidate, asked)
+    if profiled is None:
         message = "it ended twice under Nsight Compute, where the baseline ran"
         return Crashed(case=asked[0].case, message=message), ""
-    if not isinstance(found, list):
-        return found, ""
+    if not isinstance(profiled, list):
+        return profiled, ""
     together = list(timed)
-    for index, one, other in zip(chosen, base, found, strict=True):
+    for index, one, other in zip(chosen, base, profiled, strict=True):
         time = timed[index].time
         assert isinstance(time, MeasuredTime)
         time = time.model_copy(
@@ -113,13 +113,13 @@ def durations(log: str, marker: str, times: Sequence[int]) -> list[Profiled] | N
             calls[-1].append(nanoseconds / 1e3)
     if len(calls) != sum(times) + 1:
         return None
-    found, start = [], 0
+    profiled, start = [], 0
     for count in times:
         some = sorted(calls[start : start + count], key=sum)
         median = some[(count - 1) // 2]
-        found.append(Profiled(us=sum(median), launches=len(median)))
+        profiled.append(Profiled(us=sum(median), launches=len(median)))
         start += count
-    return found
+    return profiled
 
 
 def _tried_twice(
@@ -143,8 +143,8 @@ def _profiled(
             return seen
         if NOT_PERMITTED in seen.log + seen.output:
             raise MissingDependency(HOW_TO_PERMIT)
-        found = durations(seen.log, marker, times)
-        if found is None:
+        durations_us = durations(seen.log, marker, times)
+        if durations_us is None:
             output = (seen.log + seen.output).strip()[-300:]
             raise MissingDependency(f"Nsight Compute did not record all calls: {output}")
         for run, count in zip(seen.runs, times, strict=True):
@@ -155,7 +155,7 @@ def _profiled(
             if isinstance(verdict, Wrong):
                 note = f"{verdict.note}; called under Nsight Compute".removeprefix("; ")
                 return verdict.model_copy(update={"note": note})
-    return found
+    return durations_us
 
 
 @contextmanager

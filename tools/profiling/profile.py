@@ -74,7 +74,7 @@ def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
     if not kernels:
         return {}, []
     times = [figure(row.get(m.TIME)) or 1.0 for row in kernels]
-    found = {}
+    metrics = {}
     for name in m.ASKED:
         pairs = [
             (value, time)
@@ -84,11 +84,11 @@ def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
         if pairs:
             whole = sum(value for value, _ in pairs)
             mean = sum(value * time for value, time in pairs) / sum(time for _, time in pairs)
-            found[name] = Metric(
+            metrics[name] = Metric(
                 name=name, value=whole if name.endswith(".sum") else mean,
                 unit=units.get(name) or "", words=m.WORDS.get(name, ""),
             )  # fmt: skip
-    return found, [row.get("Kernel Name") or "" for row in kernels]
+    return metrics, [row.get("Kernel Name") or "" for row in kernels]
 
 
 def ncu_rows(text: str) -> list[dict[str, str]]:
@@ -175,12 +175,12 @@ def counted_report(runner: Runner, candidate: Build, oracle_case: OracleCase) ->
 
 def profile_virtual(runner: Runner, oracle_case: OracleCase, report: CaseReport) -> Profile:
     """The profile of a case that the virtual GPU ran with counters."""
-    found = report.estimated
+    estimate = report.estimated
     floor = case_limit_us(runner, oracle_case)
     return Profile(
         basis="estimated", case=oracle_case.case, metrics=tuple(_counter_metrics(report)),
-        bottleneck=found.limiter, why=found.why, limit_us=floor,
-        percent_of_limit=100 * floor / found.us,
+        bottleneck=estimate.limiter, why=estimate.why, limit_us=floor,
+        percent_of_limit=100 * floor / estimate.us,
     )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def test_no_source_and_no_words_are_in_attributes(records: list[Record]) -> None
     assert "The loop, rewritten" not in told
 
 
-def test_earlier_sittings_are_not_told_again(records: list[Record]) -> None:
+def test_earlier_sessions_are_not_told_again(records: list[Record]) -> None:
     assert spans_of(records, now=4e9) == []
 
 

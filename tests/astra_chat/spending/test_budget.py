@@ -41,7 +41,7 @@ def test_words_become_limits() -> None:
     [
         ("euros=5", "there is no 'euros', only tokens, usd, wall_s, evaluations, gpu_s"),
         ("usd", "'usd': give each limit once, as usd=NUMBER"),
-        ("usd=1,usd=2", "say each limit once"),
+        ("usd=1,usd=2", "give each limit once"),
         ("tokens=many", "--budget: tokens: "),
         ("usd=0", "--budget: usd: "),
         ("usd=-1", "--budget: usd: "),
@@ -138,7 +138,7 @@ def test_time_stops_a_run(task: Task, tmp_path: Path) -> None:
     assert ended(result)[0] == "budget" and len(slow.evaluated) == 1
 
 
-def test_a_budget_goes_on_over_sittings(task: Task, tmp_path: Path) -> None:
+def test_a_budget_counts_all_sessions(task: Task, tmp_path: Path) -> None:
     run(task, tmp_path / "out", "evaluations=2", None)
     again = run(task, tmp_path / "out", "evaluations=2", None, resumed(tmp_path / "out"))
     assert ended(again)[0] == "budget"

@@ -40,7 +40,7 @@ def test_money() -> None:
         meter.before_asking(0, PRICE)
 
 
-def test_earlier_sittings_count() -> None:
+def test_earlier_sessions_count() -> None:
     before = NOTHING.model_copy(
         update={"tokens": Tokens(prompt=90), "evaluations": 3, "gpu_s": 50.0}
     )

@@ -32,7 +32,7 @@ def test_it_shows_what_was_recorded(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["show", "{tmp}/none.json"], "holds no comparisons"),
+        (["show", "{tmp}/none.json"], "contains no comparisons"),
         (["extract", "{tmp}/none.so", "-o", "{tmp}/out"], "does not exist"),
         (["measure", "-o", "{tmp}/a.json", "--flashinfer", "{tmp}/none"], "does not exist"),
         (["measure", "-o", "{tmp}/a.json", "--device", "virtual"], "--device cuda"),
