@@ -276,7 +276,7 @@ FORGERIES: dict[str, Forgery] = {
         event("blob", lambda blob: blob.update(text=blob["text"] + "\n")), "its hash does not match"
     ),
     # files
-    "a pipe": Forgery(pipe, "no regular file", SHOW),
+    "a pipe": Forgery(pipe, "not a regular file", SHOW),
     "a line without end": Forgery(sparse(2**27), TOO_LONG, SHOW),
     "a file without end": Forgery(sparse(2**40), "at most", SHOW),
     "quotes without end": Forgery(raw(b'{"' + b'\\"' * 2_000_000), "not a transcript", SHOW),

@@ -66,5 +66,5 @@ RECORDINGS: dict[str, Forgery] = {
     "recording: many values": Forgery(answer({"a": [0] * 1_000_000}), "more than 1,000,000", PLAY),
     "recording: a line without end": Forgery(answer({"a": "x" * 2**23}), TOO_LONG, PLAY),
     "recording: a file without end": Forgery(sparse, "at most", PLAY),
-    "recording: a device": Forgery(linked, "no regular file", PLAY),
+    "recording: a device": Forgery(linked, "not a regular file", PLAY),
 }

@@ -27,7 +27,7 @@ from astra_chat.tools.task.folder import Task, load_task
 
 GUARD_BYTES, GUARD_STEPS = 4 * ALIGNMENT, 4
 """Poisoned bytes on both sides of every argument, at least: a write outside shows. Up to so many
-times the alignment more, drawn for each process: where an argument lies tells a kernel nothing."""
+times the alignment more, drawn for each process: an address tells a kernel nothing."""
 LATE_CYCLES = 400_000
 """About 0.2 ms: how much later than the launch the inputs arrive on the stream."""
 

@@ -53,8 +53,8 @@ class BufferSets:
     No two hold the same inputs. One, at a place drawn at random, holds the case's own; the others
     nearly the same, half of them with rows at other places: an element of each row is another. So a
     kernel gains nothing by reading what lies beside its arguments, nor by what it left in the chip
-    for later launches: the result that it finds is another set's, and only who reads all of a row
-    can tell. The results of every set are compared (cuda_verify.py).
+    for later launches: the result that it finds is another set's, and to notice
+    that it has to read a whole row. The results of every set are compared (cuda_verify.py).
 
     `cool` reads a large buffer last: reading leaves no dirty lines whose write-back would be timed
     with the kernel.
@@ -214,7 +214,7 @@ def estranged(
     arg: Arg, call: CallRequest, filled: torch.Tensor, sets: Sequence[int], seed: int
 ) -> None:
     """Put other values of the same set in place of one element in each row of these sets, of more
-    in long rows: who takes such a row for one that he knows, by looking at some of it, is wrong.
+    in long rows: a kernel that recognizes such a row by a part of it is wrong.
 
     `filled`: bytes, a row of them a set.
     """

@@ -26,7 +26,7 @@ from astra_chat.tools.task.folder import Task, load_task
 
 MAX_LEAD, MIN_APART, MAX_APART = 12, 9, 28
 """An argument lies up to 4 MB into its allocation, in steps of ALIGNMENT, and up to 256 MB lie
-between two of them, drawn at random: where it lies tells a kernel nothing about who is watching.
+between two of them, drawn at random: an address does not show which tool runs the kernel.
 Powers of two."""
 MAX_TRIES = 16
 """Allocations until one lies so that its end is the argument's."""

@@ -95,7 +95,7 @@ class TimedCall:
     def run(self) -> CaseReport:
         """Raw times, and what was verified of the timed launches' results.
 
-        Never on stream 0, by which a candidate could tell who calls it.
+        Never on stream 0, which would tell a candidate which tool calls it.
         """
         with torch.cuda.stream(torch.cuda.Stream()):
             return self._run()

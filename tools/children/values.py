@@ -23,7 +23,7 @@ SPECIAL_SHARE = 32
 HEAVIEST = 200.0
 """Bound of the family `heavy_tail`: products of two still fit float16."""
 MOST_SHIFTED = 1e6
-"""Of the family `shifted`: float32 still tells numbers apart that differ by one."""
+"""Of the family `shifted`: float32 still distinguishes numbers that differ by one."""
 
 
 @dataclass(frozen=True)

@@ -208,7 +208,7 @@ def _put_back(
     before: Sequence[Bytes | None],
     written: Sequence[Mask],
 ) -> CaseReport | None:
-    """Scratch in an argument that may only be read, which the judge, who compares bytes, cannot
+    """Scratch in an argument that may only be read, which the judge, comparing bytes, cannot
     see: who reads it while the kernel runs reads what the kernel keeps there."""
     for arg, array, old, by_kernels in zip(args, now, before, written, strict=True):
         if old is not None and by_kernels.any() and np.array_equal(array, old):
@@ -220,8 +220,8 @@ def _put_back(
 def _between_rows(
     args: Sequence[Arg], call: CallRequest, now: Sequence[Bytes], written: Sequence[Mask]
 ) -> CaseReport | None:
-    """Stores to the padding of what was there already, which the judge, who compares bytes, cannot
-    see: somebody else's data may lie there, and change meanwhile."""
+    """Stores to the padding of what was there already, which the judge, comparing bytes, cannot
+    see: another kernel's data may be there, and change meanwhile."""
     for arg, array, by_kernels in zip(args, now, written, strict=True):
         if not arg.strided:
             continue

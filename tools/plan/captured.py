@@ -1,6 +1,6 @@
 """Launch plans of trusted host code by stream capture, for kernels that are not built here.
 
-Machine code out of somebody's library, or Triton's: its host code loads a module of its own and
+Machine code of another library, or Triton's: its host code loads a module of its own and
 cannot be linked with the fake runtime. It runs in a process of its own on a real GPU
 (children/cuda_record.py), captured into CUDA graphs with its arguments at other addresses each
 time; the plan is what the captures agree on, as with the recorder's. Nothing here holds up against

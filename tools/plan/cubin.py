@@ -99,7 +99,7 @@ def read_cubin(content: bytes) -> Cubin:
 
 
 def _compute(binary: Elf) -> tuple[int, int]:
-    """sm_90 as (9, 0). CUDA 13 moved the number by one byte, and told so by the ABI version."""
+    """sm_90 as (9, 0). CUDA 13 moved the number by one byte, which the ABI version indicates."""
     number = (binary.flags >> 8 if binary.abi_version >= 8 else binary.flags) & 0xFF
     return number // 10, number % 10
 

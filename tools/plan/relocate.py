@@ -123,7 +123,7 @@ def _differing(parameters: Sequence[bytes]) -> Iterable[int]:
 
 
 def _undefined(parameters: Sequence[bytes], patterns: Sequence[int], unread: Ranges) -> set[int]:
-    """Bytes that hold what the stack held in each recording, and those that nobody reads."""
+    """Bytes that contain stack contents in each recording, and those that no kernel reads."""
     expected = tuple(pattern & 0xFF for pattern in patterns)
     constant_bytes = {
         i for i, values in enumerate(zip(*parameters, strict=True)) if values == expected

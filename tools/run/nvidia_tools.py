@@ -60,7 +60,7 @@ def run_watched(
 ) -> NvidiaToolRun | Failure:
     """Call the launcher on these cases, twice on each, under a tool: its full path and options.
 
-    `alone`: nobody else measures on the GPU in the meantime. Raises Cancelled.
+    `alone`: no other process measures on the GPU in the meantime. Raises Cancelled.
     """
     with watched(
         runner, build, oracle_cases, command, step=step, timeout_s=timeout_s, alone=alone

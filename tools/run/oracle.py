@@ -58,7 +58,7 @@ class Oracle:
         self._worker: Worker | None = None
         self._line = -1
         self._one = threading.RLock()
-        """Whoever asks the process for something."""
+        """Serializes requests to the process."""
         self._asking, self._quiet = 0, Stop()
         self._ahead: threading.Thread | None = None
 
@@ -76,7 +76,7 @@ class Oracle:
         with self._one:
             if self._worker is None:
                 os.mkfifo(self._asked)
-                # Both ends: opening waits for nobody; the process sees the end when we close.
+                # Both ends: opening does not block; the process sees the end when we close.
                 self._line = os.open(self._asked, os.O_RDWR)
                 self._worker = Worker(MODULE, sandbox=self._sandbox())
                 request = {"task": str(self._task.folder.resolve()), "asked": str(self._asked)}

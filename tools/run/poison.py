@@ -8,7 +8,7 @@ import random
 def left_there(turn: int, draws: random.Random) -> int:
     """What outputs, guards and paddings hold before a call: NaNs, every third time numbers.
 
-    A kernel that takes a NaN for a sign that nobody has written there yet would be correct in every
+    A kernel that takes a NaN as a sign that an element is not yet written would be correct in every
     call of ours and wrong in a server, where old results lie.
     """
     return nan_pattern(draws) if turn % 3 else old_results(draws)

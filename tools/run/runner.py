@@ -83,7 +83,7 @@ class Runner:
     least_blocks: int | None = None
     """Of timing on a GPU, for measurements of the judge itself; None: as few as suffice."""
     on_wait: Callable[[StepName, str], None] = lambda *_: None
-    """Called with a step and who holds the GPU, while that step waits for it."""
+    """Called with a step and the holder of the GPU while that step waits for it."""
     seed: Seed = field(default_factory=lambda: Entropy().cases)
     """All that its runs draw, in the runner process too, derives from this."""
     estimates_us: dict[tuple[Path, str], float] = field(default_factory=dict)

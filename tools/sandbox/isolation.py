@@ -20,7 +20,7 @@ WORDS: dict[Isolation, str] = {
 ENOUGH: tuple[Isolation, ...] = ("bubblewrap", "landlock")
 NOT_ENOUGH = (
     "install bubblewrap, or run a Linux kernel with Landlock (5.13 or newer), or say --trust if you"
-    " trust whoever writes the kernels; those shipped with Astra run anyway"
+    " trust the authors of the kernels; those shipped with Astra run anyway"
 )
 TRIAL_S = 10
 

@@ -84,7 +84,7 @@ class SandboxPolicy:
     def _driver(self) -> Iterator[str]:
         """The CUDA driver names its threads in /proc: without that cuInit fails with error 304."""
         yield from gpu_devices()
-        # Nsight Compute starts the process that it watches: a number that nobody knows yet.
+        # Nsight Compute starts the process that it watches: a process id not known in advance.
         yield "/proc" if self.privileges else "/proc/self/task"
 
     def _namespaces(self, bwrap: str) -> list[str]:

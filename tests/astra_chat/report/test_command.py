@@ -87,7 +87,8 @@ def bad_input(folder: Path, kind: str) -> Path:
     ("kind", "words"),
     [
         ("missing", "cannot read"), ("empty", "is empty"), ("binary", "not a transcript of Astra"),
-        ("another's", "not a transcript of Astra"), ("one line of nothing", "not a transcript of Astra"),
+        ("another's", "not a transcript of Astra"),
+        ("one line of nothing", "not a transcript of Astra"),
         ("nested", "not a transcript of Astra"), ("folder", "cannot read"), ("loop", "cannot read"),
         ("broken in the middle", "line 4"), ("lines missing", "line 4"),
     ],

@@ -1,5 +1,5 @@
 /* seccomp: a list of grants, for no GPU driver is in this process. What is not on it traps
- * (faults.c tells of it). x86-64 Linux; numbers of arch/x86/entry/syscalls/syscall_64.tbl. */
+ * (faults.c reports it). x86-64 Linux; numbers of arch/x86/entry/syscalls/syscall_64.tbl. */
 #include "recorder.h"
 #include <fcntl.h>
 #include <linux/audit.h>

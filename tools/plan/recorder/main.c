@@ -53,7 +53,7 @@ static void print_to(const char *path) {
     close(file);
 }
 
-/* Pages round a buffer that nobody may touch: a stand-in for device memory. */
+/* Guard pages around a buffer: a stand-in for device memory. */
 static void reserve(const struct variable *buffer, int on) {
     const uint64_t start = buffer->address / PAGE * PAGE;
     const uint64_t end = (buffer->address + buffer->bytes + PAGE - 1) / PAGE * PAGE;

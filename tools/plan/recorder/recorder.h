@@ -66,7 +66,7 @@ extern char refused[256];
 void *next_symbol(const char *name);
 cudaError_t settle(int error);
 
-/* facts.c: each name once; told at the end, for a launcher may ask once and keep the answer. */
+/* facts.c: each name once; reported at the end, since a launcher may ask once and keep the answer. */
 void note_fact(const char *name, long long value);
 void report_facts(void);
 

@@ -37,7 +37,7 @@ REFUSE_TWO(cudaMemcpy2D, _ptds) REFUSE_TWO(cudaMemcpy3D, _ptds) REFUSE_TWO(cudaM
 REFUSE_TWO(cudaMemcpyToSymbol, _ptds) REFUSE_TWO(cudaMemcpyFromSymbol, _ptds)
 REFUSE_TWO(cudaMemcpyToSymbolAsync, _ptsz) REFUSE_TWO(cudaMemcpyFromSymbolAsync, _ptsz)
 
-/* Streams, events, host functions: one stream, the caller's, and nobody waits. */
+/* Streams, events, host functions: one stream, the caller's, without waiting. */
 REFUSE(cudaStreamCreate) REFUSE(cudaStreamCreateWithFlags) REFUSE(cudaStreamCreateWithPriority)
 REFUSE(cudaStreamDestroy) REFUSE_TWO(cudaStreamSynchronize, _ptsz) REFUSE_TWO(cudaStreamQuery, _ptsz)
 REFUSE_TWO(cudaStreamWaitEvent, _ptsz) REFUSE_TWO(cudaStreamGetFlags, _ptsz)
@@ -54,7 +54,7 @@ REFUSE(cudaGetDeviceFlags) REFUSE(cudaDeviceSetCacheConfig) REFUSE(cudaDeviceGet
 REFUSE(cudaFuncSetCacheConfig) REFUSE(cudaDeviceGetPCIBusId) REFUSE(cudaDeviceCanAccessPeer)
 REFUSE(cudaChooseDevice) REFUSE(cudaProfilerStart) REFUSE(cudaProfilerStop)
 
-/* What depends on how a GPU's multiprocessors are grouped: nobody can say without asking one. */
+/* What depends on how a GPU's multiprocessors are grouped: only a real GPU can answer. */
 REFUSE(cudaOccupancyMaxActiveClusters) REFUSE(cudaOccupancyMaxPotentialClusterSize)
 
 /* Graphs. */

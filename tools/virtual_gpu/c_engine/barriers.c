@@ -82,7 +82,7 @@ static void release(struct worker *k, uint32_t number) {
   k->arrived = kept;
 }
 
-/* The first that waits at a barrier: who came to bar.arrive continues. */
+/* The first lane that waits at a barrier: lanes at bar.arrive continue. */
 const struct arrival *waiting_at_barrier(const struct worker *k) {
   for (size_t i = 0; i < k->arrived; i++)
     if (k->arrivals[i].barrier->waits) return &k->arrivals[i];

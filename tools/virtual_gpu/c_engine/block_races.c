@@ -2,7 +2,7 @@
  * highest bit whether several blocks read.
  *
  * At first cells are coarse, several workers run blocks, and it is only noted that blocks met, maybe. Then the launch is
- * run again by one worker, `precise`ly: it sees who met whom. A worker that takes a cell counts it: a cell taken twice
+ * run again by one worker, `precise`ly: it finds which blocks conflict. A worker that takes a cell counts it: a cell taken twice
  * at the same moment shows in the sum. */
 #include <string.h>
 #include "machine.h"

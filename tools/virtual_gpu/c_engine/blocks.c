@@ -297,7 +297,7 @@ static void work_together(struct team *team) {
   free(blocks);
 }
 
-/* Runs the blocks; returns 1 where a fault was noted, 2 where blocks met and one worker has to see who. */
+/* Runs the blocks; returns 1 where a fault was noted, 2 where blocks met and one worker has to find which. */
 int run_launch(const struct launch *launch) {
   struct team team = {.launch = launch, .lock = PTHREAD_MUTEX_INITIALIZER};
   int pairs = 0;

@@ -15,7 +15,7 @@ void device_free(struct warp *w, uint32_t instruction, uint32_t m, uint32_t at) 
   LANES_OF(m, l) if (!w->launch->give(*slot(w, l, at))) fault_at(w, BAD_FREE, instruction, l);
 }
 
-/* buffer: of all lanes, or null where they are spread over several. The lane whose bytes nobody has, or -1. */
+/* buffer: of all lanes, or null where they are spread over several. The lane whose bytes are not allocated, or -1. */
 int not_allocated(const struct warp *w, const struct site *site, const struct buffer *buffer, const uint64_t *address,
                   uint32_t m) {
   if (buffer && !buffer->allocated) return -1;

@@ -51,7 +51,7 @@ struct worker {
   uint32_t line_count;
   struct pause *paused;
   size_t pauses, pause_room;
-  uint64_t paused_before; /* who waited when they continued last, as a sum */
+  uint64_t paused_before; /* checksum of the waiting lanes when they continued last */
   uint32_t failed_polls;          /* failed polls since the last success */
   struct print *prints; /* what the lanes print; null until the first */
   size_t print_count;

@@ -302,7 +302,7 @@ int polls_pass(struct worker *k) {
   return pass(k);
 }
 
-/* Tells all who wait that their phase is not over: nothing else can continue. */
+/* Tells all waiting lanes that their phase is not over: nothing else can continue. */
 void polls_fail(struct worker *k) {
   struct mbarriers *all = k->mbarriers;
   all->last_failed = all->waiting[0];

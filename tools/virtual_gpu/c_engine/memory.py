@@ -225,7 +225,7 @@ def allocation(code: Code) -> None:
 
 @family("vprintf")
 def printf(code: Code) -> None:
-    """Noted where somebody wants to know; the call returns 0 as for an empty format."""
+    """Recorded if output is wanted; the call returns 0 as for an empty format."""
     results, given = code.operand(0), code.operand(1)
     slots = ", ".join(
         str(code.unit.places[item.name].offset)

@@ -26,7 +26,7 @@ void next_epoch(struct worker *k) {
   k->epoch = 1;
 }
 
-/* Orders the whole warp, whoever is here: a missed race is better than a false positive. */
+/* Orders the whole warp, whichever lanes are active: a missed race is better than a false positive. */
 void meet(struct warp *w, uint32_t m) {
   if (m && ++w->syncs == MAX_SYNCS) next_epoch(w->worker);
 }

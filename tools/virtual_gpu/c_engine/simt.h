@@ -26,7 +26,7 @@ struct buffer {
   uint16_t *writer_threads, *reader_threads; /* of precise cells */
   uint64_t cell_bits;          /* a cell is for so many bytes, as a power of 2 */
   const uint8_t *allocated; /* of the device's heap: by byte, whether it may be touched; or null */
-  uint64_t starts_uninitialized;/* what is not `written` nobody has written */
+  uint64_t starts_uninitialized;/* what is not `written` is uninitialized */
 };
 /* A read of uninitialized memory; block: linear, or -1 for none. */
 struct uninitialized {

@@ -1,4 +1,4 @@
-/* What a program asks or tells the device about: limits, flags, hints, pools. Here they change
+/* What a program queries or sets on the device: limits, flags, hints, pools. Here they change
  * nothing, but a program that asks for what it set gets it back. */
 #include "vcudart.h"
 #include <stdio.h>

@@ -61,7 +61,7 @@ class Suspend:
 @dataclass(frozen=True)
 class GridPoll:
     """Before an instruction by which blocks of a cooperative launch wait for each other: lanes go
-    on once nobody else can."""
+    on once no other lane can."""
 
     instruction: Instruction
     target: int

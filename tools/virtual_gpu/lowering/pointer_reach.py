@@ -33,7 +33,7 @@ _ORDERED = ("volatile", "relaxed", "acquire", "release", "acq_rel")
 
 @dataclass(frozen=True)
 class Reach:
-    """What a kernel does to global memory, as far as its text tells."""
+    """What a kernel does to global memory, as far as its PTX shows."""
 
     stored: frozenset[Origin]
     loaded: frozenset[Origin]

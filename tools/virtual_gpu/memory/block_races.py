@@ -180,7 +180,7 @@ class BlockRaces:
 def block_races_of(
     reach: Reach, launch: Launch, memory: Memory, symbols: Mapping[str, int]
 ) -> BlockRaces | None:
-    """None where there is nothing to watch, or nobody wants to."""
+    """None if there is nothing to check, or the check is off."""
     if not reach.granule or launch.grid.count < 2 or os.environ.get(SWITCH) == "off":
         return None
     if launch.grid.count.bit_length() > _BITS:

@@ -59,7 +59,7 @@ class Buffer:
     cells: Cells | None = None
     """Of the check for races between blocks, while a launch runs that may store here."""
     starts_uninitialized: bool = False
-    """Nobody had written to it when tracking began."""
+    """It was uninitialized when tracking began."""
     allocated: Bytes | None = None
     """Of the device's heap: by byte, whether it may be touched."""
     _views: dict[int, tuple[Items, int]] = field(default_factory=dict)

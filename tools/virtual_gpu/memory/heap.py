@@ -49,7 +49,7 @@ class Heap:
         return 0
 
     def give(self, address: int) -> bool:
-        """free: whether malloc gave this and nobody freed it since. 0 is no address."""
+        """free: whether malloc returned this and it was not freed since. 0 is no address."""
         if not address:
             return True
         offset = address - self.address

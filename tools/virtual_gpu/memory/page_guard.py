@@ -41,7 +41,7 @@ class GuardedMemory:
         return array
 
     def release(self, address: int) -> None:
-        """The pages stay closed, and nobody else's, so that who continues using them is found."""
+        """The pages stay closed and are not reused, so that a use after free is found."""
         room, pages = self._maps[address]
         self._protect(address, pages, _CLOSED)
         room.madvise(mmap.MADV_DONTNEED)
@@ -51,7 +51,7 @@ class GuardedMemory:
         del self._maps[address], self._names[address]
 
     def forget(self, address: int) -> None:
-        """Nobody will use it again: the pages are given back with the last array over them."""
+        """It is no longer used: the pages are freed with the last array over them."""
         self._runtime.vcudart_unguard(ctypes.c_uint64(address))
         del self._maps[address], self._names[address]
 

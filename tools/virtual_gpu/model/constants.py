@@ -23,7 +23,7 @@ warps, 77 with 32."""
 
 @dataclass(frozen=True)
 class Constants:
-    """What no counter tells."""
+    """What no counter shows."""
 
     overlap: float = 3.13
     """Exponent of the p-norm: 1 adds the terms, infinity takes the largest."""

@@ -150,7 +150,7 @@ def _launch(
     # A round waits for the last of its sectors.
     sectors = max(1.0, c.global_load_sectors / max(1, c.global_load_requests))
     from_dram = 1 - (1 - moved.new_from_dram) ** sectors
-    # The first blocks run at once: what they share nobody has fetched before, unless one of many
+    # The first blocks run at once: what they share was not fetched before, unless one of many
     # runs ahead.
     fetched = moved.cold * min(1.0, (AHEAD / moved.repeated) ** 2)
     at_first = _wait_us(report, moved, max(fetched, from_dram), 1.0, spec, constants)

@@ -50,7 +50,7 @@ class Site:
 
     @property
     def releases(self) -> bool:
-        """What came before is visible to whoever sees it."""
+        """What came before is visible to all that see it."""
         return bool({"release", "acq_rel"}.intersection(self.instruction.modifiers))
 
     @property
@@ -71,7 +71,7 @@ class Arena:
     reserved_at: int = 0
     """Where the part begins that is not the kernel's own; 0: there is none."""
     filled: Bytes | None = None
-    """By byte, 1 where a store has been; None: nobody asks."""
+    """By byte, 1 where a store has been; None: not tracked."""
 
     def items(self, size: int) -> Items:
         return items_of(self.data, size, 0)[0]
@@ -204,7 +204,7 @@ def _check_allocated(
     chosen: NDArray[Any] | None,
     active: Active,
 ) -> None:
-    """Raises Fault for an access to bytes of the device's heap that nobody has."""
+    """Raises Fault for an access to bytes of the device's heap that are not allocated."""
     assert buffer.allocated is not None
     start = (addresses - np.uint64(buffer.address)).view(np.int64)
     there = start[:, None] + np.arange(site.size)

@@ -1,4 +1,4 @@
-"""Barriers of a thread block (bar.sync, bar.arrive, bar.red): who waits, when they open."""
+"""Barriers of a thread block (bar.sync, bar.arrive, bar.red): which lanes wait, when they open."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Barrier:
     target: int
     """Basic block after it."""
     waits: bool = True
-    """Not at bar.arrive: who comes there is counted and continues."""
+    """Not at bar.arrive: lanes there are counted and continue."""
 
 
 def translate_barrier(code: Code, target: int) -> Barrier:

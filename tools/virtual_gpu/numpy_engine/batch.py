@@ -1,4 +1,4 @@
-"""Runs one batch of thread blocks: divergence, reconvergence, and who waits for whom."""
+"""Runs one batch of thread blocks: divergence, reconvergence, and which lanes wait for which."""
 
 from __future__ import annotations
 

@@ -185,15 +185,15 @@ class Touch:
 
 
 def touch(f: Frame, site: Site, region: Region, addresses: Array, active: Active) -> Touch | None:
-    """None where nobody watches."""
+    """None if the check is off."""
     if f.block_races is None or region.buffer.cells is None:
         return None
     return Touch(f, f.block_races, site, region, addresses, active)
 
 
 def claim_rows(f: Frame, site: Site, region: Region, active: Active) -> bool:
-    """Before a store: notes it where each block stores to places in a row that nobody had touched,
-    at even distances, which is the usual and can be done fast. False where it is not so."""
+    """Before a store: notes it where each block stores to contiguous, untouched places at even
+    distances, which is common and can be done fast. False otherwise."""
     block_races, cells = f.block_races, region.buffer.cells
     if block_races is None or cells is None:
         return True

@@ -106,7 +106,7 @@ def assertion(code: Code) -> Step:
 
 @family("vprintf")
 def printf(code: Code) -> Step:
-    """Noted where somebody wants to know; the call returns 0 as for an empty format."""
+    """Recorded if output is wanted; the call returns 0 as for an empty format."""
     results, given = code.operand(0), code.operand(1)
     offsets, places = (
         [code.offset_of(item.name) for item in group.items if isinstance(item, Symbol)]

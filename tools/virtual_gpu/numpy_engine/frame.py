@@ -82,7 +82,7 @@ class Frame:
     steps: int = 0
     """Instructions issued so far: what the budget counts."""
     prints: list[Print] | None = None
-    """What the kernel printed; None: nobody wants to know."""
+    """What the kernel printed; None: not recorded."""
     block_races: BlockRaces | None = None
     """The check for races between blocks."""
     uninitialized: dict[int, UninitializedReads] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class GridWaits:
         """By basic block where they continue."""
         self._back = np.full(lanes // WARP_LANES, np.iinfo(np.int64).max, np.int64)
         self._before: dict[int, Mask] = {}
-        """Who waited when lanes continued last."""
+        """The waiting lanes when lanes continued last."""
         self._failed_polls = 0
         self._turned = np.uint32(0)
 
@@ -58,8 +58,8 @@ class GridWaits:
         return held if held.any() else None
 
     def resume(self, f: Frame) -> list[tuple[int, Mask]]:
-        """Nobody else can: (basic block, lanes that continue there). Raises Fault for who waits in
-        vain for too long."""
+        """No other lane can: (basic block, lanes that continue there). Raises Fault for lanes that
+        wait too long."""
         now = {target: mask for target, (_, mask) in self._waiting.items()}
         same = now.keys() == self._before.keys() and all(
             np.array_equal(now[target], self._before[target]) for target in now

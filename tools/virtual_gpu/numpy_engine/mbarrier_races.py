@@ -36,7 +36,7 @@ _NEVER = np.iinfo(np.int64).max
 
 
 class OrderedRaces(RaceCheck):
-    """Remembers for each granule of shared memory who wrote last, who read since, and when."""
+    """Remembers for each granule of shared memory the last write, the reads since, and when."""
 
     def __init__(self, shape: tuple[int, int], shared_bytes: int, granule: int) -> None:
         super().__init__(shape, shared_bytes, granule)

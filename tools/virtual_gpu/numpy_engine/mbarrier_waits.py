@@ -168,7 +168,7 @@ class MbarrierWaits:
         return passed
 
     def fail(self, f: Frame) -> list[tuple[int, Mask]]:
-        """Tells all who wait that their phase is not over: nothing else can continue."""
+        """Tells all waiting lanes that their phase is not over: nothing else can continue."""
         f.steps += FAILED_NS
         first = self._waiting[0]
         self.last_failed = (first.poll, int(first.lanes[0]), int(first.words[0]))

@@ -92,7 +92,7 @@ class Program:
     local_bytes: int
     """Of one thread."""
     shared_granule: int
-    """Bytes of the narrowest access to shared memory: what the race check tells apart; 0: none."""
+    """Bytes of the narrowest access to shared memory, the race check's granularity; 0: none."""
     reach: Reach
     """What it may do to global memory."""
     in_order: bool

@@ -45,7 +45,7 @@ Verb = Literal["read", "wrote", "at once"]
 
 
 class RaceCheck:
-    """Remembers for each granule of shared memory who wrote and who read it last, and when."""
+    """Remembers for each granule of shared memory which lanes wrote and read it last, and when."""
 
     def __init__(self, shape: tuple[int, int], shared_bytes: int, granule: int) -> None:
         granules = shared_bytes // granule

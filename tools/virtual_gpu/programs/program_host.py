@@ -105,7 +105,7 @@ class ProgramHost(CallsOnGpu):
     def managed(self, nbytes: int) -> tuple[int, int]:
         error, address = super().allocate(nbytes)
         if not error and (buffer := self._memory.find(address)) is not None:
-            buffer.starts_uninitialized = False  # host code writes there too, and nobody sees it
+            buffer.starts_uninitialized = False  # host code writes there too, unseen
             self._open_memory[address] = self._allocated.pop(address)
         return error, address
 

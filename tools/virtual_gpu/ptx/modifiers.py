@@ -60,7 +60,7 @@ class Modifiers:
         )
 
     def done(self) -> None:
-        """Refuses the instruction if a modifier is left that nobody took."""
+        """Refuses the instruction if a modifier is left over."""
         if self._left:
             raise self.refuse(f"modifier .{self._left[0]} here")
 

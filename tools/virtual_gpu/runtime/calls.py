@@ -198,7 +198,7 @@ class CallsOnGpu:
         )
 
     def managed(self, nbytes: int) -> tuple[int, int]:
-        """Host code writes there too, and nobody sees it."""
+        """Host code writes there too, unseen."""
         error, address = self.allocate(nbytes)
         if (buffer := self._memory.find(address)) is not None:
             buffer.starts_uninitialized = False

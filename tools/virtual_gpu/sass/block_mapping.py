@@ -44,7 +44,7 @@ class PtxBlock:
 @dataclass(frozen=True)
 class Placement:
     block: int | None
-    """Of the PTX; None: no instruction tells."""
+    """Of the PTX; None: unknown."""
     copies: int = 1
     """Visits of that block whose work one run of this block does."""
     fixed: frozenset[int] = frozenset()

@@ -94,5 +94,5 @@ def latency(instruction: MachineInstruction) -> int:
 
 
 def loads(instruction: MachineInstruction) -> bool:
-    """Whoever waits for its scoreboard waits for loads from global memory."""
+    """Waiting for its scoreboard is waiting for loads from global memory."""
     return instruction.name in ("LDG", "LD", "LDGDEPBAR")
