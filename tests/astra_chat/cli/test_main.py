@@ -142,7 +142,7 @@ def test_a_killed_run_is_shown_and_said_to_be_one(command, tmp_path: Path) -> No
             "cannot write /proc/none/out",
         ),
         (["replay", "none.jsonl"], "cannot read none.jsonl"),
-        (["replay", "/dev/null"], "not a transcript"),
+        (["replay", "/dev/null"], "not a regular file"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(command, words: list[str], said: str) -> None:  # type: ignore[no-untyped-def]
