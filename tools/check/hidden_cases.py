@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.check.drawn_dims import (
     Dims,
@@ -109,10 +109,17 @@ def _case(
     task: Task, dtype: DTypeName, dims: Dims, rng: random.Random, family: ValueFamily | None
 ) -> Case:
     """Without a family each argument that may hold any numbers gets one of its own. So it is too
-    where there are few results: these say little of precision."""
+    where there are few results, which say little of precision, and of special values, whose
+    greatest numbers are the argument's then."""
+    names = [arg.name for arg in task.args if arg.largest and arg.read]
+    if family == "special" and names:
+        families, family = _special(names, rng), None
+    else:
+        families = {}
     case = Case(dims=dims, dtype=dtype, values=family or "normal", seed=_seed(rng))
     results = min(math.prod(arg.shape_of(case)) for arg in task.args if arg.written)
-    families = {} if family and results >= FEW else _families(task, rng)
+    if not families and (not family or results < FEW):
+        families = _families(names, rng)
     if not family and not families:
         case = case.model_copy(update={"values": rng.choice(CHANCE)})
     offset, offsets = _offsets(task, rng)
@@ -125,12 +132,16 @@ def _case(
     )  # fmt: skip
 
 
-def _families(task: Task, rng: random.Random) -> dict[str, AnyFamily]:
-    names = [arg.name for arg in task.args if arg.largest and arg.read]
+def _families(names: Sequence[str], rng: random.Random) -> dict[str, AnyFamily]:
     if names and rng.randrange(SPECIAL_ONE_IN) == 0:
-        special = rng.choice(names)
-        return {name: "special" if name == special else "normal" for name in names}
+        return _special(names, rng)
     return {name: rng.choice(OF_ARGUMENTS) for name in names}
+
+
+def _special(names: Sequence[str], rng: random.Random) -> dict[str, AnyFamily]:
+    """Special values in one of these arguments."""
+    special = rng.choice(names)
+    return {name: "special" if name == special else "normal" for name in names}
 
 
 def _pads(task: Task, case: Case, rng: random.Random) -> dict[str, int]:

@@ -63,7 +63,10 @@ def test_each_dtype_gets_odd_extents_heavy_tails_and_zeros_and_ones() -> None:
 
 def test_seeds_differ_from_draw_to_draw() -> None:
     cases = list(drawn(find_task("silu_and_mul")))
-    assert {c.values for c in cases} == set(get_args(ValueFamily)), "every family has its turn"
+    families = {c.values for c in cases} | {f for c in cases for f in c.families.values()}
+    assert families == {*get_args(ValueFamily), *OF_ARGUMENTS}, "every family has its turn"
+    assert "special" not in {c.values for c in cases}, "its greatest numbers are the argument's"
+    assert "special" in {c.values for c in drawn(ROW_SUM)}
     assert len({c.seed for c in cases}) == len(cases) and all(c.seed for c in cases)
     assert len({tuple(c.dims.values()) for c in cases}) > len(cases) / 2
 
