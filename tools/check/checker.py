@@ -75,6 +75,8 @@ class Checker:
         self._shared = _unique(
             draw_shared(self._task, self._entropy.cases.of("shared cases").random())
         )
+        # These are many, and to measure the baseline on one takes several runs.
+        self._unmeasured = {_key(case) for case in self._shared if self._results(case) < FEW}
         self.baseline_errors = BaselineErrors(self._task)
         self._telling = False
         self._left_out: list[Failed] = []
@@ -217,13 +219,17 @@ class Checker:
         """
         warm_inputs = {}
         for case in cases:
-            results = [math.prod(a.shape_of(case)) for a in self._task.args if a.written]
             plain = case.values != "special" and not case.families
-            times = -(-FEW // max(1, min(results))) if plain else 1
+            measured = plain and _key(case) not in self._unmeasured
+            times = -(-FEW // max(1, self._results(case))) if measured else 1
             for number in range(1, times):
                 again = case.model_copy(update={"seed": case.seed + (number << SEED_BITS)})
                 warm_inputs[_key(again)] = again, case
         return warm_inputs
+
+    def _results(self, case: Case) -> int:
+        """Elements of the shortest result."""
+        return min(math.prod(arg.shape_of(case)) for arg in self._task.args if arg.written)
 
     def _learned(
         self,
@@ -270,7 +276,8 @@ class Checker:
             if of is None and wrong:
                 failed.append(Failed(run.oracle_case.case, "the baseline is wrong"))
             elif not wrong and (of is None or self.baseline_errors.knows(of)):
-                self.baseline_errors.learn(run, of)
+                measured = _key(run.oracle_case.case) not in self._unmeasured
+                self.baseline_errors.learn(run, of, measured=measured)
         return len(oracle_cases), None
 
     def _require_telling(self, oracle_cases: Sequence[OracleCase]) -> None:

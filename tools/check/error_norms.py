@@ -156,16 +156,16 @@ class BaselineErrors:
         self._own: dict[str, dict[str, Norm]] = {}
         self._kinds: dict[str, tuple[DTypeName, ValueFamily]] = {}
 
-    def learn(self, run: CaseRun, of: Case | None = None) -> None:
+    def learn(self, run: CaseRun, of: Case | None = None, *, measured: bool = True) -> None:
         """Take a run of the baseline as the measure of its case.
 
         With `of`, add it to the measure of that one, which is learned already, has few results and
-        differs in its seed only. Of a case whose arguments have families of their own nothing is
-        kept but that the baseline is right there: what rounding does to numbers of all magnitudes
-        depends on the order of operations.
+        differs in its seed only. Where it is not `measured`, nothing is kept but that the baseline
+        is right there; nor of a case whose arguments have families of their own: what rounding does
+        to numbers of all magnitudes depends on the order of operations.
         """
         case = run.oracle_case.case
-        if case.families:
+        if case.families or not measured:
             self._own[_key(case)] = {}
             return
         self._kinds[_key(of or case)] = (case.dtype, case.values)

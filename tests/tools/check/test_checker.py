@@ -327,6 +327,22 @@ def test_the_baselines_errors_on_few_results_are_learned_on_several_seeds(device
     oracle.close()
 
 
+def test_shared_cases_of_few_results_are_compared_and_not_measured(device: Device) -> None:
+    """There are many of them: seven further seeds of each would take a judge seconds."""
+    oracle = Oracle(ROW_SUM)
+    checker = Checker(Runner(ROW_SUM, device), oracle)
+    few = [c for c in checker._shared if c.dims["rows"] < FEW][:2]
+    oracle_cases = oracle.oracle_cases(few, Stop())
+    assert len(few) == 2 and not checker._on_further_seeds(few)
+    assert not checker.learn(oracle_cases)
+    assert all(checker.baseline_errors.knows(case) for case in few)
+    built = build(ROW_SUM, ROW_SUM.baseline, device)
+    assert isinstance(built, Build)
+    for run in Runner(ROW_SUM, device).run(built, oracle_cases, "check"):
+        assert isinstance(run, CaseRun) and checker.baseline_errors.judge(run) is None
+    oracle.close()
+
+
 def test_a_case_is_not_judged_by_some_of_its_seeds(device: Device) -> None:
     """Where time runs out in between, one lucky result would refuse honest kernels."""
     oracle = Oracle(ROW_SUM)
