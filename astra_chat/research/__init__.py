@@ -6,6 +6,8 @@ results             docs/research/results.md from recorded runs
 result_tables       its tables
 paper_method        the paper's way of timing
 soak                how often the judge rejects a correct kernel
+planted             how many planted faults the judge catches
+planted_faults      the faults: kernels wrong in one region of the legal domain
 estimates           the estimate of every scripted kernel
 compare_strategies  search strategies on equal budgets
 baselines/          SGLang's and FlashInfer's kernels beside ours

@@ -22,6 +22,8 @@ SPECIAL_SHARE = 32
 """One element in this many is special in the family `special`."""
 HEAVIEST = 200.0
 """Bound of the family `heavy_tail`: products of two still fit float16."""
+USUAL = 2.0**-14
+"""Most of a range of float32 lies below, where no kernel has results."""
 MOST_SHIFTED = 1e6
 """Of the family `shifted`: float32 still distinguishes numbers that differ by one."""
 
@@ -158,9 +160,11 @@ def _one_sign(family: ValueFamily) -> DrawArgument:
 def _magnitudes(
     g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
 ) -> torch.Tensor:
-    """Even in the logarithm, from the least normal number to the largest."""
+    """Even in the logarithm, half of them from the least normal number to the largest, half from
+    USUAL on."""
     low, high = math.log2(torch.finfo(dtype).tiny), math.log2(numbers.largest)
-    exponents = torch.rand(shape, generator=g, dtype=torch.float64) * (high - low) + low
+    lows = torch.where(torch.randint(2, shape, generator=g) == 0, low, math.log2(USUAL))
+    exponents = torch.rand(shape, generator=g, dtype=torch.float64) * (high - lows) + lows
     return torch.exp2(exponents) * numbers.sign
 
 

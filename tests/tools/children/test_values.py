@@ -50,7 +50,8 @@ def test_magnitudes_cover_the_whole_range(dtype: torch.dtype) -> None:
     low = torch.tensor(torch.finfo(dtype).tiny).double().log2()
     high = torch.tensor(min(LARGEST, torch.finfo(dtype).max)).double().log2()
     share = torch.histc((exponents - low) / (high - low), bins=8, min=0, max=1) / exponents.numel()
-    assert share.min() > 0.09 and share.max() < 0.16
+    assert share.min() > 0.04
+    assert (exponents >= -14).double().mean() > 0.5, "where kernels have results"
     scales = drawn("row_magnitudes", dtype).double().abs().amax(dim=-1).log2()
     assert scales.max() - scales.min() > 0.7 * (high - low)
 
