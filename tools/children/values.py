@@ -196,8 +196,10 @@ def _zeros(g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Number
 def _bounded_special(
     g: torch.Generator, shape: Shape, dtype: torch.dtype, numbers: Numbers
 ) -> torch.Tensor:
-    """As `special`; the greatest number is the argument's."""
+    """As `special`; the greatest number is the argument's, and none is so small that half of it is
+    flushed to zero: zero times infinity is NaN."""
     drawn = _special(g, shape, dtype).double()
+    drawn = torch.where((drawn != 0) & (drawn.abs() < USUAL), drawn.sign() * USUAL, drawn)
     greatest = drawn.isfinite() & (drawn.abs() > HEAVIEST)
     return torch.where(greatest, drawn.sign() * numbers.largest, drawn)
 
