@@ -31,6 +31,14 @@ class Attempt:
         return correct and not self.replaced
 
     @property
+    def leads(self) -> bool:
+        """Faster than the baseline by the estimate itself, be it a tie by its interval: a search
+        goes by the estimate."""
+        timed = getattr(self.evaluation, "outcome", None)
+        estimated = isinstance(timed, Timed) and timed.basis == "estimated" and timed.ratio > 1
+        return estimated and self.rejected is None and not self.replaced
+
+    @property
     def unbuilt(self) -> bool:
         return self.build is None and self.evaluation is None
 
@@ -111,7 +119,7 @@ def tried(
             Tried(
                 accepted.get(attempt.kernel.candidate, attempt.evaluation),
                 parent,
-                accepted=attempt.kernel.candidate in accepted,
+                accepted=attempt.kernel.candidate in accepted or attempt.leads,
             )
             for attempt in one.attempts
         ] or [Tried(None, parent, accepted=False)]

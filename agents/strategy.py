@@ -63,7 +63,8 @@ class Tried:
     parent: int
     """Index of what its plan changed; the baseline, at 0, is its own parent."""
     accepted: bool
-    """Faster than the baseline, and not rejected by a human."""
+    """Faster than the baseline, where estimated by the estimate itself, and not rejected by a
+    human."""
 
     @property
     def correct(self) -> bool:

@@ -17,7 +17,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Built, Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.timing.intervals import over_all
+from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import (
     Case,
     Device,
@@ -66,7 +66,7 @@ class Rejudged(Value):
 def times_agree(then: Timed, now: Timed) -> bool:
     """Whether the ratio that was claimed, and what each case took, may be honest: of another day,
     another machine with this device, for estimates another version of the model."""
-    low, high = over_all(now)
+    low, high = mean_interval(now.cases)
     if not low <= ALIKE * then.ratio or not then.ratio <= ALIKE * high:
         return False
     known = {case.case.label: case for case in now.cases}
@@ -213,7 +213,7 @@ def _cell(outcome: Outcome) -> str:
     """Verdict, and the ratio over all cases with its interval."""
     if not isinstance(outcome, Timed):
         return verdict(outcome)
-    low, high = over_all(outcome)
+    low, high = mean_interval(outcome.cases)
     return f"{outcome.verdict} {outcome.ratio:.2f}x ({low:.2f} to {high:.2f})"
 
 

@@ -219,7 +219,7 @@ def orders(task: str, found: Estimates, measured: Mapping[str, Timed]) -> Iterat
     words = f": {', '.join(inverted)}" if inverted else ""
     yield (
         f"Rank correlation (Spearman) {correlation:.2f}; {len(inverted)} of {pairs} pairs in the"
-        f" wrong order{words}. Estimates closer than 10 % are a tie."
+        f" wrong order{words}."
     )
     yield ""
 

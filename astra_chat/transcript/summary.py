@@ -13,7 +13,7 @@ from astra_chat.agents.rounds import Attempt, Round, failed
 from astra_chat.agents.run_state import RunState, states
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.timing.intervals import over_all
+from astra_chat.tools.timing.intervals import mean_interval
 from astra_chat.tools.types import (
     AnyTime,
     Basis,
@@ -206,5 +206,5 @@ def _timing(evaluation: Evaluation) -> Timing | None:
 
 
 def _speed(evaluation: Evaluation, timed: Timed) -> Speed:
-    low, high = over_all(timed)
+    low, high = mean_interval(timed.cases)
     return Speed(candidate=evaluation.candidate, ratio=timed.ratio, low=low, high=high)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from astra_chat.tools.task.folder import Arg, Task, load_task
 from astra_chat.tools.types import ITEM_BYTES
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
 from astra_chat.tools.virtual_gpu.model.estimate import estimate
+from astra_chat.tools.virtual_gpu.model.ratio_interval import judged
 from astra_chat.tools.virtual_gpu.ptx.lexer import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.types import Fault, PtxUnsupported
 
@@ -160,7 +161,7 @@ class _Run:
             report["sampled_share"] = min(ran / blocks for ran, blocks in parts)
         if self.request.counters:
             time_of = estimate(reports, self.request.resources, gpu.spec)
-            report["estimate"] = replace(time_of, us=time_of.us + copies_us(plan, gpu.spec))
+            report["estimate"] = judged(time_of, len(reports), copies_us(plan, gpu.spec))
             report["launches"] = tuple(
                 CountedLaunch(
                     kernel=r.launch.kernel, scale=r.launch.grid.count / max(1, r.blocks_run),

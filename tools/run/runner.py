@@ -42,6 +42,7 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOut
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.types import Engine
 
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
@@ -86,7 +87,7 @@ class Runner:
     """Called with a step and the holder of the GPU while that step waits for it."""
     seed: Seed = field(default_factory=lambda: Entropy().cases)
     """All that its runs draw, in the runner process too, derives from this."""
-    estimates_us: dict[tuple[Path, str], float] = field(default_factory=dict)
+    estimates: dict[tuple[Path, str], Estimate] = field(default_factory=dict)
     """Of the baseline's calls on the virtual GPU, by build and case: the same is the same again."""
     host_us: dict[tuple[Path, str], float] = field(default_factory=dict)
     """What a call of the baseline's launcher keeps the host busy, by build and case."""

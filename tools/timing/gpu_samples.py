@@ -114,12 +114,17 @@ def width_of(logs: Sequence[float]) -> float:
 
 
 def _implausible(candidate_us: float, floor_us: float, times: RawTimes) -> str:
-    if not candidate_us >= floor_us:
-        return f"{candidate_us:.3f} us is below the physical limit of {floor_us:.3f} us"
+    if why := below_limit(candidate_us, floor_us):
+        return why
     if times.event_us < HOST_SHARE * times.host_us:
         claimed, seen = times.event_us / 1e3, times.host_us / 1e3
         return f"the events claim {claimed:.1f} ms where the host's clock saw {seen:.1f} ms"
     return ""
+
+
+def below_limit(us: float, limit_us: float) -> str:
+    """What is said of a time that no kernel can have; "" of one that it can."""
+    return "" if us >= limit_us else f"{us:.3f} us is below the physical limit of {limit_us:.3f} us"
 
 
 def case_limit_us(runner: Runner, oracle_case: OracleCase) -> float:

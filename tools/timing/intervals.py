@@ -6,26 +6,22 @@ import math
 from collections.abc import Sequence
 
 from astra_chat.tools.types import AnyTime, Timed
-
-
-def over_all(timed: Timed) -> tuple[float, float]:
-    """Ends of the interval of `timed.ratio`.
-
-    Errors of measurements are each case's own and average out. An estimate's are those of one model
-    and do not, so the ends themselves are averaged.
-    """
-    if timed.basis == "measured":
-        return mean_interval(timed.cases)
-    low = mean([(case.ratio_low, case.weight) for case in timed.cases])
-    return low, mean([(case.ratio_high, case.weight) for case in timed.cases])
+from astra_chat.tools.virtual_gpu.model.ratio_interval import SHARED
 
 
 def mean_interval(cases: Sequence[AnyTime]) -> tuple[float, float]:
-    """Interval of the weighted geometric mean: the cases' half widths in quadrature."""
+    """Interval of the weighted geometric mean.
+
+    Errors of measurements are each case's own: their half widths add in quadrature. An estimate's
+    are those of one model: a share of their variance is common to all cases, and does not average
+    out.
+    """
     total = sum(c.weight for c in cases)
     middle = mean([(c.ratio, c.weight) for c in cases])
     half = [math.log(c.ratio_high / c.ratio_low) / 2 * c.weight for c in cases]
-    factor = math.exp(math.sqrt(sum(h * h for h in half)) / total)
+    shared = SHARED if cases[0].basis == "estimated" else 0.0
+    variance = shared * sum(half) ** 2 + (1 - shared) * sum(h * h for h in half)
+    factor = math.exp(math.sqrt(variance) / total)
     return middle / factor, middle * factor
 
 

@@ -17,13 +17,13 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.timing.gpu_samples import case_limit_us, measured_time
+from astra_chat.tools.timing.gpu_samples import below_limit, case_limit_us, measured_time
 from astra_chat.tools.timing.intervals import mean, mean_interval
 from astra_chat.tools.timing.timed_sets import judged
 from astra_chat.tools.types import AnyTime, EstimatedTime, Implausible, Wrong
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate
+from astra_chat.tools.virtual_gpu.model.ratio_interval import COVERAGE, ratio_interval
 
-RESOLUTION = 1.10
-"""Estimates closer than this are a tie: the model does not tell such kernels apart."""
 MIN_GAIN = 1.01
 """What the lower end of the mean's interval must exceed to be accepted; slower likewise."""
 NO_REGRESSION = 0.98
@@ -60,9 +60,9 @@ def time_cases(
     expected of it.
     """
     oracle_cases = [oracle_case for oracle_case, _ in weighted]
-    baselines: list[float] = []
+    baselines: list[Estimate] = []
     if runner.device.kind == "virtual":
-        found = _baseline_us(runner, baseline, oracle_cases)
+        found = _baseline_estimates(runner, baseline, oracle_cases)
         if not isinstance(found, list):
             return found
         baselines = found
@@ -78,7 +78,7 @@ def time_cases(
             return wrong
         weight = weighted[index][1]
         if baselines:
-            time: AnyTime | Implausible = _estimated(runner, run, baselines[index], weight)
+            time: AnyTime | Implausible = estimated_time(runner, run, baselines[index], weight)
         else:
             time = measured_time(runner, run, weight)
         if isinstance(time, Implausible):
@@ -96,19 +96,19 @@ def _largest_first(runner: Runner, oracle_cases: Sequence[OracleCase]) -> list[i
     return order
 
 
-def _baseline_us(
+def _baseline_estimates(
     runner: Runner, baseline: Build, oracle_cases: Sequence[OracleCase]
-) -> list[float] | Failure:
+) -> list[Estimate] | Failure:
     """Estimates of the baseline's calls. One call each is enough in a runner's life."""
     known, keys = (
-        runner.estimates_us,
+        runner.estimates,
         [(baseline.folder, t.case.model_dump_json()) for t in oracle_cases],
     )
     news = [(key, t) for key, t in zip(keys, oracle_cases, strict=True) if key not in known]
     for run in runner.run(baseline, [t for _, t in news], "time") if news else ():
         if not isinstance(run, CaseRun):
             return run
-        known[baseline.folder, run.oracle_case.case.model_dump_json()] = run.report.estimated.us
+        known[baseline.folder, run.oracle_case.case.model_dump_json()] = run.report.estimated
     return [known[key] for key in keys]
 
 
@@ -157,7 +157,7 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
     """Weighted geometric mean of the ratios, the verdict, and why."""
     ratio = mean([(c.ratio, c.weight) for c in cases])
     if cases[0].basis == "estimated":
-        return ratio, *_estimated_verdict(ratio, cases)
+        return ratio, *_estimated_verdict(cases)
     low, high = mean_interval(cases)
     worst = min(cases, key=lambda c: c.ratio_low)
     if low <= MIN_GAIN:
@@ -171,33 +171,41 @@ def judge_times(cases: Sequence[AnyTime]) -> tuple[float, Verdict, str]:
     return ratio, "accepted", f"{interval_words}; {worst_words}"
 
 
-def _estimated_verdict(ratio: float, cases: Sequence[AnyTime]) -> tuple[Verdict, str]:
-    worst = min(cases, key=lambda c: c.ratio)
-    resolution = f"the estimate resolves {RESOLUTION - 1:.0%} at best"
-    if ratio * RESOLUTION <= 1.0:
-        return "slower", resolution
-    if ratio < RESOLUTION:
-        return "tie", resolution
-    if worst.ratio * RESOLUTION <= 1.0:
-        return "tie", f"{worst.case.label} is estimated slower: {worst.ratio:.2f}"
-    return "accepted", f"worst case {worst.ratio:.2f}; {resolution}"
+def _estimated_verdict(cases: Sequence[AnyTime]) -> tuple[Verdict, str]:
+    """Only the word depends on the prediction interval: a search ranks by the estimate itself."""
+    low, high = mean_interval(cases)
+    worst = min(cases, key=lambda c: c.ratio_high)
+    interval_words = f"{100 * COVERAGE:.0f} % prediction interval {low:.2f} to {high:.2f}"
+    if high < 1.0:
+        return "slower", interval_words
+    if low <= 1.0:
+        return "tie", f"by estimate: {interval_words}"
+    if worst.ratio_high < 1.0:
+        ends = f"{worst.ratio_low:.2f} to {worst.ratio_high:.2f}"
+        return "tie", f"{worst.case.label} is estimated slower: {ends}"
+    slowest = min(cases, key=lambda c: c.ratio)
+    return "accepted", f"{interval_words}; worst case {slowest.case.label} at {slowest.ratio:.2f}"
 
 
-def _estimated(runner: Runner, run: CaseRun, baseline_us: float, weight: float) -> EstimatedTime:
-    candidate_us = run.report.estimated.us
-    ratio = baseline_us / candidate_us
-    floor = case_limit_us(runner, run.oracle_case)
-    sampled = run.report.sampled
+def estimated_time(
+    runner: Runner, run: CaseRun, baseline: Estimate, weight: float
+) -> EstimatedTime | Implausible:
+    """One case of the virtual GPU, beside the baseline's estimate."""
+    candidate, sampled = run.report.estimated, run.report.sampled
+    case, floor = run.oracle_case.case, case_limit_us(runner, run.oracle_case)
+    if why := below_limit(candidate.us, floor):
+        return Implausible(case=case, median_us=candidate.us, why=f"estimated: {why}")
+    low, ratio, high = ratio_interval(baseline, candidate)
     return EstimatedTime(
-        case=run.oracle_case.case,
+        case=case,
         weight=weight,
-        baseline_us=baseline_us,
-        median_us=candidate_us,
+        baseline_us=baseline.us,
+        median_us=candidate.us,
         ratio=ratio,
-        ratio_low=ratio / RESOLUTION,
-        ratio_high=ratio * RESOLUTION,
+        ratio_low=low,
+        ratio_high=high,
         limit_us=floor,
-        percent_of_limit=100 * floor / candidate_us,
-        limiter=run.report.estimated.limiter,
+        percent_of_limit=100 * floor / candidate.us,
+        limiter=candidate.limiter,
         note=f"ran and checked {sampled}" if sampled else "",
     )

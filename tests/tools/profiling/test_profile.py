@@ -46,7 +46,7 @@ LAUNCH = CountedLaunch(kernel="first", scale=2.0, counters=COUNTERS)
 REPORT = CaseReport(
     launches=(LAUNCH,),
     estimate=Estimate(
-        us=3.5, low_us=3.0, high_us=4.0, terms={}, limiter="latency", occupancy=0.5, waves=0.1,
+        us=3.5, terms={}, limiter="latency", occupancy=0.5, waves=0.1,
         why="idle", sampled="",
     ),
 )  # fmt: skip

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.run_state import state_of
-from astra_chat.tools.timing.intervals import mean, mean_interval, over_all
+from astra_chat.tools.timing.intervals import mean, mean_interval
 from astra_chat.tools.types import Timed
+from astra_chat.tools.virtual_gpu.model.ratio_interval import SHARED
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
 from tests.chat_samples import timed
@@ -20,15 +21,17 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "transcripts/examples/silu_and_m
 def test_of_measurements() -> None:
     found = state_of(turns_of(read(EXAMPLE).records)).best
     assert found is not None
-    low, high = over_all(found[1])
+    low, high = mean_interval(found[1].cases)
     assert low < found[1].ratio < high and math.log(high / low) < 0.02
-    assert (low, high) == mean_interval(found[1].cases)
     assert mean([(c.ratio, c.weight) for c in found[1].cases]) == pytest.approx(found[1].ratio)
 
 
 def test_errors_of_one_model_do_not_average_out() -> None:
     once = timed(2.0)
     twice = Timed.model_validate(once.model_dump() | {"cases": [once.cases[0].model_dump()] * 4})
-    assert over_all(twice) == pytest.approx((1.8, 2.2))
+    half = math.log(1.1 / 0.9) / 2
+    low, high = mean_interval(once.cases)
+    assert math.log(high / low) / 2 == pytest.approx(half)
     low, high = mean_interval(twice.cases)
-    assert 1.8 < low < 2.0 < high < 2.2
+    assert math.log(high / low) / 2 == pytest.approx(half * math.sqrt(SHARED + (1 - SHARED) / 4))
+    assert low < 2.0 < high

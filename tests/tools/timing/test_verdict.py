@@ -33,10 +33,10 @@ def measured(ratio: float, half: float = 0.004, weight: float = 1.0, tokens: int
     )  # fmt: skip
 
 
-def estimated(ratio: float, weight: float = 1.0) -> AnyTime:
+def estimated(ratio: float, weight: float = 1.0, factor: float = 1.1) -> AnyTime:
     return EstimatedTime(
         case=case(1), weight=weight, baseline_us=10 * ratio, median_us=10.0, ratio=ratio,
-        ratio_low=ratio / 1.1, ratio_high=ratio * 1.1, limit_us=5.0, percent_of_limit=50.0,
+        ratio_low=ratio / factor, ratio_high=ratio * factor, limit_us=5.0, percent_of_limit=50.0,
         limiter="dram",
     )  # fmt: skip
 
@@ -64,10 +64,18 @@ def test_one_regressing_case_is_not_hidden_by_the_mean() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "verdict"), [(1.5, "accepted"), (1.08, "tie"), (0.95, "tie"), (0.8, "slower")]
-)
-def test_estimates_closer_than_the_model_resolves_are_ties(ratio: float, verdict: str) -> None:
-    assert judge_times([estimated(ratio)])[1] == verdict
+    ("ratio", "factor", "verdict"),
+    [
+        (1.5, 1.1, "accepted"), (1.08, 1.1, "tie"), (0.95, 1.1, "tie"), (0.8, 1.1, "slower"),
+        (1.5, 1.6, "tie"), (1.08, 1.05, "accepted"), (0.8, 1.3, "tie"), (0.95, 1.04, "slower"),
+    ],
+)  # fmt: skip
+def test_what_lies_inside_the_prediction_interval_is_a_tie(
+    ratio: float, factor: float, verdict: str
+) -> None:
+    found, word, why = judge_times([estimated(ratio, factor=factor)])
+    assert found == pytest.approx(ratio) and word == verdict
+    assert f"90 % prediction interval {ratio / factor:.2f} to {ratio * factor:.2f}" in why
 
 
 def test_an_estimated_regression_is_not_hidden() -> None:

@@ -36,11 +36,6 @@ from astra_chat.tools.virtual_gpu.model.occupancy import blocks_per_sm
 from astra_chat.tools.virtual_gpu.model.traffic import Traffic, traffic
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, Counters, LaunchReport
 
-ERROR = 0.30
-"""Half width of the error bar. Of the last validation's points 89 % lay within it, warm 87 %."""
-RESOLUTION = 0.10
-"""Estimates closer than this are a tie."""
-
 Resources = Mapping[str, Sequence[int]]
 """Registers and static shared bytes by kernel."""
 
@@ -50,8 +45,6 @@ class Estimate:
     """Time of one call, in us, with what it is made of."""
 
     us: float
-    low_us: float
-    high_us: float
     terms: dict[str, float]
     """us by unit: dram, l2, issue, special_functions, lsu, shared, tensor, atomics, latency,
     launch."""
@@ -63,6 +56,8 @@ class Estimate:
     why: str
     sampled: str
     """"" or how many blocks were run."""
+    store_packets: float = 0.0
+    """What L1 hands to L2 for stores (Traffic.store_packets), of all launches."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +93,7 @@ def estimate(
     left."""
     if not reports:
         floor = spec.launch_floor_us
-        return _with_bar(
+        return Estimate(
             floor, {"block_start": floor}, "block_start", 0.0, 0.0, "nothing was launched", ""
         )
     single, left = [], math.inf if warm else 0.0
@@ -111,19 +106,11 @@ def estimate(
     why = longest.why
     if len(single) > 1:
         why = f"{len(single)} launches, of the longest: {why}"
-    return _with_bar(
+    return Estimate(
         sum(e.us for e in single), terms, max(terms, key=lambda n: terms[n]),
         longest.occupancy, longest.waves, why, longest.sampled,
+        sum(e.store_packets for e in single),
     )  # fmt: skip
-
-
-def _with_bar(
-    us: float, terms: dict[str, float], limiter: str, occupancy: float, waves: float, why: str,
-    sampled: str,
-) -> Estimate:  # fmt: skip
-    return Estimate(
-        us, us * (1 - ERROR), us * (1 + ERROR), terms, limiter, occupancy, waves, why, sampled
-    )
 
 
 def _launch(
@@ -180,8 +167,9 @@ def _launch(
         f"{shape.per_sm} blocks of {shape.warps} warps an SM ({occupancy:.0%} of its warps)"
     )
     why = f"{by}; {waves:.2g} waves, {resident_text}"
-    launch_estimate = _with_bar(us, terms, limiter, occupancy, waves, why, sampled)
-    return launch_estimate, moved.footprint
+    packets = moved.store_packets
+    found = Estimate(us, terms, limiter, occupancy, waves, why, sampled, packets)
+    return found, moved.footprint
 
 
 _SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor")

@@ -1,9 +1,11 @@
 """The estimate against the judge's measurements of the three tasks, from recorded runs on an H200.
 
-    python tests/tools/virtual_gpu/calibration/tasks.py [MAX_ELEMENTS]
+    python tests/tools/virtual_gpu/calibration/tasks.py count   # counters of every point, anew
+    python tests/tools/virtual_gpu/calibration/tasks.py         # estimates and their order
 
-For every candidate that was timed in transcripts/examples, baselines among them, and every case of
-at most so many elements: the estimate, the time, and how pairs of one case are ordered.
+A point is a candidate that was timed in transcripts/examples, the paper's start among them, and a
+case of at most MOST_ELEMENTS. judged.jsonl beside this file holds what was measured, of candidate
+and baseline side by side, and what the virtual GPU counts of both.
 """
 
 from __future__ import annotations
@@ -11,67 +13,183 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from astra_chat.tools.build.nvcc import Build, build
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
-from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import Case
+from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.types import Case, candidate_id
+from astra_chat.tools.virtual_gpu.devtools.validation.counted import (
+    Counted,
+    read_report,
+    stored,
+)
 from astra_chat.tools.virtual_gpu.devtools.validation.score import Scored, score
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
+from astra_chat.tools.virtual_gpu.model.ratio_interval import JUDGED_LAUNCH_US, judged
+from astra_chat.tools.virtual_gpu.types import Dim3, Launch, LaunchReport
 
 ROOT = Path(__file__).parents[4]
+JUDGED = Path(__file__).parent / "judged.jsonl"
+MOST_ELEMENTS = 2**22
+EXAMPLES = ROOT / "transcripts" / "examples"
 RUNS = {
     "silu_and_mul": "silu_and_mul-h200.jsonl",
     "fused_add_rmsnorm": "h200/fused_add_rmsnorm.jsonl",
     "merge_state_v2": "h200/merge_state_v2.jsonl",
 }
 
+Calls = dict[str, dict[str, Any]]
+"""By case, what was counted: resources and reports."""
 
-def recorded(name: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Source and timed cases of every candidate, each once."""
-    path = ROOT / "transcripts" / "examples" / RUNS[name]
+
+@dataclass(frozen=True)
+class JudgedPoint:
+    """One case of a candidate beside its baseline, as the judge measured them on an H200."""
+
+    task: str
+    candidate: str
+    case: str
+    candidate_us: float
+    baseline_us: float
+    ratio: float
+    of_candidate: Counted
+    of_baseline: Counted
+
+    @property
+    def start(self) -> bool:
+        """Whether it is the kernel that the paper started from, another algorithm."""
+        return candidate_id((find_task(self.task).folder / "paper.cu").read_text()) == (
+            self.candidate
+        )
+
+    def estimates(self, launch_us: float = JUDGED_LAUNCH_US) -> tuple[Estimate, Estimate]:
+        """Of candidate and baseline, as the judge makes them if it adds so much to a launch."""
+        candidate, baseline = (
+            judged(
+                estimate(call.reports, call.resources, spec("h200")), len(call.reports),
+                launch_us=launch_us,
+            )
+            for call in (self.of_candidate, self.of_baseline)
+        )  # fmt: skip
+        return candidate, baseline
+
+
+def recorded(task: Task) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Source and timed cases of every candidate, each once, but for the baseline itself."""
+    path = EXAMPLES / RUNS[task.name]
     events = [json.loads(line)["event"] for line in path.read_text().splitlines()]
-    texts = {e["sha256"]: e["text"] for e in events if e["kind"] == "blob"}
-    seen = set()
-    for event in events:
-        if event["kind"] != "judged" or event["evaluation"]["outcome"]["kind"] != "timed":
-            continue
-        candidate = event["evaluation"]["candidate"]
-        source = next((t for sha, t in texts.items() if sha.startswith(candidate)), None)
-        if source and candidate not in seen:
-            seen.add(candidate)
-            yield source, event["evaluation"]["outcome"]["cases"]
+    texts = {e["sha256"][:12]: e["text"] for e in events if e["kind"] == "blob"}
+    paper = (task.folder / "paper.cu").read_text()
+    texts[candidate_id(paper)] = paper
+    start = json.loads((EXAMPLES / "h200" / f"{task.name}-paper.json").read_text())
+    judged = [start["evaluation"], *(e["evaluation"] for e in events if e["kind"] == "judged")]
+    timed = {e["candidate"]: e["outcome"] for e in judged if e["outcome"]["kind"] == "timed"}
+    timed.pop(candidate_id(task.baseline), None)
+    for candidate, outcome in timed.items():
+        if candidate in texts:
+            yield texts[candidate], outcome["cases"]
 
 
-def compared(name: str, most: int) -> Iterator[Scored]:
-    task, device = find_task(name), pick_device("virtual", "h200")
-    oracle = Oracle(task)
-    for source, timed in recorded(name):
-        small = [c for c in timed if math.prod(c["case"]["dims"].values()) <= most]
-        cases = [Case.model_validate(c["case"]) for c in small]
-        built = build(task, source, device)
-        assert isinstance(built, Build)
-        oracle_cases = oracle.oracle_cases(cases, Stop())
-        for row, run in zip(
-            small, Runner(task, device).run(built, oracle_cases, "time"), strict=True
-        ):
-            assert isinstance(run, CaseRun), run
-            yield Scored(
-                json.dumps(row["case"]), f"{name} {row['case']['dims']}", row["median_us"],
-                run.report.estimated.us,
-            )  # fmt: skip
-    oracle.close()
+def count(name: str) -> Iterator[dict[str, Any]]:
+    """The lines of judged.jsonl of one task."""
+    task = find_task(name)
+    oracle, runner = Oracle(task), Runner(task, pick_device("virtual", "h200"))
+    baselines: Calls = {}
+    try:
+        for source, timed in recorded(task):
+            rows = [r for r in timed if math.prod(r["case"]["dims"].values()) <= MOST_ELEMENTS]
+            cases = [Case.model_validate(row["case"]) for row in rows]
+            baselines = baselines or _counted(runner, oracle, task.baseline, cases)
+            counted = _counted(runner, oracle, source, cases)
+            for row, case in zip(rows, cases, strict=True):
+                yield {
+                    "task": name, "candidate": candidate_id(source), "case": case.label,
+                    "candidate_us": row["median_us"], "baseline_us": row["baseline_us"],
+                    "ratio": row["ratio"], "of_candidate": counted[case.label],
+                    "of_baseline": baselines[case.label],
+                }  # fmt: skip
+    finally:
+        oracle.close()
 
 
-def main(most: int = 2**22) -> None:
+def _counted(runner: Runner, oracle: Oracle, source: str, cases: Sequence[Case]) -> Calls:
+    built = build(runner.task, source, runner.device)
+    assert isinstance(built, Build), built
+    oracle_cases = oracle.oracle_cases(cases, Stop())
+    found: Calls = {}
+    plans = runner.plans(built, oracle_cases)
+    resources = {r.kernel: (r.registers, r.static_shared_bytes) for r in built.resources}
+    for plan, run in zip(plans, runner.run(built, oracle_cases, "time"), strict=True):
+        assert isinstance(run, CaseRun) and isinstance(plan, LaunchPlan), run
+        reports = [
+            LaunchReport(
+                Launch(
+                    node.kernel, Dim3(*node.grid), Dim3(*node.block), node.dynamic_shared_bytes, b""
+                ),
+                round(math.prod(node.grid) / counted.scale),
+                counted.counters,
+            )
+            for node, counted in zip(plan.kernels, run.report.launches, strict=True)
+        ]
+        found[run.oracle_case.case.label] = {
+            "resources": {r.launch.kernel: resources[r.launch.kernel] for r in reports},
+            "reports": [stored(report) for report in reports],
+        }
+    return found
+
+
+def judged_points() -> list[JudgedPoint]:
+    """Every point on file."""
+    rows = map(json.loads, JUDGED.read_text().splitlines())
+    return [
+        JudgedPoint(
+            **{**row, "of_candidate": _read(row["of_candidate"]),
+               "of_baseline": _read(row["of_baseline"])}
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def _read(found: dict[str, Any]) -> Counted:
+    return Counted(
+        tuple(read_report(report) for report in found["reports"]),
+        {kernel: tuple(used) for kernel, used in found["resources"].items()},
+    )
+
+
+def scored(points: Sequence[JudgedPoint]) -> list[Scored]:
+    """Candidates, and once a case the baseline."""
+    found = {
+        (point.case, kernel): Scored(
+            point.case, f"{point.task} {kernel} {point.case}", measured_us, call.us
+        )
+        for point in points
+        for kernel, measured_us, call in zip(
+            (point.candidate, "baseline"), (point.candidate_us, point.baseline_us),
+            point.estimates(), strict=True,
+        )
+    }  # fmt: skip
+    return list(found.values())
+
+
+def main(what: str = "") -> None:
+    if what == "count":
+        with JUDGED.open("w") as out:
+            for name in RUNS:
+                for row in count(name):
+                    print(json.dumps(row), file=out, flush=True)
     for name in RUNS:
-        found = list(compared(name, most))
+        found = scored([point for point in judged_points() if point.task == name])
         for each in found:
             print(
                 f"{each.name:64}{each.measured_us:9.2f}{each.estimated_us:9.2f}{each.error:+6.0%}"
@@ -80,4 +198,4 @@ def main(most: int = 2**22) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main(*sys.argv[1:])

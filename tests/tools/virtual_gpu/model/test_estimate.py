@@ -133,7 +133,7 @@ def test_launches_of_a_call_follow_each_other() -> None:
     assert two.us == pytest.approx(one.us + again.us)
     assert two.terms == pytest.approx({k: v + again.terms[k] for k, v in one.terms.items()})
     assert two.why.startswith("2 launches")
-    assert (one.low_us, one.high_us) == pytest.approx((0.7 * one.us, 1.3 * one.us))
+    assert two.store_packets == 2 * one.store_packets > 0
 
 
 def test_a_call_without_launch_costs_nothing_to_divide_by_zero_with() -> None:

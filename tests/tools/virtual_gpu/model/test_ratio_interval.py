@@ -1,0 +1,117 @@
+"""Coverage and width of the prediction interval on kernels that had no part in its fit."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate
+from astra_chat.tools.virtual_gpu.model.ratio_interval import (
+    ALIKE,
+    COVERAGE,
+    JUDGED_LAUNCH_US,
+    SHARED,
+    SPREAD,
+    judged,
+    ratio_interval,
+    unlikeness,
+)
+
+
+def _intervals() -> ModuleType:
+    path = Path(__file__).parents[1] / "calibration" / "intervals.py"
+    found = importlib.util.spec_from_file_location("astra_intervals", path)
+    assert found is not None and found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules[found.name] = module
+    found.loader.exec_module(module)
+    return module
+
+
+intervals = _intervals()
+CALL = Estimate(
+    us=2.0, terms={"dram": 1.0, "latency": 0.5}, limiter="dram", occupancy=1.0, waves=1.0, why="",
+    sampled="", store_packets=100.0,
+)  # fmt: skip
+
+
+def test_ratios_of_unseen_kernels_lie_inside() -> None:
+    """The validation set, and apart from it the three tasks as the judge measured them."""
+    validation, own = intervals.validation_pairs(), intervals.against_baseline()
+    assert len(validation) == 342 and len(own) == 176
+    assert intervals.coverage(validation) >= COVERAGE
+    assert intervals.coverage(own) >= COVERAGE
+    for pairs in (validation, own):
+        means = intervals.means(pairs)
+        assert sum(error <= half for error, half in means) / len(means) >= COVERAGE
+
+
+def test_of_edits_of_one_kernel_it_is_narrow_and_still_holds() -> None:
+    pairs = intervals.edits()
+    assert len(pairs) == 270 and intervals.coverage(pairs) >= COVERAGE
+    assert intervals.half_width(pairs) <= 0.12
+    unlike = intervals.validation_pairs()
+    assert intervals.half_width(unlike) > 3 * intervals.half_width(pairs), "it is no constant"
+
+
+def test_a_set_that_the_fit_leaves_out_is_covered_too() -> None:
+    shares = {
+        name: sum(pair.score <= spread for pair in pairs) / len(pairs)
+        for name, pairs, spread in intervals.left_out()
+    }
+    assert len(shares) == 6 and sum(share >= COVERAGE for share in shares.values()) >= 5, shares
+    assert min(shares.values()) >= 0.85
+
+
+def test_the_constants_are_those_that_the_fit_finds() -> None:
+    sets = intervals.fitting_sets()
+    assert pytest.approx(intervals.fitted_spread(sets.values()), abs=0.01) == SPREAD
+    assert pytest.approx(intervals.fitted_share(sets.values()), abs=0.03) == SHARED
+    points = intervals.tasks.judged_points()
+    assert pytest.approx(intervals.fitted_launch_us(points), abs=0.01) == JUDGED_LAUNCH_US
+
+
+def test_the_bias_against_measurements_is_gone_on_a_task_left_out_too() -> None:
+    points = [point for point in intervals.tasks.judged_points() if not point.start]
+    for name in intervals.tasks.RUNS:
+        own = [point for point in points if point.task == name]
+        apart = intervals.fitted_launch_us([p for p in points if p.task != name])
+        assert intervals.time_bias(own, 0.0) < -0.14, "what it was"
+        assert abs(intervals.time_bias(own)) < 0.03
+        assert abs(intervals.time_bias(own, apart)) < 0.03
+        assert abs(intervals.ratio_bias(own, apart)) < 0.04
+
+
+def test_the_document_holds_what_the_command_finds() -> None:
+    text = intervals.DOCUMENT.read_text()
+    assert f"{intervals.BEGIN}\n{intervals.document()}\n{intervals.END}" in text
+
+
+def test_unlikeness_counts_time_that_moved_and_stores() -> None:
+    assert unlikeness(CALL, CALL) == 0
+    moved = replace(CALL, us=4.0, terms={"dram": 3.0, "latency": 0.5})
+    assert unlikeness(CALL, moved) == unlikeness(moved, CALL) == pytest.approx(0.5)
+    assert unlikeness(CALL, replace(CALL, store_packets=25.0)) == pytest.approx(0.75)
+    assert unlikeness(CALL, replace(CALL, store_packets=0.0)) == pytest.approx(1.0)
+    silent = replace(CALL, store_packets=0.0)
+    assert unlikeness(silent, silent) == 0
+    other_units = replace(CALL, terms={"atomics": 0.5})
+    assert unlikeness(CALL, other_units) == pytest.approx(1.0)
+
+
+def test_the_interval_lies_round_the_ratio() -> None:
+    low, ratio, high = ratio_interval(CALL, replace(CALL, us=1.0))
+    assert ratio == 2.0 and low * high == pytest.approx(4.0) and low < ratio < high
+    low, ratio, high = ratio_interval(CALL, CALL)
+    assert math.log(high / ratio) == pytest.approx(SPREAD * ALIKE)
+
+
+def test_each_launch_takes_the_judge_longer() -> None:
+    assert judged(CALL, 2, copies_us=1.5).us == pytest.approx(2.0 + 2 * JUDGED_LAUNCH_US + 1.5)
+    assert judged(CALL, 0) == CALL
