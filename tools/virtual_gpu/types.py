@@ -135,6 +135,8 @@ class Counters:
     """Of match.any: one for each different value of a warp's lanes."""
     critical_path_match_turns: int = 0
     """Most of any one warp."""
+    critical_path_sleep_ns: int = 0
+    """What any one warp slept at most (nanosleep): of its lanes that sleep together the longest."""
     barriers: int = 0
     """Block barriers, counted once a warp."""
     divergent_branches: int = 0

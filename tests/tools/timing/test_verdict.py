@@ -16,9 +16,17 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.runner import Mode, Runner
 from astra_chat.tools.system.devices import pick_device
-from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.timing.verdict import judge_times
-from astra_chat.tools.types import AnyTime, Case, EstimatedTime, MeasuredTime, Timed, Wrong
+from astra_chat.tools.types import (
+    AnyTime,
+    Case,
+    EstimatedTime,
+    Implausible,
+    MeasuredTime,
+    Timed,
+    Wrong,
+)
 
 
 def case(tokens: int) -> Case:
@@ -131,3 +139,32 @@ def test_what_is_timed_is_as_precise_as_what_is_checked(monkeypatch: pytest.Monk
     assert len(timed) == len({folder for folder, _ in timed}) == 3, timed
     assert isinstance(outcome, Wrong) and outcome.reason == "precision", outcome
     assert "while timed" in outcome.note and outcome.case.dims == few.dims
+
+
+def few(**update: Any) -> Task:
+    """silu_and_mul with one small case to time, and few to check."""
+    timed = Case(dims={"tokens": 16, "d": 1024}, dtype="float16")
+    task = find_task("silu_and_mul")
+    checked = [c for c in task.check if c.dtype == "float16" and c.dims["tokens"] < 16]
+    update |= {"dtypes": ("float16",), "demo": ((timed, 1.0),), "check": tuple(checked[:3])}
+    return task.model_copy(update=update)
+
+
+def test_a_kernel_that_sleeps_is_slower_on_the_virtual_gpu_too() -> None:
+    awake = HALF.replace("tokens == 16", "false").replace("<<<8,", "<<<64,")
+    sleeping = awake.replace("__half* in, int64_t d, int64_t total, bool timed) {",
+                             "__half* in, int64_t d, int64_t total, bool timed) {\n"
+                             "  __nanosleep(1000000);")  # fmt: skip
+    assert sleeping != awake
+    with Judge(few(), pick_device("virtual")) as judge:
+        outcome = judge.evaluate(sleeping).outcome
+    assert isinstance(outcome, Timed) and outcome.verdict == "slower", outcome
+    assert outcome.cases[0].median_us > 1000
+
+
+def test_a_time_below_the_physical_limit_is_implausible_on_the_virtual_gpu_too() -> None:
+    """A contract that claims more work than any kernel needs to do."""
+    with Judge(few(flops="6000000000*tokens*d"), pick_device("virtual")) as judge:
+        outcome = judge.evaluate(HALF.replace("tokens == 16", "false")).outcome
+    assert isinstance(outcome, Implausible), outcome
+    assert outcome.why.startswith("estimated: ") and "below the physical limit" in outcome.why

@@ -103,7 +103,7 @@ static void begin(struct worker *k, int64_t id) {
     copies_forget(w);
     bulk_forget(w);
     w->back = UINT32_MAX;
-    w->idle = w->empty = w->steps = w->cycles = w->loads = w->matches = w->rounds = w->fresh_rounds = w->pending_rounds = w->turn = 0;
+    w->idle = w->slept_ns = w->empty = w->steps = w->cycles = w->loads = w->matches = w->rounds = w->fresh_rounds = w->pending_rounds = w->turn = 0;
     w->region = UINT32_MAX;
     memset(w->regs, 0, program.regs_bytes);
     memset(w->pending, 0, program.blocks * sizeof *w->pending);
@@ -135,6 +135,7 @@ static void keep_longest(struct worker *k) {
     c->longest_cycles = w->cycles > c->longest_cycles ? w->cycles : c->longest_cycles;
     c->longest_loads = w->loads > c->longest_loads ? w->loads : c->longest_loads;
     c->longest_matches = w->matches > c->longest_matches ? w->matches : c->longest_matches;
+    c->longest_sleep_ns = w->slept_ns > c->longest_sleep_ns ? w->slept_ns : c->longest_sleep_ns;
     c->longest_rounds = w->rounds > c->longest_rounds ? w->rounds : c->longest_rounds;
     const uint64_t fresh = w->fresh_rounds + __builtin_popcountll(w->pending_rounds);
     c->fresh_rounds = fresh > c->fresh_rounds ? fresh : c->fresh_rounds;

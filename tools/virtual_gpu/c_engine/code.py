@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step, Variables
+from astra_chat.tools.virtual_gpu.isa.clocks import CYCLES_PER_STEP
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Place
 from astra_chat.tools.virtual_gpu.ptx.modifiers import Modifiers
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
@@ -53,11 +54,11 @@ _SPECIALS = {
     "%envreg1": "((uint32_t)(w->launch->meeting_place >> 32))",
     "%envreg2": "((uint32_t)w->launch->meeting_place)",
     # Fiction, and different for each visit: `l` keeps them from being taken for constants.
-    "%clock": "((uint32_t)(w->steps + w->idle) + 0 * l)",
+    "%clock": f"((uint32_t)({CYCLES_PER_STEP} * ELAPSED(w)) + 0 * l)",
     "%clock_hi": "0u",
-    "%clock64": "(w->steps + w->idle + 0 * l)",
-    "%globaltimer": "(w->steps + w->idle + 0 * l)",
-    "%globaltimer_lo": "((uint32_t)(w->steps + w->idle) + 0 * l)",
+    "%clock64": f"({CYCLES_PER_STEP} * ELAPSED(w) + 0 * l)",
+    "%globaltimer": "(ELAPSED(w) + 0 * l)",
+    "%globaltimer_lo": "((uint32_t)ELAPSED(w) + 0 * l)",
 }
 
 

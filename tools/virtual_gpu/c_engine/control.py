@@ -125,7 +125,10 @@ def grid_dependency(code: Code) -> None:
 
 @family("nanosleep")
 def nanosleep(code: Code) -> None:
+    """Nothing but time passes."""
     code.type()
+    asked_ns = code.array(code.read(0, "u32"))
+    code.warp(f"nano_sleep(w, {code.active()}, {asked_ns});")
 
 
 @family("pmevent")

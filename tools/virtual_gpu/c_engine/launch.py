@@ -264,6 +264,7 @@ def _counters(
         shared_wavefronts=raw.shared_wavefronts,
         match_turns=raw.match_turns,
         critical_path_match_turns=raw.longest_matches,
+        critical_path_sleep_ns=raw.longest_sleep_ns,
         barriers=raw.barriers,
         divergent_branches=raw.divergent_branches,
         critical_path_instructions=raw.longest_instructions,

@@ -73,7 +73,7 @@ _COUNTERS = (
     "local_unique_sectors store_packets store_packet_thirds block_lines "
     "match_turns "
     "longest_instructions longest_cycles longest_loads longest_rounds fresh_rounds "
-    "longest_matches "
+    "longest_matches longest_sleep_ns "
     "hottest_turns float_turns"
 ).split()
 
@@ -113,6 +113,7 @@ class Counters(ctypes.Structure):
     longest_rounds: int
     fresh_rounds: int
     longest_matches: int
+    longest_sleep_ns: int
     atomic_turns: int
     hottest_turns: int
     float_turns: int

@@ -46,6 +46,7 @@ struct counters {
       atomic_lanes, load_lines, store_lines, atomic_turns, local_load_requests, local_load_sectors,
       local_store_requests, local_store_sectors, local_unique_sectors, store_packets, store_packet_thirds, block_lines, match_turns,
       /* Of the longest: */ longest_instructions, longest_cycles, longest_loads, longest_rounds, fresh_rounds, longest_matches,
+      longest_sleep_ns,
       hottest_turns, float_turns;
 };
 /* Which warp ran most instructions: of several, that of the first thread block, then the first. */
@@ -116,12 +117,17 @@ struct warp {
   struct bulk *bulk;     /* bulk copies out of shared memory; null until the first */
   uint64_t syncs;        /* how often its lanes met since the last barrier of the block */
   uint64_t idle; /* spent on failed tests */
+  uint64_t slept_ns;
   uint64_t empty; /* visits of blocks without an instruction that counts: a loop may be nothing else */
   uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
   uint64_t steps, cycles, loads, matches, rounds, fresh_rounds;
   uint64_t pending_rounds; /* of the region that it is in: those with a sector new to the thread block, a bit each */
   uint32_t region, turn;   /* turns of an unrolled loop share its rounds */
 };
+
+/* By the kernel's clocks: tools/virtual_gpu/isa/clocks.py. */
+#define ELAPSED(w) ((w)->steps + (w)->idle + (w)->slept_ns)
+void nano_sleep(struct warp *w, uint32_t m, const uint32_t *asked_ns);
 
 /* What a generated file exports. */
 struct program {

@@ -22,6 +22,8 @@ def limited_by(
     in_turns = f", in {turns:.3g} turns" if turns > 1 else ""
     rounds = c.dependent_load_rounds
     waits = {0: "no load", 1: "a load"}.get(rounds, f"{rounds} loads one after the other")
+    slept_us = c.critical_path_sleep_ns * 1e-3
+    slept = f" and sleeps {slept_us:.3g} us" if slept_us else ""
     loads, stores = max(1, c.global_load_requests), max(1, c.global_store_requests)
     return {
         "dram": f"{(moved.l2_misses + moved.dram_stores) * SECTOR_BYTES / 1e6:.2f} MB"
@@ -37,7 +39,7 @@ def limited_by(
         f" shared-memory request (1 is free of conflicts) take {us}",
         "tensor": f"{c.tensor_tenths / 10 * scale:.3g} products m16n8k16 on tensor cores take {us}",
         "latency": f"a warp waits for {waits} and runs"
-        f" {c.critical_path_instructions} instructions{in_turns}: {us}",
+        f" {c.critical_path_instructions} instructions{slept}{in_turns}: {us}",
         "atomics": f"{c.atomic_hottest_turns * scale:.3g} turns of atomics on one region"
         f" of L2 wait for each other: {us}",
         "block_start": f"starting {blocks} blocks takes {us}",

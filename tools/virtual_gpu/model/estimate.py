@@ -260,7 +260,7 @@ def _l2_bytes_per_us(footprint: float, spec: GpuSpec) -> float:
 
 
 def _chain_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> float:
-    """Of the longest warp of a block alone: its longest chain of results."""
+    """Of the longest warp of a block alone: its longest chain of results, and what it sleeps."""
     counters = report.counters
     instructions = max(1, sum(counters.warp_instructions.values()))
     share = counters.critical_path_instructions / instructions
@@ -270,7 +270,7 @@ def _chain_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> floa
     results = counters.critical_path_cycles + MATCH_CYCLES * counters.critical_path_match_turns
     results += meetings * MEETING_CYCLES * (warps - MEETING_WARPS)
     chain = _norm(6.0, constants.chain * results, constants.pace * slots)
-    return chain / spec.clocks_per_us
+    return chain / spec.clocks_per_us + counters.critical_path_sleep_ns * 1e-3
 
 
 def _wait_us(

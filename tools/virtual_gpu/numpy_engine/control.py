@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from astra_chat.tools.virtual_gpu.isa.clocks import MOST_SLEEP_NS
 from astra_chat.tools.virtual_gpu.numpy_engine import block_races
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import WINDOWS, lane_number, select
@@ -54,8 +55,21 @@ def grid_dependency(code: Code) -> Step:
 
 @family("nanosleep")
 def nanosleep(code: Code) -> Step:
+    """Nothing but time passes."""
     code.type("u32")
-    return _nothing
+    asked_ns, active_lanes = code.read(0, "u32"), code.active
+
+    def step(f: Frame) -> None:
+        active = active_lanes(f)
+        if not active.count:
+            return
+        wanted = np.minimum(np.broadcast_to(asked_ns(f), f.shape), MOST_SLEEP_NS)
+        slept_ns = np.where(active.mask, wanted, 0).astype(np.int64)
+        f.slept_ns += int(slept_ns.max())
+        if f.counters is not None:
+            f.counters.sleep(slept_ns)
+
+    return step
 
 
 @family("pmevent")

@@ -104,6 +104,7 @@ class BlockCounters:
         self._counters = launch.counters
         warps = shape[0] * shape[1] // WARP_LANES
         self._matches = np.zeros(warps, np.int64)
+        self._slept_ns = np.zeros(warps, np.int64)
         self._first_touches = FirstTouchRounds(shape, warps)
         self._mixes, self._blocks = mixes, blocks
         self._visits = np.zeros((len(mixes), warps), np.int32)
@@ -158,6 +159,9 @@ class BlockCounters:
             counters.local_unique_sectors += int(np.count_nonzero(self._local))
         counters.critical_path_match_turns = max(
             counters.critical_path_match_turns, int(self._matches.max())
+        )
+        counters.critical_path_sleep_ns = max(
+            counters.critical_path_sleep_ns, int(self._slept_ns.max())
         )
         counters.block_load_sectors += self._first_touches.sectors
         counters.block_load_lines += self._first_touches.lines
@@ -311,6 +315,10 @@ class BlockCounters:
         mine = np.where(_warps(active), turns, 0)
         self._counters.match_turns += int(mine.sum())
         self._matches += mine
+
+    def sleep(self, slept_ns: NDArray[np.int64]) -> None:
+        """slept_ns: of each lane, int64 [blocks, threads]; a warp waits for its last."""
+        self._slept_ns += slept_ns.reshape(-1, WARP_LANES).max(axis=1)
 
     def shared_atomic(self, site: Site, address: Array, active: Active) -> None:
         """Turns: one for each lane that wants a bank, whatever its word; more for floats."""

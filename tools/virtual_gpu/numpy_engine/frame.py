@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.isa.clocks import CYCLES_PER_STEP
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import uninitialized_read
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
@@ -81,6 +82,8 @@ class Frame:
     """The condition code of add.cc and its like."""
     steps: int = 0
     """Instructions issued so far: what the budget counts."""
+    slept_ns: int = 0
+    """What the batch slept so far, by the kernel's clocks: no budget counts it."""
     prints: list[Print] | None = None
     """What the kernel printed; None: not recorded."""
     block_races: BlockRaces | None = None
@@ -181,7 +184,7 @@ SPECIALS = frozenset(
 )
 SPECIAL_64 = frozenset({"%clock64", "%globaltimer", "%gridid"})
 CLOCKS = frozenset({"%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo"})
-"""Fiction: they count the steps of the batch."""
+"""Fiction: they count the steps of the batch, and what it slept (isa/clocks.py)."""
 _SMS = 132
 
 
@@ -219,7 +222,11 @@ def special_register(frame: Frame, name: str) -> Array:
 def clock(frame: Frame, name: str) -> Array:
     if name == "%clock_hi":
         return _scalar(0)
-    return np.full((1, 1), frame.steps, np.uint64 if name in SPECIAL_64 else np.uint32)
+    elapsed = frame.steps + frame.slept_ns
+    if name.startswith("%clock"):
+        elapsed *= CYCLES_PER_STEP
+    long = np.full((1, 1), elapsed, np.uint64)
+    return long if name in SPECIAL_64 else long.astype(np.uint32)
 
 
 def _scalar(value: int) -> Array:

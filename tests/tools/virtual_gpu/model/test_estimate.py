@@ -136,6 +136,15 @@ def test_launches_of_a_call_follow_each_other() -> None:
     assert two.store_packets == 2 * one.store_packets > 0
 
 
+def test_what_a_warp_sleeps_passes_once_for_each_of_its_turns() -> None:
+    p = point("rms_vec 1024x4096 f16")
+    awake = estimate(p.reports, p.resources, H200)
+    counters = replace(p.reports[0].counters, critical_path_sleep_ns=1_000_000)
+    found = estimate([replace(p.reports[0], counters=counters)], p.resources, H200)
+    assert 1000 + 0.5 * awake.us < found.us < 2.5 * 1000 + awake.us
+    assert found.limiter == "latency" and "sleeps 1e+03 us" in found.why
+
+
 def test_a_call_without_launch_costs_nothing_to_divide_by_zero_with() -> None:
     found = estimate([], {}, H200)
     assert found.us == H200.launch_floor_us and found.limiter == "block_start"

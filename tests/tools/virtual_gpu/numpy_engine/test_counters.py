@@ -150,6 +150,35 @@ def test_match_takes_a_turn_for_each_value(mask: int) -> None:
     assert counters.match_turns == counters.critical_path_match_turns == 3 * (mask + 1)
 
 
+@pytest.mark.parametrize(
+    ("asked", "slept_ns"),
+    [
+        ("nanosleep.u32 700; nanosleep.u32 300;", 1000),
+        ("mov.u32 %r2, %tid.x; nanosleep.u32 %r2;", 31),
+        ("mov.u32 %r2, %tid.x; setp.lt.u32 %p1, %r2, 8; @%p1 nanosleep.u32 %r2;", 7),
+        ("nanosleep.u32 4000000;", 1_000_000),
+        ("mov.u32 %r2, 0;", 0),
+    ],
+)
+def test_a_warp_sleeps_as_long_as_its_last_lane(asked: str, slept_ns: int) -> None:
+    counters = stored(f".reg .pred %p<2>; {asked} st.global.u32 [%rd2], %r0;", 4)
+    assert counters.critical_path_sleep_ns == slept_ns
+
+
+@pytest.mark.parametrize(("clock", "least"), [("%clock", 2000), ("%globaltimer_lo", 1000)])
+@pytest.mark.parametrize(("sleep", "slept_ns"), [("", 0), ("nanosleep.u32 400;", 400)])
+def test_a_wait_for_a_clock_ends_and_takes_its_time(
+    clock: str, least: int, sleep: str, slept_ns: int
+) -> None:
+    """2,000 cycles or 1,000 ns are 1,000 steps, less what was slept."""
+    wait = f"""mov.u32 %r1, {clock}; {sleep} LOOP: mov.u32 %r2, {clock}; sub.u32 %r2, %r2, %r1;
+    setp.lt.u32 %p1, %r2, {least}; @%p1 bra LOOP; st.global.u32 [%rd2], %r2;"""
+    counters = stored(f".reg .pred %p<2>; {wait}", 4)
+    steps = 1000 - slept_ns
+    assert steps <= counters.critical_path_instructions <= steps + 40
+    assert counters.critical_path_sleep_ns == slept_ns
+
+
 def test_early_return_lowers_efficiency(compiled: Any) -> None:
     x = np.ones(64, np.float32)
     out = np.zeros(64, np.float32)
