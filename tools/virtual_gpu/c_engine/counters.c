@@ -253,13 +253,13 @@ void count_shared(struct warp *w, const struct site *site, const uint64_t *addre
   w->worker->counters.shared_wavefronts += wavefronts(site, address, m);
 }
 
-enum { MOST_SLEEP_NS = 1000000 }; /* isa/clocks.py */
+enum { MAX_SLEEP_NS = 1000000 }; /* isa/clocks.py */
 
 /* A warp waits for its lane that sleeps longest. */
 void nano_sleep(struct warp *w, uint32_t m, const uint32_t *asked_ns) {
   uint32_t longest = 0;
   LANES_OF(m, l) longest = asked_ns[l] > longest ? asked_ns[l] : longest;
-  w->slept_ns += longest < MOST_SLEEP_NS ? longest : MOST_SLEEP_NS;
+  w->slept_ns += longest < MAX_SLEEP_NS ? longest : MAX_SLEEP_NS;
 }
 
 /* result: of each lane, those with the same value. */

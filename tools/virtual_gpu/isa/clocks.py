@@ -6,5 +6,5 @@ instructions as its estimated time needs.
 """
 
 CYCLES_PER_STEP = 2
-MOST_SLEEP_NS = 1_000_000
+MAX_SLEEP_NS = 1_000_000
 """Of one nanosleep, whatever it asks for (PTX ISA, nanosleep)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.isa.clocks import MOST_SLEEP_NS
+from astra_chat.tools.virtual_gpu.isa.clocks import MAX_SLEEP_NS
 from astra_chat.tools.virtual_gpu.numpy_engine import block_races
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import WINDOWS, lane_number, select
@@ -63,7 +63,7 @@ def nanosleep(code: Code) -> Step:
         active = active_lanes(f)
         if not active.count:
             return
-        wanted = np.minimum(np.broadcast_to(asked_ns(f), f.shape), MOST_SLEEP_NS)
+        wanted = np.minimum(np.broadcast_to(asked_ns(f), f.shape), MAX_SLEEP_NS)
         slept_ns = np.where(active.mask, wanted, 0).astype(np.int64)
         f.slept_ns += int(slept_ns.max())
         if f.counters is not None:

@@ -4,7 +4,7 @@
     python tests/tools/virtual_gpu/calibration/tasks.py         # estimates and their order
 
 A point is a candidate that was timed in transcripts/examples, the paper's start among them, and a
-case of at most MOST_ELEMENTS. judged.jsonl beside this file holds what was measured, of candidate
+case of at most MAX_ELEMENTS. judged.jsonl beside this file holds what was measured, of candidate
 and baseline side by side, and what the virtual GPU counts of both.
 """
 
@@ -40,7 +40,7 @@ from astra_chat.tools.virtual_gpu.types import Dim3, Launch, LaunchReport
 
 ROOT = Path(__file__).parents[4]
 JUDGED = Path(__file__).parent / "judged.jsonl"
-MOST_ELEMENTS = 2**22
+MAX_ELEMENTS = 2**22
 EXAMPLES = ROOT / "transcripts" / "examples"
 RUNS = {
     "silu_and_mul": "silu_and_mul-h200.jsonl",
@@ -107,7 +107,7 @@ def count(name: str) -> Iterator[dict[str, Any]]:
     baselines: Calls = {}
     try:
         for source, timed in recorded(task):
-            rows = [r for r in timed if math.prod(r["case"]["dims"].values()) <= MOST_ELEMENTS]
+            rows = [r for r in timed if math.prod(r["case"]["dims"].values()) <= MAX_ELEMENTS]
             cases = [Case.model_validate(row["case"]) for row in rows]
             baselines = baselines or _counted(runner, oracle, task.baseline, cases)
             counted = _counted(runner, oracle, source, cases)

@@ -8,9 +8,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
+from astra_chat.models.script import load_script
+from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.tools.timing.verdict import judge_times
+from astra_chat.tools.types import EstimatedTime, candidate_id
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.model.ratio_interval import (
     ALIKE,
@@ -86,6 +91,34 @@ def test_the_bias_against_measurements_is_gone_on_a_task_left_out_too() -> None:
         assert abs(intervals.time_bias(own)) < 0.03
         assert abs(intervals.time_bias(own, apart)) < 0.03
         assert abs(intervals.ratio_bias(own, apart)) < 0.04
+
+
+@pytest.mark.parametrize("name", ["silu_and_mul", "fused_add_rmsnorm", "merge_state_v2"])
+def test_scripted_kernels_come_to_what_their_scripts_expect_of_an_estimate(name: str) -> None:
+    """By the counters on file, over the demo cases that are bench cases too."""
+    task = find_task(name)
+    script, weights = load_script(task), {case.label: weight for case, weight in task.demo}
+    cases: dict[str, list[EstimatedTime]] = {}
+    for point in intervals.tasks.judged_points():
+        if point.task == name and point.case in weights:
+            time = _time(point, task, weights[point.case])
+            cases.setdefault(point.candidate, []).append(time)
+    timed = [k for k in script.kernels() if k.expects.estimated in ("accepted", "tie", "slower")]
+    for kernel in timed:
+        found = cases[candidate_id(script.sources[kernel.name])]
+        assert len(found) >= 4
+        assert judge_times(found)[1] == kernel.expects.estimated, kernel.name
+    assert len(timed) >= 4
+
+
+def _time(point: Any, task: Task, weight: float) -> EstimatedTime:
+    candidate, baseline = point.estimates()
+    low, ratio, high = ratio_interval(baseline, candidate)
+    case = next(case for case, _ in task.demo if case.label == point.case)
+    return EstimatedTime(
+        case=case, weight=weight, baseline_us=baseline.us, median_us=candidate.us, ratio=ratio,
+        ratio_low=low, ratio_high=high, limit_us=0.5, percent_of_limit=50, limiter="latency",
+    )  # fmt: skip
 
 
 def test_the_document_holds_what_the_command_finds() -> None:
