@@ -32,11 +32,11 @@ class Attempt:
 
     @property
     def leads(self) -> bool:
-        """Faster than the baseline by the estimate itself, be it a tie by its interval: a search
-        goes by the estimate."""
+        """A tie by estimate whose estimate is faster than the baseline's: a search goes by that."""
         timed = getattr(self.evaluation, "outcome", None)
-        estimated = isinstance(timed, Timed) and timed.basis == "estimated" and timed.ratio > 1
-        return estimated and self.rejected is None and not self.replaced
+        if not isinstance(timed, Timed) or self.rejected is not None or self.replaced:
+            return False
+        return timed.basis == "estimated" and timed.verdict == "tie" and timed.ratio > 1
 
     @property
     def unbuilt(self) -> bool:

@@ -204,6 +204,16 @@ def test_the_strategy_of_the_request_decides(words: str, parent: str) -> None:
     assert found is not None and found.candidate == candidate_id(parent)
 
 
+@pytest.mark.parametrize(("ratio", "leads"), [(1.08, True), (0.97, False)])
+def test_a_search_goes_by_the_estimate_also_inside_its_interval(ratio: float, leads: bool) -> None:
+    """Only the verdict's word is a tie, and no winner comes of it."""
+    turns = chat("best", (VECTOR, ratio))
+    tied = Turn("executor", evaluation(VECTOR, timed(ratio, "tie")))
+    found = state_of([tied if turn is turns[-2] else turn for turn in turns])
+    assert found.best is None and found.parent is not None
+    assert (found.parent.candidate == candidate_id(VECTOR)) is leads
+
+
 def test_while_a_plan_is_written_its_parent_stays() -> None:
     turns = chat("beam:2", (VECTOR, 1.9), (OTHER, 1.2))
     before = state_of(turns).parent

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Region, Site
+from astra_chat.tools.virtual_gpu.numpy_engine.bank_conflicts import BANKS, conflicts
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.first_touch import FirstTouchRounds
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active
@@ -31,7 +32,6 @@ from astra_chat.tools.virtual_gpu.types import (
     Visits,
 )
 
-_BANKS = 32
 _LANES_OF_SECTOR = SECTOR_BYTES // 4
 """Of local memory."""
 
@@ -302,8 +302,8 @@ class BlockCounters:
         words = np.broadcast_to(address, self._shape).view(np.int64) >> 2
         rows = per_warp(words, active, self._shape).reshape(-1, WARP_LANES // parts)[wanted]
         span = rows.max(axis=1) - rows.min(axis=1) + parts
-        easy = span <= _BANKS
-        hard = 0 if easy.all() else _conflicts(rows[~easy], parts)
+        easy = span <= BANKS
+        hard = 0 if easy.all() else conflicts(rows[~easy], parts)
         return int(np.count_nonzero(easy)) + hard
 
     def turned(self, active: Active, tiles: int) -> None:
@@ -322,10 +322,10 @@ class BlockCounters:
 
     def shared_atomic(self, site: Site, address: Array, active: Active) -> None:
         """Turns: one for each lane that wants a bank, whatever its word; more for floats."""
-        banks = np.broadcast_to(address, self._shape).reshape(-1).view(np.int64) // 4 % _BANKS
+        banks = np.broadcast_to(address, self._shape).reshape(-1).view(np.int64) // 4 % BANKS
         lanes = np.flatnonzero(active.mask.reshape(-1))
         warps = lanes // WARP_LANES
-        counts = np.zeros((int(warps.max()) + 1, _BANKS), np.int64)
+        counts = np.zeros((int(warps.max()) + 1, BANKS), np.int64)
         np.add.at(counts, (warps, banks[lanes]), 1)
         most = counts.max(axis=1)
         self._counters.shared_requests += int(np.count_nonzero(most))
@@ -334,21 +334,6 @@ class BlockCounters:
 
 def _warps(active: Active) -> NDArray[np.bool_]:
     return np.asarray(active.mask.reshape(-1, WARP_LANES).any(axis=1))
-
-
-def _conflicts(rows: Array, parts: int) -> int:
-    """Sum over rows of the most different words that any one bank must deliver.
-
-    rows: first word of each lane, int64; a lane takes `parts` words.
-    """
-    words = (rows[:, :, None] + np.arange(parts)).reshape(rows.shape[0], -1)
-    words = np.sort(words, axis=1)
-    fresh = np.ones(words.shape, np.bool_)
-    fresh[:, 1:] = words[:, 1:] != words[:, :-1]
-    row = np.broadcast_to(np.arange(rows.shape[0])[:, None], words.shape)
-    key = (row * _BANKS + words % _BANKS)[fresh]
-    counts = np.bincount(key, minlength=rows.shape[0] * _BANKS).reshape(-1, _BANKS)
-    return int(counts.max(axis=1).sum())
 
 
 def _sector_count(buffer: Buffer) -> int:
