@@ -53,6 +53,7 @@ static void read_cell(struct warp *w, const struct site *site, const struct buff
                       uint64_t address, uint64_t at, uint32_t mine) {
   const struct launch *launch = w->launch;
   const uint32_t wrote = buffer->writers[at], me = block_of(launch, mine);
+  if (wrote && site->cached) fault_at(w, STORED_AND_CACHED, site->instruction, lane);
   if (wrote && block_of(launch, wrote) != me) met(w, site, lane, address, wrote, buffer->writer_threads[at], 1);
   if (!buffer->readers) return;
   uint32_t *reader = &buffer->readers[at];
@@ -113,7 +114,7 @@ void block_race_span_read(struct warp *w, const struct site *site, const struct 
   const uint64_t last = index_of(buffer, address + bytes - 1);
   for (uint64_t at = index_of(buffer, address); at <= last; at++) {
     const uint32_t wrote = buffer->writers[at];
-    w->worker->blocks_met |= wrote && block_of(launch, wrote) != me;
+    w->worker->blocks_met |= wrote && (site->cached || block_of(launch, wrote) != me);
     if (!buffer->readers) continue;
     uint32_t *reader = &buffer->readers[at];
     if (!*reader) *reader = mine;

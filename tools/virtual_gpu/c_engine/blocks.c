@@ -153,6 +153,7 @@ int run_on(struct worker *k) {
     polls_fail(k);
   }
   if (k->pauses) return 1;
+  for (uint32_t i = 0; i < k->warp_count; i++) bulk_check_done(&k->warps[i]);
   keep_longest(k);
   return 0;
 }

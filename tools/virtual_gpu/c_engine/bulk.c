@@ -3,7 +3,7 @@
 #include <string.h>
 #include "mbarriers.h"
 
-struct reading { uint32_t lane; int64_t group; uint64_t start, size; };
+struct reading { uint32_t lane, instruction; int64_t group; uint64_t start, size; };
 struct bulk {
   int64_t committed[LANES];
   struct reading *readings;
@@ -20,6 +20,15 @@ static struct bulk *bulk_of(struct warp *w) {
 
 void bulk_forget(struct warp *w) {
   if (w->bulk) memset(w->bulk->committed, 0, sizeof w->bulk->committed), w->bulk->count = 0;
+}
+
+/* Once the block has ended. Faults. */
+void bulk_check_done(struct warp *w) {
+  if (!w->bulk || !w->bulk->count) return;
+  const struct reading *first = w->bulk->readings;
+  for (size_t i = 1; i < w->bulk->count; i++)
+    if (w->bulk->readings[i].lane < first->lane) first = &w->bulk->readings[i];
+  fault_at(w, STILL_READ_AT_END, first->instruction, first->lane);
 }
 
 void bulk_free(struct warp *w) {
@@ -145,7 +154,7 @@ void bulk_to_global(struct warp *w, const struct site *reads, const struct site 
       bulk->room = bulk->room ? 2 * bulk->room : 8;
       if (!(bulk->readings = realloc(bulk->readings, bulk->room * sizeof *bulk->readings))) abort();
     }
-    bulk->readings[bulk->count++] = (struct reading){l, bulk->committed[l], from[l], sizes[l]};
+    bulk->readings[bulk->count++] = (struct reading){l, reads->instruction, bulk->committed[l], from[l], sizes[l]};
     note(k, &bulk->readings[bulk->count - 1], 1);
   }
 }

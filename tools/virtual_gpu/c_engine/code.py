@@ -122,6 +122,8 @@ class Unit:
     """Of local memory: local_memory.kept_in_registers."""
     runs: Mapping[int, tuple[int, ...]]
     """Of stores: store_runs.store_runs."""
+    looks: bool
+    """ordered_accesses.looks_in_loops"""
     variables: Variables = field(default_factory=Variables)
     numbers: dict[str, int] = field(default_factory=dict)
     """Of registers."""

@@ -7,10 +7,11 @@ from astra_chat.tools.virtual_gpu.c_engine.program import Program
 from astra_chat.tools.virtual_gpu.isa.bulk_copies import (
     BAD_SIZE,
     COPY_IN_FLIGHT,
+    COPY_READS_AT_END,
     COPY_STILL_READING,
 )
 from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, hang_message
-from astra_chat.tools.virtual_gpu.memory.block_races import BlockRaces
+from astra_chat.tools.virtual_gpu.memory.block_races import STORED_AND_CACHED, BlockRaces
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import uninitialized_read
@@ -31,7 +32,7 @@ _KINDS = (
     "", "out_of_bounds", "misaligned", "race", "trap", "assert", "shuffle_missing_lane",
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
     "missing_wait", "mbarrier", "race", "race", "missing_wait", "missing_wait", "missing_wait",
-    "misaligned", "timeout", "race", "timeout", "bad_free",
+    "misaligned", "timeout", "race", "timeout", "bad_free", "race", "missing_wait",
 )  # fmt: skip
 """By enum fault_kind."""
 (
@@ -52,7 +53,7 @@ _KINDS = (
 _MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNAWAITED_BULK, _BULK, _STILL_READ, _SIZE, _IN_VAIN = (
     range(13, 21)
 )
-_BLOCK_RACE, _GRID, _BAD_FREE = 21, 22, 23
+_BLOCK_RACE, _GRID, _BAD_FREE, _CACHED, _READ_AT_END = 21, 22, 23, 24, 25
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
@@ -155,6 +156,8 @@ _PLAIN = {
     _BRANCH: "a branch index outside the branch table",
     _GRID: GRID_HANG,
     _BAD_FREE: FREED_TWICE,
+    _CACHED: STORED_AND_CACHED,
+    _READ_AT_END: COPY_READS_AT_END,
 }
 
 

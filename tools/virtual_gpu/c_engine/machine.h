@@ -79,6 +79,7 @@ uint64_t copies_serial(struct warp *w);
 void flying_set_up(struct worker *k);
 void check_span_arrived(struct warp *w, const struct site *site, uint32_t lane, uint64_t start, uint64_t size);
 void bulk_forget(struct warp *w);
+void bulk_check_done(struct warp *w);
 void bulk_free(struct warp *w);
 void check_unread(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void mbarriers_forget(struct worker *k);

@@ -15,6 +15,7 @@ from astra_chat.tools.virtual_gpu.c_engine.code import (
     raw_type,
     typed,
 )
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_ordered
 from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
@@ -82,7 +83,8 @@ class _Form:
 
 def _form(code: Code, operand: Operand) -> _Form:
     space = resolved_space(code, space_of(code), operand)
-    ordered = bool(code.optional(*_ORDERS))
+    code.optional(*_ORDERS)
+    ordered = is_ordered(code.instruction, code.unit.looks)
     code.ignore("weak", "nc", *_SCOPES, *_CACHE)
     code.ignore_hints()
     lanes = {"": 1, "v2": 2, "v4": 4}[code.optional("v2", "v4")]
@@ -97,12 +99,13 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
     kept = id(code.instruction) in code.unit.in_registers or code.instruction.family == "vprintf"
     number = len(code.unit.sites)
     releases = bool({"release", "acq_rel"}.intersection(code.instruction.modifiers))
+    cached = "nc" in code.instruction.modifiers
     levels = code.unit.levels.get(id(code.instruction), ())
     rounds = "".join(f", {min(level, 64)}" for level in levels)
     run = code.unit.runs.get(id(code.instruction), ALONE)
     code.unit.sites.append(
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}, "
-        f"{int(releases)}, {int(kept)}, {len(levels)}, {{0{rounds}}}, {len(run)}, "
+        f"{int(releases)}, {int(kept)}, {int(cached)}, {len(levels)}, {{0{rounds}}}, {len(run)}, "
         f"{{{', '.join(map(str, run or ALONE))}}}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
@@ -263,6 +266,8 @@ def atomic(code: Code) -> None:
     first = 1 if returns else 0
     target = code.operand(first)
     space = resolved_space(code, space_of(code), target)
+    if space == "global" and "cta" in code.instruction.modifiers:
+        raise code.refuse("an atomic operation on global memory whose scope is the block")
     code.ignore("relaxed", "acquire", "release", "acq_rel", "cta", "cluster", "gpu", "sys")
     how = code.option(*_UPDATES)
     code.flag("noftz")

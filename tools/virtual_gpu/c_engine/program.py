@@ -72,6 +72,7 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
     unit = Unit(
         kernel, local_registers(prepared.blocks), prepared.places, prepared.kernel.param_bytes,
         load_levels(prepared.blocks), prepared.in_registers, store_runs(prepared.blocks),
+        prepared.looks,
     )  # fmt: skip
     blocks = [_block(unit, block) for block in prepared.blocks]
     find_uniform(blocks, unit.variables)

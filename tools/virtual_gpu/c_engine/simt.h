@@ -16,7 +16,8 @@ enum space { GLOBAL, SHARED, LOCAL, PARAM, GENERIC, CONSTANT };
 enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
-                  UNSEEN_COPY, UNARRIVED_BULK, COPY_STILL_READING, BAD_SIZE, HANG, BLOCK_RACE, GRID_HANG, BAD_FREE };
+                  UNSEEN_COPY, UNARRIVED_BULK, COPY_STILL_READING, BAD_SIZE, HANG, BLOCK_RACE, GRID_HANG, BAD_FREE,
+                  STORED_AND_CACHED, STILL_READ_AT_END };
 
 struct buffer {
   uint64_t address, end;
@@ -55,7 +56,7 @@ struct mix { uint32_t instructions, cycles, loads, rounds, turns, head, only_lea
 enum { MAX_TURNS = 4, MAX_RUN = 8, FEW_TURNS = 6 };
 struct site {
   uint32_t instruction, number;
-  uint8_t size, writes, ordered, blind, releases, in_registers;
+  uint8_t size, writes, ordered, blind, releases, in_registers, cached; /* cached: ld.global.nc */
   uint8_t turns, rounds[1 + MAX_TURNS]; /* of a global load: the round of its region that waits for it, from 1, by turn */
   uint8_t run; /* stores that begin here: lowering/store_merging.py; 0 within a run */
   int64_t behind[MAX_RUN];

@@ -16,6 +16,10 @@ COPY_IN_FLIGHT = (
 COPY_STILL_READING = (
     "write of bytes that a bulk copy to global memory still reads: its group was not waited for"
 )
+COPY_READS_AT_END = (
+    "the block ends while a bulk copy to global memory still reads its shared memory: its group was"
+    " not waited for"
+)
 COMPLETES = "mbarrier::complete_tx::bytes"
 _REDUCTIONS = {
     "add": ("u32", "s32", "u64", "f32", "f64"),

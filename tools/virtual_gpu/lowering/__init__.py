@@ -7,6 +7,7 @@ vector_atomics     vector atomics as scalar ones
 control_flow       basic blocks and the terminators between them
 block_order        order of basic blocks in which divergent lanes reconverge
 regions            basic blocks that ptxas merges: predication and unrolling
+ordered_accesses   loads and stores that order something
 pointer_reach      which arguments a kernel may load and store through
 local_memory       which accesses to local memory the machine code makes
 store_merging      stores that L1 passes to L2 together

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, destinations, sources
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_ordered
 from astra_chat.tools.virtual_gpu.ptx.modifiers import is_type
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,
@@ -28,7 +29,6 @@ _WRITES = ("st", "atom", "red", "cp", "stmatrix", "wmma")
 _READS = ("ld", "atom", "cp", "ldmatrix", "wmma")
 _ON_CHIP = ("shared", "local", "param", "const")
 _VECTORS = ("v2", "v4", "v8")
-_ORDERED = ("volatile", "relaxed", "acquire", "release", "acq_rel")
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Reach:
     _numbers: dict[int, int] = field(default_factory=dict, compare=False)
 
 
-def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int]) -> Reach:
-    """params: offset of each parameter."""
+def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: bool) -> Reach:
+    """params: offset of each parameter; looks: ordered_accesses.looks_in_loops."""
     instructions = [instruction for block in blocks for instruction in block.body]
     origins = _origins(instructions, params)
     stored: set[Origin] = set()
@@ -64,7 +64,8 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int]) -> Reach:
         if not _is_global(instruction):
             continue
         family = instruction.family
-        ordered = family in ("atom", "red") or any(m in _ORDERED for m in instruction.modifiers)
+        atomic = family in ("atom", "red") and "cta" not in instruction.modifiers
+        ordered = atomic or is_ordered(instruction, looks)
         synchronises |= ordered
         addresses = [o for o in instruction.operands if isinstance(o, Address)]
         target, source = addresses[:1], addresses[-1:]
@@ -81,6 +82,40 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int]) -> Reach:
     return Reach(
         frozenset(stored), frozenset(loaded), granule, ordered_sites, synchronises, numbers
     )
+
+
+def early_access(blocks: Sequence[BasicBlock], params: Mapping[str, int]) -> Instruction | None:
+    """The first access to what arguments point to that cannot come after griddepcontrol.wait: no
+    path leads from any such wait to it. None, too, where a kernel never waits."""
+    waits = [
+        (number, at)
+        for number, block in enumerate(blocks)
+        for at, instruction in enumerate(block.body)
+        if instruction.family == "griddepcontrol" and "wait" in instruction.modifiers
+    ]
+    behind = _reached({next_ for number, _ in waits for next_ in blocks[number].successors}, blocks)
+    first = {number: at for number, at in reversed(waits)}
+    instructions = [instruction for block in blocks for instruction in block.body]
+    origins = _origins(instructions, params)
+    for number, block in enumerate(blocks):
+        early = () if number in behind or not waits else block.body[: first.get(number)]
+        for instruction in early:
+            addresses = [o for o in instruction.operands if isinstance(o, Address)]
+            reached = _leads_to(addresses, origins, params)
+            fetches = _is_global(instruction) and "prefetch" not in instruction.modifiers
+            if fetches and any(isinstance(origin, int) for origin in reached):
+                return instruction
+    return None
+
+
+def _reached(first: set[int], blocks: Sequence[BasicBlock]) -> set[int]:
+    """Numbers of these basic blocks and of all that paths lead to from them."""
+    seen, left = set(first), list(first)
+    for number in left:
+        new = [n for n in blocks[number].successors if n not in seen]
+        seen.update(new)
+        left += new
+    return seen
 
 
 def _is_global(instruction: Instruction) -> bool:

@@ -28,6 +28,10 @@ from astra_chat.tools.virtual_gpu.types import Dim3, Launch
 FENCED, PUBLISHED, ACQUIRED, FLAGGED = 1, 2, 4, 8
 """What a block has done: a fence for the whole GPU; behind it an atomic operation; any such;
 a volatile or ordered store."""
+STORED_AND_CACHED = (
+    "read through the non-coherent cache (ld.global.nc) of bytes that the same launch stored: it"
+    " may hold what was there before"
+)
 MANY = 1 << 31
 """Of a cell: several blocks read."""
 _BITS = 31

@@ -141,7 +141,8 @@ def _targets(
 def _touch(f: Frame, site: Site, region: Region, addresses: Array, lanes: Active) -> None:
     if not site.blind:
         note_uninitialized_global(f, site, region, addresses, lanes)
-    synchronise(f, site, addresses, lanes)
+    if "cta" not in site.instruction.modifiers:
+        synchronise(f, site, addresses, lanes)
     if touched := touch(f, site, region, addresses, lanes):
         touched.update()
     region.buffer.mark_written(site.size, region.index)

@@ -58,6 +58,8 @@ class Batch:
                 if active.count:
                     self._visit(index, active)
             if self._waiting.empty and self._polls.empty and self._pauses.empty:
+                if frame.bulk is not None:
+                    frame.bulk.check_done(frame)
                 return
             for target, mask in self._waited():
                 self._send(target, Active(mask, int(np.count_nonzero(mask))))

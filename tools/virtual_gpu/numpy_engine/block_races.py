@@ -13,6 +13,7 @@ from astra_chat.tools.virtual_gpu.memory.block_races import (
     FLAGGED,
     MANY,
     PUBLISHED,
+    STORED_AND_CACHED,
     BlockRaces,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
@@ -106,8 +107,13 @@ class Touch:
         return np.asarray(clash & ~(published & acquired))
 
     def read(self) -> None:
+        cached = "nc" in self._site.instruction.modifiers
         for granules in self._granules():
             writers = self._cells.writers[granules]
+            if cached and writers.any():
+                lane = self._lane(int(np.argmax(writers != 0)))
+                where = self._site.instruction, "race", STORED_AND_CACHED, machine.LAUNCH_FAILURE
+                raise self._f.fault(*where, lane)
             clash = self._unordered(writers, self._others(writers))
             if clash.any():
                 raise self._fault(int(np.argmax(clash)), granules, writers, wrote=True)
@@ -152,10 +158,17 @@ class Touch:
                 self._cells.writer_threads[granules[taken]] = self._threads[taken]
 
     def update(self) -> None:
-        """An atomic operation."""
+        """An atomic operation; one whose scope is the block is atomic to no other block."""
+        alone = "cta" in self._site.instruction.modifiers
         for granules in self._granules():
             writers = self._cells.writers[granules]
             self._stop(granules, writers, self._others(writers), wrote=True)
+            if alone:
+                self._cells.writers[granules] = self._mine
+                if self._cells.writer_threads is not None:
+                    self._cells.writer_threads[granules] = self._threads
+                last = self._cells.writers[granules]
+                self._stop(granules, last, self._others(last), wrote=True)
 
     def _stop(self, granules: NDArray[np.int64], cells: Words, clash: Mask, *, wrote: bool) -> None:
         clash = self._unordered(cells, clash, wrote=wrote)
@@ -167,12 +180,6 @@ class Touch:
     ) -> Exception:
         threads = self._cells.writer_threads if wrote else self._cells.reader_threads
         assert threads is not None
-        if self._uniform:
-            row = int(np.flatnonzero(self._active.mask.any(axis=1))[at])
-            lane = row * self._f.shape[1] + int(np.argmax(self._active.mask[row]))
-        else:
-            chosen = at if self._chosen is None else int(self._chosen[at])
-            lane = lane_number(self._active, chosen)
         message = self._block_races.message(
             self._site.verb,
             self._site.size,
@@ -181,7 +188,15 @@ class Touch:
             int(threads[granules[at]]),
             wrote,
         )
-        return self._f.fault(self._site.instruction, "race", message, machine.LAUNCH_FAILURE, lane)
+        instruction, lane = self._site.instruction, self._lane(at)
+        return self._f.fault(instruction, "race", message, machine.LAUNCH_FAILURE, lane)
+
+    def _lane(self, at: int) -> int:
+        """The lane in the batch of one of these accesses."""
+        if self._uniform:
+            row = int(np.flatnonzero(self._active.mask.any(axis=1))[at])
+            return row * self._f.shape[1] + int(np.argmax(self._active.mask[row]))
+        return lane_number(self._active, at if self._chosen is None else int(self._chosen[at]))
 
 
 def touch(f: Frame, site: Site, region: Region, addresses: Array, active: Active) -> Touch | None:

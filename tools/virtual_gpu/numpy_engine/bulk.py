@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.isa.bulk_copies import (
     ALIGNMENT,
     BAD_SIZE,
+    COPY_READS_AT_END,
     COPY_STILL_READING,
     Bulk,
     bulk_of,
@@ -32,7 +33,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_state import (
     target_of,
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.pending_copies import BULK, WORD, queue_of
-from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate
+from astra_chat.tools.virtual_gpu.ptx.syntax import Immediate, Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 _REDUCE: dict[str, np.ufunc] = {
@@ -46,6 +47,7 @@ class _Reading:
     lane: int
     group: int
     words: slice
+    instruction: Instruction
 
 
 @dataclass
@@ -68,6 +70,13 @@ class BulkGroups:
             else:
                 kept.append(reading)
         self.readings = kept
+
+    def check_done(self, f: Frame) -> None:
+        """All lanes have ended. Raises Fault."""
+        if self.readings:
+            first = min(self.readings, key=lambda reading: reading.lane)
+            where = first.instruction, "missing_wait", COPY_READS_AT_END, machine.LAUNCH_FAILURE
+            raise f.fault(*where, first.lane)
 
     def check_free(self, f: Frame, site: Site, index: NDArray[np.int64], active: Active) -> None:
         """index: items of the site's size that each active lane writes. Raises Fault."""
@@ -268,4 +277,5 @@ def _to_global(span: _Span, buffer: Buffer, reads: Site, writes: Site, form: Bul
         f.counters.span(buffer, span.address, span.size, span.lane, writes=True)
     groups = _groups(f)
     groups.read[span.words] += 1
-    groups.readings.append(_Reading(span.lane, int(groups.committed[span.lane]), span.words))
+    group = int(groups.committed[span.lane])
+    groups.readings.append(_Reading(span.lane, group, span.words, reads.instruction))

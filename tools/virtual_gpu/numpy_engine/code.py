@@ -74,6 +74,8 @@ class Unit:
     """Of local memory: local_memory.kept_in_registers."""
     runs: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Of stores: store_runs.store_runs."""
+    looks: bool = True
+    """ordered_accesses.looks_in_loops"""
     numbers: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     """Bits of each register, by number."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_ordered
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Arena,
@@ -75,7 +76,8 @@ class _Form:
 
     def __init__(self, code: Code, address: Operand, *, writes: bool) -> None:
         self.space = resolved_space(code, space_of(code), address)
-        ordered = bool(code.optional(*_ORDERS))
+        code.optional(*_ORDERS)
+        ordered = is_ordered(code.instruction, code.unit.looks)
         code.ignore("weak", "nc", *_SCOPES, *_CACHE)
         code.ignore_hints()
         self.lanes = {"": 1, "v2": 2, "v4": 4}[code.optional("v2", "v4")]

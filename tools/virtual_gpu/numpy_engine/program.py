@@ -25,7 +25,8 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import (
 )
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
-from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, reach_of
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import looks_in_loops
+from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, early_access, reach_of
 from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine.block_costs import (
@@ -95,6 +96,8 @@ class Program:
     """Bytes of the narrowest access to shared memory, the race check's granularity; 0: none."""
     reach: Reach
     """What it may do to global memory."""
+    early: Instruction | None
+    """What it does with an argument's memory before it waits for the work ahead of its launch."""
     in_order: bool
     """A block may wait for those before it: they run one after the other, from the first."""
     has_mbarriers: bool
@@ -147,6 +150,8 @@ class Prepared:
     reserves: bool
     in_registers: frozenset[int]
     """id() of loads and stores of local memory that the machine does not make."""
+    looks: bool
+    """A loop looks at what others store: ordered_accesses.looks_in_loops."""
 
 
 def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
@@ -167,7 +172,7 @@ def prepare(module: Module, kernel: Kernel, *, cooperative: bool) -> Prepared:
     translate_dead_code(module, kernel.name, flat, places)
     return Prepared(
         kernel, blocks, places, shared_bytes, local_bytes, reserves,
-        kept_in_registers(blocks, flat.variables),
+        kept_in_registers(blocks, flat.variables), looks_in_loops(flat.body),
     )  # fmt: skip
 
 
@@ -176,13 +181,14 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     blocks = prepared.blocks
     unit = Unit(
         kernel.name, local_registers(blocks), prepared.places, load_levels(blocks),
-        prepared.in_registers, store_runs(blocks),
+        prepared.in_registers, store_runs(blocks), prepared.looks,
     )  # fmt: skip
+    params = {p.name: p.offset for p in kernel.params}
     pairs = zip(blocks, block_costs(blocks), strict=True)
     translated = tuple(_block(unit, block, cost) for block, cost in pairs)
     return Program(
         kernel, translated, tuple(unit.widths), prepared.shared_bytes, prepared.local_bytes,
-        _granule(blocks), reach_of(blocks, {p.name: p.offset for p in kernel.params}),
+        _granule(blocks), reach_of(blocks, params, prepared.looks), early_access(blocks, params),
         any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
         _has_mbarriers(blocks),
         any(i.family in ("malloc", "free") for b in blocks for i in b.body),

@@ -42,9 +42,17 @@ CASES = [
     ("ld.global.u32 %r4, [%d0]; @%p0 st.global.u32 [%d0], 1;", True),
     ("ld.global.u32 %r4, [%d3]; add.u32 %r4, %r4, 1; st.global.u32 [%d3], %r4;", False),
     ("ld.global.u32 %r4, [%d1]; st.global.u32 [%d3], %r4;", False),
-    # Atomics and volatile accesses; a plain store that others add to.
+    # Atomics; a plain store that others add to; atomics that are none to other blocks.
     ("red.global.add.u32 [%d0], 1;", False),
-    ("st.volatile.global.u32 [%d0], %r3;", False),
+    ("red.cta.global.add.u32 [%d0], 1;", True),
+    ("red.cta.global.add.u32 [%d3], 1;", False),
+    ("@%p0 red.cta.global.add.u32 [%d0], 1; @%p1 red.gpu.global.add.u32 [%d0], 1;", True),
+    # Volatile and relaxed accesses, and the same where a loop looks at them.
+    ("st.volatile.global.u32 [%d0], %r3;", True),
+    ("@%p0 st.relaxed.gpu.global.u32 [%d0], 1; @%p1 ld.relaxed.gpu.global.u32 %r4, [%d0];", True),
+    ("st.volatile.global.u32 [%d3], %r3; ld.volatile.global.u32 %r4, [%d3];", False),
+    ("st.volatile.global.u32 [%d0], %r3; look: ld.volatile.global.u32 %r4, [%d0];"
+     " setp.eq.u32 %p2, %r4, 0; @%p2 bra look;", False),
     ("@%p0 st.global.u32 [%d0], 9; bar.sync 0; red.global.add.u32 [%d0], 1;", True),
     # A fence and a flag order the two; one of them alone, or a fence of the block, does not.
     ("@%p0 st.global.u32 [%d0], 9; membar.gl; red.global.add.u32 [%d0+64], 1;"
@@ -55,6 +63,26 @@ CASES = [
     ("@%p0 st.global.u32 [%d0], 9; membar.cta; red.global.add.u32 [%d0+64], 1;"
      " @%p1 ld.global.u32 %r4, [%d0];", True),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("@%p0 st.global.u32 [%d3], 9; ld.global.nc.u32 %r4, [%d3];", True),
+        ("ld.global.nc.u32 %r4, [%d3]; st.global.u32 [%d3], 9;", False),
+        ("st.global.u32 [%d3], 9; ld.global.nc.u32 %r4, [%d1];", False),
+    ],
+)
+def test_non_coherent_loads_of_what_the_launch_stored(body: str, expected: bool) -> None:
+    bench = Bench(parse(f"{HEAD}{body} ret; }}"))
+    out, given = np.full(1024, 77, np.uint32), np.ones(1024, np.uint32)
+    try:
+        bench.launch("kernel", 4, 64, out, given, counters=False)
+    except Fault as fault:
+        assert fault.kind == "race" and "ld.global.nc" in fault.message
+        assert expected, str(fault)
+        return
+    assert not expected
 
 
 @pytest.mark.parametrize(("body", "expected"), CASES, ids=range(len(CASES)))

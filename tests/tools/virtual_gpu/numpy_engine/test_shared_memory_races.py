@@ -61,9 +61,11 @@ CASES = [
     ("ld.shared.u32 %r4, [tile]; @%p0 st.shared.u32 [tile], 1;", True),
     ("ld.shared.u32 %r4, [tile]; @%p1 st.shared.u32 [tile], 1;", True),
     ("ld.shared.u32 %r4, [tile]; setp.eq.u32 %p2, %r1, 3; @%p2 st.shared.u32 [tile], 1;", True),
-    # Atomics and volatile accesses are meant to meet.
+    # Atomics are meant to meet; volatile accesses where a loop looks at them.
     ("atom.shared.add.u32 %r4, [tile], 1;", False),
-    ("@%p0 st.volatile.shared.u32 [tile], 1; @%p1 ld.volatile.shared.u32 %r4, [tile];", False),
+    ("@%p0 st.volatile.shared.u32 [tile], 1; @%p1 ld.volatile.shared.u32 %r4, [tile];", True),
+    ("@%p0 st.volatile.shared.u32 [tile], 1; look: @%p1 ld.volatile.shared.u32 %r4, [tile];"
+     " setp.lt.u32 %p3, %r4, 0; @%p3 bra look;", False),
     # Through generic pointers.
     (".reg .b64 %d<3>; mov.u64 %d0, tile; cvta.shared.u64 %d1, %d0; @%p0 st.u32 [%d1], 1; "
      "@%p1 ld.u32 %r4, [%d1];", True),
@@ -106,7 +108,7 @@ WITHIN = [
     # Several bytes of one word; volatile and atomic accesses.
     ("cvt.u16.u32 %h0, %r0; mov.u32 %r3, tile; add.u32 %r3, %r3, %r0; st.shared.u8 [%r3], %h0; "
      "ld.shared.u8 %h1, [%r3];", False),
-    ("st.volatile.shared.u32 [%r3], %r0; ld.volatile.shared.u32 %r4, [%r5];", False),
+    ("st.volatile.shared.u32 [%r3], %r0; ld.volatile.shared.u32 %r4, [%r5];", True),
     ("atom.shared.add.u32 %r4, [tile], 1;", False),
 ]  # fmt: skip
 NEIGHBOUR = (
