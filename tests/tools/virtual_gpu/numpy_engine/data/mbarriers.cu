@@ -286,6 +286,8 @@ KERNEL(misuse) {
     __syncthreads();
     tile[threadIdx.x % 32] = 2;
   }
+  if (n == 16 && threadIdx.x == 0)
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 128;\ncp.async.bulk.commit_group;" ::"l"(out), "r"(AT(tile)) : "memory");
   out[threadIdx.x] = token;
 }
 
