@@ -42,11 +42,8 @@ CASES = [
     ("ld.global.u32 %r4, [%d0]; @%p0 st.global.u32 [%d0], 1;", True),
     ("ld.global.u32 %r4, [%d3]; add.u32 %r4, %r4, 1; st.global.u32 [%d3], %r4;", False),
     ("ld.global.u32 %r4, [%d1]; st.global.u32 [%d3], %r4;", False),
-    # Atomics; a plain store that others add to; atomics that are none to other blocks.
+    # Atomics; a plain store that others add to.
     ("red.global.add.u32 [%d0], 1;", False),
-    ("red.cta.global.add.u32 [%d0], 1;", True),
-    ("red.cta.global.add.u32 [%d3], 1;", False),
-    ("@%p0 red.cta.global.add.u32 [%d0], 1; @%p1 red.gpu.global.add.u32 [%d0], 1;", True),
     # Volatile and relaxed accesses, and the same where a loop looks at them.
     ("st.volatile.global.u32 [%d0], %r3;", True),
     ("@%p0 st.relaxed.gpu.global.u32 [%d0], 1; @%p1 ld.relaxed.gpu.global.u32 %r4, [%d0];", True),
