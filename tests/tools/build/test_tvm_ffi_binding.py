@@ -86,7 +86,7 @@ def test_a_dim_is_solved_from_whatever_axis_gives_it() -> None:
 
 def test_a_dim_that_no_shape_gives_is_bad_input() -> None:
     args = (Arg(name="out", dtype="T", shape=("tokens*d",), access="write"),)
-    with pytest.raises(BadInput, match="the shapes do not say how large tokens is"):
+    with pytest.raises(BadInput, match="the dim tokens does not follow from the shapes"):
         binding_source(changed(args=args))
 
 
