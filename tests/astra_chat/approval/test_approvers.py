@@ -342,7 +342,7 @@ def test_a_file_of_decisions_that_is_none(tmp_path: Path, text: str, said: str) 
 
 def test_no_file_of_decisions(tmp_path: Path) -> None:
     for name in ("none.toml", "none.jsonl", "asks"):
-        with pytest.raises(BadInput, match="say ask, detached, a file of decisions"):
+        with pytest.raises(BadInput, match="use ask, detached, a file of decisions"):
             approver_for(str(tmp_path / name))
 
 
@@ -370,7 +370,7 @@ def test_a_resumed_run_may_switch_approvals_off_and_on_again(task: Task, tmp_pat
 
 def test_who_is_asked_cannot_begin_in_the_middle(task: Task, tmp_path: Path) -> None:
     path = run(task, tmp_path / "out", None).transcript
-    with pytest.raises(BadInput, match="begun without"):
+    with pytest.raises(BadInput, match="started without"):
         request_on(resumed(path), task, session=SessionOptions(approver="ask"))
     path = run(task, tmp_path / "other", decisions(tmp_path, "stop")).transcript
     with pytest.raises(BadInput, match="name it by --approver"):

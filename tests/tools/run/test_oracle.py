@@ -84,15 +84,17 @@ def test_a_seed_decides_the_inputs_and_is_made_once(oracle: Oracle) -> None:
 
 def test_the_value_families_are_what_they_say(oracle: Oracle) -> None:
     families: list[ValueFamily] = [
-        "large", "tiny", "ramp", "one_hot", "special", "heavy_tail", "binary", "denormal",
+        "large", "tiny", "ramp", "one_hot", "heavy_tail", "binary", "denormal",
     ]  # fmt: skip
-    oracle_cases = oracle.oracle_cases([case(values) for values in families], Stop())
-    large, tiny, ramp, one_hot, special, heavy_tail, binary, denormal = map(input_of, oracle_cases)
+    odd = [case("special").model_copy(update={"seed": seed}) for seed in range(8)]
+    oracle_cases = oracle.oracle_cases([*odd, *(case(values) for values in families)], Stop())
+    special = np.stack([input_of(one) for one in oracle_cases[:8]])
+    large, tiny, ramp, one_hot, heavy_tail, binary, denormal = map(input_of, oracle_cases[8:])
     assert 40 < large.std() < 90
     assert 0 < np.abs(tiny).max() < 1e-3
     assert len(np.unique(ramp)) == ramp.size
     assert (one_hot.sum(axis=1) == 1).all() and ((one_hot == 0) | (one_hot == 1)).all()
-    assert np.isnan(special).any() or np.isinf(special).any()
+    assert np.isnan(special).any() and np.isinf(special).any()
     heavy = np.sort(np.abs(heavy_tail), axis=None)
     assert heavy[-10:].sum() > heavy[:-10].sum() / 2 and heavy[-1] <= 200
     least = np.finfo(np.float16).tiny
