@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 
 Tier = Literal["first", "second"]
-SAMPLE = 6
+SAMPLE = 3
 """Parameters of one test function in the first tier."""
 MARK = "second_tier"
 

@@ -131,6 +131,7 @@ def test_infinity_taken_at_its_word_is_found(judge: Judge) -> None:
     assert isinstance(found, Wrong) and found.case.values == "special"
 
 
+@pytest.mark.second_tier
 def test_papers_start_is_right_and_slower(judge: Judge) -> None:
     assert (
         verdict(shipped.unwarned(judge.evaluate((TASK.folder / "paper.cu").read_text())).outcome)

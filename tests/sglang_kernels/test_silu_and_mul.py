@@ -127,6 +127,7 @@ def test_scripted_kernel_comes_to_what_the_script_expects(
     ) == turn.expects.on(basis)
 
 
+@pytest.mark.second_tier
 def test_papers_start_is_right_and_slower(judge: Judge) -> None:
     assert (
         verdict(shipped.unwarned(judge.evaluate((TASK.folder / "paper.cu").read_text())).outcome)

@@ -65,6 +65,7 @@ def test_the_papers_start_is_slower(judge: Judge, task: Task) -> None:
     assert isinstance(outcome, Timed) and outcome.verdict == "slower" and outcome.ratio < 0.6
 
 
+@pytest.mark.second_tier
 def test_against_the_papers_start_the_baseline_is_accepted(task: Task, device: Device) -> None:
     with Judge(task, device, tier="paper") as judge:
         outcome = judge.evaluate(baseline_source(task, "sglang")).outcome
@@ -88,6 +89,7 @@ def test_build_errors_come_with_their_lines(judge: Judge, scalar: str) -> None:
     assert isinstance(report.result, BuildFailed) and "flaot" in report.result.log
 
 
+@pytest.mark.second_tier
 def test_extra_cases_are_really_run(judge: Judge, scalar: str) -> None:
     """Right for every case of the task, wrong for the one that the tester adds: of an even number
     of vectors, which hidden cases do not have."""

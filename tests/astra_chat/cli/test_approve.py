@@ -136,6 +136,7 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
     assert replayed.stdout == last.stdout, "and replay needs no human"
 
 
+@pytest.mark.second_tier
 def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
     """Ctrl-C while it asks; then resumed; then all is approved."""
     path = tmp_path / "out" / "transcript.jsonl"

@@ -116,6 +116,7 @@ def test_without_a_key() -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.second_tier
 def test_a_live_run_leaves_nothing_of_the_key(task: Task, tmp_path: Path) -> None:
     """The real judge, the real client, everything logged."""
     out = tmp_path / "out"

@@ -114,6 +114,7 @@ def test_an_honest_kernel_passes_hidden_cases_too(
         "up * (gate * __frcp_rn(1.0f + __expf(-gate)))",
     ],
 )
+@pytest.mark.second_tier
 def test_other_honest_formulas_pass(
     bench: Bench, scalar: str, formula: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +156,7 @@ def test_shapes_learnt_by_heart(bench: Bench, scalar: str) -> None:
     assert wrong(found).reason == "unwritten" and wrong(found).case not in found[1].visible
 
 
+@pytest.mark.second_tier
 def test_a_grid_that_ends_at_65535(bench: Bench, scalar: str) -> None:
     clipped = edited(
         scalar, "if (i >= tokens * d) return;", "if (i >= min(tokens, int64_t(65536)) * d) return;"
@@ -197,6 +199,7 @@ def test_work_that_stops_after_some_calls(bench: Bench, scalar: str) -> None:
     assert "depends on" in refused(bench.check(edited(scalar, SWITCH, tired)))
 
 
+@pytest.mark.second_tier
 def test_a_baseline_that_keeps_state_is_bad_input(device: Device, tmp_path: Path) -> None:
     """Not a check without hidden cases."""
     attacks = ROW_SUM.folder.parents[1]

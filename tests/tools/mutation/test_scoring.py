@@ -43,6 +43,7 @@ def test_mutants_that_the_task_lets_live_are_killed_by_a_telling_case(task: Task
     assert "too large" in large.unjudged and large.kept
 
 
+@pytest.mark.second_tier
 def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -347,6 +347,7 @@ def test_honest_styles_pass(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", task_names())
+@pytest.mark.second_tier
 def test_all_shipped_kernels_pass_but_the_papers(name: str) -> None:
     task = find_task(name)
     sources = [p.read_text() for p in sorted(task.folder.rglob("*.cu")) if p.name != "paper.cu"]

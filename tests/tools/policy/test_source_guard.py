@@ -270,6 +270,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("name", ENDLESS)
+@pytest.mark.second_tier
 def test_what_nests_without_end_is_read_in_time(name: str) -> None:
     """Time that grew with the square of its length would be minutes."""
     piece = ENDLESS[name]

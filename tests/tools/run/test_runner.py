@@ -70,6 +70,7 @@ def test_a_dropped_tail_is_wrong(judge: Judge, scalar: str) -> None:
     assert isinstance(grid, Wrong) and grid.reason == "unwritten"
 
 
+@pytest.mark.second_tier
 def test_a_lost_factor_is_wrong(judge: Judge, scalar: str) -> None:
     outcome = judge(replaced(scalar, "* up);", "* 1.01f * up);"))
     assert isinstance(outcome, Wrong) and outcome.reason == "value" and outcome.argument == "out"
@@ -123,6 +124,7 @@ def test_an_early_exit_that_claims_success(judge: Judge, scalar: str) -> None:
     assert isinstance(outcome, Crashed)
 
 
+@pytest.mark.second_tier
 def test_a_hang_is_timed_out(judge: Judge, scalar: str) -> None:
     outcome = judge(replaced(scalar, "switch (dtype) {", "for (;;) {}\n  switch (dtype) {"))
     assert outcome == TimedOut(step="plan", limit_s=RECORD_TIMEOUT_S)

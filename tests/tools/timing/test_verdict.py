@@ -109,6 +109,7 @@ extern "C" cudaError_t silu_and_mul(void* out, const void* in, int64_t tokens, i
 """
 
 
+@pytest.mark.second_tier
 def test_what_is_timed_is_as_precise_as_what_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half precision is within the tolerance; it is the baseline's own errors that tell. And the
     baseline's estimate is made once for all candidates."""

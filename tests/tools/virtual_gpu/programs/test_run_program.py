@@ -134,6 +134,7 @@ def test_the_calls_that_programs_make_beside_launches() -> None:
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c", "auto"])
+@pytest.mark.second_tier
 def test_a_block_may_wait_for_those_before_it(
     engine: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,6 +187,7 @@ def test_a_cooperative_launch(engine: str, capfd: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("engine", ["numpy", "c"])
+@pytest.mark.second_tier
 def test_recursion_and_alloca(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
     done = run("recursion", engine=engine)
     assert capfd.readouterr().out == "fib 0\ntree 0\nparity 0\nsort 0\nrooms 0\n"
