@@ -139,10 +139,10 @@ def test_a_runner_cannot_change_what_was_built(
     oracle, runner = Oracle(ROW_SUM), Runner(ROW_SUM, DEVICE)
     oracle_cases = oracle.oracle_cases([ROW_SUM.check[0]], Stop())
     plans = [plan for plan in runner.plans(built, oracle_cases) if isinstance(plan, LaunchPlan)]
-    with runner.request(built, oracle_cases, "check", plans) as (request, calls):
-        sandbox = runner.sandbox(built, oracle_cases, calls[0].after.parent)
+    with runner.request(built, oracle_cases, "check", plans) as request:
+        sandbox = runner.sandbox(built, oracle_cases, request.calls[0].after.parent)
         order = json.loads(sandbox.order())
-        assert request["cubin"].startswith(str(built.folder))
+        assert request.cubin.is_relative_to(built.folder)
         assert str(built.folder) in order["read"]
         assert not any(str(built.folder).startswith(path) for path in order["write"])
     oracle.close()
