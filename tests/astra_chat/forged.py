@@ -263,7 +263,7 @@ FORGERIES: dict[str, Forgery] = {
     "a drawn pad": Forgery(hidden(put("pad", 10**12)), "pad", REJUDGE),
     "drawn pads": Forgery(hidden(put("pads", {"input": 10**12})), "pads are", REJUDGE),
     "a drawn scalar": Forgery(hidden(put("scalars", {"eps": 1e300})), "scalars", REJUDGE),
-    "many drawn": Forgery(hidden(put("seed", 1), times=65), "65 cases are too many", REJUDGE),
+    "many drawn": Forgery(hidden(put("seed", 1), times=513), "513 cases are too many", REJUDGE),
     "hungry lines": Forgery(many_cases, "more than 1,000,000 values", SHOW),
     # times and counts
     "a negative time": Forgery(line(put("t", -1.0)), "t: ", SHOW),

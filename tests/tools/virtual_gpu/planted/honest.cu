@@ -30,14 +30,6 @@ KERNEL(warp_sum_with_syncs) {
   }
   out[INDEX] = t[threadIdx.x - LANE];
 }
-KERNEL(warp_sum_with_volatile) {
-  __shared__ float t[128];
-  volatile float* v = t;
-  v[threadIdx.x] = in[INDEX];
-  for (int half = 16; half > 0; half /= 2)
-    if (LANE < half) v[threadIdx.x] = v[threadIdx.x] + v[threadIdx.x + half];
-  out[INDEX] = v[threadIdx.x];
-}
 KERNEL(shuffle_between) {
   __shared__ float t[128];
   t[threadIdx.x] = in[INDEX];

@@ -109,11 +109,17 @@ KERNEL(race_by_counter) {
 }
 KERNEL(race_of_bytes) {
   __shared__ char flags[128];
-  __shared__ int sink;
   flags[threadIdx.x] = threadIdx.x + 1;
-  if (threadIdx.x == 40)
-    sink = reinterpret_cast<volatile short*>(flags)[2];
   if (threadIdx.x == 41) out[0] = *reinterpret_cast<const int*>(flags + 4 * (n / 100 - 1));  // BUG race_of_bytes
+}
+KERNEL(race_by_volatile_in_a_warp) {
+  __shared__ float t[128];
+  volatile float* v = t;
+  v[threadIdx.x] = in[INDEX];
+  for (int half = 16; half > 0; half /= 2)
+    if (threadIdx.x % 32 < half)
+      v[threadIdx.x] = v[threadIdx.x] + v[threadIdx.x + half];  // BUG race_by_volatile_in_a_warp
+  out[INDEX] = v[threadIdx.x];
 }
 KERNEL(torn_barrier) {
   if (threadIdx.x % 32 < 16) __syncthreads();  // BUG torn_barrier
