@@ -91,7 +91,7 @@ def test_what_models_say_is_never_markup(tmp_path: Path) -> None:
 
 def test_the_plot_and_the_table_say_the_same(tmp_path: Path) -> None:
     page = report([read(write_transcript(tmp_path / "t.jsonl"))])
-    words = "1.90x (1.71 to 2.09)"
+    words = "1.90x (1.72 to 2.10)"
     assert f"<title>best after round 1, {candidate_id(VECTOR)}: {words}</title>" in page
     assert f"<td>{words}</td>" in page
 
