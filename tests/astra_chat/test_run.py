@@ -116,6 +116,7 @@ def started(folder: Path, out: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+@pytest.mark.second_tier
 def test_a_killed_run_goes_on_to_the_identical_end(
     whole: tuple[Path, Path, str], tmp_path: Path
 ) -> None:

@@ -94,6 +94,7 @@ def test_a_prepared_runner_never_holds_the_expected_values(tmp_path: Path) -> No
     oracle.close()
 
 
+@pytest.mark.second_tier
 def test_repeats_are_compared_bit_by_bit() -> None:
     """Nondeterminism is no fault by itself, so it is reported as a class, never tolerated away."""
     assert "deterministic" in Correct.model_fields

@@ -60,6 +60,7 @@ def test_the_baseline_against_itself_is_a_tie(judge: Judge, device: Device) -> N
     assert evaluation.candidate == candidate_id(judge.baseline) and evaluation.resources
 
 
+@pytest.mark.second_tier
 def test_the_papers_start_is_slower(judge: Judge, task: Task) -> None:
     outcome = judge.evaluate(baseline_source(task, "paper")).outcome
     assert isinstance(outcome, Timed) and outcome.verdict == "slower" and outcome.ratio < 0.6

@@ -43,6 +43,7 @@ def test_the_page_counts_real_faults_and_names_the_missed() -> None:
     assert f"| {FAULT.kind} | 2 |" in page
 
 
+@pytest.mark.second_tier
 def test_a_judge_catches_a_fault_in_a_window_of_sizes() -> None:
     (one,) = judged(TASK, [FAULT], "7")
     assert FAULT.kind == "size window" and one.real and one.caught_first and not one.confirmation

@@ -28,6 +28,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("astra_chat.tools.mutation.scoring.cache_folder", lambda kind: tmp_path)
 
 
+@pytest.mark.second_tier
 def test_mutants_that_the_task_lets_live_are_killed_by_a_telling_case(task: Task) -> None:
     """The task's own cases fit into one round of its 256 threads: a wrong step is not seen."""
     weak = task.model_copy(update={"check": (EMPTY_ROW,)})

@@ -57,6 +57,7 @@ def pointers(node: KernelNode) -> dict[int, tuple[str, int]]:
 
 
 @pytest.mark.parametrize("name", task_names())
+@pytest.mark.second_tier
 def test_every_shipped_kernel_has_plans(name: str) -> None:
     task = find_task(name)
     sources = sorted([task.folder / "baseline.cu", task.folder / "paper.cu"])

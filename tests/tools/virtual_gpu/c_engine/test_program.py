@@ -27,6 +27,7 @@ CASES = 2
 
 
 @pytest.mark.parametrize(("name", "file"), KERNELS)
+@pytest.mark.second_tier
 def test_a_task_s_kernel(name: str, file: str) -> None:
     task = find_task(name)
     built = build(task, (task.folder / file).read_text(), pick_device("virtual", None))
