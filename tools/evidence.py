@@ -13,28 +13,20 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.evaluation import CaseLaunches, Evidence
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.run.launch_plans import Recorded
 from astra_chat.tools.system.devices import gpu_handles
 from astra_chat.tools.types import Device
-
-
-def first_failure(recorded: Sequence[Recorded]) -> Failure | None:
-    """Why a launcher has no plan for one of its cases; None where it has all."""
-    return next((one for one in recorded if not isinstance(one, LaunchPlan)), None)
 
 
 def evidence(
     device: Device,
     built: Build,
-    recorded: Sequence[Recorded],
+    plans: Sequence[LaunchPlan],
     baseline: Build | None = None,
-    beside: Sequence[Recorded] = (),
+    beside: Sequence[LaunchPlan] = (),
 ) -> Evidence:
-    """`recorded` plans of the candidate, and `beside` them those of the baseline for the same
-    cases, where it is timed."""
-    plans = [plan for plan in recorded if isinstance(plan, LaunchPlan)]
-    hashes = [plan.sha256 for plan in beside if isinstance(plan, LaunchPlan)] or [""] * len(plans)
+    """`plans` of the candidate, and `beside` them those of the baseline for the same cases, where
+    it is timed."""
+    hashes = [plan.sha256 for plan in beside] or [""] * len(plans)
     return Evidence(
         judge_sha256=judge_sha256(),
         cubin_sha256=_of_file(built),

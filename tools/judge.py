@@ -14,7 +14,7 @@ from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
-from astra_chat.tools.evidence import evidence, first_failure
+from astra_chat.tools.evidence import evidence
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.mutation.scoring import Scorer
 from astra_chat.tools.prefetch import Prefetch
@@ -28,6 +28,7 @@ from astra_chat.tools.profiling.profile import (
 )
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.steps import Steps
@@ -249,14 +250,14 @@ class Judge:
         self._tell("plan", 0, 1, "recording launches")
         with steps.step("plan"):
             runner, own = self._runner.seeded(steps.seed.of("plan")), self._checker.own
-            plans = runner.record(built, [*own, *timed])
-            if failure := first_failure(plans):
-                return failure
+            plans = all_or_failure(runner.record(built, [*own, *timed]))
+            if not isinstance(plans, list):
+                return plans
             baseline = self._builder.baseline_build() if timed else None
-            beside = runner.record(baseline, timed) if baseline else []
-            if failure := first_failure(beside):
+            beside = all_or_failure(runner.record(baseline, timed)) if baseline else []
+            if not isinstance(beside, list):
                 what = f"the {self.tier} baseline of {self.task.name} cannot be run"
-                raise BadInput(f"{what}: {describe(failure)}")
+                raise BadInput(f"{what}: {describe(beside)}")
             shown = plans[len(own) :] if timed else plans
             steps.evidence = evidence(self.device, built, shown, baseline, beside)
         return None

@@ -1,4 +1,4 @@
-"""Mangled C++ names, as they stand in a cubin: the part that a reader knows.
+"""Mangled C++ names, as they stand in an object: the part that a reader knows.
 
 Source: the Itanium C++ ABI, section 5.1 (mangling). Names come from a candidate's build, so nothing
 here fails on a name that no compiler made.
@@ -10,6 +10,8 @@ import re
 
 _SCOPE = re.compile(r"_ZN?[VK]*L?(?=\d)")
 _LENGTH = re.compile(r"L?(\d+)")
+_LITERAL, _NUMBER = re.compile(r"L[a-z]n?\d+E"), re.compile(r"\d+")
+"""A number that is a template's argument, and the length of an identifier."""
 
 
 def kernel_name(mangled: str) -> str:
@@ -28,3 +30,18 @@ def kernel_name(mangled: str) -> str:
         if not nested:
             break
     return name
+
+
+def last_identifier(name: str) -> str:
+    """The last identifier of a mangled name: "calls" of _ZZ12silu_and_mulE5calls."""
+    last, at = name, 2
+    if not name.startswith("_Z") or re.match(r"_ZN?K?St", name):
+        return name
+    while at < len(name):
+        literal = _LITERAL.match(name, at)
+        number = None if literal else _NUMBER.match(name, at)
+        at = literal.end() if literal else number.end() if number else at + 1
+        word = name[at : at + int(number[0])] if number else ""
+        if word.isidentifier():
+            last, at = word, at + len(word)
+    return last

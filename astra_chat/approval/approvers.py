@@ -20,7 +20,7 @@ from astra_chat.agents.turn_order import Gate
 from astra_chat.agents.turns import Turn
 from astra_chat.approval.view import MAX_LINES, show_difference, show_question
 from astra_chat.display.console import console
-from astra_chat.tools.errors import BadInput
+from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read
@@ -230,9 +230,5 @@ def edited(asked: Question) -> str:
 
 def source_of(path: Path) -> str:
     """Text of a kernel file. Raises BadInput."""
-    try:
+    with reading(path):
         return path.read_text()
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"cannot read {path}: it is not text") from None

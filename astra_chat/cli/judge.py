@@ -235,15 +235,11 @@ def end(passed: bool) -> None:
 
 def _source(kernel: Path) -> str:
     """Text of a kernel file, or of stdin for "-"; BadInput where it cannot be read."""
-    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.errors import reading
 
     # Of /dev/zero there is no end; the guard says more.
-    try:
+    with reading(kernel):
         if str(kernel) == STDIN:
             return sys.stdin.buffer.read(MAX_CHARACTERS).decode()
         with kernel.open(encoding="utf-8") as file:
             return file.read(MAX_CHARACTERS)
-    except OSError as error:
-        raise BadInput(f"cannot read {kernel}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"cannot read {kernel}: it is not text") from None

@@ -78,10 +78,12 @@ class CheckProgress:
                 bits = content if covered is None else content[covered]
                 self.elements += len(bits) // ITEM_BYTES[arg.dtype_of(run.oracle_case.case)]
                 digest.update(bits.tobytes())
-        before = self._bits.setdefault(call.oracle_case.folder, digest.digest())
-        if sum(c.oracle_case.folder == call.oracle_case.folder for c in self.calls) > 1:
+        folder, found = call.oracle_case.folder, digest.digest()
+        if folder in self._bits:
             self.repeats += 1
-            self.same_bits &= before == digest.digest()
+            self.same_bits &= self._bits[folder] == found
+        else:
+            self._bits[folder] = found
         if note := run.report.sampled:
             self.sampled[run.oracle_case.case.label] = note
 

@@ -15,8 +15,8 @@ from dataclasses import replace
 
 from astra_chat.tools.build.hosted import hosted_library
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
+from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import (
     BadReport,
@@ -81,11 +81,9 @@ def _host_us(
     runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
 ) -> list[float] | Failure:
     """Host time of a call on each case, in us, where all captured calls equal their plans."""
-    plans: list[LaunchPlan] = []
-    for plan in runner.plans(build, oracle_cases):
-        if not isinstance(plan, LaunchPlan):
-            return plan
-        plans.append(plan)
+    plans = all_or_failure(runner.plans(build, oracle_cases))
+    if not isinstance(plans, list):
+        return plans
     library, host_us = hosted_library(build), list[float]()
     with runner.request(build, oracle_cases, "check", plans) as request:
         sandbox = runner.sandbox(build, oracle_cases, request.calls[0].after.parent)

@@ -57,17 +57,13 @@ def main() -> None:
     try:
         replayer = VirtualReplayer(gpu, ptx, request.resources)
     except (PtxUnsupported, PtxSyntaxError) as lack:
-        _send(reporter, _fault(lack))
+        reporter.send("case", **_fault(lack).numbered(0))
         return
     waiting, state = waiting_kernels(ptx.read_text()), ModuleVariables(replayer.variables)
     run = _Run(task, request, gpu, replayer, waiting, state)
     for index, call in enumerate(request.calls):
         reporter.send("start", index=index)
-        _send(reporter, run.call(call).model_copy(update={"index": index}))
-
-
-def _send(reporter: Reporter, report: CaseReport) -> None:
-    reporter.send("case", **report.model_dump(mode="json", exclude={"samples"}))
+        reporter.send("case", **run.call(call).numbered(index))
 
 
 class ModuleVariables:

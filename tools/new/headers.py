@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from astra_chat.tools.errors import BadInput
+from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.new import framework
 from astra_chat.tools.new.source import Piece, pieces
 from astra_chat.tools.task.folder import HEADER_NAME
@@ -37,12 +37,8 @@ def gathered(kernels: Sequence[Path]) -> tuple[str, dict[str, str]]:
 
 def read(path: Path) -> str:
     """A source's text. Raises BadInput."""
-    try:
+    with reading(path):
         return path.read_text()
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise BadInput(f"cannot read {path}: it is not text") from None
 
 
 class _Headers:

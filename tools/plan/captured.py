@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.errors import AstraError, BadInput
@@ -24,7 +24,7 @@ from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan import report
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.cubin import Cubin, read_cubin
-from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.plan.model import LaunchPlan, PlanValue
 from astra_chat.tools.plan.relocate import Seen, Unrepeatable, relocate
 from astra_chat.tools.plan.stand_ins import Addresses, usual_buffers
 from astra_chat.tools.policy.elf import ElfError
@@ -39,15 +39,7 @@ CHILD = "astra_chat.tools.children.cuda_record"
 CAPTURE_TIMEOUT_S = 60.0
 
 
-class Wire(BaseModel):
-    """What goes to the process and comes from it."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", ser_json_bytes="hex", val_json_bytes="hex"
-    )
-
-
-class RecordRequest(Wire):
+class RecordRequest(PlanValue):
     """Which launcher to capture, on which cases."""
 
     task: Path
@@ -58,7 +50,7 @@ class RecordRequest(Wire):
     cases: tuple[Case, ...]
 
 
-class Capture(Wire):
+class Capture(PlanValue):
     """One captured call."""
 
     arguments: dict[str, int]
@@ -66,7 +58,7 @@ class Capture(Wire):
     nodes: tuple[Annotated[report.AnyNode, Field(discriminator="kind")], ...]
 
 
-class Captures(Wire):
+class Captures(PlanValue):
     """All captured calls of a case, or why no plan can hold them."""
 
     index: int

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.mangled import last_identifier
 from astra_chat.tools.plan.audit import audit
 from astra_chat.tools.plan.cubin import Cubin, read_cubin
 from astra_chat.tools.plan.model import (
@@ -37,7 +38,6 @@ from astra_chat.tools.plan.stand_ins import (
     draw_variables,
     usual_buffers,
 )
-from astra_chat.tools.policy.binary_audit import plain
 from astra_chat.tools.policy.elf import ElfError
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
@@ -123,7 +123,8 @@ class _Source:
     def refused(self, what: str) -> Refused:
         """At the first line that names the kernel in question, else the launcher."""
         text = (self.build.folder / "kernel.cu").read_text(errors="replace")
-        names = [plain(n) for n in re.findall(r"[A-Za-z_$][\w$]*", what) if n.startswith("_Z")]
+        words = re.findall(r"[A-Za-z_$][\w$]*", what)
+        names = [last_identifier(word) for word in words if word.startswith("_Z")]
         line = next(
             (
                 number

@@ -18,6 +18,7 @@ from typing import Literal
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.preprocessed import EXPANDED_BYTES
+from astra_chat.tools.mangled import last_identifier
 from astra_chat.tools.policy import elf, machine_code, ptx_audit, rules
 from astra_chat.tools.policy.elf import Elf, Symbol
 from astra_chat.tools.policy.source_guard import guard_expanded, in_short
@@ -72,8 +73,6 @@ PTX_BYTES = 2**24
 """A kernel that unrolls to more is nobody's."""
 MOST_SAID = 100
 """Each is looked up in the source."""
-_LITERAL, _LENGTH = re.compile(r"L[a-z]n?\d+E"), re.compile(r"\d+")
-"""In a mangled name: a number that is a template's argument, and the length of an identifier."""
 
 
 def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
@@ -95,7 +94,7 @@ def audit(build: Build, task: Task, source: str) -> tuple[Finding, ...]:
         *_device_code(ptx, task),
     ]
     findings = [
-        Finding(line=_line(source, name), what=f"{plain(name)}: {why}")
+        Finding(line=_line(source, name), what=f"{last_identifier(name)}: {why}")
         for name, why in remarks[:MOST_SAID]
     ]
     findings += _special_registers(build, ptx)
@@ -233,23 +232,8 @@ def _low_precision(ptx: str, task: Task) -> Said:
         yield what, "computes below float32: the contract says float32"
 
 
-def plain(name: str) -> str:
-    """The last identifier of a mangled name: "calls" of _ZZ12silu_and_mulE5calls."""
-    last, at = name, 2
-    if not name.startswith("_Z") or re.match(r"_ZN?K?St", name):
-        return name
-    while at < len(name):
-        literal = _LITERAL.match(name, at)
-        number = None if literal else _LENGTH.match(name, at)
-        at = literal.end() if literal else number.end() if number else at + 1
-        word = name[at : at + int(number[0])] if number else ""
-        if word.isidentifier():
-            last, at = word, at + len(word)
-    return last
-
-
 def _line(source: str, name: str) -> int:
     """First line that names it; 1 where none does."""
-    word = re.compile(rf"\b{re.escape(plain(name))}\b")
+    word = re.compile(rf"\b{re.escape(last_identifier(name))}\b")
     lines = enumerate(source.splitlines(), start=1)
     return next((number for number, line in lines if word.search(line)), 1)

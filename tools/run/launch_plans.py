@@ -24,6 +24,16 @@ Recorded = LaunchPlan | Failure
 Key = tuple[Path, str, str]
 
 
+def all_or_failure(recorded: Sequence[Recorded]) -> list[LaunchPlan] | Failure:
+    """The plans of all calls, or why the first call that has none has none."""
+    plans = list[LaunchPlan]()
+    for one in recorded:
+        if not isinstance(one, LaunchPlan):
+            return one
+        plans.append(one)
+    return plans
+
+
 @dataclass
 class LaunchPlans:
     """Records the launchers of one task's builds, and keeps what they launch: a case that was

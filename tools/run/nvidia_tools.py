@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Literal
 
 from astra_chat.tools.build.nvcc import Build
-from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, CudaRequest, SanitizedRequest
 from astra_chat.tools.run.runner import Runner
@@ -85,12 +85,10 @@ def watched(
 
     Raises Cancelled.
     """
-    program, plans = Path(command[0]), list[LaunchPlan]()
-    for plan in runner.plans(build, oracle_cases):
-        if not isinstance(plan, LaunchPlan):
-            yield plan
-            return
-        plans.append(plan)
+    program, plans = Path(command[0]), all_or_failure(runner.plans(build, oracle_cases))
+    if not isinstance(plans, list):
+        yield plans
+        return
     with (
         tempfile.TemporaryDirectory(prefix=f"astra-{program.name}-") as folder,
         runner.request(build, oracle_cases, "profile", plans) as request,

@@ -18,7 +18,7 @@ from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
-from astra_chat.tools.run.launch_plans import LaunchPlans, Recorded
+from astra_chat.tools.run.launch_plans import LaunchPlans, Recorded, all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import taken
 from astra_chat.tools.run.poison import left_there
@@ -158,16 +158,14 @@ class Runner:
         its own; what ends the process still ends the run.
         """
         plans = self.plans(build, oracle_cases, entries)
-        beside: list[LaunchPlan] = []
-        if baseline and self.device.kind == "cuda":
-            for plan in self.plans(baseline, oracle_cases):
-                if not isinstance(plan, LaunchPlan):
-                    yield plan
-                    return
-                beside.append(plan)
-        failures = [plan for plan in plans if not isinstance(plan, LaunchPlan)]
-        if failures and not entries:
-            yield failures[0]
+        timed_beside = baseline if self.device.kind == "cuda" else None
+        beside = all_or_failure(self.plans(timed_beside, oracle_cases) if timed_beside else [])
+        if not isinstance(beside, list):
+            yield beside
+            return
+        whole = [] if entries else all_or_failure(plans)
+        if not isinstance(whole, list):
+            yield whole
             return
         good = [(i, plan) for i, plan in enumerate(plans) if isinstance(plan, LaunchPlan)]
         batch = Batch(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Turn
 from astra_chat.display.console import WIDTH, console
-from astra_chat.display.run_view import View
 from astra_chat.transcript.events import (
     Chosen,
     Contradiction,
@@ -23,25 +21,11 @@ from astra_chat.transcript.events import (
 )
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
+from tests.astra_chat.display.view_text import shown
 from tests.chat_samples import (
     plan,
     write_transcript,
 )
-
-
-def shown(records: list[Record] | tuple[Record, ...], quiet: bool = False) -> str:
-    out = io.StringIO()
-    view = View(console(out), quiet)
-    for record in records:
-        view.show(record)
-    view.close()
-    return out.getvalue()
-
-
-@pytest.fixture
-def show(tmp_path: Path) -> Callable[[list[Turn]], str]:
-    """Text of a finished run of these turns."""
-    return lambda turns: shown(read(write_transcript(tmp_path / "t.jsonl", turns)).records)
 
 
 def events(*all_events: Event) -> str:

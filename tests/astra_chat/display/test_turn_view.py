@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from astra_chat.agents.turns import Kernel, Turn
-from astra_chat.display.console import console
-from astra_chat.display.run_view import View
 from astra_chat.display.turn_view import changes
 from astra_chat.tools.evaluation import BuildReport
 from astra_chat.tools.types import BuildFailed
-from astra_chat.transcript.events import (
-    Record,
-)
 from astra_chat.transcript.reader import read
+from tests.astra_chat.display.view_text import shown
 from tests.chat_samples import (
     SCALAR,
     VECTOR,
@@ -30,15 +25,6 @@ from tests.chat_samples import (
     timed,
     write_transcript,
 )
-
-
-def shown(records: list[Record] | tuple[Record, ...], quiet: bool = False) -> str:
-    out = io.StringIO()
-    view = View(console(out), quiet)
-    for record in records:
-        view.show(record)
-    view.close()
-    return out.getvalue()
 
 
 @pytest.fixture

@@ -16,11 +16,6 @@ def bench(compiled: Any) -> Any:
     return compiled("machine.cu")
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(7)
-
-
 def test_shuffles_ignore_threads_that_returned(bench: Any) -> None:
     x = np.ones(64, np.float32)
     out = np.zeros(64, np.float32)

@@ -19,11 +19,6 @@ def bench(compiled: Any) -> Any:
     return compiled("machine.cu")
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(7)
-
-
 @pytest.mark.parametrize("threads", [32, 64, 512])
 def test_tree_reduction(bench: Any, rng: np.random.Generator, threads: int) -> None:
     x = rng.integers(-50, 50, (9, 1000)).astype(np.float32)
