@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+MAX_DIGITS = 6
+"""Of an identifier's length; Python does not even read numbers of more than 4,300."""
 _SCOPE = re.compile(r"_ZN?[VK]*L?(?=\d)")
 _LENGTH = re.compile(r"L?(\d+)")
 _LITERAL, _NUMBER = re.compile(r"L[a-z]n?\d+E"), re.compile(r"\d+")
@@ -22,7 +24,7 @@ def kernel_name(mangled: str) -> str:
         return mangled
     at, name, nested = start.end(), mangled, mangled.startswith("_ZN")
     while length := _LENGTH.match(mangled, at):
-        end = length.end() + int(length[1][:6])
+        end = length.end() + int(length[1][:MAX_DIGITS])
         word = mangled[length.end() : end]
         if end > len(mangled) or not word.isidentifier():
             return mangled
@@ -41,7 +43,8 @@ def last_identifier(name: str) -> str:
         literal = _LITERAL.match(name, at)
         number = None if literal else _NUMBER.match(name, at)
         at = literal.end() if literal else number.end() if number else at + 1
-        word = name[at : at + int(number[0])] if number else ""
+        length = int(number[0]) if number and len(number[0]) <= MAX_DIGITS else 0
+        word = name[at : at + length]
         if word.isidentifier():
             last, at = word, at + len(word)
     return last

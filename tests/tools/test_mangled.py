@@ -39,3 +39,10 @@ def test_a_reader_sees_the_name_that_the_source_has(mangled: str, name: str) -> 
 )  # fmt: skip
 def test_the_last_identifier_is_a_variables_own_name(mangled: str, name: str) -> None:
     assert last_identifier(mangled) == name
+
+
+def test_a_name_of_thousands_of_digits_is_read_too() -> None:
+    """It is a legal identifier of C, so a candidate may have it."""
+    name = f"_Z{'1' * 5000}"
+    assert kernel_name(name) == name
+    assert last_identifier(name) == name
