@@ -73,7 +73,7 @@ class Rejected(Value):
 
 
 class Spent(Value):
-    """The ledger: what everything before it came to, earlier sessions included. The time that
+    """The ledger: totals up to here, earlier sessions included. The time that
     passed is that of its record."""
 
     kind: Literal["spent"] = "spent"
