@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
@@ -63,3 +64,8 @@ def calls(
     """data/calls.cu: host code that makes CUDA calls of many kinds."""
     source = Path(__file__).parent / "data" / "calls.cu"
     yield compile_for_virtual(source, tmp_path_factory.mktemp("calls"), runtime_folder, toolkit)
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)

@@ -128,11 +128,6 @@ def compiled(toolkit: Toolkit, tmp_path_factory: pytest.TempPathFactory) -> Comp
     return Compiler(toolkit, tmp_path_factory.mktemp("ptx"))
 
 
-@pytest.fixture
-def rng() -> np.random.Generator:
-    return np.random.default_rng(7)
-
-
 _PLAIN = {8: "u8", 16: "b16", 32: "b32", 64: "b64"}
 
 
