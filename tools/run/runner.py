@@ -207,7 +207,8 @@ class Runner:
             request = self._asked(batch, process)
             calls, finished = request.calls, 0
             try:
-                worker.ask(request.model_dump(mode="json"), batch.limit_s, self.stop)
+                asked, computes = request.model_dump(mode="json"), self.device.kind == "virtual"
+                worker.ask(asked, batch.limit_s, self.stop, only_work=computes)
                 for report in map(parsed, worker.reports()):
                     if isinstance(report, Started):
                         started = min(report.index, len(calls) - 1)

@@ -1,6 +1,7 @@
 """The machine: processes, toolkit, devices, cache, locks, set-up.
 
 subprocesses  child processes: environment, limits, and a kill that reaches the group
+process_tree  memory and processor time of a process and all below it
 memory_watch  how much memory a child holds, with all that it started
 toolkit       finds the CUDA toolkit, the host compiler and NVIDIA's tools
 devices       which device a run uses: a real GPU by NVML, else the virtual one

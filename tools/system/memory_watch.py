@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from pathlib import Path
+
+from astra_chat.tools.system.process_tree import resident_bytes
 
 WATCH_S = 0.1
 RESIDENT_SHARE = 0.5
@@ -27,22 +28,6 @@ class MemoryWatch:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + WATCH_S
-        most = RESIDENT_SHARE * os.sysconf("SC_PHYS_PAGES")  # virtual machines can grow
-        if sum(map(_resident_pages, _family(self._child.pid))) > most:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")  # virtual ones can grow
+        if resident_bytes(self._child.pid) > RESIDENT_SHARE * machine:
             raise StepMemory
-
-
-def _family(pid: int) -> list[int]:
-    """A process and all below it; empty where there is no /proc, or they are gone."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        children = []
-    return [pid, *(below for child in children for below in _family(int(child)))]
-
-
-def _resident_pages(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    except (OSError, IndexError):
-        return 0

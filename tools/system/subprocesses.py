@@ -22,6 +22,7 @@ from astra_chat.tools.entropy import nonce
 from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import MemoryWatch, StepMemory
+from astra_chat.tools.system.process_tree import processor_s
 
 PASSED_ON = (
     "PATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH",
@@ -35,6 +36,10 @@ TAIL_BYTES = 32_768
 POLL_S = 0.02
 REPORT_BYTES = 16 * 2**20
 WATCH_PARENT_S = 1.0
+END_S = 10.0
+"""After its last report, to end."""
+WAITING = 10.0
+"""Limits of time till a child ends that does nothing, where only its work counts."""
 
 
 MISSING_LIBRARY = re.compile(r"^(?:ImportError|ModuleNotFoundError): (.+)$", re.MULTILINE)
@@ -112,6 +117,7 @@ class Worker:
     def __init__(self, module: str, *, sandbox: SandboxPolicy | None = None) -> None:
         """Start it; it loads what it needs and waits until `ask` tells it what to do."""
         self._module, self._stop, self._deadline = module, Stop(), time.monotonic()
+        self._limit_s, self._used_s, self._only_work = 0.0, 0.0, False
         self._nonce = nonce()
         reader, self._writer = os.pipe()
         try:
@@ -125,8 +131,15 @@ class Worker:
         self._memory = MemoryWatch(self._child) if sandbox else None
         self._tail = _Tail(self._child)
 
-    def ask(self, request: Mapping[str, Any], timeout_s: float, stop: Stop) -> None:
-        """Send the request; it may run so long from now on, and until `stop` says otherwise."""
+    def ask(
+        self, request: Mapping[str, Any], timeout_s: float, stop: Stop, *, only_work: bool = False
+    ) -> None:
+        """Send the request; it may run so long from now on, and until `stop` says otherwise.
+
+        With `only_work` it may take longer while its processor time is below the limit: on a busy
+        machine. For children that only compute, and do not wait for a GPU.
+        """
+        self._only_work = only_work
         self.allow(timeout_s, stop)
         envelope = {"fd": self._writer, "nonce": self._nonce, "request": request}
         assert self._child.stdin is not None
@@ -147,6 +160,13 @@ class Worker:
     def allow(self, timeout_s: float, stop: Stop) -> None:
         """Let it run so long from now on, and until `stop` says otherwise."""
         self._deadline, self._stop = time.monotonic() + timeout_s, stop
+        self._limit_s, self._used_s = timeout_s, processor_s(self._child.pid)
+
+    def _is_late(self) -> bool:
+        over_s = time.monotonic() - self._deadline
+        if over_s < 0 or not self._only_work or over_s > (WAITING - 1) * self._limit_s:
+            return over_s > 0
+        return processor_s(self._child.pid) - self._used_s > self._limit_s
 
     def reports(self) -> Iterator[dict[str, Any]]:
         """Reports until the pipe closes.
@@ -173,7 +193,7 @@ class Worker:
             self._stop.check()
             if self._memory:
                 self._memory.check()
-            if time.monotonic() > self._deadline:
+            if self._is_late():
                 raise StepTimeout
 
     def finish(self) -> Finished:
@@ -182,7 +202,7 @@ class Worker:
         Raises AstraError where the child died before any code but ours had run, MissingDependency
         where that was for want of a library.
         """
-        _wait(self._child, max(1.0, self._deadline - time.monotonic()), self._stop)
+        _wait(self._child, max(END_S, self._deadline - time.monotonic()), self._stop)
         self._tail.close()
         if not self._ready:
             raise self._not_started(self._tail.text())

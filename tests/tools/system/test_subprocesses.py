@@ -149,3 +149,24 @@ def test_a_missing_program_is_named(sandbox: SandboxPolicy | None, tmp_path: Pat
     command = [str(tmp_path / "nvcc"), "--version"]
     with pytest.raises(MissingDependency, match=f"no program {command[0]}.*doctor"):
         run_limited(command, timeout_s=5, cwd=tmp_path, stop=Stop(), sandbox=sandbox)
+
+
+@pytest.mark.parametrize("does", ["time.sleep(2)", "spin()"])
+def test_where_only_work_counts_a_child_that_waits_is_not_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    """Both take longer than their limit; only one of them uses the processor so long."""
+    (tmp_path / "slow.py").write_text(
+        "import time\nfrom astra_chat.tools.system.subprocesses import Reporter\n"
+        "reporter = Reporter()\n"
+        "def spin():\n    while time.process_time() < 30: pass\n"
+        f"{does}\nreporter.send('done')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    with Worker("slow") as worker:
+        worker.ask({}, 1.0, Stop(), only_work=True)
+        if "spin" in does:
+            with pytest.raises(StepTimeout):
+                list(worker.reports())
+        else:
+            assert [report["kind"] for report in worker.reports()] == ["done"]

@@ -1,0 +1,40 @@
+"""What a process and all below it hold and use, read from /proc."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process and all below it; 0 where they are gone."""
+    return sum(map(_resident_pages, _family(pid))) * os.sysconf("SC_PAGE_SIZE")
+
+
+def processor_s(pid: int) -> float:
+    """Processor time of a process, all below it, and those of them that ended."""
+    return sum(map(_ticks, _family(pid))) / os.sysconf("SC_CLK_TCK")
+
+
+def _family(pid: int) -> list[int]:
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        children = []
+    return [pid, *(below for child in children for below in _family(int(child)))]
+
+
+def _resident_pages(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
+def _ticks(pid: int) -> int:
+    """utime, stime, cutime and cstime of proc(5); they follow the name, which may hold spaces."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return sum(map(int, fields[11:15]))
