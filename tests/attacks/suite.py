@@ -29,7 +29,7 @@ from astra_chat.tools.check.error_norms import BaselineErrors
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.policy.binary_audit import audit
 from astra_chat.tools.policy.source_guard import guard
-from astra_chat.tools.run import runner
+from astra_chat.tools.run.batch import RUN_TIMEOUT_S
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
@@ -199,14 +199,14 @@ class Bench(AbstractContextManager["Bench"]):
 @contextmanager
 def short_limits() -> Iterator[None]:
     """Hangs and compile bombs must end; that they end after two minutes need not be waited for."""
-    kept = (builder.BUILD_TIMEOUT_S, builder.BUILD_MEMORY_BYTES, runner.RUN_TIMEOUT_S["check"])
+    kept = (builder.BUILD_TIMEOUT_S, builder.BUILD_MEMORY_BYTES, RUN_TIMEOUT_S["check"])
     builder.BUILD_TIMEOUT_S, builder.BUILD_MEMORY_BYTES = 30.0, 2 * 2**30
-    runner.RUN_TIMEOUT_S["check"] = 6.0
+    RUN_TIMEOUT_S["check"] = 6.0
     try:
         yield
     finally:
         builder.BUILD_TIMEOUT_S, builder.BUILD_MEMORY_BYTES = kept[:2]
-        runner.RUN_TIMEOUT_S["check"] = kept[2]
+        RUN_TIMEOUT_S["check"] = kept[2]
 
 
 def caught(bench: Bench, attack: Attack, gate: str) -> Said:

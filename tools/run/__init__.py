@@ -1,6 +1,7 @@
 """Run: candidates in runner processes, and the oracle beside them.
 
 runner            runs a built candidate in a child process, case by case
+batch             the calls of one runner process, and its limits of time
 launch_plans      what each call launches, recorded once a case
 protocol          requests to and reports of runner processes, as frozen models
 raw_times         what timing on a GPU measured, every replay

@@ -11,11 +11,13 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.run.batch import Batch
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
 from astra_chat.tools.run.launch_plans import LaunchPlans, Recorded, all_or_failure
@@ -45,31 +47,7 @@ from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOu
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.types import Engine
 
-RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
-CALL_TIMEOUT_S = 15.0
-"""Of a call of one launcher of several."""
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
-
-
-@dataclass(frozen=True)
-class Batch:
-    """The calls of one runner process."""
-
-    build: Build
-    oracle_cases: Sequence[OracleCase]
-    mode: Mode
-    baseline: Build | None = None
-    hows: Sequence[How] | None = None
-    turns: Sequence[int] | None = None
-    plans: Sequence[LaunchPlan] | None = None
-    baseline_plans: Sequence[LaunchPlan] | None = None
-    apart: bool = False
-    """A failure ends its call only."""
-
-    @property
-    def limit_s(self) -> float:
-        """Of the whole process, or of each call where they are apart."""
-        return CALL_TIMEOUT_S if self.apart else RUN_TIMEOUT_S[self.mode]
 
 
 @dataclass
@@ -94,6 +72,7 @@ class Runner:
     _pool: ProcessPool = field(default_factory=ProcessPool)
     _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
     """Of the C engine, by PTX file."""
+    _long_running: set[Path] = field(default_factory=set)
     _plans: LaunchPlans | None = None
 
     def __post_init__(self) -> None:
@@ -121,7 +100,10 @@ class Runner:
 
     @property
     def _virtual(self) -> VirtualRequests:
-        return VirtualRequests(self.task, self.device, self.engine, self.stop, self._libraries)
+        return VirtualRequests(
+            self.task, self.device, self.engine, self.stop, self._libraries,
+            self._long_running,
+        )  # fmt: skip
 
     def _module(self) -> str:
         return f"astra_chat.tools.children.{self.device.kind}"
@@ -201,7 +183,15 @@ class Runner:
         self._plans.keep(build, plans)
 
     def _runs(self, batch: Batch) -> Iterator[CaseRun | Failure]:
-        """The calls in one runner process."""
+        """The calls in one runner process; on the virtual GPU all of them again, from the first
+        that took NumPy too many instructions on, with what its C engine affords."""
+        for done, run in enumerate(self._in_one_process(batch)):
+            if self._virtual.afford_more(batch.build, run):
+                yield from islice(self._in_one_process(batch), done, None)
+                return
+            yield run
+
+    def _in_one_process(self, batch: Batch) -> Iterator[CaseRun | Failure]:
         with self._process(batch) as process, self.leased(batch.mode, alone=batch.mode != "check"):
             worker, started = process.worker, 0
             request = self._asked(batch, process)

@@ -12,15 +12,20 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.build.virtual_gpu_kernels import compile_walled
 from astra_chat.tools.entropy import Seed
+from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CallRequest, VirtualRequest
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Device
+from astra_chat.tools.types import Device, Unsafe
 from astra_chat.tools.virtual_gpu.types import Engine
 
 C_ENGINE_BYTES = 16 * 2**20
 """A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""
+
+TOO_LONG = "timeout:"
+"""How a finding begins whose kernel issued more instructions than an engine affords."""
 
 
 @dataclass
@@ -33,6 +38,17 @@ class VirtualRequests:
     stop: Stop
     libraries: dict[Path, dict[str, Path]]
     """Of the C engine, by PTX file."""
+    long_running: set[Path]
+    """PTX files whose kernels NumPy gave up."""
+
+    def afford_more(self, build: Build, run: CaseRun | Failure) -> bool:
+        """Whether a call failed for its many instructions, and the C engine, which affords more of
+        them, runs this build from now on and did not before."""
+        long = isinstance(run, Unsafe) and run.what.startswith(TOO_LONG)
+        if not long or self.engine != "auto" or build.ptx in self.long_running:
+            return False
+        self.long_running.add(build.ptx)
+        return True
 
     def request(
         self,
@@ -48,7 +64,7 @@ class VirtualRequests:
             task=self.task.folder,
             ptx=build.ptx,
             spec=self.device.spec,
-            engine=self.engine,
+            engine="c" if build.ptx in self.long_running else self.engine,
             counters=counters,
             compiled=self._compiled(build, oracle_cases),
             resources={r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources},
@@ -60,7 +76,7 @@ class VirtualRequests:
         """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
         sizes = (arg.bytes_of(t.case) for t in oracle_cases for arg in self.task.args)
         wanted = self.engine == "c" or (self.engine == "auto" and max(sizes) >= C_ENGINE_BYTES)
-        if not wanted:
+        if not wanted and build.ptx not in self.long_running:
             return {}
         if build.ptx not in self.libraries:
             self.libraries[build.ptx] = compile_walled(build.ptx, self.engine, self.stop)

@@ -1,4 +1,4 @@
-// A running scale, so that squares cannot overflow.
+// A running scale, so that squares cannot overflow; infinities and NaN are added up apart.
 #include <cstdint>
 #include <cuda_runtime.h>
 #include <cuda_fp16.h>
@@ -11,10 +11,12 @@ __device__ float all_sum(float v) {
 template <typename T>
 __global__ void norm(T* x, float* norms, int64_t n, float eps) {
   T* row = x + blockIdx.x * n;
-  float largest = 0.0f, sum = 0.0f;
+  float largest = 0.0f, sum = 0.0f, not_finite = 0.0f;
   for (int64_t i = threadIdx.x; i < n; i += 32) {
     const float v = fabsf(float(row[i]));
-    if (v > largest) {
+    if (!isfinite(v)) {
+      not_finite += v;
+    } else if (v > largest) {
       sum = 1.0f + sum * (largest / v) * (largest / v);
       largest = v;
     } else if (v > 0.0f) {
@@ -25,7 +27,8 @@ __global__ void norm(T* x, float* norms, int64_t n, float eps) {
   for (int o = 16; o > 0; o /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, o));
   const float share = most > 0.0f ? largest / most : 0.0f;
   const float total = all_sum(sum * share * share);
-  const float length = sqrtf(total * most * most + eps);
+  const float beyond = all_sum(not_finite);
+  const float length = beyond == 0.0f ? sqrtf(total * most * most + eps) : beyond;
   for (int64_t i = threadIdx.x; i < n; i += 32) row[i] = T(float(row[i]) / length);
   if (threadIdx.x == 0) norms[blockIdx.x] = length;
 }

@@ -141,6 +141,13 @@ def on_virtual(source: str, arch: str) -> object:
     return outcome
 
 
+@pytest.mark.second_tier
+def test_a_long_loop_of_a_few_threads_runs_on_the_c_engine(scalar: str) -> None:
+    """More instructions in a row than NumPy affords, and still no infinite loop."""
+    loop = "for (int k = 0; k < (1 << 20); ++k) __nanosleep(0);\n  out[i] ="
+    assert isinstance(on_virtual(replaced(scalar, "  out[i] =", loop), "sm_90"), Correct)
+
+
 def test_what_it_does_not_read_is_unsupported_and_no_failure_of_ours(scalar: str) -> None:
     outcome = on_virtual(f"{scalar}\n__device__ char large[1ull << 34];\n", "sm_90")
     assert isinstance(outcome, Unsupported) and "17179869184 bytes" in outcome.what

@@ -15,12 +15,12 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import Call, check
-from astra_chat.tools.run import runner as runner_module
+from astra_chat.tools.run.batch import RUN_TIMEOUT_S, Batch
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.protocol import Mode
-from astra_chat.tools.run.runner import Batch, Runner
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.sandbox import landlock, seccomp
 from astra_chat.tools.sandbox import policy as sandbox
 from astra_chat.tools.sandbox.isolation import Isolation, bubblewrap
@@ -170,7 +170,7 @@ def test_a_violent_end_is_a_value(run: Run, which: int, words: str) -> None:
 def test_what_never_ends_is_timed_out(
     run: Run, which: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(runner_module.RUN_TIMEOUT_S, "check", 3.0)
+    monkeypatch.setitem(RUN_TIMEOUT_S, "check", 3.0)
     assert run(which) == TimedOut(step="check", limit_s=3.0)
 
 
@@ -208,7 +208,7 @@ def test_a_compile_bomb_ends(level: Isolation, monkeypatch: pytest.MonkeyPatch) 
         "template <> struct Bomb<0> { char c; }; template <> struct Bomb<1> { char c; };\n"
         f"int size[sizeof(Bomb<800>) % 7]; // {os.urandom(4).hex()}\n"
     )
-    assert isinstance(build(TASK, bomb, DEVICE), BuildFailed | runner_module.TimedOut)
+    assert isinstance(build(TASK, bomb, DEVICE), BuildFailed | TimedOut)
 
 
 def _machine_bytes() -> int:

@@ -1,0 +1,37 @@
+"""The calls of one runner process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.protocol import Mode
+from astra_chat.tools.types import How
+
+RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
+CALL_TIMEOUT_S = 15.0
+"""Of a call of one launcher of several."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Which calls, of which build, and how."""
+
+    build: Build
+    oracle_cases: Sequence[OracleCase]
+    mode: Mode
+    baseline: Build | None = None
+    hows: Sequence[How] | None = None
+    turns: Sequence[int] | None = None
+    plans: Sequence[LaunchPlan] | None = None
+    baseline_plans: Sequence[LaunchPlan] | None = None
+    apart: bool = False
+    """A failure ends its call only."""
+
+    @property
+    def limit_s(self) -> float:
+        """Of the whole process, or of each call where they are apart."""
+        return CALL_TIMEOUT_S if self.apart else RUN_TIMEOUT_S[self.mode]
