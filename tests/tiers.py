@@ -14,7 +14,7 @@ from typing import Literal
 import pytest
 
 Tier = Literal["first", "second"]
-SAMPLE = 3
+SAMPLE = 2
 """Parameters of one test function in the first tier."""
 MARK = "second_tier"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 
+import pytest
+
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.evaluation import Evidence
 from astra_chat.tools.judge import Judge
@@ -21,6 +23,7 @@ def judged(source: str, *, seed: str = "ab" * 16) -> Evidence:
         return evaluation.evidence
 
 
+@pytest.mark.second_tier
 def test_the_baseline_against_itself_has_its_own_hashes() -> None:
     source = (find_task("silu_and_mul").folder / "baseline.cu").read_text()
     found = judged(source)

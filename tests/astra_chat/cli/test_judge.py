@@ -38,6 +38,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
+@pytest.mark.second_tier
 def test_an_explained_check_tells_gates_and_what_is_left(command: Command) -> None:
     code, out, _ = command("check", "silu_and_mul", SCALAR, "--device", "virtual", "--explain")
     assert code == 0

@@ -96,6 +96,7 @@ def test_replay_as_json(command, tmp_path: Path) -> None:  # type: ignore[no-unt
     assert document["best"]["ratio"] == 1.9
 
 
+@pytest.mark.second_tier
 def test_the_log_level_says_how_much_is_told_on_stderr(  # type: ignore[no-untyped-def]
     command, task_folder: Path, tmp_path: Path
 ) -> None:

@@ -134,6 +134,7 @@ def test_a_live_run_leaves_nothing_of_the_key(task: Task, tmp_path: Path) -> Non
     assert KEY.encode() not in written and KEY not in done.stdout + done.stderr
 
 
+@pytest.mark.second_tier
 def test_a_recorded_run_plays_back_without_server_key_and_compiler(
     task: Task, tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ def test_a_value_rounded_in_between_is_less_precise_than_the_baseline(
     assert "not the nearest float16" in found.note
 
 
+@pytest.mark.second_tier
 def test_seeds_are_fresh_and_hidden_cases_differ_each_time(bench: Bench, scalar: str) -> None:
     (_, first), (_, second) = bench.check(scalar), bench.check(scalar)
     assert first.visible == second.visible
@@ -150,6 +151,7 @@ def test_seeds_are_fresh_and_hidden_cases_differ_each_time(bench: Bench, scalar:
     assert not {c.seed for c in first.hidden} & {c.seed for c in second.hidden}
 
 
+@pytest.mark.second_tier
 def test_shapes_learnt_by_heart(bench: Bench, scalar: str) -> None:
     known = " || ".join(f"d == {d}" for d in {case.dims["d"] for case in TASK.check})
     found = bench.check(edited(scalar, SWITCH, f"  if (!({known})) return cudaSuccess;\n{SWITCH}"))
@@ -253,6 +255,7 @@ def test_what_the_virtual_gpu_warns_of_is_in_the_record(
     assert bench.check(scalar)[1].warnings == ()
 
 
+@pytest.mark.second_tier
 def test_a_case_that_the_baseline_fails_is_not_held_against_anybody(
     bench: Bench, scalar: str
 ) -> None:

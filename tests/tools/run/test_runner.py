@@ -91,6 +91,7 @@ def test_a_write_past_the_end(judge: Judge, device: Device, scalar: str) -> None
         assert isinstance(outcome, Wrong)
 
 
+@pytest.mark.second_tier
 def test_a_null_pointer(judge: Judge, scalar: str) -> None:
     outcome = judge(
         replaced(scalar, "(T*)out, (const T*)input, tokens", "(T*)out, nullptr, tokens")
@@ -148,6 +149,7 @@ def test_a_long_loop_of_a_few_threads_runs_on_the_c_engine(scalar: str) -> None:
     assert isinstance(on_virtual(replaced(scalar, "  out[i] =", loop), "sm_90"), Correct)
 
 
+@pytest.mark.second_tier
 def test_what_it_does_not_read_is_unsupported_and_no_failure_of_ours(scalar: str) -> None:
     outcome = on_virtual(f"{scalar}\n__device__ char large[1ull << 34];\n", "sm_90")
     assert isinstance(outcome, Unsupported) and "17179869184 bytes" in outcome.what

@@ -176,6 +176,7 @@ def test_functions_are_called_through_pointers(engine: str) -> None:
     assert wild.code == 2 and "trap" in wild.faults[0]
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("engine", ["numpy", "c"])
 def test_a_cooperative_launch(engine: str, capfd: pytest.CaptureFixture[str]) -> None:
     done = run("cooperative", engine=engine)
