@@ -10,6 +10,7 @@ drawn_dims             extents of drawn cases: boundaries, even distances, many 
 trivial_outputs        outputs that cost nothing must fail a task's own cases
 winner                 the sanitize step: what a winner on a real GPU has to pass
 shipped_launcher       the real launcher on a GPU, captured and compared with its plans
+sanitizer_cases        small cases that reach every kernel of the timed plans
 compute_sanitizer      Compute Sanitizer over a candidate on a real GPU
 virtual_gpu_sanitizer  the virtual GPU's sanitizer over a candidate for a real GPU
 """

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compute_sanitizer import Found, sanitize_cuda
+from astra_chat.tools.check.sanitizer_cases import covering
 from astra_chat.tools.check.shipped_launcher import launches_otherwise
 from astra_chat.tools.check.virtual_gpu_sanitizer import second_opinion
 from astra_chat.tools.run.oracle import Oracle, OracleCase
@@ -24,16 +25,18 @@ def winner_fault(
     on_tool: Callable[[int], None],
 ) -> Found | Refused | None:
     """The first fault: the real launcher beside its plans, Compute Sanitizer on the smallest check
-    case of each dtype and memcheck on the timed ones, then the virtual GPU's sanitizer.
+    case of each dtype and on small cases that launch what the timed ones launch, memcheck on the
+    timed ones too, then the virtual GPU's sanitizer.
 
     `on_tool`: how many of Compute Sanitizer's tools are done. Raises MissingDependency without
     them, and Cancelled.
     """
     by_size = sorted(runner.task.check, key=runner.task.least_bytes, reverse=True)
-    small = oracle_cases(list({case.dtype: case for case in by_size}.values()))
-    large = oracle_cases(timed)
+    reaching = covering(runner, build, timed)
+    small = oracle_cases([*{case.dtype: case for case in by_size}.values(), *reaching])
+    large = oracle_cases([case for case in timed if case not in reaching])
     return (
         launches_otherwise(runner, build, [*small, *large], baseline)
         or sanitize_cuda(runner, build, small, large, on_tool, baseline)
-        or second_opinion(runner, build, oracle, check)
+        or second_opinion(runner, build, oracle, [*check, *reaching])
     )
