@@ -7,6 +7,7 @@ models/          model backends, recordings, meter
 transcript/      the record of a run: format, reader, writer, summary
 replay/          recorded runs shown, judged or run again
 report/          recorded runs as one HTML page
+analysis/        recorded runs as typed rows and tables
 display/         what is printed
 spending/        limits on what a run may spend
 research/        measurements of Astra itself; for developers
@@ -22,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 from astra_chat.version import __version__
 
 if TYPE_CHECKING:
+    from astra_chat.analysis.recorded_run import load_transcript
     from astra_chat.session.api import run
 
-__all__ = ["__version__", "run"]
+__all__ = ["__version__", "load_transcript", "run"]
 
 if not (Path(__file__).parent / "agents").is_dir():
     raise ImportError(
@@ -37,4 +39,6 @@ def __getattr__(name: str) -> Any:
     """`from astra_chat import run` loads AutoGen only when it is asked for."""
     if name == "run":
         return import_module("astra_chat.session.api").run
+    if name == "load_transcript":
+        return import_module("astra_chat.analysis.recorded_run").load_transcript
     raise AttributeError(f"module 'astra_chat' has no attribute '{name}'")

@@ -1,0 +1,214 @@
+"""What a row of each table holds. The docstring of a field documents its column."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from astra_chat.tools.types import Basis, DeviceKind, Value
+
+
+class RunColumns(Value):
+    """What each row says about its run."""
+
+    run: str
+    """Name of the run."""
+    task: str
+    task_id: str
+    """Hash of the task's files: equal ids are judged by equal rules."""
+    device: str
+    """As the driver names it; of a virtual GPU, what it estimates for."""
+    device_kind: DeviceKind
+    spec: str
+    """Key of the GPU's constants: "h200"."""
+    strategy: str
+    models: str
+    """Model backend, as `--models` names it."""
+    live: bool
+    """A model answered in this run; False for scripts and for replies of other runs."""
+    astra: str
+    """Version of Astra."""
+    started: str
+    """UTC, ISO 8601."""
+
+
+class NamedValue(Value):
+    """One entry of a mapping."""
+
+    name: str
+    value: float
+
+
+class CaseRow(Value):
+    """Times of one case."""
+
+    label: str
+    """The case in one line."""
+    case: str
+    """The case as JSON, seed included."""
+    dtype: str
+    weight: float
+    basis: Basis
+    baseline_us: float
+    """Microseconds a call, L2 cold; of a measurement the median."""
+    median_us: float
+    ratio: float
+    """Baseline over candidate: above 1 is faster."""
+    ratio_low: float
+    ratio_high: float
+    """95 % interval if measured, 90 % prediction interval if estimated."""
+    limit_us: float
+    """Least time that the hardware allows."""
+    percent_of_limit: float
+    baseline_warm_us: float | None
+    warm_us: float | None
+    """With the data in the L2; None: not measured."""
+    baseline_event_us: float | None
+    event_us: float | None
+    """Launch overhead included; None: not measured."""
+    limiter: str
+    """Largest term of the estimate; empty if measured."""
+    launches: str
+    """What the candidate launches, in one line; empty in old transcripts."""
+
+
+class EvaluationRow(RunColumns):
+    """One evaluation, or one candidate that guard or build turned down."""
+
+    turn: int
+    """Turn of the chat that reports it."""
+    round: int
+    """0 for the baseline."""
+    attempt: int
+    """Which kernel of the round, from 1; 0 for the baseline."""
+    role: str
+    """Who wrote the kernel; empty for the baseline."""
+    candidate: str
+    """First 12 hex digits of the source's sha256."""
+    changed_from: str
+    """The candidate that this source is a change of; the baseline's name for the first ones."""
+    parent: str
+    """The candidate that the plan changes."""
+    source: str
+    plan_title: str
+    plan_change: str
+    plan_why: str
+    plan_metric: str
+    plan_moves: str
+    """Direction in which the plan wants the metric to change: up, down, stays or unsaid."""
+    plan_risk: str
+    predicted_ratio: float | None
+    """By the plan, over its parent."""
+    outcome: str
+    """refused, build_failed, unsupported, wrong, unsafe, crashed, timed_out, implausible, correct
+    or timed."""
+    verdict: str
+    """accepted, tie or slower of a timed candidate; else the outcome."""
+    reason: str
+    """The judge's sentence."""
+    basis: Basis | None
+    """None: not timed."""
+    confirms: bool
+    """It confirms a winner with new seeds."""
+    confirmed: bool
+    """The candidate was accepted on new seeds in this run."""
+    best: bool
+    """The candidate is the run's winner."""
+    ratio: float | None
+    """Weighted geometric mean over the cases, over the baseline; None: not timed."""
+    ratio_low: float | None
+    ratio_high: float | None
+    parent_ratio: float | None
+    """The parent's ratio when the plan was made."""
+    percent_of_limit: float | None
+    """Weighted over the cases."""
+    bottleneck: str
+    checked_cases: int | None
+    hidden_cases: int | None
+    """Of them, those drawn from the legal domain; None: not checked to the end."""
+    worst_error: float | None
+    """Largest error as a share of the tolerance."""
+    error_ratio: float | None
+    """Largest error norm over the baseline's own."""
+    deterministic: bool | None
+    registers: int | None
+    """Most of a kernel; None: not built."""
+    spill_bytes: int | None
+    cases: tuple[CaseRow, ...]
+    metrics: tuple[NamedValue, ...]
+    """Of the profile, under Nsight Compute's or the counter's name."""
+    steps: tuple[NamedValue, ...]
+    """Seconds of the judge's steps, build included."""
+    judge_s: float
+    """Their sum."""
+    gpu_s: float
+    """Of them, seconds on a real GPU."""
+    prompt_tokens: int
+    completion_tokens: int
+    """Of the model calls since the evaluation before."""
+    usd: float | None
+    """None: a price is not known."""
+    seed: str
+    """Root of all that was drawn; empty in old transcripts."""
+    judge_sha256: str
+    """Of the judge's files; empty in old transcripts."""
+    cubin_sha256: str
+
+
+class RoundRow(RunColumns):
+    """One round: a plan and what came of it."""
+
+    round: int
+    title: str
+    metric: str
+    moves: str
+    parent: str
+    """Candidate that the plan changes; empty for the baseline."""
+    predicted_ratio: float
+    """Over the parent."""
+    actual_ratio: float | None
+    """Of the round's best correct kernel over the parent; None: there is none."""
+    metric_before: float | None
+    metric_after: float | None
+    moved: str
+    """How the metric changed: up, down, stays, or unsaid where it is not known."""
+    kernels: int
+    failed: int
+    """Kernels that did not build or are not correct."""
+    accepted: bool
+    """A kernel of the round is faster than the baseline."""
+    best_candidate: str
+    """Best of the search at the end of the round; empty: none."""
+    best_ratio: float | None
+    best_low: float | None
+    best_high: float | None
+    gain: float
+    """Best ratio after the round over the one before it; 1: no gain."""
+    tokens: int
+    usd: float | None
+    seconds: float
+    """From the round's plan to the next one, or to the end."""
+
+
+class TurnRow(RunColumns):
+    """One turn of the chat."""
+
+    turn: int
+    t: float
+    """Seconds since the run began."""
+    seconds: float
+    """Since the turn before."""
+    round: int
+    role: str
+    kind: Literal[
+        "request", "tests", "scores", "plan", "analysis", "pass", "approval", "kernel", "build",
+        "evaluation",
+    ]  # fmt: skip
+    words: str
+    """What was said; of the judge its sentence."""
+    candidate: str
+    """Whom the turn is about; empty: nobody."""
+    chosen_by: str
+    """rule or model; empty for the first turn and for the human's."""
+    prompt_tokens: int
+    completion_tokens: int
+    usd: float | None
