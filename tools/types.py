@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-DTypeName = Literal["float32", "float16", "bfloat16"]
+DTypeName = Literal[
+    "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int32",
+    "int64", "bool",
+]  # fmt: skip
 ValueFamily = Literal[
     "normal", "large", "tiny", "denormal", "ramp", "one_hot", "special", "heavy_tail", "binary"
 ]
@@ -21,9 +24,22 @@ How = Literal["fresh", "same_buffers", "graph"]
 same shapes), or under CUDA-graph capture and then replayed (device `cuda`)."""
 StepName = Literal["guard", "build", "audit", "plan", "check", "sanitize", "time", "profile"]
 
-ITEM_BYTES: dict[str, int] = {"float32": 4, "float16": 2, "bfloat16": 2}
-DTYPE_CODES: dict[str, int] = {"float32": 0, "float16": 1, "bfloat16": 2}
-"""The `dtype` argument of every launcher."""
+DTYPES: tuple[DTypeName, ...] = get_args(DTypeName)
+ITEM_BYTES: dict[str, int] = {
+    "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1,
+    "uint8": 1, "int32": 4, "int64": 8, "bool": 1,
+}  # fmt: skip
+DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPES)}
+"""What a launcher is told of a dtype: its `dtype` argument, and one for each further variable."""
+INTEGERS: dict[str, tuple[int, int]] = {
+    "int8": (-(2**7), 2**7 - 1), "uint8": (0, 2**8 - 1), "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+}  # fmt: skip
+"""The least and the greatest number of each integer dtype."""
+
+
+def is_float(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))
 
 
 Seconds = Annotated[float, Field(ge=0, le=1e10)]
@@ -48,6 +64,11 @@ def candidate_id(source: str) -> str:
     return sha256_of(source)[:12]
 
 
+def _empty(value: object) -> bool:
+    """Such fields are not written: a case reads as it did before they were there."""
+    return not value
+
+
 class Case(Value):
     """One call of a task: dims, dtype, value family and seed."""
 
@@ -60,23 +81,30 @@ class Case(Value):
     seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     pad: int = Field(default=0, ge=0)
     """Elements between the rows of every strided argument."""
-    pads: dict[str, int] = Field(default_factory=dict)
-    """The same for single arguments, by name, in the place of `pad`."""
+    pads: dict[str, int | tuple[int, ...]] = Field(default_factory=dict)
+    """The same for single arguments, by name, in the place of `pad`; or one for each stride that is
+    the caller's to choose, in their order."""
     offset: int = Field(default=0, ge=0, le=63)
     """Every argument starts so many times its least alignment past a multiple of 256 bytes."""
     offsets: dict[str, Annotated[int, Field(ge=0, le=63)]] = Field(default_factory=dict)
     """The same for single arguments, by name, in the place of `offset`."""
     scalars: dict[str, float] = Field(default_factory=dict)
     """By name; those that are not here have the contract's usual value."""
+    types: dict[str, DTypeName] = Field(default_factory=dict, exclude_if=_empty)
+    """What the type variables beside the first stand for, by name; the first stands for `dtype`."""
+    absent: tuple[str, ...] = Field(default=(), exclude_if=_empty)
+    """Optional arguments that are null pointers."""
 
     @property
     def label(self) -> str:
         words = ["x".join(str(extent) for extent in self.dims.values()), self.dtype]
+        words += (f"{variable}={dtype}" for variable, dtype in self.types.items())
         words += [self.values] * (self.values != "normal") + [f"pad {self.pad}"] * bool(self.pad)
         words += (f"{name}+{pad}" for name, pad in self.pads.items())
         words += (f"{name}: {family}" for name, family in self.families.items())
         words += [f"offset {self.offset}"] * bool(self.offset)
         words += (f"{name} at {offset}" for name, offset in self.offsets.items())
+        words += (f"without {name}" for name in self.absent)
         return " ".join([*words, *(f"{name}={value:g}" for name, value in self.scalars.items())])
 
 

@@ -10,7 +10,8 @@ from astra_chat.agents.turns import TestSuite
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.task.folder import MAX_BYTES, Task, find_task, task_names
+from astra_chat.tools.task.domain import MAX_BYTES
+from astra_chat.tools.task.folder import Task, find_task, task_names
 from astra_chat.tools.types import Case, DeviceKind
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.turns import turns_of

@@ -67,7 +67,7 @@ def test_the_contract_says_where_arguments_begin_and_what_scalars_are(context: C
     """Hidden cases move every argument by its least alignment, and rows apart."""
     task = context.task
     out, *others = task.args
-    moved = out.model_copy(update={"min_alignment_bytes": 4, "strided": True})
+    moved = out.model_copy(update={"min_alignment_bytes": 4, "strides": ("free", "1")})
     eps = Scalar(name="eps", type="float", value=1e-6)
     changed = task.model_copy(update={"args": (moved, *others), "scalars": (eps,)})
     text = turn_prompt("coder", replace(context, task=changed), state_of(baseline_turns()))

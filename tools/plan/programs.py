@@ -55,7 +55,7 @@ def stub_source(task: Task) -> str:
     kinds = [kind.replace("cudaStream_t", "void*") for kind, _ in parameters(task)]
     values = ", ".join(f"*({kind} const *)&words[{i}]" for i, kind in enumerate(kinds))
     return (
-        "#include <stdint.h>\n"
+        "#include <stdbool.h>\n#include <stdint.h>\n"
         '__attribute__((visibility("default")))\n'
         "int astra_call(void *launcher, const uint64_t *words) {\n"
         f"    return ((int (*)({', '.join(kinds)}))launcher)({values});\n"

@@ -2,6 +2,12 @@
 
 folder         a task folder read into values: contract and cases
 contract       what a contract says of arguments, dims, scalars and tolerances
+expressions    extents, strides, bounds and relations: text that is checked and computed
+domain         the legal domain: which calls a caller may make
+relations      relations between dims, and extents that meet them
+contradictions what a contract says that cannot be
+task_file      task.toml as fields, and its problems with their lines
+toml_lines     where in a TOML file a value stands
 tiers          tiers of baseline: whose kernel a candidate is held against
 case_text      a case as a line of TOML, and back
 buffer_layout  how a tensor lies in its buffer: dense rows or padded rows

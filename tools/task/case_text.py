@@ -9,14 +9,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.task.folder import Task, case_fields
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.task_file import case_fields
 from astra_chat.tools.types import Case
 
 
 def case_text(case: Case) -> str:
     """One line of TOML that `read_case` reads as the same case."""
     fields = case.model_dump(exclude_defaults=True)
-    flat = {**fields.pop("dims"), **fields}
+    flat = {**fields.pop("dims"), **fields.pop("types", {}), **fields}
     return _inline(flat)
 
 
@@ -28,7 +29,7 @@ def read_case(task: Task, text: str) -> Case:
     try:
         fields = _fields(text)
         if "dims" not in fields:
-            fields = case_fields(fields, task.dims)
+            fields = case_fields(fields, task.dims, task.types, task.dtypes[0])
         case = Case.model_validate(fields)
         task.require_legal(case)
     except ValidationError as error:

@@ -116,7 +116,9 @@ def test_the_binding_is_compiled_once() -> None:
 
 def test_strided_arguments_pass_their_row_stride(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("ASTRA_CACHE", str(tmp_path))
-    args = tuple(a.model_copy(update={"strided": True}) for a in find_task("silu_and_mul").args)
+    args = tuple(
+        a.model_copy(update={"strides": ("free", "1")}) for a in find_task("silu_and_mul").args
+    )
     task = changed(args=args)
     source = binding_source(task)
     assert 'const int64_t input_stride = row_stride(input, "input");' in source

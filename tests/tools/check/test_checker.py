@@ -39,7 +39,7 @@ FULL = find_task("silu_and_mul")
 ROW_SUM = load_task(Path(__file__).parents[2] / "attacks" / "tasks" / "row_sum")
 TASK = FULL.model_copy(
     update={
-        "dtypes": ("float16", "float32"),
+        "types": ({"T": "float16"}, {"T": "float32"}),
         "check": tuple(c for c in FULL.check if c.dtype != "bfloat16" and c.dims["d"] < 300),
     }
 )

@@ -34,7 +34,8 @@ def kernel(before: str, inside: str, extra: str = "") -> str:
 def found(
     source: str, dtypes: tuple[str, ...] | None = None, **more: object
 ) -> tuple[Finding, ...]:
-    task = TASK.model_copy(update={"dtypes": dtypes or TASK.dtypes, **more})
+    types = tuple({"T": dtype} for dtype in dtypes or TASK.dtypes)
+    task = TASK.model_copy(update={"types": types, **more})
     built = build(task, source, DEVICE)
     assert isinstance(built, Build), built
     return audit(built, task, source)

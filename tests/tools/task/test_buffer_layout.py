@@ -29,7 +29,7 @@ def test_elements_survive_and_padding_is_poison(pad: int) -> None:
 
 
 def test_contiguous_arguments_ignore_the_padding() -> None:
-    plain = ARG.model_copy(update={"strided": False})
+    plain = ARG.model_copy(update={"strides": None})
     assert buffer_bytes(plain, case(8)) == 24
 
 

@@ -130,7 +130,7 @@ def test_what_is_timed_is_as_precise_as_what_is_checked(monkeypatch: pytest.Monk
     monkeypatch.setattr(Runner, "run", watched)
     few = Case(dims={"tokens": 16, "d": 1024}, dtype="float16")
     task = find_task("silu_and_mul")
-    task = task.model_copy(update={"dtypes": ("float16",), "demo": ((few, 1.0),)})
+    task = task.model_copy(update={"types": ({"T": "float16"},), "demo": ((few, 1.0),)})
     checked = [c for c in task.check if c.dtype == "float16" and c.dims["tokens"] < 16]
     task = task.model_copy(update={"check": tuple(checked[:6])})
     with Judge(task, pick_device("virtual")) as judge:
@@ -147,7 +147,7 @@ def few(**update: Any) -> Task:
     timed = Case(dims={"tokens": 16, "d": 1024}, dtype="float16")
     task = find_task("silu_and_mul")
     checked = [c for c in task.check if c.dtype == "float16" and c.dims["tokens"] < 16]
-    update |= {"dtypes": ("float16",), "demo": ((timed, 1.0),), "check": tuple(checked[:3])}
+    update |= {"types": ({"T": "float16"},), "demo": ((timed, 1.0),), "check": tuple(checked[:3])}
     return task.model_copy(update=update)
 
 

@@ -1,0 +1,86 @@
+"""The legal domain of schema 2: combinations of types, strides, absent arguments, indices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.tools.task.contract import Dim
+from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.types import Case
+from tests.tools.task.contracts import write_contract
+
+
+@pytest.fixture
+def task(tmp_path: Path) -> Task:
+    return load_task(write_contract(tmp_path / "task"))
+
+
+def test_a_case_names_its_types_or_they_follow(task: Task) -> None:
+    assert task.variables == ("T", "I") and task.dtypes == ("float16", "float32")
+    first, second, third = task.check
+    assert (first.dtype, first.types) == ("float16", {"I": "int64"})
+    assert (second.dtype, second.types) == ("float32", {"I": "int64"}), "only one is legal"
+    slot = task.args[2]
+    assert [slot.dtype_of(case) for case in (first, second, third)] == ["int64", "int64", "int32"]
+
+
+def test_free_strides_lie_over_one_another(task: Task) -> None:
+    key, case = task.args[1], task.check[2]
+    assert key.shape_of(case) == (3, 2, 8) and key.strides_of(case) == (2 * 10 + 4, 10, 1)
+    assert key.stride_names == ("key_stride_0", "key_stride_1")
+    assert key.free_strides_of(case) == (24, 10)
+    same = case.model_copy(update={"pads": {"key": 3}})
+    assert key.strides_of(same) == (2 * 11 + 3, 11, 1)
+
+
+def test_an_absent_argument_is_empty(task: Task) -> None:
+    bias, case = task.args[3], task.check[2]
+    assert bias.shape_of(case) == (0,) and bias.bytes_of(case) == 0 and not bias.present(case)
+    assert bias.shape_of(task.check[0]) == (2,)
+
+
+def test_least_bytes(task: Task, tmp_path: Path) -> None:
+    case = task.check[0]
+    cache, key, slot, bias = 2 * 16 * 16 * 2, 3 * 16 * 2, 3 * 8, 2 * 4
+    assert task.least_bytes(case) == 2 * cache + key + slot + bias, "a workspace is the kernel's"
+    stated = ("flops = ", 'least_bytes = "tokens * heads * head_size * 4"\nflops = ')
+    other = load_task(write_contract(tmp_path / "other", stated))
+    assert other.least_bytes(case) == 3 * 16 * 4
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"dims": {"rot_dim": 6, "head_size": 24}}, "not one of 8, 16"),
+        ({"dims": {"rot_dim": 10}}, "'rot_dim <= head_size' does not hold"),
+        ({"dims": {"rot_dim": 3}}, "'rot_dim % 2 == 0' does not hold"),
+        ({"dims": {"block_size": 24}}, "steps of 16"),
+        ({"types": {}}, "names I"),
+        ({"types": {"I": "uint8"}}, "no combination"),
+        ({"types": {"I": "int32"}, "dtype": "float32"}, "no combination"),
+        ({"absent": ("key",)}, "may be absent"),
+        ({"pads": {"key": (1,)}}, "one for each of 2"),
+        ({"pads": {"key": (1, -1)}}, "0 or more"),
+        ({"scalars": {"causal": 2.0}}, "outside its range"),
+    ],
+)  # fmt: skip
+def test_what_lies_outside_is_refused(task: Task, change: dict[str, object], why: str) -> None:
+    case = task.check[0]
+    dims = change.pop("dims", {})
+    assert isinstance(dims, dict)
+    changed = Case.model_validate({**case.model_dump(), **change, "dims": {**case.dims, **dims}})
+    with pytest.raises(ValueError, match=why):
+        task.require_legal(changed)
+
+
+def test_extents_next_to_one() -> None:
+    of_values, in_steps = (
+        Dim.model_validate({"values": [16, 8, 64]}),
+        Dim(min=3, max=99, multiple_of=4),
+    )
+    assert [of_values.nearest(e, "int8") for e in (1, 8, 20, 999)] == [8, 8, 16, 64]
+    assert [of_values.above(e, "int8") for e in (1, 8, 20, 999)] == [8, 8, 64, 64]
+    assert [in_steps.nearest(e, "int8") for e in (1, 7, 8, 999)] == [4, 4, 8, 96]
+    assert [in_steps.above(e, "int8") for e in (1, 7, 8, 999)] == [4, 8, 8, 96]
