@@ -13,6 +13,7 @@ prompt            the prompt of a turn
 position          where in the chat a turn is: the last line of its prompt
 role_agent        a role that a model plays: asks, checks the reply, sends it back if unusable
 reply_errors      what is wrong with a reply
+usable_reply      the turn that a well-formed reply amounts to
 fact_check        replies that contradict the facts
 edits             a kernel given as anchored edits
 executor          takes candidates to the judge

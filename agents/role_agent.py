@@ -18,7 +18,6 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, ChatCompletionClient, RequestUsage
 from pydantic import ValidationError
 
-from astra_chat.agents.edits import kernel_of
 from astra_chat.agents.fact_check import ask_to_check, contradiction
 from astra_chat.agents.messages import (
     MESSAGE_TYPES,
@@ -26,29 +25,24 @@ from astra_chat.agents.messages import (
     RejectedReplyEvent,
     SharedState,
 )
-from astra_chat.agents.prompt import ChatContext, source_to_edit, turn_prompt
+from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.reply_errors import (
     STARTS,
     TRIES,
     UnusableReply,
     ask_again,
     malformed,
-    objection,
-    unusable_source,
 )
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.turn_order import acts_as
 from astra_chat.agents.turns import (
     REPLY_TYPES,
     AnyReply,
-    Edits,
-    Kernel,
     Pass,
     Payload,
-    Plan,
     RoleName,
-    Source,
 )
+from astra_chat.agents.usable_reply import payload_of
 from astra_chat.tools.errors import MissingDependency
 
 DESCRIPTIONS: dict[RoleName, str] = {
@@ -180,37 +174,13 @@ class RoleAgent(AssistantAgent):
             return None, error.reason
         raise RuntimeError("AutoGen's AssistantAgent ended its turn without a response")
 
-    def _out_of_turn(self, answer: AnyReply) -> str | None:
-        """What is wrong with a plan instead of a kernel, or a kernel instead of a plan."""
-        if self._role != "single" or isinstance(answer.reply, Pass):
-            return None
-        expected = "plan" if self._acts_as() == "planner" else "kernel"
-        if isinstance(answer.reply, Plan) == (expected == "plan"):
-            return None
-        return f"a {expected} is expected now"
-
     def _usable(self, answer: AnyReply, usage: RequestUsage | None) -> tuple[_Answer | None, str]:
         """The turn that a well-formed reply amounts to, or why it cannot be used."""
-        reason = objection(answer, self._context.task) or self._out_of_turn(answer)
-        if reason is not None:
-            return None, reason
         try:
-            payload = self._payload(answer)
+            payload = payload_of(self._role, answer, self._context, self._state.now)
         except ValueError as error:
             return None, str(error)
-        if isinstance(payload, Kernel) and (reason := unusable_source(payload.source)):
-            return None, reason
         return _Answer(payload, usage), ""
-
-    def _payload(self, answer: AnyReply) -> Payload:
-        """Raises ValueError for edits that cannot be made."""
-        match answer.reply:
-            case Source(words=words, source=source):
-                return Kernel(words=words, source=source)
-            case Edits() as edits:
-                return kernel_of(edits, source_to_edit(self._role, self._context, self._state.now))
-            case payload:
-                return payload
 
     def _response(self, answer: _Answer) -> Response:
         turn = self._state.add(self._role, answer.payload)

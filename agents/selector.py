@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 from autogen_agentchat.messages import BaseAgentEvent, BaseChatMessage
 from autogen_core.models import AssistantMessage, ChatCompletionClient, LLMMessage, UserMessage
-from pydantic import ValidationError
 
 from astra_chat.agents.messages import SharedState
-from astra_chat.agents.reply_errors import TRIES, UnusableReply, ask_again, malformed
+from astra_chat.agents.reply_errors import TRIES, UnusableReply, ask_again
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.selector_prompt import question
 from astra_chat.agents.turn_order import Decision, next_step, speakers
 from astra_chat.agents.turns import NextSpeaker, Speaker
+from astra_chat.agents.usable_reply import choice_of
 from astra_chat.tools.types import Value
 
 
@@ -73,19 +73,11 @@ class Selector:
             answer = await self._client.create(prompt, json_output=NextSpeaker)
         except UnusableReply as error:
             return error.said, _Rejection(reason=error.reason)
-        return str(answer.content), _read(str(answer.content), legal)
+        try:
+            return str(answer.content), choice_of(str(answer.content), legal)
+        except ValueError as error:
+            return str(answer.content), _Rejection(reason=str(error))
 
 
 class _Rejection(Value):
     reason: str
-
-
-def _read(reply: str, legal: Sequence[Speaker]) -> Speaker | _Rejection:
-    try:
-        name = NextSpeaker.model_validate_json(reply).choose
-    except ValidationError as error:
-        return _Rejection(reason=malformed(error))
-    for speaker in legal:
-        if name == speaker:
-            return speaker
-    return _Rejection(reason=f"'{name}' may not act now, only {' or '.join(legal)}")
