@@ -3,6 +3,7 @@
 cli/             the command astra-chat
 session/         one run: options, chat, resume, export
 approval/        a human decides: at once, by a file, or later
+mailbox/         questions of a run as folders, answered by whoever writes a file
 models/          model backends, recordings, meter
 transcript/      the record of a run: format, reader, writer, summary
 replay/          recorded runs shown, judged or run again

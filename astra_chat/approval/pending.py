@@ -8,6 +8,7 @@ from pathlib import Path
 from astra_chat.agents.approval import Question, question
 from astra_chat.agents.turns import Turn
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.text import one_line
 from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.recorded_task import baseline_text
 from astra_chat.transcript.turns import events_of, state_of, texts
@@ -29,6 +30,11 @@ def waiting(path: Path) -> Waiting:
     asked = question(state_of(transcript.records), baseline)
     if asked is not None:
         return Waiting(transcript, asked)
+    if transcript.ended is not None and transcript.ended.question:
+        raise BadInput(
+            f"{transcript.path}: the run waits for an answer in its mailbox, not for a decision:"
+            f" question {one_line(transcript.ended.question)}"
+        )
     if transcript.ended is not None and transcript.ended.reason == "waiting":
         raise BadInput(
             f"{transcript.path}: the candidate must be confirmed on fresh seeds before a decision:"

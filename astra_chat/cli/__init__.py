@@ -5,6 +5,7 @@ run      the options of a run
 approve  decide for a run that waits
 judge    check, time, profile
 models   models check
+mailbox  the questions of runs with a mailbox, and their answers
 new      draft a task from a kernel
 replay   a recorded run shown, judged or run again
 tasks    list, show and check tasks
@@ -12,6 +13,7 @@ doctor   what this machine can do
 cache    the build cache: its size, and clearing it
 
 evaluation_output  evaluations and profiles on stdout
+kernel_text  the text of a file or of stdin
 reproduce   the command that shows a failure again
 exit_codes  what an exit code says; a failure as one line
 streams     stdout and stderr whose reader may go away

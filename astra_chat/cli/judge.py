@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +10,7 @@ import typer
 
 from astra_chat.cli.evaluation_output import show_evaluation, show_profile
 from astra_chat.cli.exit_codes import CHECK_FAILED
+from astra_chat.cli.kernel_text import text_of
 from astra_chat.cli.reproduce import reproduce_command
 from astra_chat.cli.tasks import TrustOption
 from astra_chat.cli.tasks import app as tasks_app
@@ -19,9 +19,6 @@ from astra_chat.display.notes import note
 if TYPE_CHECKING:
     from astra_chat.tools.evaluation import Evaluation
     from astra_chat.tools.judge import Judge
-
-MAX_CHARACTERS = 2**20
-STDIN = "-"
 
 
 class FailIf(Enum):
@@ -110,7 +107,7 @@ def check(
 
     with open_judge(task, device, None, None, "sglang", trust, engine, seed) as judge:
         evaluation = judge.check(
-            _source(kernel), [read_case(judge.task, text) for text in case or []]
+            text_of(kernel), [read_case(judge.task, text) for text in case or []]
         )
     again = reproduce_command(
         evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust)
@@ -137,7 +134,7 @@ def time(
 ) -> None:
     """Time KERNEL against the baseline, case by case, after checking that it is correct."""
     with open_judge(task, device, gpu, cases, baseline, trust, engine, seed) as judge:
-        evaluation = judge.evaluate(_source(kernel), fresh_seeds=final)
+        evaluation = judge.evaluate(text_of(kernel), fresh_seeds=final)
     again = reproduce_command(
         evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust),
         _options(gpu=gpu, cases=cases, baseline=baseline, final=final),
@@ -163,7 +160,7 @@ def profile(
     from astra_chat.tools.task.case_text import read_case
 
     with open_judge(task, device, gpu, None, "sglang", trust, engine, seed) as judge:
-        found = judge.profile(_source(kernel), read_case(judge.task, case) if case else None)
+        found = judge.profile(text_of(kernel), read_case(judge.task, case) if case else None)
     if isinstance(found, Evaluation):
         end(show_evaluation(found, as_json, quiet))
     else:
@@ -231,15 +228,3 @@ def end(passed: bool) -> None:
     """Exit with 1 unless the kernel passed."""
     if not passed:
         raise typer.Exit(CHECK_FAILED)
-
-
-def _source(kernel: Path) -> str:
-    """Text of a kernel file, or of stdin for "-"; BadInput where it cannot be read."""
-    from astra_chat.tools.errors import reading
-
-    # Of /dev/zero there is no end; the guard says more.
-    with reading(kernel):
-        if str(kernel) == STDIN:
-            return sys.stdin.buffer.read(MAX_CHARACTERS).decode()
-        with kernel.open(encoding="utf-8") as file:
-            return file.read(MAX_CHARACTERS)

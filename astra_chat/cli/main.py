@@ -89,6 +89,7 @@ def _register_others() -> None:
         "cli.judge",
         "cli.new",
         "cli.models",
+        "cli.mailbox",
         "cli.doctor",
         "cli.cache",
     ):

@@ -30,7 +30,7 @@ def run(
         str | None,
         typer.Option(
             help="Model backend: scripted (default), openai:MODEL[,ROLE=openai:MODEL...],"
-            " record:FILE:..., auto:FILE:..., replay:FILE or transcript:FILE."
+            " mailbox:DIR, record:FILE:..., auto:FILE:..., replay:FILE or transcript:FILE."
         ),
     ] = None,
     base_url: Annotated[
@@ -108,6 +108,13 @@ def run(
     trust: Annotated[
         bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
     ] = False,
+    no_wait: Annotated[
+        bool,
+        typer.Option(
+            "--no-wait",
+            help="With mailbox:DIR: stop, to be resumed, where an answer is not there yet.",
+        ),
+    ] = False,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -170,7 +177,12 @@ def hold(given: dict[str, Any], as_json: bool = False, quiet: bool = False) -> N
     if ended is not None and ended.reason == "budget":
         note(f"with a larger budget, resume with: {result.resume_with}")
     if ended is not None and ended.reason == "waiting":
-        note(f"decide with: astra-chat approve {result.transcript}")
+        if result.question is not None:
+            box, name = result.question.parent, result.question.name
+            note(f"answer with: astra-chat mailbox answer {box} {name} FILE")
+            note(f"then resume with: {result.resume_with}")
+        else:
+            note(f"decide with: astra-chat approve {result.transcript}")
         raise typer.Exit(WAITING)
     if ended is not None and ended.reason == "baseline_failed":
         raise typer.Exit(CHECK_FAILED)

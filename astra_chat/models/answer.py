@@ -19,6 +19,10 @@ class Answer(CreateResult):
     """Of the prompt's tokens, those that the server had in its cache: they cost less."""
     reasoning_tokens: int = 0
     """Of the completion's tokens, those that were thought and not said."""
+    answered_by: str = ""
+    """Of an answer from a mailbox: who gave it, as they say."""
+    refused: int = 0
+    """Answers from there that were refused before this one."""
 
 
 def require_usable(result: CreateResult) -> None:

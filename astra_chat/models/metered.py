@@ -40,8 +40,11 @@ class MeteredClient(Layer):
         logger.debug("%s asks %s: %d characters", self._role, self._model, characters)
         began = time.monotonic()
         result = await super().create(messages, **rest)
+        if result.cached:  # an earlier session counted it
+            return result
         tokens = tokens_of(result, characters, self._price)
-        self._meter.asked(self._role, self._model, tokens)
+        by = (result.answered_by, result.refused) if isinstance(result, Answer) else ("", 0)
+        self._meter.asked(self._role, self._model, tokens, *by)
         logger.info(
             "%s asked %s: %d tokens in, %d out, %.1f s",
             self._role, self._model, tokens.prompt, tokens.completion, time.monotonic() - began,

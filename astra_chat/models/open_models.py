@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from astra_chat.models.mailbox import MailboxModels
 from astra_chat.models.openai import OpenAIModels
 from astra_chat.models.recording import Recording
 from astra_chat.models.run_models import Models, RecordedModels, RunModels
@@ -34,6 +35,15 @@ def _transcript(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Model
     return TranscriptModels(Path(files.pop()))
 
 
+def _mailbox(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
+    folders = {spec.argument for spec in roles.values()}
+    if len(folders) != 1 or "" in folders:
+        raise BadInput("--models: 'mailbox' takes one folder: mailbox:DIR")
+    if any(spec.options for spec in roles.values()) and len(roles) == len(ROLES):
+        raise BadInput("--models: 'mailbox' takes no options")
+    return MailboxModels(name, Path(folders.pop()))
+
+
 def _openai(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
     return OpenAIModels(name, roles)
 
@@ -42,6 +52,7 @@ KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
     "scripted": _scripted,
     "openai": _openai,
     "transcript": _transcript,
+    "mailbox": _mailbox,
 }
 """By the name before the colon in --models. The function gets the whole of --models, and the roles
 of its kind."""

@@ -9,6 +9,7 @@ from autogen_core.models import ChatCompletionClient
 
 from astra_chat.agents.turns import Kernel, Position
 from astra_chat.models.layer import Readable
+from astra_chat.models.mailbox import Asker, MailboxModels
 from astra_chat.models.metered import MeteredClient
 from astra_chat.models.offline import OfflineClient
 from astra_chat.models.openai_options import options_of
@@ -85,12 +86,18 @@ class RunModels:
             return f"replay:{self.recording.path}"
         return f"auto:{self.recording.path}:{self.name}"
 
-    def begin(self, task: Task, run: Header, meter: Meter | None = None) -> None:
-        """Start the meter, and the recording if one is to be recorded.
+    def begin(
+        self, task: Task, run: Header, meter: Meter | None = None, asker: Asker | None = None
+    ) -> None:
+        """Start the meter, and the recording if one is to be recorded. `asker`: the run, for those
+        whose answers take long.
 
         Raises BadInput if it cannot be written, or a price is lacking that a budget needs.
         """
         self._meter = meter
+        for part in self._parts.values():
+            if isinstance(part, MailboxModels) and asker is not None:
+                part.begin(asker)
         if meter is not None:
             meter.require_prices({role: self.price(role) for role in ROLES})
         if self.recording is not None:
@@ -111,6 +118,11 @@ class RunModels:
     def expected(self, kernel: Kernel, place: Position, basis: Basis = "measured") -> str | None:
         found = [part.expected(kernel, place, basis) for part in self._parts.values()]
         return next((one for one in found if one is not None), None)
+
+    def stop_waiting(self) -> bool:
+        """Wait no longer for an answer that somebody has to give; False where none is awaited."""
+        mailboxes = {p for p in self._parts.values() if isinstance(p, MailboxModels)}
+        return any([mailbox.stop_waiting() for mailbox in mailboxes])
 
     async def close(self) -> None:
         for part in self._parts.values():

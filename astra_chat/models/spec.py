@@ -18,7 +18,7 @@ EXAMPLE = "openai:o4-mini,coder=openai:gpt-5"
 ROLES: tuple[Role, ...] = (*get_args(RoleName), "selector")
 
 
-BACKENDS = ("scripted", "openai", "transcript")
+BACKENDS = ("scripted", "openai", "transcript", "mailbox")
 """What stands before the colon of a role's model."""
 OLD_NAMES = {"spoken": "transcript"}
 """Names that transcripts from before version 2 use."""

@@ -32,6 +32,7 @@ def run(
     mutants: int | None = None,
     seed: str | None = None,
     trust: bool = False,
+    no_wait: bool = False,
     resume: str | Path | None = None,
     branch: str | Path | None = None,
     after_round: int | None = None,
@@ -51,6 +52,7 @@ def run(
     percent of the physical limit that is enough; `patience`: most rounds in a row without a gain;
     `mutants`: seeded bugs that score the tester's cases, 0 for none. 0 for `stop_at` and
     `patience`, "none" for `budget` and `approver` switch off what a resumed run was begun with.
+    `no_wait`: stop, to be resumed, where an answer in a mailbox is not there yet.
     `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.
     `events` hears of each record of the transcript once it is on the disk (run_events.py).
     Raises BadInput for what cannot be used and MissingDependency for a missing dependency.
@@ -62,7 +64,7 @@ def run(
     )  # fmt: skip
     session = SessionOptions(
         task=task, base_url=base_url, device=device, gpu=gpu, out=out, approver=approver, seed=seed,
-        accept_recorded_options=accept_recorded_options,
+        no_wait=no_wait, accept_recorded_options=accept_recorded_options,
     )  # fmt: skip
     past = past_of(resume, branch, after_round)
     listener = traced(events or Silent())

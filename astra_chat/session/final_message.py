@@ -60,6 +60,7 @@ def ended(
     error: Exception | None = None,
     notes: Sequence[str] = (),
     seed: str = "",
+    question: str = "",
 ) -> Ended:
     """The last event of a run."""
     evaluation, timed = state.best or (None, None)
@@ -79,6 +80,7 @@ def ended(
         basis=timed.basis if timed else None,
         error=f"{type(error).__name__}: {error}" if error else "",
         seed=seed,
+        question=question,
     )
 
 
@@ -93,7 +95,9 @@ def _reason_text(state: RunState, reason: EndReason) -> str:
         return "interrupted; the transcript has every finished turn"
     if reason == "waiting":
         step = next_step(state)
-        run = isinstance(step, AskHuman) and step.gate == "run"
+        if not isinstance(step, AskHuman):
+            return "stopped until a question in the mailbox is answered"
+        run = step.gate == "run"
         what = "run" if run else "accepted as the best"
         return f"waiting for a decision: may candidate {state.shown} be {what}"
     if reason == "budget":

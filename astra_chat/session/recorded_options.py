@@ -21,6 +21,8 @@ from astra_chat.transcript.options import RunOptions, option_name
 
 ACCEPT = "--accept-recorded-options"
 RECORDINGS = ("record", "auto", "replay")
+PATHS = ("transcript", "mailbox")
+"""Backends whose argument is a path."""
 SHOWN = {"base_url": "address", "key_env": "environment variable of the key"}
 """Options of a model that get a line of their own."""
 BY_NO_OPTION = ("repairs", "confirmations")
@@ -94,7 +96,7 @@ def _models(models: str, file: Path) -> Iterator[Recorded]:
     different = list(dict.fromkeys(str(spec) for spec in roles.values()))
     if all(_is_local(spec, file) for spec in roles.values()):
         return
-    outside = [s for s in roles.values() if s.kind == "transcript" and not _is_local(s, file)]
+    outside = [s for s in roles.values() if s.kind in PATHS and not _is_local(s, file)]
     yield Recorded(f"models: {one_line(', '.join(different))}", "models", bool(outside))
     given = [item for spec in roles.values() for item in spec.options.items()]
     for name, value in dict.fromkeys(given):
@@ -105,7 +107,7 @@ def _models(models: str, file: Path) -> Iterator[Recorded]:
 def _is_local(spec: ModelSpec, file: Path) -> bool:
     """Whether it asks nobody and reads nothing but the task's script or a file of the run's own
     folder."""
-    if spec.kind == "transcript" and "\0" not in spec.argument:
+    if spec.kind in PATHS and "\0" not in spec.argument:
         return Path(spec.argument).resolve().is_relative_to(file.parent.resolve())
     return spec.kind == "scripted"
 

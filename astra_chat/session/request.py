@@ -34,6 +34,8 @@ class SessionOptions(Value):
     """"ask", "detached", a file, or NOBODY."""
     seed: str | None = None
     """Root of all that the judge draws; None: a fresh one."""
+    no_wait: bool = False
+    """Stop, to be resumed, where an answer in a mailbox is not there yet."""
     accept_recorded_options: bool = False
     """Of a run that is resumed: take over what recorded_options.py shows."""
 
@@ -51,6 +53,8 @@ class Request:
     """Who decides what is run and accepted, see approvers.approver_for; None: nobody is asked."""
     entropy: Entropy = field(default_factory=Entropy)
     """What the judge draws from."""
+    no_wait: bool = False
+    """Stop where an answer in a mailbox is not there yet."""
     folder: Path | None = None
     """Where the run's files go; None: run_folder.py names it."""
 
@@ -94,6 +98,7 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
         options=options,
         approver=None if session.approver == NOBODY else session.approver,
         entropy=Entropy(session.seed),
+        no_wait=session.no_wait,
         folder=None if session.out is None else Path(session.out),
     )
 

@@ -24,6 +24,8 @@ from astra_chat.agents.selector import Selector
 from astra_chat.agents.turn_order import AskHuman, Stop, next_step
 from astra_chat.agents.turns import MODEL_ROLES, RunRequest, Speaker, Turn
 from astra_chat.approval.approvers import Approver, approver_for
+from astra_chat.mailbox.questions import Question
+from astra_chat.models.mailbox import Asker, WaitsForAnswer
 from astra_chat.models.metered import MeteredJudge
 from astra_chat.models.recording_judge import recorded_judge
 from astra_chat.session.export import export_best, leave_source
@@ -67,6 +69,8 @@ class RunResult:
     summary: RunSummary
     resume_with: str
     """The command that resumes it."""
+    question: Path | None = None
+    """In a mailbox, where the run waits for its answer."""
 
     @property
     def folder(self) -> Path:
@@ -80,6 +84,8 @@ class End:
     reason: EndReason
     note: str = ""
     error: Exception | None = None
+    question: Question | None = None
+    """Whose answer is awaited."""
 
 
 def run_request(
@@ -106,11 +112,13 @@ def run_request(
         closing(begin(request, past, listener.record)) as recorder,
     ):  # fmt: skip
         meter = Meter(request.budget, ledger(recorder.records), recorder.records[-1].t)
-        request.models.begin(request.task, recorder.header, meter)
+        run = recorder.records[0].run
+        asker = Asker(run, request.task.name, recorder.path, wait=not request.no_wait)
+        request.models.begin(request.task, recorder.header, meter, asker)
         metered = MeteredJudge(opened, meter)
-        Session(request, recorder, metered, meter, approver, listener, loop).run()
-    path = recorder.path
-    return RunResult(path, summarize(recorder.records), resume_command(path, request))
+        end = Session(request, recorder, metered, meter, approver, listener, loop).run()
+    path, question = recorder.path, end.question.folder if end.question else None
+    return RunResult(path, summarize(recorder.records), resume_command(path, request), question)
 
 
 def _judge(request: Request, events: RunEvents, loop: ChatLoop) -> Judge:
@@ -153,10 +161,11 @@ class Session:
         self._interrupted = False
         self._error: Exception | None = None
 
-    def run(self) -> None:
+    def run(self) -> End:
         """Hold the chat and record its end, whatever it is."""
         try:
-            self._finish(self._hold())
+            self._finish(end := self._hold())
+            return end
         except Exception as error:
             error.add_note(f"resume with: {resume_command(self._recorder.path, self._request)}")
             with suppress(MissingDependency):  # where nothing can be written, that is the error
@@ -170,6 +179,8 @@ class Session:
             return End("interrupted")
         except BudgetSpent as spent:
             return End("budget", str(spent))
+        except WaitsForAnswer as waits:
+            return End("waiting", str(waits), question=waits.question)
 
     @property
     def _state(self) -> RunState:
@@ -182,7 +193,8 @@ class Session:
             return
         self._interrupted = True
         self._pause.set()
-        self._events.notice("finishing this turn, then stopping; Ctrl-C again stops at once")
+        if not self._request.models.stop_waiting():
+            self._events.notice("finishing this turn, then stopping; Ctrl-C again stops at once")
 
     async def _chat(self) -> End:
         """Let the team talk until the chat is at its end or the user stops it."""
@@ -317,8 +329,11 @@ class Session:
         self._recorder.record(*self._meter.take())
         self._recorder.record(
             ledger(self._recorder.records),
-            ended(self._state, reason, end.error, notes, self._request.entropy.root),
-        )
+            ended(
+                self._state, reason, end.error, notes, self._request.entropy.root,
+                end.question.id if end.question else "",
+            ),
+        )  # fmt: skip
 
     def _leave_best(self, whole: bool) -> list[str]:
         """Write best.cu and, of a run that reached its end, best/; say what was written."""

@@ -66,10 +66,16 @@ class Meter:
                     f" prompt costs about ${following:.4f}"
                 )
 
-    def asked(self, role: str, model: str, tokens: Tokens) -> None:
+    def asked(
+        self, role: str, model: str, tokens: Tokens, answered_by: str = "", refused: int = 0
+    ) -> None:
         """Count an answer."""
         self._tokens = self._tokens + tokens
-        self._unrecorded.append(ModelCall(role=role, model=model, tokens=tokens))
+        self._unrecorded.append(
+            ModelCall(
+                role=role, model=model, tokens=tokens, answered_by=answered_by, refused=refused
+            )
+        )
 
     def take(self, role: str | None = None, most: int | None = None) -> list[ModelCall]:
         """Answers that are not recorded yet, oldest first: a role's, or all.

@@ -172,6 +172,8 @@ class Ended(Value):
     seed: str = ""
     """Root of all that the judge drew in this session; only now, since hidden cases follow from
     it. Empty in old transcripts."""
+    question: str = ""
+    """Id of the question in a mailbox whose answer the run waits for."""
 
 
 Event = Annotated[

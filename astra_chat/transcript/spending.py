@@ -50,6 +50,10 @@ class ModelCall(Value):
     """Who asked; the selector too."""
     model: str
     tokens: Tokens
+    answered_by: str = ""
+    """Of an answer from a mailbox: who gave it, as they say."""
+    refused: Count = 0
+    """Answers from there that were refused before this one."""
 
 
 class RoleSpent(Value):

@@ -48,7 +48,7 @@ def test_a_source_and_edits_become_kernels(task: Task) -> None:
     ("role", "reply", "said"),
     [
         ("coder", KernelReply(reply=Source(words="", source=" ")), "the source is empty"),
-        ("coder", KernelReply(reply=Edits(words="", edits=(GONE,))), "edit 1"),
+        ("coder", KernelReply(reply=Edits(words="", edits=(GONE,))), "occurs 0 times"),
         ("tester", TesterReply(reply=suite((7, 13))), "case 1"),
         ("single", SingleReply(reply=plan()), "a kernel is expected now"),
     ],

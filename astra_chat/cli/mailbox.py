@@ -1,0 +1,129 @@
+"""`astra-chat mailbox`: the questions of runs with --models mailbox:DIR, and their answers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from astra_chat.cli.exit_codes import WAITING
+from astra_chat.display.notes import note
+
+if TYPE_CHECKING:
+    from astra_chat.mailbox.questions import Question
+
+LIST_SCHEMA, QUESTION_SCHEMA = "astra-chat/questions/1", "astra-chat/question/1"
+ANSWER_SCHEMA = "astra-chat/answer/1"
+
+app = typer.Typer(help="Answer the questions of runs that have a mailbox.", no_args_is_help=True)
+
+DirArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The mailbox: the folder of --models mailbox:DIR.")
+]
+RoleOption = Annotated[str | None, typer.Option(help="Only questions to this role.")]
+RunOption = Annotated[str | None, typer.Option(help="Only questions of this run.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+
+
+def register(main: typer.Typer) -> None:
+    main.add_typer(app, name="mailbox", short_help="Answer the questions of runs with a mailbox.")
+
+
+@app.command("next")
+def next_question(
+    box: DirArgument,
+    role: RoleOption = None,
+    run: RunOption = None,
+    timeout_s: Annotated[
+        float | None,
+        typer.Option(
+            "--timeout", min=0, metavar="S", help="Wait so many seconds; default: without end."
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Wait for the next question without an answer, and print it. Exit code 4: there is none."""
+    from astra_chat.mailbox.questions import wait_for_question
+
+    question = wait_for_question(box, role, run, timeout_s)
+    if question is None:
+        note(f"no question in {box} waits for an answer")
+        raise typer.Exit(WAITING)
+    if as_json:
+        print(json.dumps(question_document(question), indent=2))
+    else:
+        sys.stdout.write(question.prompt)
+
+
+@app.command()
+def answer(
+    box: DirArgument,
+    name: Annotated[str, typer.Argument(metavar="ID", help="The question, as printed by next.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The reply as JSON; with --words a kernel; - for stdin."
+        ),
+    ],
+    words: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="FILE is a kernel (.cu): what you did, in a sentence."),
+    ] = None,
+    words_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The same as --words, from a file.")
+    ] = None,
+    answered_by: Annotated[
+        str, typer.Option(metavar="NAME", help="Who answers; the transcript names it.")
+    ] = "",
+    as_is: Annotated[
+        bool, typer.Option("--as-is", help="Give it although it contradicts the run's facts.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Check an answer against schema and facts, and give it to the run."""
+    from astra_chat.cli.kernel_text import text_of
+    from astra_chat.mailbox.checking import answer as check_and_give
+    from astra_chat.mailbox.files import MAX_BYTES
+    from astra_chat.mailbox.questions import find
+    from astra_chat.tools.errors import BadInput
+
+    if words is not None and words_file is not None:
+        raise BadInput("give --words TEXT or --words-file FILE, not both")
+    if words_file is not None:
+        words = text_of(words_file)
+    if file.suffix == ".cu" and words is None:
+        raise BadInput(f"{file} is a kernel: say what you did with --words TEXT")
+    checked = check_and_give(
+        find(box, name),
+        text_of(file, MAX_BYTES + 1),
+        words=words,
+        answered_by=answered_by,
+        as_is=as_is,
+    )
+    if as_json:
+        print(json.dumps({"schema": ANSWER_SCHEMA, "id": name, "checked": checked}, indent=2))
+    else:
+        print(f"given: {checked}")
+
+
+@app.command("list")
+def list_questions(box: DirArgument, as_json: JsonOption = False) -> None:
+    """List all questions of a mailbox, oldest first, with their state."""
+    from astra_chat.mailbox.questions import questions
+
+    found = questions(box)
+    if as_json:
+        rows = [{**one.meta.model_dump(mode="json"), "state": one.state} for one in found]
+        print(json.dumps({"schema": LIST_SCHEMA, "questions": rows}, indent=2))
+        return
+    for one in found:
+        print(f"{one.id}: {one.state}, {one.meta.task}, {one.meta.role}")
+
+
+def question_document(question: Question) -> dict[str, Any]:
+    """A question with all that is needed to answer it."""
+    meta = question.meta.model_dump(mode="json")
+    return {**meta, "state": question.state, "prompt": question.prompt, "reply": question.schema}

@@ -1,0 +1,67 @@
+"""Files in a folder that others write, too: whole or not there, and read within bounds."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+from astra_chat.tools.errors import MissingDependency
+
+MAX_BYTES = 2**22
+"""Of one file: a source of the most characters that a model may give, each escaped."""
+
+
+class Unreadable(ValueError):
+    """A file is there and cannot be used; its text says why, as a half-sentence."""
+
+
+def read_text(path: Path) -> str | None:
+    """The text of a regular file; None if there is none. Follows no link, waits for no pipe.
+
+    Raises Unreadable for anything else, for text that is not UTF-8 and for more than MAX_BYTES.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        what = "a link" if error.errno == errno.ELOOP else error.strerror
+        raise Unreadable(f"{path.name} cannot be read: {what}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unreadable(f"{path.name} is not a regular file")
+    with os.fdopen(descriptor, "rb") as file:
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise Unreadable(f"{path.name} is larger than {MAX_BYTES:,} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise Unreadable(f"{path.name} is not UTF-8 text") from None
+
+
+def write_new(path: Path, text: str) -> bool:
+    """Write a file in one piece; False if it is there already, and stays as it is.
+
+    Raises MissingDependency where it cannot be written: then nothing of it is there.
+    """
+    part = None
+    try:
+        descriptor, part = tempfile.mkstemp(prefix=".part-", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(part, 0o644)  # noqa: PTH101
+        os.link(part, path)  # fails where a file is there: the first one stays
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise MissingDependency(f"cannot write {path}: {error.strerror}") from None
+    finally:
+        if part is not None:
+            Path(part).unlink(missing_ok=True)
+    return True

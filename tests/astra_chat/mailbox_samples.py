@@ -1,0 +1,77 @@
+"""A run that asks in a mailbox, and one who answers from the sample task's script."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from autogen_core.models import UserMessage
+
+from astra_chat.mailbox.questions import Meta, Question, questions, waiting
+from astra_chat.models.open_models import open_models
+from astra_chat.session.request import Request, SessionOptions
+from astra_chat.session.resume import request_on, resumed
+from astra_chat.session.session import RunResult, run_request
+from astra_chat.tools.task.folder import Task
+from astra_chat.transcript.options import RunOptions
+from tests.chat_samples import DEVICE, FixedJudge, run_options
+
+
+def meta(name: str, **changes: Any) -> Meta:
+    """What a question says about itself."""
+    fields = {
+        "schema": "astra-chat/question/1", "id": name, "run": "run-1", "task": "doubled",
+        "role": "coder", "round": 1, "attempt": 1, "asked": "2026-01-01", "kernel": True,
+        "transcript": "/nowhere/transcript.jsonl",
+    }  # fmt: skip
+    return Meta.model_validate({**fields, **changes})
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """Files may hold so many bytes and no more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def run(task: Task, box: Path, out: Path, *, no_wait: bool = True) -> RunResult:
+    """A new run of the sample task with a judge of fixed findings."""
+    models = f"mailbox:{box}"
+    request = Request(
+        task=task, device=DEVICE, models=open_models(models, task), folder=out,
+        options=run_options(models=models), no_wait=no_wait,
+    )  # fmt: skip
+    return run_request(request, judge=FixedJudge())
+
+
+def go_on(task: Task, path: Path, box: Path) -> RunResult:
+    """The same, resumed."""
+    past = resumed(path)
+    given = RunOptions.given(models=f"mailbox:{box}")
+    request = request_on(past, task, given, SessionOptions(no_wait=True))
+    return run_request(request, judge=FixedJudge(), past=past)
+
+
+def open_question(box: Path) -> Question:
+    """The only one that waits."""
+    (question,) = waiting(box)
+    return question
+
+
+def scripted(task: Task, question: Question) -> str:
+    """What the task's script answers there."""
+    client = open_models("scripted", task).client(question.meta.role)
+    prompt = UserMessage(content=question.prompt, source="user")
+    return str(asyncio.run(client.create([prompt])).content)
+
+
+def states(box: Path) -> list[str]:
+    return [question.state for question in questions(box)]
