@@ -9,9 +9,12 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import Mode
-from astra_chat.tools.types import How
+from astra_chat.tools.types import DeviceKind, How
 
 RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 120.0}
+PATIENCE: dict[DeviceKind, float] = {"cuda": 1.0, "virtual": 5.0}
+"""So many times as long: 131,072 rows with a block of 1,024 threads each take the virtual GPU
+minutes, and it ends by itself what never ends."""
 CALL_TIMEOUT_S = 15.0
 """Of a call of one launcher of several."""
 
@@ -23,6 +26,7 @@ class Batch:
     build: Build
     oracle_cases: Sequence[OracleCase]
     mode: Mode
+    device: DeviceKind
     baseline: Build | None = None
     hows: Sequence[How] | None = None
     turns: Sequence[int] | None = None
@@ -34,4 +38,4 @@ class Batch:
     @property
     def limit_s(self) -> float:
         """Of the whole process, or of each call where they are apart."""
-        return CALL_TIMEOUT_S if self.apart else RUN_TIMEOUT_S[self.mode]
+        return CALL_TIMEOUT_S if self.apart else PATIENCE[self.device] * RUN_TIMEOUT_S[self.mode]

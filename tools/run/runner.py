@@ -151,7 +151,7 @@ class Runner:
             return
         good = [(i, plan) for i, plan in enumerate(plans) if isinstance(plan, LaunchPlan)]
         batch = Batch(
-            build, [oracle_cases[i] for i, _ in good], mode, baseline,
+            build, [oracle_cases[i] for i, _ in good], mode, self.device.kind, baseline,
             baseline_plans=[beside[i] for i, _ in good] if beside else None,
             hows=hows and [hows[i] for i, _ in good],
             turns=[(turns or range(len(plans)))[i] for i, _ in good],
@@ -254,7 +254,7 @@ class Runner:
     ) -> Iterator[CudaRequest]:
         """The request of a run on a GPU, with a scratch folder for each case's results."""
         with tempfile.TemporaryDirectory(prefix="astra-run-") as scratch:
-            batch = Batch(build, oracle_cases, mode, plans=plans)
+            batch = Batch(build, oracle_cases, mode, self.device.kind, plans=plans)
             yield self._cuda_request(batch, self._calls(batch, Path(scratch)), build.cubin)
 
     def _asked(self, batch: Batch, process: RunnerProcess) -> CudaRequest | VirtualRequest:

@@ -56,7 +56,7 @@ class HostCodeRunner(Runner):
     def run(
         self, build: Build, cases: Sequence[OracleCase], mode: Mode, *_: object, **__: object
     ) -> Iterator[CaseRun | Failure]:
-        return self._runs(Batch(build, cases, mode))
+        return self._runs(Batch(build, cases, mode, self.device.kind))
 
     def _module(self) -> str:
         return "host_code"

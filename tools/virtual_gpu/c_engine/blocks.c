@@ -91,6 +91,7 @@ static void begin(struct worker *k, int64_t id) {
   k->reading = 0;
   mbarriers_forget(k);
   order_advance(k);
+  order_forget(k);
   k->turn++;
   next_epoch(k);
   for (uint32_t i = 0; i < k->warp_count; i++) {

@@ -102,7 +102,8 @@ def membar(code: Code) -> None:
 def fence(code: Code) -> None:
     if code.flag("proxy"):
         code.option("async")
-        code.optional("global", "shared::cta", "shared::cluster")
+        if code.optional("global", "shared::cta", "shared::cluster") != "global":
+            code.warp(f"fence_before_copies(w, {code.active()});")
         return
     if code.flag("mbarrier_init"):
         code.option("release")

@@ -9,6 +9,7 @@ from astra_chat.tools.virtual_gpu.isa.bulk_copies import (
     COPY_IN_FLIGHT,
     COPY_READS_AT_END,
     COPY_STILL_READING,
+    NOT_FENCED,
 )
 from astra_chat.tools.virtual_gpu.isa.mbarriers import MISUSES, UNORDERED, hang_message
 from astra_chat.tools.virtual_gpu.memory.block_races import STORED_AND_CACHED, BlockRaces
@@ -33,6 +34,7 @@ _KINDS = (
     "barrier_divergence", "barrier_divergence", "barrier_divergence", "timeout", "illegal_branch",
     "missing_wait", "mbarrier", "race", "race", "missing_wait", "missing_wait", "missing_wait",
     "misaligned", "timeout", "race", "timeout", "bad_free", "race", "missing_wait",
+    "missing_fence",
 )  # fmt: skip
 """By enum fault_kind."""
 (
@@ -53,7 +55,7 @@ _KINDS = (
 _MBARRIER, _UNORDERED_MBARRIER, _UNORDERED, _UNAWAITED_BULK, _BULK, _STILL_READ, _SIZE, _IN_VAIN = (
     range(13, 21)
 )
-_BLOCK_RACE, _GRID, _BAD_FREE, _CACHED, _READ_AT_END = 21, 22, 23, 24, 25
+_BLOCK_RACE, _GRID, _BAD_FREE, _CACHED, _READ_AT_END, _NOT_FENCED = range(21, 27)
 _ERRORS = {
     _BOUNDS: machine.ILLEGAL_ADDRESS, _MISALIGNED: machine.MISALIGNED,
     _ASSERT: machine.DEVICE_ASSERT, _TIMEOUT: machine.LAUNCH_TIMEOUT,
@@ -128,6 +130,8 @@ def _message(
             return f"{_access(record)} at address {record.address:#x}"
         case 3:
             return _race(program, launch, record)
+        case kind if kind == _NOT_FENCED:
+            return f"{NOT_FENCED} (shared offset {record.address})"
         case 12:
             return f"{COPY_NOT_AWAITED} (shared offset {record.address})"
         case 5:

@@ -91,6 +91,7 @@ void check_in_vain(struct worker *k);
 void order_set_up(struct worker *k);
 void order_tear_down(struct worker *k);
 void order_advance(struct worker *k);
+void order_forget(struct worker *k);
 void ordered_read(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m);
 void ordered_write(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m, const uint8_t *before,
                    const uint8_t *values);

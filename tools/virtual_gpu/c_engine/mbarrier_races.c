@@ -18,11 +18,12 @@ void order_set_up(struct worker *k) {
   struct order *o = k->order = zeros(1, sizeof *o);
   o->written = zeros(granules(k), sizeof *o->written), o->since = zeros(granules(k), sizeof *o->since);
   o->by = zeros(granules(k), sizeof *o->by), o->readers = zeros(granules(k), sizeof *o->readers);
+  o->unfenced = zeros(granules(k), 1);
 }
 
 void order_tear_down(struct worker *k) {
   if (!k->order) return;
-  free(k->order->written), free(k->order->since), free(k->order->by), free(k->order->readers), free(k->order);
+  free(k->order->unfenced), free(k->order->written), free(k->order->since), free(k->order->by), free(k->order->readers), free(k->order);
 }
 
 /* A barrier of the block opened, or the block begins. */
@@ -56,6 +57,19 @@ int is_seen(const struct warp *w, uint32_t by, int64_t time) {
   return !o || by == w->index || time < o->base || o->seen[w->index][by] >= time;
 }
 
+/* fence.proxy.async: copies may read what the warp stored, or saw stored. */
+void fence_before_copies(struct warp *w, uint32_t m) {
+  struct order *o = w->worker->order;
+  if (!o || !m) return;
+  for (size_t at = 0; at < granules(w->worker); at++)
+    if (o->unfenced[at] && is_seen(w, o->by[at] / LANES, o->written[at])) o->unfenced[at] = 0;
+}
+
+/* A block begins. */
+void order_forget(struct worker *k) {
+  if (k->order) memset(k->order->unfenced, 0, granules(k));
+}
+
 /* A bulk copy arrives; returns when. */
 int64_t copied(struct worker *k, uint64_t start, uint64_t size) {
   struct order *o = k->order;
@@ -63,7 +77,7 @@ int64_t copied(struct worker *k, uint64_t start, uint64_t size) {
   const uint32_t granule = k->launch->race_granule;
   o->time++;
   for (uint64_t at = start / granule; at < (start + size) / granule; at++)
-    o->written[at] = o->time, o->by[at] = COPIES * LANES, o->readers[at] = 0;
+    o->written[at] = o->time, o->by[at] = COPIES * LANES, o->readers[at] = o->unfenced[at] = 0;
   return o->time;
 }
 
@@ -120,7 +134,7 @@ void ordered_write(struct warp *w, const struct site *site, const uint64_t *addr
       check_readers(w, site, l, address[l], at);
     }
     GRANULES(address[l], site->size, at)
-      o->written[at] = o->own[w->index], o->by[at] = w->index * LANES + l, o->readers[at] = 0;
+      o->written[at] = o->own[w->index], o->by[at] = w->index * LANES + l, o->readers[at] = 0, o->unfenced[at] = 1;
   }
 }
 
@@ -128,6 +142,11 @@ void ordered_write(struct warp *w, const struct site *site, const uint64_t *addr
 void ordered_read_span(struct warp *w, const struct site *site, uint32_t lane, uint64_t start, uint64_t size) {
   if (!w->worker->order) return;
   GRANULES(start, size, at) check_writer(w, site, lane, start, at);
+  GRANULES(start, size, at)
+    if (w->worker->order->unfenced[at]) {
+      w->worker->fault.address = at * w->launch->race_granule;
+      fault_at(w, NOT_FENCED, site->instruction, lane);
+    }
   GRANULES(start, size, at) note_read(w, at);
 }
 

@@ -12,6 +12,7 @@ struct order {
   clocks seen[LANES];
   int64_t *written, *since; /* by granule */
   uint32_t *by, *readers;   /* the thread that wrote last; a bit for each warp that read since */
+  uint8_t *unfenced;        /* stored, with no fence since that a copy out of shared memory needs */
 };
 
 void release_to(struct warp *w, clocks before);

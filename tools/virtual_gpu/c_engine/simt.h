@@ -17,7 +17,7 @@ enum { SHARED_WINDOW = 1, LOCAL_WINDOW = 2, PARAM_WINDOW = 4 };
 enum fault_kind { NONE, OUT_OF_BOUNDS, MISALIGNED, RACE, TRAP, ASSERTION, MISSING_LANE, BARRIER_TORN, BARRIER_MIXED,
                   BARRIER_STUCK, TIMEOUT, BAD_BRANCH, MISSING_WAIT, MBARRIER, UNORDERED_MBARRIER, UNORDERED_ACCESS,
                   UNSEEN_COPY, UNARRIVED_BULK, COPY_STILL_READING, BAD_SIZE, HANG, BLOCK_RACE, GRID_HANG, BAD_FREE,
-                  STORED_AND_CACHED, STILL_READ_AT_END };
+                  STORED_AND_CACHED, STILL_READ_AT_END, NOT_FENCED };
 
 struct buffer {
   uint64_t address, end;
@@ -227,6 +227,7 @@ double s64_directed(int64_t a, int mode);
 double u64_directed(uint64_t a, int mode);
 double fma_directed(double a, double b, double c, int mode);
 void block_fence(struct warp *w, uint32_t m);
+void fence_before_copies(struct warp *w, uint32_t m);
 void require_whole_warp(struct warp *w, uint32_t instruction, uint32_t m);
 void meet(struct warp *w, uint32_t m);
 void count_turned(struct warp *w, uint32_t m, uint32_t tiles);

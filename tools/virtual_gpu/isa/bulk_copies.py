@@ -21,6 +21,11 @@ COPY_READS_AT_END = (
     " not waited for"
 )
 COMPLETES = "mbarrier::complete_tx::bytes"
+NOT_FENCED = (
+    "a bulk copy to global memory reads bytes of shared memory that a thread stored, with no"
+    " fence.proxy.async after the store that comes before the copy"
+)
+"""Copies go by another path to memory than stores do (the async proxy of the PTX ISA)."""
 _REDUCTIONS = {
     "add": ("u32", "s32", "u64", "f32", "f64"),
     "min": ("u32", "s32", "u64", "s64"),

@@ -10,6 +10,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import WINDOWS, lane_number, select
 from astra_chat.tools.virtual_gpu.numpy_engine.code import Code, Step, family
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Frame
+from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_state import fence_before_copies
 from astra_chat.tools.virtual_gpu.ptx.syntax import Group, Symbol
 from astra_chat.tools.virtual_gpu.types import MAX_PRINTS, PRINT_BYTES, Print
 
@@ -28,8 +29,10 @@ def fence(code: Code) -> Step:
     """Orders accesses; here they are in order, those of bulk copies included."""
     if code.flag("proxy"):
         code.option("async")
-        code.optional("global", "shared::cta", "shared::cluster")
-        return _nothing
+        if code.optional("global", "shared::cta", "shared::cluster") == "global":
+            return _nothing
+        active_lanes = code.active
+        return lambda f: fence_before_copies(f, active_lanes(f))
     if code.flag("mbarrier_init"):
         code.option("release")
         code.option("cluster")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.isa.bulk_copies import NOT_FENCED
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Index,
@@ -55,6 +56,8 @@ class OrderedRaces(RaceCheck):
         """Thread that wrote last."""
         self._readers = np.zeros(granules, np.uint32)
         """A bit for each warp that read since the last write or barrier."""
+        self._unfenced = np.zeros(granules, np.bool_)
+        """Stored, with no fence since that a copy out of shared memory needs."""
 
     def advance(self, rows: NDArray[np.bool_]) -> None:
         super().advance(rows)
@@ -78,8 +81,19 @@ class OrderedRaces(RaceCheck):
         """A bulk copy arrives in a block; returns when."""
         self._time[row] += 1
         self._written[granules], self._by[granules] = self._time[row], COPIES * WARP_LANES
-        self._readers[granules] = 0
+        self._readers[granules], self._unfenced[granules] = 0, False
         return int(self._time[row])
+
+    def fence_before_copies(self, f: Frame, active: Active) -> None:
+        """fence.proxy.async: copies may read what these warps stored, or saw stored."""
+        rows, threads = self._who(active)
+        for row, warp in set(zip(rows.tolist(), (threads // WARP_LANES).tolist(), strict=True)):
+            start = self._origin(f, row * self._threads)
+            own = self.granules(start, start + f.shared.limit)
+            stored = np.flatnonzero(self._unfenced[own]) + own.start
+            alone = np.full(stored.size, row), np.full(stored.size, warp)
+            late, _ = self._late_writers(stored, *alone)
+            self._unfenced[stored[~late]] = False
 
     def check_copy(self, f: Frame, site: Site, lane: int, place: slice, changed: Mask) -> None:
         """A lane begins a copy to these bytes of the batch's shared memory. Raises Fault."""
@@ -99,6 +113,10 @@ class OrderedRaces(RaceCheck):
         late, others = self._late_writers(granules, rows, warps)
         offset = place.start - self._origin(f, lane)
         self._refuse(f, site, late, others, lane, offset, "wrote before")
+        if (stored := np.flatnonzero(self._unfenced[granules])).size:
+            message = f"{NOT_FENCED} (shared offset {offset + int(stored[0]) * self._granule})"
+            where = site.instruction, "missing_fence", message, machine.LAUNCH_FAILURE
+            raise f.fault(*where, lane)
         self._note_reads(granules, rows, warps)
 
     def _alone(self, lane: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -163,7 +181,7 @@ class OrderedRaces(RaceCheck):
                 self._own[rows, warps][changed],
                 threads[changed],
             )
-            self._readers[where] = 0
+            self._readers[where], self._unfenced[where] = 0, True
             others = self._by[granules]
             lost = overwritten & (others // WARP_LANES != warps)
             self._refuse_one(f, site, index, active, lost, others, "writes at once")

@@ -101,6 +101,12 @@ def ordering(f: Frame) -> OrderedRaces | None:
     return f.races if isinstance(f.races, OrderedRaces) else None
 
 
+def fence_before_copies(f: Frame, active: Active) -> None:
+    """What fence.proxy.async means to the race check."""
+    if (order := ordering(f)) is not None:
+        order.fence_before_copies(f, active)
+
+
 @dataclass(frozen=True)
 class Target:
     """The mbarrier that an instruction names."""

@@ -1,4 +1,5 @@
 // What looks like a planted bug and is none: nothing may be said of these kernels.
+#include "mbarriers.cuh"
 #define KERNEL(name) extern "C" __global__ void name(float* out, const float* in, int n)
 #define INDEX (int)(blockIdx.x * blockDim.x + threadIdx.x)
 #define LANE (threadIdx.x % 32)
@@ -77,5 +78,43 @@ KERNEL(waits_for_the_block_before) {
     out[blockIdx.x] = 1 + (blockIdx.x > 0 ? out[blockIdx.x - 1] : 0);
     __threadfence();
     flags[blockIdx.x] = 5;
+  }
+}
+KERNEL(all_fence_before_one_copies) {
+  __shared__ alignas(128) float tile[128];
+  tile[threadIdx.x] = in[INDEX];
+  fence();
+  __syncthreads();
+  if (threadIdx.x == 0) put_without_fence(out + 128 * blockIdx.x, tile, 512), wait_for_copies();
+}
+KERNEL(one_fences_after_the_barrier) {
+  __shared__ alignas(128) float tile[2][128];
+  for (int i = 0; i < 2; i++) {
+    tile[i][threadIdx.x] = in[INDEX];
+    __syncthreads();
+    if (threadIdx.x == 64) put(out + 128 * blockIdx.x, tile[i], 512), wait_for_copies();
+    __syncthreads();
+  }
+}
+KERNEL(copies_what_a_copy_brought) {
+  __shared__ alignas(128) float tile[128];
+  __shared__ uint64_t full;
+  if (threadIdx.x == 0) init(&full, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) expect(&full, 512), fetch(tile, in, 512, &full);
+  wait(&full, 0);
+  if (threadIdx.x == 32) put_without_fence(out + 128 * blockIdx.x, tile, 512), wait_for_copies();
+}
+KERNEL(fence_before_an_arrival) {
+  __shared__ alignas(128) float tile[128];
+  __shared__ uint64_t filled;
+  if (threadIdx.x == 0) init(&filled, 128);
+  __syncthreads();
+  tile[threadIdx.x] = in[INDEX];
+  fence();
+  arrive(&filled);
+  if (threadIdx.x < 32) {
+    wait(&filled, 0);
+    if (threadIdx.x == 0) put_without_fence(out + 128 * blockIdx.x, tile, 512), wait_for_copies();
   }
 }

@@ -161,3 +161,28 @@ KERNEL(no_syncwarp_before_arrival) {
   }
   wait(&empty, 0);
 }
+KERNEL(no_fence_before_the_copy) {
+  SHARED;
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  FIRST put_without_fence(out, tile[0], 512);  // BUG no_fence_before_the_copy
+  FIRST wait_for_copies();
+}
+KERNEL(fence_before_the_stores) {
+  SHARED;
+  fence();
+  tile[0][threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  FIRST put_without_fence(out, tile[0], 512);  // BUG fence_before_the_stores
+  FIRST wait_for_copies();
+}
+KERNEL(second_tile_not_fenced) {
+  SHARED;
+  for (int i = 0; i < 2; i++) {
+    tile[i][threadIdx.x] = in[threadIdx.x];
+    if (i == 0) fence();
+    __syncthreads();
+    FIRST put_without_fence(out, tile[i], 512);  // BUG second_tile_not_fenced
+  }
+  FIRST wait_for_copies();
+}

@@ -24,8 +24,14 @@ __device__ inline void fetch(void* to, const void* from, unsigned bytes, uint64_
                "l"(from), "r"(bytes), "r"(at(barrier))
                : "memory");
 }
-__device__ inline void put(void* to, const void* from, unsigned bytes) {
-  asm volatile("fence.proxy.async.shared::cta;\ncp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
-               "cp.async.bulk.commit_group;" ::"l"(to), "r"(at(from)), "r"(bytes)
+__device__ inline void fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ inline void put_without_fence(void* to, const void* from, unsigned bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;" ::"l"(to),
+               "r"(at(from)), "r"(bytes)
                : "memory");
 }
+__device__ inline void put(void* to, const void* from, unsigned bytes) {
+  fence();
+  put_without_fence(to, from, bytes);
+}
+__device__ inline void wait_for_copies() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }

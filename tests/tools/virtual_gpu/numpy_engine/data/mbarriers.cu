@@ -280,6 +280,7 @@ KERNEL(misuse) {
                  "l"(in + (n == 9 ? 1 : n == 12 ? 16 : 0)), "r"(n == 10 ? 24 : 256), "r"(AT(&bar) + (n == 13) * 4) : "memory");
   if (n == 14 || n == 15) {
     tile[threadIdx.x % 32] = 1;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncthreads();
     if (threadIdx.x == 0) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 128;\ncp.async.bulk.commit_group;" ::"l"(out), "r"(AT(tile)) : "memory");
     if (n == 15) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
