@@ -85,6 +85,7 @@ def _register_others() -> None:
         "cli.run",
         "cli.replay",
         "report.command",
+        "verify.command",
         "cli.approve",
         "cli.judge",
         "cli.new",

@@ -8,6 +8,7 @@ import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from astra_chat.tools.errors import BadInput
 
@@ -39,13 +40,7 @@ def read_lines(path: Path) -> Lines:
     texts: list[bytes] = []
     size = values = 0
     try:
-        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe blocks nobody
-        with os.fdopen(opened, "rb") as file:
-            state = os.fstat(file.fileno())
-            if not stat.S_ISREG(state.st_mode):
-                raise BadInput(f"cannot read {path}: not a regular file")
-            if state.st_size > MAX_FILE_BYTES:
-                raise BadInput(f"{path} has {state.st_size:,} bytes: at most {MAX_FILE_BYTES:,}")
+        with open_regular(path, MAX_FILE_BYTES) as file:
             while line := file.readline(MAX_LINE_BYTES + 1):
                 where = f"{path}, line {len(texts) + 1}"
                 if len(line) > MAX_LINE_BYTES:
@@ -62,6 +57,19 @@ def read_lines(path: Path) -> Lines:
     except ValueError as error:
         raise BadInput(f"cannot read {path}: {error}") from None
     return Lines(texts, False, size)
+
+
+def open_regular(path: Path, most_bytes: int) -> BinaryIO:
+    """Open a file that may be anybody's. Raises OSError, and BadInput for what is no regular file
+    or too large."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe blocks nobody
+    state = os.fstat(opened)
+    if stat.S_ISREG(state.st_mode) and state.st_size <= most_bytes:
+        return os.fdopen(opened, "rb")
+    os.close(opened)
+    if not stat.S_ISREG(state.st_mode):
+        raise BadInput(f"cannot read {path}: not a regular file")
+    raise BadInput(f"{path} has {state.st_size:,} bytes: at most {most_bytes:,}")
 
 
 def _values(line: bytes, where: str) -> int:

@@ -13,8 +13,9 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.raw_times import Block, RawTimes
 from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.timing.raw_samples import pack
-from astra_chat.tools.types import Implausible, MeasuredTime
+from astra_chat.tools.types import Case, Device, Implausible, MeasuredTime
 
 BOOTSTRAPS = 2000
 SLOW_CLOCK = 0.97
@@ -29,17 +30,22 @@ SPACED_NOTE = "timed with another kernel between launches, whose time is taken o
 
 
 def measured_time(runner: Runner, run: CaseRun, weight: float) -> MeasuredTime | Implausible:
-    """One case of a real GPU. The interval is never narrower than the A/A noise."""
-    times = run.report.measured
+    """One case of a real GPU."""
+    floor = case_limit_us(runner, run.oracle_case)
+    return time_of(run.report.measured, run.oracle_case.case, weight, floor)
+
+
+def time_of(times: RawTimes, case: Case, weight: float, floor: float) -> MeasuredTime | Implausible:
+    """What a case's samples say: a pure function of them. The interval is never narrower than the
+    A/A noise. `floor`: the case's physical limit, in microseconds."""
     blocks = steady(times.blocks)
     candidate_us = median(b.candidate_us for b in blocks)
-    floor = case_limit_us(runner, run.oracle_case)
     if why := _implausible(candidate_us, floor, times):
-        return Implausible(case=run.oracle_case.case, median_us=candidate_us, why=why)
+        return Implausible(case=case, median_us=candidate_us, why=why)
     low, middle, high = interval(log_ratios(blocks))
     noise = abs(median(math.log(b.baseline_us / b.control_us) for b in blocks))
     return MeasuredTime(
-        case=run.oracle_case.case,
+        case=case,
         weight=weight,
         baseline_us=median(b.baseline_us for b in blocks),
         median_us=candidate_us,
@@ -129,7 +135,11 @@ def below_limit(us: float, limit_us: float) -> str:
 
 def case_limit_us(runner: Runner, oracle_case: OracleCase) -> float:
     """The time below which no kernel of this contract can be, on the device's GPU."""
-    task, case = runner.task, oracle_case.case
+    return contract_limit_us(runner.task, oracle_case.case, runner.device)
+
+
+def contract_limit_us(task: Task, case: Case, device: Device) -> float:
+    """The same of any case of a task on any device whose constants are known."""
     tensor = case.dtype != "float32" or task.tensor_float32
-    gpu = spec(runner.device.spec)
+    gpu = spec(device.spec)
     return limit_us(task.least_bytes(case), task.flops_of(case), gpu, tensor=tensor)

@@ -1,0 +1,129 @@
+"""Claims about what a bundle holds beside the transcript: machine code, launch plans, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.evaluation import CaseLaunches, Evidence
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.timing.raw_samples import unpack
+from astra_chat.tools.types import MeasuredTime, Timed, sha256_of
+from astra_chat.verify.bundle import Bundle, sha256_of_bytes
+from astra_chat.verify.claims import Claim, claim, unchecked
+from astra_chat.verify.recorded import Run, about
+
+FILES, SOURCES = "the bundle's files are listed", "sources are the transcript's"
+CODE, PLANS = "machine code has its hash", "launch plans have their hash"
+SAMPLES, SIGNED = "samples are the transcript's", "the bundle is signed"
+
+
+def bundle_claims(bundle: Bundle, run: Run, key: bytes | None = None) -> Iterator[Claim]:
+    """`key`: whose signature is wanted; None: of whoever signed it, if anybody did."""
+    listed = bundle.manifest.files
+    for name in sorted(listed.keys() | bundle.members.keys()):
+        found = sha256_of_bytes(bundle.members[name]) if name in bundle.members else ""
+        yield claim(FILES, name, listed.get(name) == found, "changed, missing or not listed")
+    yield from _signature(bundle, key)
+    yield from _sources(bundle, run)
+    yield from _code(bundle, run)
+    yield from _samples(bundle, run)
+
+
+def _signature(bundle: Bundle, key: bytes | None) -> Iterator[Claim]:
+    stated = bytes.fromhex(bundle.manifest.public_key)
+    if bundle.signature is None:
+        if key is not None or stated:
+            yield claim(SIGNED, bundle.path.name, False, "it has no signature")
+        return
+    from astra_chat.verify.signature import signs  # needs an extra
+
+    why = ""
+    if key is not None and key != stated:
+        why = "another key signed it"
+    elif not signs(stated, bundle.signature, bundle.manifest_text):
+        why = "the signature is not of this manifest"
+    yield claim(SIGNED, bundle.path.name, not why, why)
+
+
+def _sources(bundle: Bundle, run: Run) -> Iterator[Claim]:
+    for name, source in run.state.sources.items():
+        packed = bundle.members.get(f"sources/{name}.cu")
+        where = f"sources/{name}.cu"
+        if packed is None:
+            yield unchecked(SOURCES, where, "not in the bundle")
+        else:
+            yield claim(SOURCES, where, packed == source.encode(), "another text")
+
+
+def _code(bundle: Bundle, run: Run) -> Iterator[Claim]:
+    """Each machine code and each plan once, however many evaluations name it."""
+    codes: dict[str, str] = {}
+    plans: dict[str, tuple[str, CaseLaunches | None]] = {}
+    for turn, evaluation in run.evaluations:
+        where, evidence = about(turn, evaluation), evaluation.evidence
+        if evidence is None:
+            yield unchecked(CODE, where, "the transcript has no hash of it")
+            continue
+        for sha in (evidence.cubin_sha256, evidence.baseline_cubin_sha256):
+            codes.setdefault(sha, where)
+        _name_plans(plans, where, evidence)
+    for sha in sorted(codes.keys() - {""}):
+        content = bundle.members.get(f"cubins/{sha}.cubin")
+        if content is None:
+            yield unchecked(CODE, codes[sha], "not in the bundle")
+        else:
+            yield claim(CODE, codes[sha], sha256_of_bytes(content) == sha, "other machine code")
+    for sha, (where, recorded) in plans.items():
+        yield _plan(bundle.members.get(f"plans/{sha}.json"), sha, where, recorded)
+
+
+def _name_plans(
+    plans: dict[str, tuple[str, CaseLaunches | None]], where: str, evidence: Evidence
+) -> None:
+    """By hash, where it is named and what is said of it, which is nothing of a baseline's."""
+    for plan in evidence.plans:
+        if plan.baseline_plan_sha256:
+            plans.setdefault(plan.baseline_plan_sha256, (f"{where}, baseline", None))
+    for plan in evidence.plans:
+        if plans.get(plan.plan_sha256, ("", None))[1] is None:
+            plans[plan.plan_sha256] = (where, plan)
+
+
+def _plan(content: bytes | None, sha: str, where: str, recorded: CaseLaunches | None) -> Claim:
+    """Its nodes and its case give its hash, and the recorded line says what it launches."""
+    if content is None:
+        return unchecked(PLANS, where, "not in the bundle")
+    try:
+        plan = LaunchPlan.model_validate_json(content)
+    except ValidationError:
+        return claim(PLANS, where, False, "no launch plan")
+    told = recorded is None or (plan.summary, plan.case) == (recorded.launches, recorded.case)
+    return claim(PLANS, where, plan.sha256 == sha and told, "it launches something else")
+
+
+def _samples(bundle: Bundle, run: Run) -> Iterator[Claim]:
+    for name, text, where in samples(run):
+        content = bundle.members.get(name)
+        if content is None:
+            yield unchecked(SAMPLES, where, "not in the bundle")
+        else:
+            holds = sha256_of(text) == sha256_of_bytes(content)
+            yield claim(SAMPLES, where, holds, "other samples")
+
+
+def samples(run: Run) -> Iterator[tuple[str, str, str]]:
+    """Member, its text and what it is of: the raw samples of each measured case."""
+    for turn, evaluation in run.evaluations:
+        if not isinstance(evaluation.outcome, Timed):
+            continue
+        for place, time in enumerate(evaluation.outcome.cases):
+            if isinstance(time, MeasuredTime) and time.raw:
+                try:
+                    text = unpack(time.raw).model_dump_json()
+                except BadInput:
+                    continue  # a claim about figures says so
+                where = f"{about(turn, evaluation)}, {time.case.label}"
+                yield f"samples/turn-{turn}-case-{place}.json", text, where

@@ -1,0 +1,94 @@
+"""What a transcript claims, and whether it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from astra_chat.tools.types import Value
+
+Status = Literal["stands", "fails", "unchecked"]
+"""unchecked: what would be needed is not recorded, or not here. It says nothing for or against."""
+SCHEMA: Literal["astra-chat/verified/1"] = "astra-chat/verified/1"
+
+
+class Claim(Value):
+    """One statement of a transcript."""
+
+    name: str
+    """Kind of claim: one row of the table."""
+    about: str
+    """Turn, candidate or case."""
+    status: Status
+    why: str = ""
+    """Of one that fails what was claimed and found; of an unchecked one what is missing."""
+
+
+class Verification(Value):
+    """All claims of one transcript."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/verified/1"] = Field(SCHEMA, alias="schema")
+    run: str
+    claims: tuple[Claim, ...]
+    signed_by: str = ""
+    """Of a bundle: fingerprint of the key whose signature is valid; empty: not signed."""
+    notes: tuple[str, ...] = ()
+    """What was left out of the file, in one line each."""
+
+    def count(self, status: Status) -> int:
+        return sum(claim.status == status for claim in self.claims)
+
+    @property
+    def stands(self) -> bool:
+        """Nothing fails."""
+        return not self.count("fails")
+
+    @property
+    def share(self) -> float:
+        """Of all claims, those that were recomputed and stand."""
+        return self.count("stands") / len(self.claims) if self.claims else 0.0
+
+
+def claim(name: str, about: str, holds: bool, why: str = "") -> Claim:
+    """`why` is kept where it does not hold."""
+    return Claim(name=name, about=about, status="stands" if holds else "fails",
+                 why="" if holds else why)  # fmt: skip
+
+
+def unchecked(name: str, about: str, why: str) -> Claim:
+    return Claim(name=name, about=about, status="unchecked", why=why)
+
+
+def differences(pairs: Iterable[tuple[str, object, object]]) -> str:
+    """ "ratio is recorded as 2.0, recomputed 1.5; ..." of (name, recorded, recomputed); "" where
+    all agree. Numbers agree to nine digits: another CPU may round otherwise."""
+    return "; ".join(
+        f"{name} is recorded as {_text(said)}, recomputed {_text(found)}"
+        for name, said, found in pairs
+        if not same(said, found)
+    )
+
+
+def same(said: object, found: object) -> bool:
+    """Equal, numbers to nine digits."""
+    if isinstance(said, float | int) and isinstance(found, float | int):
+        return said == found or abs(said - found) <= 1e-9 * max(abs(said), abs(found))
+    if isinstance(said, tuple | list) and isinstance(found, tuple | list):
+        return len(said) == len(found) and all(map(same, said, found))
+    return said == found
+
+
+def _text(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)[:120]
+
+
+def by_name(claims: Sequence[Claim]) -> dict[str, list[Claim]]:
+    """In the order of their first ones."""
+    found: dict[str, list[Claim]] = {}
+    for one in claims:
+        found.setdefault(one.name, []).append(one)
+    return found

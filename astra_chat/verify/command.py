@@ -1,0 +1,173 @@
+"""`astra-chat verify` and `astra-chat pack`: the claims of a run recomputed, and a run as one
+file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from astra_chat.cli.exit_codes import CHECK_FAILED
+from astra_chat.display.notes import note
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from astra_chat.verify.claims import Verification
+    from astra_chat.verify.verify import Measuring
+
+SHOWN = 20
+"""Claims that fail, one line each."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Recompute every claim of a recorded run.")(verify)
+    app.command(short_help="Write a run as one self-contained file.")(pack)
+
+
+def verify(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE", help="Transcripts, folders of runs, or bundles of `pack`."),
+    ],
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Judge the winner again on this machine.")
+    ] = False,
+    device: Annotated[
+        str,
+        typer.Option(
+            help="Device for --measure: auto, cuda, cuda:N or virtual; by default as recorded."
+        ),
+    ] = "",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 also if a claim cannot be checked.")
+    ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Require a bundle signed by this Ed25519 key (PEM)."),
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Recompute every claim of a recorded run: hashes, seeds, cases, figures, winner, ledger.
+
+    Needs no GPU and runs nothing of the run, unless --measure asks for it. Exit code 1: a claim
+    fails.
+    """
+    from astra_chat.display.console import console
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.verify.verify import Measuring
+
+    if (device or trust) and not measure:
+        raise BadInput("--device and --trust go with --measure")
+    measuring = Measuring(device, trust) if measure else None
+    found = [(file, _verified(file, measuring, key)) for file in files]
+    if as_json:
+        _print_json(found)
+    for file, one in found:
+        if not as_json:
+            console().print(_table(file, one))
+        for text in one.notes:
+            note(text)
+    if not all(one.stands and not (strict and one.count("unchecked")) for _, one in found):
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _verified(file: Path, measuring: Measuring | None, key: Path | None) -> Verification:
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.transcript.reader import read
+    from astra_chat.verify.bundle import is_bundle, read_bundle
+    from astra_chat.verify.verify import verify as verified
+    from astra_chat.verify.verify import verify_bundle
+
+    if is_bundle(file):
+        return verify_bundle(read_bundle(file), measuring, _public_key(key) if key else None)
+    if key is not None:
+        raise BadInput(f"{file} is no bundle: only bundles are signed")
+    return verified(read(file), measuring)
+
+
+def _public_key(path: Path) -> bytes:
+    from astra_chat.verify.signature import public_key  # needs an extra
+
+    return public_key(path)
+
+
+def _table(file: Path, found: Verification) -> RenderableType:
+    """Each kind of claim with its counts, then what fails and why some cannot be checked."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    from astra_chat.verify.claims import by_name
+
+    rows = Table(box=None, pad_edge=False, title=str(file), title_justify="left")
+    for name in ("claim", "stands", "fails", "unchecked"):
+        rows.add_column(name, justify="left" if name == "claim" else "right")
+    for name, claims in by_name(found.claims).items():
+        counts = [sum(one.status == s for one in claims) for s in ("stands", "fails", "unchecked")]
+        style = "bold red" if counts[1] else "yellow" if counts[2] else "green"
+        rows.add_row(Text(name, style), *(str(count or "") for count in counts))
+    failing = [one for one in found.claims if one.status == "fails"]
+    lines = [Text(f"FAILS  {one.about}: {one.name}: {one.why}", "bold red") for one in failing]
+    if len(lines) > SHOWN:
+        lines[SHOWN:] = [Text(f"... and {len(lines) - SHOWN} more", "bold red")]
+    reasons = dict.fromkeys(
+        f"unchecked: {one.name}: {one.why}" for one in found.claims if one.status == "unchecked"
+    )
+    lines += [Text(reason, "yellow") for reason in list(reasons)[:SHOWN]]
+    if found.signed_by:
+        lines.append(Text(f"signed by the key {found.signed_by}"))
+    words = f"{found.count('stands')} of {len(found.claims)} claims stand"
+    words += f", {found.count('fails')} fail" if failing else ""
+    return Group(rows, *lines, Text(words, "bold red" if failing else "bold"))
+
+
+def _print_json(found: list[tuple[Path, Verification]]) -> None:
+    runs = [{**one.model_dump(mode="json"), "file": str(file)} for file, one in found]
+    print(json.dumps({"schema": "astra-chat/verify/1", "runs": runs}, indent=2))
+
+
+def pack(
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A transcript, or the folder of a run.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="The bundle. [default: <run>.zip]")
+    ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(metavar="KEY", help="Sign with this Ed25519 private key (PEM)."),
+    ] = None,
+    license: Annotated[
+        str, typer.Option(metavar="SPDX", help="Licence of task and candidates: Apache-2.0.")
+    ] = "",
+    build: Annotated[
+        bool,
+        typer.Option("--build/--no-build", help="Include machine code and launch plans."),
+    ] = True,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run untrusted code even where it cannot be isolated.")
+    ] = False,
+) -> None:
+    """Write a run as one self-contained file that `astra-chat verify` checks anywhere.
+
+    Machine code and launch plans are made again with this machine's nvcc and kept where they are
+    what was recorded. The recorded launchers run for that, isolated and without a GPU.
+    """
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.transcript.reader import read
+    from astra_chat.verify.pack import pack as packed
+
+    transcript = read(run)
+    target = out or Path(f"{transcript.header.task.name}-{transcript.records[0].run}.zip")
+    if target.exists():
+        raise BadInput(f"{target} exists already and is not overwritten: name another with -o")
+    manifest = packed(transcript, target, key=sign, license=license, build=build, trust=trust)
+    for text in manifest.left_out:
+        note(f"left out: {text}")
+    print(target)

@@ -1,0 +1,88 @@
+"""A recorded run as the checks read it: the task out of its own texts, evaluations, sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from astra_chat.agents.run_state import RunState
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.judge_version import judge_sha256
+from astra_chat.tools.task.folder import Task
+from astra_chat.transcript.events import Ended, Judged, Resumed
+from astra_chat.transcript.reader import Transcript
+from astra_chat.transcript.recorded_task import task_of
+from astra_chat.transcript.turns import state_of, texts
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the checks need. `task` is None where the recorded files are no task any more."""
+
+    transcript: Transcript
+    task: Task | None
+    broken_task: str = ""
+    """Why there is none."""
+
+    @cached_property
+    def texts(self) -> dict[str, str]:
+        """By sha256, as they are named; whether they are what their names say is a claim."""
+        return texts(self.transcript.records)
+
+    @cached_property
+    def state(self) -> RunState:
+        return state_of(self.transcript.records)
+
+    @cached_property
+    def evaluations(self) -> list[tuple[int, Evaluation]]:
+        """Turn and evaluation, in order."""
+        return [
+            (record.turn, record.event.evaluation)
+            for record in self.transcript.records
+            if isinstance(record.event, Judged)
+        ]
+
+    @cached_property
+    def sessions(self) -> list[tuple[str, list[tuple[int, Evaluation]]]]:
+        """Root of each session's seeds, empty where it is not known, and what it judged."""
+        found: list[tuple[str, list[tuple[int, Evaluation]]]] = []
+        judged: list[tuple[int, Evaluation]] = []
+        for record in self.transcript.records:
+            match record.event:
+                case Judged(evaluation=evaluation):
+                    judged.append((record.turn, evaluation))
+                case Ended(seed=seed):
+                    found.append((seed, judged))
+                    judged = []
+                case Resumed() if judged:
+                    found.append(("", judged))  # the session before was killed
+                    judged = []
+        return [*found, ("", judged)] if judged else found
+
+    def by_this_judge(self, evaluation: Evaluation) -> bool:
+        """Whether this version of the judge made it."""
+        evidence = evaluation.evidence
+        return evidence is not None and evidence.judge_sha256 == judge_sha256()
+
+
+def about(turn: int, evaluation: Evaluation) -> str:
+    return f"turn {turn}, {evaluation.candidate}"
+
+
+@contextmanager
+def opened(transcript: Transcript) -> Iterator[Run]:
+    """The run with its task, whose files are written to a folder while it is open. Nothing of them
+    is executed."""
+    try:
+        entered = task_of(transcript, None)
+        task = entered.__enter__()
+    except BadInput as error:
+        yield Run(transcript, None, str(error))
+        return
+    try:
+        yield Run(transcript, task)
+    finally:
+        entered.__exit__(None, None, None)

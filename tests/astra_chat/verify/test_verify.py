@@ -1,0 +1,132 @@
+"""verify: every claim of the committed runs, and forgeries that it notices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from astra_chat.transcript.reader import read
+from astra_chat.verify.draw_claims import CHECKED, HIDDEN, SEEDS, TIMED
+from astra_chat.verify.figure_claims import BASIS, ERRORS, LIMITS, RATIOS, STEPS, VERDICT
+from astra_chat.verify.measure import REPEATS
+from astra_chat.verify.run_claims import CONFIRMED, LEDGER, WINNER
+from astra_chat.verify.text_claims import BASELINE, HARNESS, NAMES, TASK, TEXTS
+from astra_chat.verify.verify import verify
+from tests.astra_chat.verify.forgeries import EXAMPLES, Edit, forged, judged, last
+
+
+@pytest.mark.parametrize(
+    "path", sorted((EXAMPLES / "virtual").glob("*.jsonl")), ids=lambda p: p.stem
+)
+def test_all_claims_of_a_run_in_the_present_format_stand(path: Path) -> None:
+    found = verify(read(path))
+    assert found.stands and not found.notes
+    assert {one.name for one in found.claims if one.status == "unchecked"} == {REPEATS}
+
+
+@pytest.mark.second_tier
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*h200*/*.jsonl")), ids=lambda p: p.stem)
+def test_older_runs_say_what_cannot_be_checked(path: Path) -> None:
+    found = verify(read(path))
+    assert found.stands and 0.6 < found.share < 0.7
+    reasons = {one.why for one in found.claims if one.status == "unchecked"}
+    assert "recorded before samples were kept" in reasons and all(reasons)
+
+
+def changed(name: str, value: object) -> Edit:
+    """A field of the winner's confirmation, by its path."""
+
+    def edit(events: list[dict[str, object]]) -> None:
+        *path, key = name.split(".")
+        place: object = judged(events)
+        for part in path:
+            place = place[int(part) if isinstance(place, list) else part]  # type: ignore[index]
+        place[int(key) if isinstance(place, list) else key] = value  # type: ignore[index]
+
+    return edit
+
+
+def ended(name: str, value: object) -> Edit:
+    return lambda events: last(events, "ended").update({name: value})
+
+
+def _task(events: list[dict[str, object]]) -> None:
+    events[0]["task"]["id"] = "0" * 64  # type: ignore[index]
+
+
+def _text(events: list[dict[str, object]]) -> None:
+    blob = next(one for one in events if one["kind"] == "blob")
+    blob["text"] = f"{blob['text']}\n// another\n"
+
+
+def _name(events: list[dict[str, object]]) -> None:
+    last(events, "proposed")["candidate"] = "0" * 12
+
+
+def _ledger(events: list[dict[str, object]]) -> None:
+    last(events, "spent")["evaluations"] = 3
+
+
+def _baseline(events: list[dict[str, object]]) -> None:
+    judged(events, 0)["candidate"] = "d4ccd01bfc0a"
+
+
+def _unconfirmed(events: list[dict[str, object]]) -> None:
+    judged(events)["confirms"] = False
+
+
+FORGERIES: dict[str, tuple[Edit, str]] = {
+    "a text": (_text, TEXTS),
+    "the task's id": (_task, TASK),
+    "a candidate's name": (_name, NAMES),
+    "another baseline": (_baseline, BASELINE),
+    "another judge": (changed("evidence.judge_sha256", "0" * 64), HARNESS),
+    "a chosen seed": (changed("seed", "cca8f8738e32-0000000000000000"), SEEDS),
+    "a hidden case": (changed("check.hidden.0.dims.tokens", 2), HIDDEN),
+    "an own case left out": (changed("check.visible", []), CHECKED),
+    "the number of cases": (changed("outcome.correct.cases", 9999), CHECKED),
+    "a weight": (changed("outcome.cases.0.weight", 50.0), TIMED),
+    "the ratio": (changed("outcome.ratio", 1.9), VERDICT),
+    "the verdict": (changed("outcome.verdict", "tie"), VERDICT),
+    "a case's ratio": (changed("outcome.cases.1.ratio", 1.4), RATIOS),
+    "a case's time": (changed("outcome.cases.1.median_us", 1.2), RATIOS),
+    "below the limit": (changed("outcome.cases.1.limit_us", 3.0), RATIOS),
+    "an error": (changed("outcome.correct.worst", 1.5), ERRORS),
+    "a step left out": (changed("steps", []), STEPS),
+    "measured on no GPU": (changed("outcome.profile.basis", "measured"), BASIS),
+    "the winner": (ended("best", "8f3af8862d22"), WINNER),
+    "the winner's ratio": (ended("ratio", 1.7), WINNER),
+    "no confirmation": (_unconfirmed, CONFIRMED),
+    "the ledger": (_ledger, LEDGER),
+}
+
+
+@pytest.mark.parametrize("what", FORGERIES)
+def test_a_forgery_fails(what: str, tmp_path: Path) -> None:
+    edit, name = FORGERIES[what]
+    found = verify(read(forged(edit, tmp_path)))
+    failing = Counter(one.name for one in found.claims if one.status == "fails")
+    if name == HIDDEN:  # of another judge's version it cannot be told whether it drew otherwise
+        failing.update(one.name for one in found.claims if one.status == "unchecked")
+    assert failing[name], failing
+    assert all(one.why for one in found.claims if one.status != "stands")
+
+
+@pytest.mark.second_tier
+def test_a_time_below_the_limit_fails(tmp_path: Path) -> None:
+    def edit(events: list[dict[str, object]]) -> None:
+        for name, value in (("median_us", 0.4), ("percent_of_limit", 125.0)):
+            changed(f"outcome.cases.1.{name}", value)(events)
+
+    found = verify(read(forged(edit, tmp_path)))
+    assert LIMITS in {one.name for one in found.claims if one.status == "fails"}
+
+
+def test_a_killed_run_is_checked_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = forged(lambda events: None, tmp_path)
+    path.write_text("\n".join(path.read_text().splitlines()[:-2]) + "\n")
+    found = verify(read(path))
+    assert found.stands and "killed before its end" in found.notes[0]
+    assert {SEEDS, WINNER} <= {one.name for one in found.claims if one.status == "unchecked"}
