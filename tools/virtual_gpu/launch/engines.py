@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from astra_chat.tools.errors import MissingDependency
@@ -30,6 +31,8 @@ C_SPEEDUP = 20
 """So many times more instructions are affordable on the C engine."""
 C_LARGEST_KERNEL = 1000
 """PTX instructions: beyond, compiling takes so long that NumPy continues in the meantime."""
+GRID_SYNC = "%envreg"
+"""Names the registers that tell a kernel where the blocks of a cooperative launch meet."""
 
 
 class Engines:
@@ -179,8 +182,8 @@ class Engines:
             if self._compiled is None:
                 program.library()
                 return program
-            if launch.kernel in self._compiled and not cooperative:
-                program.use(self._compiled[launch.kernel])
+            if library := self._compiled.get(_library(launch.kernel, cooperative)):
+                program.use(library)
                 return program
             self.notes[launch.kernel] = "it was not compiled for the C engine"
         except (PtxUnsupported, MissingDependency, OSError) as error:
@@ -198,20 +201,28 @@ def compile_kernels(ptx: Path, engine: Engine) -> dict[str, Path]:
 
 
 def c_sources(ptx: Path, engine: Engine) -> dict[str, str]:
-    """The C file of each kernel that the C engine should run; nothing is compiled."""
+    """The C file of each kernel that the C engine should run, and of each that can wait for its
+    whole grid a second one for cooperative launches; nothing is compiled."""
+    text = ptx.read_text()
     try:
-        module = parse(ptx.read_text())
+        module = parse(text)
     except PtxSyntaxError:
         return {}
     sources: dict[str, str] = {}
-    for kernel in module.kernels:
+    ways = (False, True) if GRID_SYNC in text else (False,)
+    for kernel, cooperative in product(module.kernels, ways):
         try:
-            program = c_engine.translate(module, kernel)
+            program = c_engine.translate(module, kernel, cooperative=cooperative)
         except PtxUnsupported:
             continue
         if engine == "c" or numpy_engine.count(program.reference) <= C_LARGEST_KERNEL:
-            sources[kernel] = program.source
+            sources[_library(kernel, cooperative)] = program.source
     return sources
+
+
+def _library(kernel: str, cooperative: bool) -> str:
+    """Name of a kernel's compiled form; mangled names have no spaces."""
+    return f"{kernel} cooperative" if cooperative else kernel
 
 
 def compile_sources(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.system.toolkit import Toolkit
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.launch import engines
-from astra_chat.tools.virtual_gpu.launch.engines import compile_kernels
+from astra_chat.tools.virtual_gpu.launch.engines import c_sources, compile_kernels
 from astra_chat.tools.virtual_gpu.runtime.calls import device_array
 from astra_chat.tools.virtual_gpu.types import LaunchReport
 
@@ -87,6 +89,20 @@ def test_without_a_compiler_what_was_compiled_elsewhere_runs(calls: Any, ran: li
     assert all(isinstance(path, Path) and path.is_file() for path in libraries.values())
     scaled(calls, engine="c", compiled=libraries)
     assert set(ran) == {"c_engine"}
+
+
+def test_a_kernel_that_waits_for_its_grid_is_compiled_for_both_kinds_of_launch(
+    toolkit: Toolkit, tmp_path: Path
+) -> None:
+    source = Path(__file__).parents[1] / "numpy_engine" / "data" / "grid.cu"
+    ptx = tmp_path / "grid.ptx"
+    command = [str(toolkit.nvcc), "-arch=compute_90", "-std=c++17", "-ptx", "-o", str(ptx)]
+    subprocess.run([*command, str(source)], check=True)
+    kernels = [kernel for kernel in c_sources(ptx, "auto") if not kernel.endswith(" cooperative")]
+    assert kernels, "there are some"
+    sources = c_sources(ptx, "auto")
+    assert sorted(sources) == sorted([*kernels, *(f"{name} cooperative" for name in kernels)])
+    assert all(sources[f"{name} cooperative"] != sources[name] for name in kernels)
 
 
 def test_what_was_not_compiled_runs_on_numpy_and_says_so(calls: Any, ran: list[str]) -> None:
