@@ -299,6 +299,11 @@ def _last_report(context: ChatContext, state: RunState) -> Section | None:
 
 
 def _report(title: str, evaluation: Evaluation) -> Section:
+    return Section(title, judge_report(evaluation))
+
+
+def judge_report(evaluation: Evaluation) -> str:
+    """What the judge found about a candidate, as the chat is told it."""
     outcome = evaluation.outcome
     lines = [report(describe(outcome)), f"resources: {describe_resources(evaluation.resources)}"]
     if isinstance(outcome, Timed):
@@ -307,7 +312,7 @@ def _report(title: str, evaluation: Evaluation) -> Section:
         why = one_line(profile.why)
         lines.append(f"bottleneck on {profile.case.label}: {profile.bottleneck}: {why}")
         lines += [f"- {metric_text(m)}: {m.words}" for m in telling(profile.metrics)]
-    return Section(title, "\n".join(lines))
+    return "\n".join(lines)
 
 
 def _bullets(lines: list[str]) -> str:

@@ -1,6 +1,7 @@
 """Astra: a group chat of agents optimizes CUDA kernels, and a judge checks every claim.
 
 cli/             the command astra-chat
+judging/         the judge for users: what command line, Python and MCP call alike
 session/         one run: options, chat, resume, export
 approval/        a human decides: at once, by a file, or later
 mailbox/         questions of a run as folders, answered by whoever writes a file
@@ -26,9 +27,32 @@ from astra_chat.version import __version__
 
 if TYPE_CHECKING:
     from astra_chat.analysis.recorded_run import load_transcript
-    from astra_chat.session.api import run
+    from astra_chat.judging.evaluating import evaluate
+    from astra_chat.session.api import arun, run
+    from astra_chat.tools.errors import BadInput, MissingDependency
+    from astra_chat.tools.judge import Judge
 
-__all__ = ["__version__", "load_transcript", "run"]
+__all__ = [
+    "BadInput",
+    "Judge",
+    "MissingDependency",
+    "__version__",
+    "arun",
+    "evaluate",
+    "load_transcript",
+    "run",
+]
+
+HOMES = {
+    "BadInput": "tools.errors",
+    "Judge": "tools.judge",
+    "MissingDependency": "tools.errors",
+    "arun": "session.api",
+    "evaluate": "judging.evaluating",
+    "load_transcript": "analysis.recorded_run",
+    "run": "session.api",
+}
+"""The module of each public name."""
 
 if not (Path(__file__).parent / "agents").is_dir():
     raise ImportError(
@@ -38,9 +62,7 @@ if not (Path(__file__).parent / "agents").is_dir():
 
 
 def __getattr__(name: str) -> Any:
-    """`from astra_chat import run` loads AutoGen only when it is asked for."""
-    if name == "run":
-        return import_module("astra_chat.session.api").run
-    if name == "load_transcript":
-        return import_module("astra_chat.analysis.recorded_run").load_transcript
-    raise AttributeError(f"module 'astra_chat' has no attribute '{name}'")
+    """`from astra_chat import run` loads AutoGen only when it is asked for; the others less."""
+    if name not in HOMES:
+        raise AttributeError(f"module 'astra_chat' has no attribute '{name}'")
+    return getattr(import_module(f"astra_chat.{HOMES[name]}"), name)

@@ -8,10 +8,26 @@ import sys
 from pathlib import Path
 
 USER_FILE = """\
-from astra_chat import run
+from astra_chat import BadInput, Judge, arun, evaluate, run
 
 reveal_type(run("silu_and_mul"))
+reveal_type(evaluate("silu_and_mul", "kernel"))
+reveal_type(BadInput("no"))
+
+
+async def later() -> None:
+    reveal_type(await arun("silu_and_mul", rounds=1))
+
+
+def check(judge: Judge) -> None:
+    reveal_type(judge.check("kernel"))
 """
+SEEN = (
+    "astra_chat.session.results.RunResult",
+    "astra_chat.judging.evaluating.EvaluationReport",
+    "astra_chat.tools.errors.BadInput",
+    "astra_chat.tools.evaluation.Evaluation",
+)
 
 
 def test_a_user_s_file_outside_the_checkout_is_type_checked(tmp_path: Path) -> None:
@@ -22,4 +38,6 @@ def test_a_user_s_file_outside_the_checkout_is_type_checked(tmp_path: Path) -> N
         cwd=tmp_path, env=environment, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout
-    assert 'Revealed type is "astra_chat.session.session.RunResult"' in done.stdout
+    for name in SEEN:
+        assert f'Revealed type is "{name}"' in done.stdout, done.stdout
+    assert done.stdout.count("session.results.RunResult") == 2, "arun is awaited to the same"

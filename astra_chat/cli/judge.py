@@ -1,4 +1,4 @@
-"""The judge from the command line: check, time, profile. No chat involved."""
+"""The judge from the command line: check, time, profile, evaluate. No chat involved."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
     from astra_chat.tools.evaluation import Evaluation
-    from astra_chat.tools.judge import Judge
 
 
 class FailIf(Enum):
@@ -87,6 +86,7 @@ def register(app: typer.Typer) -> None:
     app.command(short_help="Check that a kernel is correct.")(check)
     app.command(short_help="Time a kernel against the baseline.")(time)
     app.command(short_help="Show what limits a kernel.")(profile)
+    app.command(short_help="Check, time and profile a kernel.")(evaluate)
 
 
 def check(
@@ -103,9 +103,10 @@ def check(
 ) -> None:
     """Check that KERNEL is correct: every output against a float64 oracle, on the task's check
     cases and on hidden ones that are drawn after the build."""
+    from astra_chat.judging.opening import open_judge
     from astra_chat.tools.task.case_text import read_case
 
-    with open_judge(task, device, None, None, "sglang", trust, engine, seed) as judge:
+    with open_judge(task, device, trust=trust, engine=engine, seed=seed) as judge:
         evaluation = judge.check(
             text_of(kernel), [read_case(judge.task, text) for text in case or []]
         )
@@ -133,7 +134,11 @@ def time(
     quiet: QuietOption = False,
 ) -> None:
     """Time KERNEL against the baseline, case by case, after checking that it is correct."""
-    with open_judge(task, device, gpu, cases, baseline, trust, engine, seed) as judge:
+    from astra_chat.judging.opening import open_judge
+
+    with open_judge(
+        task, device, gpu, cases, baseline, trust=trust, engine=engine, seed=seed
+    ) as judge:
         evaluation = judge.evaluate(text_of(kernel), fresh_seeds=final)
     again = reproduce_command(
         evaluation, task, str(kernel), _options(device=device, engine=engine, trust=trust),
@@ -156,15 +161,46 @@ def profile(
     quiet: QuietOption = False,
 ) -> None:
     """Show what limits KERNEL on one case: metrics, bottleneck and physical limit."""
+    from astra_chat.judging.opening import open_judge
     from astra_chat.tools.evaluation import Evaluation
     from astra_chat.tools.task.case_text import read_case
 
-    with open_judge(task, device, gpu, None, "sglang", trust, engine, seed) as judge:
+    with open_judge(task, device, gpu, trust=trust, engine=engine, seed=seed) as judge:
         found = judge.profile(text_of(kernel), read_case(judge.task, case) if case else None)
     if isinstance(found, Evaluation):
         end(show_evaluation(found, as_json, quiet))
     else:
         show_profile(found, as_json, quiet)
+
+
+def evaluate(
+    task: TaskArgument,
+    kernel: KernelArgument,
+    device: DeviceOption = "auto",
+    gpu: GpuOption = None,
+    cases: CasesOption = None,
+    baseline: BaselineOption = "sglang",
+    case: CaseOption = None,
+    trust: TrustOption = False,
+    final: FinalOption = False,
+    fail_if: FailIfOption = None,
+    min_ratio: MinRatioOption = None,
+    engine: EngineOption = "auto",
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Check, time and profile KERNEL, and print the report that a model of the chat gets."""
+    from astra_chat.judging.evaluating import evaluate as evaluated
+
+    found = evaluated(
+        task, text_of(kernel), device=device, gpu=gpu, cases=cases, baseline=baseline,
+        more_cases=case or (), final=final, trust=trust, engine=engine, seed=seed,
+    )  # fmt: skip
+    if as_json:
+        print(found.model_dump_json(indent=2))
+    else:
+        print(found.report)
+    end(found.passed and fast_enough(found.evaluation, fail_if is FailIf.SLOWER, min_ratio))
 
 
 def _options(**options: str | bool | None) -> list[str]:
@@ -174,38 +210,6 @@ def _options(**options: str | bool | None) -> list[str]:
         if value:
             typed += [f"--{name}"] if value is True else [f"--{name}", value]
     return typed
-
-
-def open_judge(
-    task: str,
-    device: str,
-    gpu: str | None,
-    cases: str | None,
-    baseline: str,
-    trust: bool = False,
-    engine: str = "auto",
-    seed: str | None = None,
-) -> Judge:
-    """The judge for these options. Raises BadInput naming the option that is off."""
-    from astra_chat.tools.entropy import Entropy
-    from astra_chat.tools.errors import BadInput
-    from astra_chat.tools.judge import CASE_LISTS, Judge
-    from astra_chat.tools.system.devices import pick_device
-    from astra_chat.tools.task.folder import find_task
-    from astra_chat.tools.task.tiers import TIER_FILES
-    from astra_chat.tools.virtual_gpu.types import ENGINES
-
-    if cases is not None and cases not in CASE_LISTS:
-        raise BadInput(f"no cases '{cases}': use {' or '.join(CASE_LISTS)}")
-    if baseline not in TIER_FILES:
-        raise BadInput(f"no baseline '{baseline}': use {' or '.join(TIER_FILES)}")
-    chosen = next((known for known in ENGINES if known == engine), None)
-    if chosen is None:
-        raise BadInput(f"no engine '{engine}': use {', '.join(ENGINES)}")
-    return Judge(
-        find_task(task), pick_device(device, gpu), tier=baseline, cases=cases, trust=trust,
-        engine=chosen, entropy=Entropy(seed),
-    )  # fmt: skip
 
 
 def fast_enough(evaluation: Evaluation, not_slower: bool, min_ratio: float | None) -> bool:

@@ -12,8 +12,9 @@ from pathlib import Path
 from astra_chat.agents.judge_protocol import JudgeProtocol
 from astra_chat.replay.rejudge import Recorded, Rejudged, recorded
 from astra_chat.session.request import SessionOptions, request_for
+from astra_chat.session.results import RunResult
 from astra_chat.session.run_events import RunEvents, Silent
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.session import run_request
 from astra_chat.session.telemetry import traced
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.recorded_cases import require_bounded_cases

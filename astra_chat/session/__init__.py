@@ -3,6 +3,7 @@
 api               `run()`: what the command and Python call
 request           what to run, validated
 session           the run itself
+results           what a run leaves behind
 run_events        callbacks of a run under way
 team              the AutoGen team
 recorder          the transcript of a run under way

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from pathlib import Path
+from typing import Any, ParamSpec
 
 from astra_chat.session.request import SessionOptions, request_for
+from astra_chat.session.results import RunResult
 from astra_chat.session.resume import past_of, request_on
 from astra_chat.session.run_events import RunEvents, Silent
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.session import run_request
+from astra_chat.session.signals import StopRun
 from astra_chat.session.telemetry import traced
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.recorded_task import task_of
+
+P = ParamSpec("P")
 
 
 def run(
@@ -38,6 +46,7 @@ def run(
     after_round: int | None = None,
     accept_recorded_options: bool = False,
     events: RunEvents | None = None,
+    stop: StopRun | None = None,
 ) -> RunResult:
     """Run a chat about a shipped task or a task folder, as `astra-chat run` does; each argument is
     its option of that name, None what is not given.
@@ -55,6 +64,7 @@ def run(
     `no_wait`: stop, to be resumed, where an answer in a mailbox is not there yet.
     `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.
     `events` hears of each record of the transcript once it is on the disk (run_events.py).
+    `stop`: call it from another thread to stop the run, which then returns and can be resumed.
     Raises BadInput for what cannot be used and MissingDependency for a missing dependency.
     An interrupted run returns: its summary says so.
     """
@@ -69,11 +79,35 @@ def run(
     past = past_of(resume, branch, after_round)
     listener = traced(events or Silent())
     if past is None:
-        return run_request(request_for(options, session), listener)
+        return run_request(request_for(options, session), listener, stop=stop)
     with task_of(past.transcript, task) as recorded_task:
         request = request_on(past, recorded_task, options, session)
         if past.transcript.options.trust and not trust:
             listener.notice(
                 f"{past.transcript.path} records --trust, which is never taken from a file"
             )
-        return run_request(request, listener, past=past)
+        return run_request(request, listener, past=past, stop=stop)
+
+
+def _awaitable(
+    work: Callable[P, RunResult],
+) -> Callable[P, Coroutine[Any, Any, RunResult]]:
+    """The same run in a thread of its own, for programs that have an event loop."""
+
+    @wraps(work)
+    async def later(*args: P.args, **options: P.kwargs) -> RunResult:
+        stop = options.setdefault("stop", StopRun())
+        running = asyncio.ensure_future(asyncio.to_thread(work, *args, **options))
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            assert isinstance(stop, StopRun)
+            stop()
+            await asyncio.wait([running])
+            raise
+
+    return later
+
+
+arun = _awaitable(run)
+"""`run` to be awaited: the same arguments. Cancelling it stops the run, which can be resumed."""

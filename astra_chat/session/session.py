@@ -6,8 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, aclosing, closing, nullcontext, suppress
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
 from autogen_agentchat.base import TaskResult
@@ -24,7 +22,6 @@ from astra_chat.agents.selector import Selector
 from astra_chat.agents.turn_order import AskHuman, Stop, next_step
 from astra_chat.agents.turns import MODEL_ROLES, RunRequest, Speaker, Turn
 from astra_chat.approval.approvers import Approver, approver_for
-from astra_chat.mailbox.questions import Question
 from astra_chat.models.mailbox import Asker, WaitsForAnswer
 from astra_chat.models.metered import MeteredJudge
 from astra_chat.models.recording_judge import recorded_judge
@@ -33,9 +30,10 @@ from astra_chat.session.final_message import deviation, ended
 from astra_chat.session.recorded_options import resume_command
 from astra_chat.session.recorder import Recorder, begin
 from astra_chat.session.request import Request
+from astra_chat.session.results import End, RunResult
 from astra_chat.session.resume import Past
 from astra_chat.session.run_events import RunEvents, Silent
-from astra_chat.session.signals import ChatLoop, in_own_loop, on_signal, plain_ctrl_c
+from astra_chat.session.signals import ChatLoop, StopRun, in_own_loop, on_signal, plain_ctrl_c
 from astra_chat.session.team import STALLED, build_team
 from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
@@ -46,13 +44,12 @@ from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.transcript.events import (
     Chosen,
     Contradiction,
-    EndReason,
     RejectedReply,
     TurnEvent,
 )
 from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.run_folder import BEST_MODULE
-from astra_chat.transcript.summary import RunSummary, summarize
+from astra_chat.transcript.summary import summarize
 
 logger = logging.getLogger(__name__)
 
@@ -60,46 +57,19 @@ Item: TypeAlias = BaseAgentEvent | BaseChatMessage | TaskResult
 """What a team's stream yields."""
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """What a run left behind."""
-
-    transcript: Path
-    """Beside it lie, where a candidate was accepted, best.cu and best/."""
-    summary: RunSummary
-    resume_with: str
-    """The command that resumes it."""
-    question: Path | None = None
-    """In a mailbox, where the run waits for its answer."""
-
-    @property
-    def folder(self) -> Path:
-        return self.transcript.parent
-
-
-@dataclass(frozen=True)
-class End:
-    """Why a chat ends."""
-
-    reason: EndReason
-    note: str = ""
-    error: Exception | None = None
-    question: Question | None = None
-    """Whose answer is awaited."""
-
-
 def run_request(
     request: Request,
     events: RunEvents | None = None,
     judge: JudgeProtocol | None = None,
     past: Past | None = None,
+    stop: StopRun | None = None,
 ) -> RunResult:
     """Run a request once, and leave a transcript that ends with how it ended.
 
-    `judge` stands in for the task's own. An exception of the machine's or our own is recorded in
-    that end, then raised.
+    `judge` stands in for the task's own; `stop` stops the run from another thread. An exception of
+    the machine's or our own is recorded in that end, then raised.
     """
-    loop, listener = ChatLoop(), events or Silent()
+    loop, listener = ChatLoop(stop), events or Silent()
     approver = approver_for(request.approver) if request.approver else None
 
     def real_judge() -> AbstractContextManager[JudgeProtocol]:
@@ -198,7 +168,7 @@ class Session:
 
     async def _chat(self) -> End:
         """Let the team talk until the chat is at its end or the user stops it."""
-        self._loop.enter()
+        self._loop.enter(self._token.cancel)
         if self._state.last is None:
             self._take(Turn("user", self._run_request()))
         self._note_deviation()

@@ -13,15 +13,41 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
+class StopRun:
+    """Stops a run from another thread: at once, resumably, as a second Ctrl-C does."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._asked = False
+        self._stops: Callable[[], None] | None = None
+
+    def __call__(self) -> None:
+        """Stop it, or let it stop as soon as it has begun."""
+        with self._lock:
+            self._asked, stops = True, self._stops
+        if stops is not None:
+            stops()
+
+    def bind(self, stops: Callable[[], None]) -> None:
+        """The run has begun, and `stops` stops it."""
+        with self._lock:
+            self._stops, asked = stops, self._asked
+        if asked:
+            stops()
+
+
 class ChatLoop:
     """The event loop of the chat, for those who call into it from other threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, stop: StopRun | None = None) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = stop
 
-    def enter(self) -> None:
-        """Call it within the chat: from here on calls arrive."""
+    def enter(self, cancel: Callable[[], None] = lambda: None) -> None:
+        """Call it within the chat: from here on calls arrive. `cancel` ends the chat at once."""
         self._loop = asyncio.get_running_loop()
+        if self._stop is not None:
+            self._stop.bind(lambda: self.call(cancel))
         # AutoGen leaves tasks behind whose errors nobody fetches; ours are handed over by agents.
         self._loop.set_exception_handler(lambda loop, context: None)
 

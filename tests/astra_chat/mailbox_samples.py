@@ -14,8 +14,9 @@ from autogen_core.models import UserMessage
 from astra_chat.mailbox.questions import Meta, Question, questions, waiting
 from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request, SessionOptions
+from astra_chat.session.results import RunResult
 from astra_chat.session.resume import request_on, resumed
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.options import RunOptions
 from tests.chat_samples import DEVICE, FixedJudge, run_options

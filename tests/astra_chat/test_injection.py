@@ -15,7 +15,8 @@ from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.results import RunResult
+from astra_chat.session.session import run_request
 from astra_chat.tools.evaluation import Built
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import pick_device

@@ -16,8 +16,9 @@ from astra_chat.approval.approvers import Nobody, Recorded, Scripted, Terminal, 
 from astra_chat.approval.pending import record, waiting
 from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request, SessionOptions
+from astra_chat.session.results import RunResult
 from astra_chat.session.resume import branched, request_on, resumed
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task, load_task

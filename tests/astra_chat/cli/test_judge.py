@@ -225,3 +225,20 @@ def test_sigterm_ends_children_too(task_folder: Path) -> None:
         _, said = judge.communicate(timeout=120)
     assert judge.returncode == 130 and said == "astra-chat: interrupted\n"
     assert not Path(f"/proc/{oracle}").exists()
+
+
+def test_evaluate_prints_the_report_of_the_chat(
+    command: Command, task_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "k.cu").write_text(KERNELS["vector.cu"])
+    words = ("evaluate", task_folder, tmp_path / "k.cu", "--device", "virtual", "--seed", "5eed")
+    code, out, _ = command(*words)
+    assert code == 0 and "bottleneck on " in out
+    code, text, err = command(*words, "--json", "--min-ratio", "99")
+    document = json.loads(text)
+    assert code == 1 and "below --min-ratio 99" in err
+    assert document["schema"] == "astra-chat/evaluation-report/1" and document["passed"]
+    assert document["verdict"] == "accepted" and document["report"].split()[0] in out
+    (tmp_path / "wrong.cu").write_text(KERNELS["wrong.cu"])
+    code, out, _ = command("evaluate", task_folder, tmp_path / "wrong.cu", "--device", "virtual")
+    assert code == 1 and "wrong" in out

@@ -12,8 +12,9 @@ from astra_chat.agents.turns import Pass, Payload, Plan, Turn
 from astra_chat.models.open_models import open_models
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
+from astra_chat.session.results import RunResult
 from astra_chat.session.resume import resumed
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.session import run_request
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.events import Chosen, Record, RejectedReply

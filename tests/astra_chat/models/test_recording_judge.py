@@ -13,8 +13,9 @@ from astra_chat.models.open_models import open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
+from astra_chat.session.results import RunResult
 from astra_chat.session.resume import resumed
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.task.folder import Task, load_task

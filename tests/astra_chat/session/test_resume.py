@@ -11,8 +11,9 @@ from astra_chat.agents.run_state import state_of
 from astra_chat.models.open_models import open_models
 from astra_chat.session.api import run
 from astra_chat.session.request import Request, SessionOptions
+from astra_chat.session.results import RunResult
 from astra_chat.session.resume import branched, past_of, request_on, resumed
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.session import run_request
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task

@@ -13,9 +13,10 @@ import pytest
 from astra_chat.agents.turns import Pass
 from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request
+from astra_chat.session.results import RunResult
 from astra_chat.session.resume import request_on, resumed
 from astra_chat.session.run_events import RunEvents, Silent
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.session import run_request
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task

@@ -10,8 +10,9 @@ import pytest
 from astra_chat.models.open_models import open_models
 from astra_chat.models.script import load_script
 from astra_chat.session.request import Request
+from astra_chat.session.results import RunResult
 from astra_chat.session.resume import Past, resumed
-from astra_chat.session.session import RunResult, run_request
+from astra_chat.session.session import run_request
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task

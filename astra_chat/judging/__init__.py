@@ -1,0 +1,5 @@
+"""The judge for users: what the command line, Python and MCP call alike.
+
+opening     a judge by the words of the command line
+evaluating  one kernel in, one report out: evaluation, verdict and the words that the chat gets
+"""

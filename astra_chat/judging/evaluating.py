@@ -1,0 +1,91 @@
+"""One kernel in, one report out: the same for the command line, Python and MCP."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from astra_chat.agents.prompt import judge_report
+from astra_chat.judging.opening import open_judge
+from astra_chat.tools.descriptions import verdict
+from astra_chat.tools.errors import reading
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.progress import Progress
+from astra_chat.tools.task.case_text import read_case
+from astra_chat.tools.types import Correct, Timed, Value
+
+
+class EvaluationReport(Value):
+    """What the judge found about a kernel, as values and as words."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/evaluation-report/1"] = Field(
+        "astra-chat/evaluation-report/1", alias="schema"
+    )
+    task: str
+    verdict: str
+    """accepted (faster), tie or slower for a kernel that was timed; else the outcome's kind."""
+    passed: bool
+    """It is correct. Exit code 1 of the command line where it is not."""
+    report: str
+    """What a model of the chat is told about it."""
+    evaluation: Evaluation
+
+
+def evaluate(
+    task: str | Path,
+    kernel: str | Path,
+    *,
+    device: str = "auto",
+    gpu: str | None = None,
+    cases: str | None = None,
+    baseline: str = "sglang",
+    more_cases: Sequence[str] = (),
+    final: bool = False,
+    trust: bool = False,
+    engine: str = "auto",
+    seed: str | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> EvaluationReport:
+    """Check, time and profile a kernel, as `astra-chat evaluate` does; blocks until it is done.
+
+    `task`: a shipped task's name, or a task folder. `kernel`: the source as text, or a Path to it.
+    `more_cases`: cases beside the task's own, written as in task.toml. `final`: as for a winner,
+    sanitizers first, then fresh inputs. The other arguments are the options of that name.
+    A kernel that fails is a report, not an exception. Raises BadInput for what cannot be used, and
+    MissingDependency for what is missing on this machine.
+    """
+    source = _source(kernel)
+    with open_judge(
+        task, device, gpu, cases, baseline, trust=trust, engine=engine, seed=seed,
+        on_progress=on_progress,
+    ) as judge:  # fmt: skip
+        return report_on(judge, source, more_cases, final=final)
+
+
+def report_on(
+    judge: Judge, source: str, more_cases: Sequence[str] = (), *, final: bool = False
+) -> EvaluationReport:
+    """The same by a judge that is open. Raises BadInput."""
+    extra = [read_case(judge.task, text) for text in more_cases]
+    evaluation = judge.evaluate(source, extra, fresh_seeds=final)
+    return EvaluationReport(
+        schema="astra-chat/evaluation-report/1",
+        task=judge.task.name,
+        verdict=verdict(evaluation.outcome),
+        passed=isinstance(evaluation.outcome, Correct | Timed),
+        report=judge_report(evaluation),
+        evaluation=evaluation,
+    )
+
+
+def _source(kernel: str | Path) -> str:
+    if isinstance(kernel, str):
+        return kernel
+    with reading(kernel):
+        return kernel.read_text(encoding="utf-8")

@@ -1,0 +1,44 @@
+"""A judge by the words of the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from astra_chat.tools.entropy import Entropy
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.judge import CASE_LISTS, Judge
+from astra_chat.tools.progress import Progress
+from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.task.folder import find_task
+from astra_chat.tools.task.tiers import TIER_FILES
+from astra_chat.tools.virtual_gpu.types import ENGINES
+
+
+def open_judge(
+    task: str | Path,
+    device: str = "auto",
+    gpu: str | None = None,
+    cases: str | None = None,
+    baseline: str = "sglang",
+    *,
+    trust: bool = False,
+    engine: str = "auto",
+    seed: str | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> Judge:
+    """The judge for these options, each as on the command line; use it in a `with`.
+
+    Raises BadInput naming the option that is wrong, and MissingDependency.
+    """
+    if cases is not None and cases not in CASE_LISTS:
+        raise BadInput(f"no cases '{cases}': use {' or '.join(CASE_LISTS)}")
+    if baseline not in TIER_FILES:
+        raise BadInput(f"no baseline '{baseline}': use {' or '.join(TIER_FILES)}")
+    chosen = next((known for known in ENGINES if known == engine), None)
+    if chosen is None:
+        raise BadInput(f"no engine '{engine}': use {', '.join(ENGINES)}")
+    return Judge(
+        find_task(str(task)), pick_device(device, gpu), tier=baseline, cases=cases, trust=trust,
+        engine=chosen, entropy=Entropy(seed), on_progress=on_progress,
+    )  # fmt: skip
