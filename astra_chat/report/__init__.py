@@ -1,8 +1,13 @@
 """Recorded runs as one HTML page.
 
-command     `astra-chat report`
-html        transcripts to the page
-plot        the plot of it, as SVG
-sources     what each candidate changed, as diffs
-page.html, plot.html, spent.html  templates
+command         `astra-chat report`
+html            transcripts to the page
+run_page        what the page shows of one run
+comparison      several runs side by side
+rounds          a run by rounds: plans, candidates, what they changed, results
+turns           every turn as text
+diff, highlight sources side by side, with syntax colours
+figures         plots as SVG in the colours of the page
+round_plots, case_plots, spending_plots  the plots of one run
+templates/      the page: one file a section, style sheet and script
 """

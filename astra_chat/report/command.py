@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from astra_chat.transcript.reader import Transcript
 
 SCHEMA = "astra-chat/report/1"
+STDOUT = ("-", "/dev/stdout")
 OWN = b'<meta name="generator" content="astra-chat report">'
 
 
@@ -25,7 +27,10 @@ def report(
         list[Path], typer.Argument(metavar="FILE", help="Transcripts, or folders of runs.")
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", help="Output file; an earlier report is replaced.")
+        Path,
+        typer.Option(
+            "-o", "--out", help="Output file, - for stdout; an earlier report is replaced."
+        ),
     ] = Path("report.html"),
     as_json: Annotated[
         bool, typer.Option("--json", help="Also print the runs as one JSON document.")
@@ -33,10 +38,21 @@ def report(
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not print the path.")] = False,
 ) -> None:
     """Write recorded runs as one HTML file: results, rounds, chat, sources, provenance."""
+    from astra_chat.display.notes import note
     from astra_chat.report.html import report as page
+    from astra_chat.tools.errors import BadInput
     from astra_chat.transcript.reader import read
 
+    to_stdout = str(out) in STDOUT
+    if to_stdout and as_json:
+        raise BadInput("--json and -o - cannot be combined: both write to stdout")
     transcripts = [read(file) for file in files]
+    for one in transcripts:
+        if one.torn:
+            note(f"{one.path}: the last line was cut off and is left out")
+    if to_stdout:
+        print(page(transcripts))
+        return
     _require_no_other(out)
     _write(out, page(transcripts))
     if as_json:
@@ -75,6 +91,8 @@ def _require_no_other(out: Path) -> None:
     from astra_chat.tools.errors import BadInput
 
     try:
+        if not stat.S_ISREG(out.stat().st_mode) and not out.is_dir():
+            raise BadInput(f"{out} is not a regular file: name one, or - for stdout")
         with out.open("rb") as file:
             own = OWN in file.read(1024)
     except FileNotFoundError:

@@ -175,3 +175,40 @@ def test_for_scripts(command, transcript: Path, tmp_path: Path) -> None:  # type
     assert document["schema"] == "astra-chat/report/1" and document["report"] == str(out)
     assert [run["best"]["ratio"] for run in document["runs"]] == [1.9, 1.9]
     assert document["runs"][0]["transcript"] == str(transcript)
+
+
+@pytest.mark.parametrize("out", ["-", "/dev/stdout"])
+def test_on_stdout(transcript: Path, out: str) -> None:
+    """Into a pipe too, from which an earlier report cannot be read."""
+    done = subprocess.run(
+        [sys.executable, "-m", "astra_chat", "report", str(transcript), "-o", out],
+        cwd=transcript.parent, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+        text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("<!doctype html>"), done.stderr
+    assert done.stdout.rstrip().endswith("</html>")
+
+
+def test_what_is_no_file_is_not_waited_for(command, transcript: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    os.mkfifo(tmp_path / "pipe")
+    said = command(transcript, "-o", tmp_path / "pipe")
+    assert said.code == 2 and "not a regular file" in said.lines[0] and len(said.lines) == 1
+    said = command(transcript, "-o", "-", "--json")
+    assert said.code == 2 and said.out == "" and "--json and -o -" in said.lines[0]
+
+
+def test_a_full_disk_leaves_the_earlier_report(  # type: ignore[no-untyped-def]
+    command, transcript: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out.html"
+    assert command(transcript, "-o", out).code == 0
+    before = out.read_bytes()
+
+    def full(self: Path, *_: object, **__: object) -> int:
+        self.touch()
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
+    said = command(transcript, transcript, "-o", out)
+    assert said.code == 2 and "No space left" in said.lines[0]
+    assert out.read_bytes() == before and not list(tmp_path.glob(".*"))

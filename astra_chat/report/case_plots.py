@@ -1,0 +1,201 @@
+"""Plots of the timed cases of one run: times, where they go, roofline; and errors by candidate.
+
+Bars of measured times are filled, those of estimated ones are hatched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_chat.report.figures import (
+    BAD,
+    BASELINE,
+    BEST,
+    GOOD,
+    HATCH,
+    INK,
+    MUTED,
+    PAPER,
+    TIE,
+    Drawing,
+    Plot,
+    words,
+)
+from astra_chat.tools.gpu_specs import GpuSpec
+from astra_chat.tools.types import AnyTime, Basis, MeasuredTime
+from astra_chat.transcript.summary import Timing
+
+ROW_IN = 0.34
+CHARACTER_IN = 0.062
+"""Width of one in a label."""
+MOST_CASES = 40
+"""More are in the table only."""
+
+
+def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
+    """`named`: it is a candidate's; else the baseline's against itself."""
+    cases = timing.cases[:MOST_CASES]
+    plot = _rows(f"{name}-cases", "Time by case, of the baseline's", cases)
+    for row, case in enumerate(cases):
+        _bar(plot, row - 0.2, 100.0, BASELINE, timing.basis, "baseline",
+             f"{case.case.label}: baseline {case.baseline_us:.2f} us")  # fmt: skip
+        share = 100 * case.median_us / case.baseline_us
+        if named:
+            _bar(plot, row + 0.2, share, BEST, timing.basis, "best candidate",
+                 f"{case.case.label}: best {case.median_us:.2f} us, {case.ratio:.2f}x")  # fmt: skip
+        plot.axes.plot(
+            [100 * case.limit_us / case.baseline_us] * 2, [row - 0.42, row + 0.42], color=INK,
+            linewidth=2, label="physical limit", gid=plot.hint(f"limit {case.limit_us:.2f} us"),
+        )  # fmt: skip
+        said = f"{case.baseline_us:.3g} us"
+        said += f" → {case.median_us:.3g} us" if named else ""
+        plot.text(said, max(100.0, share), row, (4, -3))
+    plot.axes.set_xlim(0, 1.35 * max(100.0, *(100 * c.median_us / c.baseline_us for c in cases)))
+    plot.axes.set_xlabel("% of the baseline's time, L2 cold")
+    plot.legend()
+    caption = "Shorter is faster. No kernel can be faster than the physical limit."
+    if len(timing.cases) > MOST_CASES:
+        caption += f" The first {MOST_CASES} of {len(timing.cases)} cases."
+    return plot.drawing(caption, timing.basis)
+
+
+def parts_by_case(name: str, timing: Timing, named: bool) -> Drawing | None:
+    """Where the time goes before and after; None where no part was measured."""
+    measured = [c for c in timing.cases if isinstance(c, MeasuredTime) and c.warm_us is not None]
+    cases = measured[:MOST_CASES]
+    if not cases:
+        return None
+    plot = _rows(f"{name}-parts", "Where the time goes, before and after", cases)
+    for row, case in enumerate(cases):
+        label, whole = case.case.label, case.baseline_us
+        assert case.warm_us is not None
+        warm = case.baseline_warm_us if case.baseline_warm_us is not None else case.baseline_us
+        _parts(plot, row - 0.2, (whole, warm, case.limit_us), whole, f"{label}, baseline")
+        if named:
+            times = (case.median_us, case.warm_us, case.limit_us)
+            _parts(plot, row + 0.2, times, whole, f"{label}, best")
+    plot.axes.set_xlabel(
+        "% of the baseline's time, L2 cold; above: baseline, below: best candidate"
+    )
+    plot.legend()
+    caption = (
+        "Measured: the physical limit; what a call takes above it with its data in the L2; what"
+        " fetching the data from memory adds. Launch overhead of the host is in the table."
+    )
+    return plot.drawing(caption, "measured")
+
+
+def _parts(
+    plot: Plot, y: float, times_us: tuple[float, float, float], whole_us: float, label: str
+) -> None:
+    """`times_us`: with a cold L2, with a warm one, the physical limit."""
+    cold, warm, limit = times_us
+    shares = (
+        ("physical limit", min(limit, cold), MUTED),
+        ("above it, data in the L2", max(0.0, min(warm, cold) - limit), TIE),
+        ("data from memory", cold - max(min(warm, cold), min(limit, cold)), BEST),
+    )
+    left = 0.0
+    for name, part_us, color in shares:
+        plot.axes.barh(
+            y, 100 * part_us / whole_us, 0.36, left, color=color, label=name,
+            gid=plot.hint(f"{label}: {name} {part_us:.2f} us"),
+        )  # fmt: skip
+        left += 100 * part_us / whole_us
+
+
+def roofline(
+    name: str, timing: Timing, work: Sequence[tuple[float, float]], gpu: GpuSpec, named: bool
+) -> Drawing | None:
+    """`work`: for each case of `timing` its flops and the bytes that it must move. None where the
+    task states no flops."""
+    points = [
+        (flops / size, flops, case)
+        for (flops, size), case in zip(work, timing.cases, strict=True)
+        if flops > 0 and size > 0
+    ]
+    if not points:
+        return None
+    plot = Plot(f"{name}-roofline", f"Roofline of {gpu.name}", 3.2)
+    axes = plot.axes
+    knee = gpu.fp32_flops / gpu.dram_bytes_per_s
+    low = min(x for x, *_ in points) / 4
+    high = max(4 * knee, 4 * max(x for x, *_ in points))
+    at = [low, knee, high]
+    roof = [min(gpu.fp32_flops, x * gpu.dram_bytes_per_s) / 1e9 for x in at]
+    axes.plot(at, roof, color=INK, linewidth=1.4, label="memory bandwidth, then FP32 peak")
+    for x, flops, case in points:
+        reached = [flops / (us * 1e3) for us in (case.baseline_us, case.median_us)]
+        _dot(plot, x, reached[0], BASELINE, timing.basis, "baseline",
+             f"{case.case.label}, baseline: {reached[0]:,.0f} Gflop/s")  # fmt: skip
+        if named:
+            _dot(plot, x, reached[1], BEST, timing.basis, "best candidate",
+                 f"{case.case.label}, best: {reached[1]:,.0f} Gflop/s")  # fmt: skip
+    for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
+        scale("log")
+        axis.set_major_formatter("{x:g}")
+    axes.set_xlabel("flops per byte that must be moved")
+    axes.set_ylabel("Gflop/s")
+    plot.legend(3)
+    caption = (
+        "Bytes are the least that any kernel must move, each argument once. Small cases cannot"
+        " reach the roof: starting a kernel takes longer than their work."
+    )
+    return plot.drawing(caption, timing.basis)
+
+
+def errors(name: str, found: Sequence[tuple[str, str, float | None]]) -> Drawing | None:
+    """`found`: candidate, verdict, and its largest error as a share of the tolerance; None for one
+    that is wrong."""
+    shown = list(found)[-MOST_CASES:]
+    if not shown:
+        return None
+    plot = Plot(f"{name}-errors", "Largest error of each candidate", 0.9 + ROW_IN * len(shown), 1.1)
+    axes = plot.axes
+    for row, (candidate, verdict, worst) in enumerate(shown):
+        if worst is None:
+            axes.plot(100, row, "x", color=BAD, label="not correct",
+                      gid=plot.hint(f"{candidate}: {verdict}"))  # fmt: skip
+        else:
+            hint = plot.hint(f"{candidate}: {100 * worst:.1f} % of the tolerance")
+            axes.barh(row, 100 * worst, 0.6, color=GOOD, label="correct", gid=hint)
+    axes.axvline(100, color=INK, linewidth=1.4, label="tolerance")
+    axes.set_yticks(range(len(shown)), [words(candidate, 20) for candidate, *_ in shown])
+    axes.invert_yaxis()
+    axes.set_xlabel("% of the tolerance, over all elements of all cases")
+    plot.legend()
+    return plot.drawing("Against the float64 oracle. Errors are computed, never estimated.", None)
+
+
+def _rows(name: str, title: str, cases: Sequence[AnyTime]) -> Plot:
+    """A plot with a row for each case, the first on top."""
+    labels = [words(one.case.label, 44) for one in cases]
+    plot = Plot(
+        name, title, 0.9 + ROW_IN * len(cases) * 1.25, 0.2 + CHARACTER_IN * _longest(labels)
+    )
+    plot.axes.set_yticks(range(len(cases)), labels)
+    plot.axes.set_ylim(len(cases) - 0.4, -0.6)
+    plot.axes.grid(axis="y", visible=False)
+    return plot
+
+
+def _longest(labels: Sequence[str]) -> int:
+    return max(map(len, labels), default=0)
+
+
+def _bar(
+    plot: Plot, y: float, width: float, color: str, basis: Basis, label: str, hint: str
+) -> None:
+    filled = color if basis == "measured" else "none"
+    plot.axes.barh(
+        y, width, 0.36, facecolor=filled, edgecolor=color, hatch=HATCH[basis], label=label,
+        gid=plot.hint(hint),
+    )  # fmt: skip
+
+
+def _dot(plot: Plot, x: float, y: float, color: str, basis: Basis, label: str, hint: str) -> None:
+    filled = color if basis == "measured" else PAPER
+    plot.axes.plot(
+        x, y, "o", color=color, markerfacecolor=filled, markersize=6, label=label,
+        gid=plot.hint(hint),
+    )  # fmt: skip
