@@ -8,7 +8,7 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compute_sanitizer import TOOLS, Found
-from astra_chat.tools.check.hidden_cases import Weighted, reseeded
+from astra_chat.tools.check.hidden_cases import Weighted, heaviest, reseeded
 from astra_chat.tools.check.winner import winner_fault
 from astra_chat.tools.descriptions import describe
 from astra_chat.tools.entropy import Entropy
@@ -167,13 +167,14 @@ class Judge:
         timed = self._timed(built, weighted, steps, cross_checked=fresh_seeds)
         if not isinstance(timed, list):
             return self._evaluation(source, timed, steps, built)
-        profile = self._profiled(built, weighted, timed, steps)
-        if not isinstance(profile, Profile):
-            return self._evaluation(source, profile, steps, built)
+        profiles = self._profiled(built, weighted, timed, steps)
+        if not isinstance(profiles, list):
+            return self._evaluation(source, profiles, steps, built)
+        main = profiles.pop(heaviest(weighted) if len(profiles) > 1 else 0)
         ratio, verdict, why = judge_times([t.time for t in timed])
         outcome = Timed(
             correct=correct, cases=tuple(t.time for t in timed),
-            ratio=ratio, verdict=verdict, why=why, profile=profile,
+            ratio=ratio, verdict=verdict, why=why, profile=main, other_profiles=tuple(profiles),
         )  # fmt: skip
         return self._evaluation(source, outcome, steps, built)
 
@@ -203,17 +204,17 @@ class Judge:
         built = self._built(source, steps)
         if not isinstance(built, Build):
             return self._evaluation(source, built, steps)
-        chosen = ((case, 1.0),) if case else (max(self.weighted, key=lambda one: one[1]),)
+        chosen = ((case, 1.0),) if case else (self.weighted[heaviest(self.weighted)],)
         timed: list[TimedCase] = []
         if self.device.kind == "virtual":
             found = self._timed(built, chosen, steps)
             if not isinstance(found, list):
                 return self._evaluation(source, found, steps, built)
             timed = found
-        profile = self._profiled(built, chosen, timed, steps)
-        if isinstance(profile, Profile):
-            return profile
-        return self._evaluation(source, profile, steps, built)
+        profiles = self._profiled(built, chosen, timed, steps)
+        if isinstance(profiles, list):
+            return profiles[0]
+        return self._evaluation(source, profiles, steps, built)
 
     def _evaluation(
         self, source: str, outcome: Outcome, steps: Steps, built: Build | None = None
@@ -313,30 +314,31 @@ class Judge:
 
     def _profiled(
         self, built: Build, weighted: Weighted, timed: list[TimedCase], steps: Steps
-    ) -> Profile | Wrong | Implausible | Failure:
-        """Profile of the case of greatest weight; a poorer one where Nsight Compute cannot be used,
-        and that without `timed`, too, which is empty where a profile alone is asked for."""
-        weights = [weight for _, weight in weighted]
-        heaviest = weights.index(max(weights))
+    ) -> list[Profile] | Wrong | Implausible | Failure:
+        """Profiles of these cases, in their order. Where Nsight Compute cannot be used, a poorer
+        one of that of greatest weight; and that without `timed`, too, which is empty where a
+        profile alone is asked for."""
         with steps.step("profile"):
-            oracle_case = self._oracle_cases("profile", [weighted[heaviest][0]])[0]
-            self._tell("profile", 0, 1, oracle_case.case.label)
+            cases = self._oracle_cases("profile", [case for case, _ in weighted])
+            self._tell("profile", 0, 1, f"{len(cases)} cases")
             runner = self._runner.seeded(steps.seed.of("profile"))
             if self.device.kind == "virtual":
-                return profile_virtual(runner, oracle_case, timed[heaviest].report)
+                return [
+                    profile_virtual(runner, case, one.report)
+                    for case, one in zip(cases, timed, strict=True)
+                ]
             try:
-                return profile_cuda(runner, built, oracle_case)
+                return profile_cuda(runner, built, cases)
             except MissingDependency as error:
                 reason = str(error)
+        first = heaviest(weighted)
         if timed:
-            return unprofiled(timed[heaviest].time, reason)
-        found = self._timed(built, (weighted[heaviest],), steps)
-        if not isinstance(found, list):
-            return found
-        report = counted_report(runner, built, oracle_case)
-        return (
-            counted(found[0].time, report, reason) if report else unprofiled(found[0].time, reason)
-        )
+            return [unprofiled(timed[first].time, reason)]
+        measured = self._timed(built, (weighted[first],), steps)
+        if not isinstance(measured, list):
+            return measured
+        time, report = measured[0].time, counted_report(runner, built, cases[first])
+        return [counted(time, report, reason) if report else unprofiled(time, reason)]
 
     def _oracle_cases(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:
         return self._oracle.oracle_cases(

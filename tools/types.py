@@ -335,6 +335,8 @@ class Timed(Value):
     verdict: Literal["accepted", "tie", "slower"]
     why: str
     profile: Profile
+    """Of the case of greatest weight."""
+    other_profiles: tuple[Profile, ...] = ()  # of the other timed cases; old transcripts have none
 
     @property
     def basis(self) -> Basis:

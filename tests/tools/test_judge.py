@@ -10,6 +10,7 @@ import pytest
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.evaluation import Built
 from astra_chat.tools.judge import Judge
+from astra_chat.tools.profiling.metrics import TIME_PARTS, profile_on
 from astra_chat.tools.progress import Progress
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Cancelled
@@ -105,6 +106,20 @@ def test_extra_cases_are_really_run(judge: Judge, scalar: str) -> None:
 def test_profile_alone(judge: Judge, scalar: str) -> None:
     profile = judge.profile(scalar)
     assert isinstance(profile, Profile) and len(profile.metrics) >= 5 and profile.why
+
+
+def test_every_timed_case_has_a_profile_whose_parts_add_up(judge: Judge) -> None:
+    outcome = judge.evaluate(judge.baseline).outcome
+    assert isinstance(outcome, Timed)
+    for time in outcome.cases:
+        profile = profile_on(outcome, time.case)
+        assert profile is not None and profile.case == time.case
+        figures = {metric.name: metric.value for metric in profile.metrics}
+        parts = sum(figures[name] for name in TIME_PARTS.values())
+        assert parts == pytest.approx(time.median_us)
+        assert figures["time_left"] == pytest.approx(time.median_us - figures["time_reachable"])
+    assert outcome.profile.case == max(judge.weighted, key=lambda one: one[1])[0]
+    assert len(outcome.other_profiles) == len(outcome.cases) - 1
 
 
 def test_build_reports_resources(judge: Judge, scalar: str) -> None:

@@ -89,6 +89,12 @@ def seeded(case: Case, seed: int) -> Case:
     return case if case.seed else case.model_copy(update={"seed": seed})
 
 
+def heaviest(weighted: Weighted) -> int:
+    """Index of the case of greatest weight, the first of equals."""
+    weights = [weight for _, weight in weighted]
+    return weights.index(max(weights))
+
+
 def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
     """Cases to time on numbers that no candidate has met."""
     drawn = [1 + seed.of("timed case", place).bits(SEED_BITS) for place in range(len(weighted))]

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from astra_chat.tools.gpu_specs import GpuSpec
-from astra_chat.tools.types import Metric
+from astra_chat.tools.types import Case, Metric, Profile, Timed
+from astra_chat.tools.virtual_gpu.model.time_split import PARTS
 from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
 TIME = "gpu__time_duration.sum"
@@ -108,20 +110,32 @@ STALLS: dict[str, str] = {
     "not_selected": "its turn: another warp was issued",
 }
 """What a warp waits for."""
+WAITING = ("long_scoreboard", "short_scoreboard", "barrier", "membar")
+"""Of these, those for memory and for other warps."""
 TOP_STALLS = 3
 ASKED = (*WORDS, *(f"{_STALL}{reason}{_PER_ISSUE}" for reason in STALLS))
+TIME_PARTS = {part: f"time_{part}" for part in PARTS}
+"""Parts of a case's time, which add up to it."""
+REACHABLE, LEFT = "time_reachable", "time_left"
+"""The floor that a kernel of the task can reach on the case, and what is left above it."""
+LOAD_ROUNDS, WARP_INSTRUCTIONS, TURNS = (
+    "dependent_load_rounds", "longest_warp_ptx_instructions", "block_turns"
+)  # fmt: skip
 OWN = (
     "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
     "roofline_intensity", "roofline_ridge", "roofline_attainable", "roofline_reached",
+    *TIME_PARTS.values(), REACHABLE, LEFT, LOAD_ROUNDS, WARP_INSTRUCTIONS, TURNS,
 )  # fmt: skip
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
 BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}
 """Counted by the virtual GPU, by the unit that executes them."""
 KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values()))
 """Every name that a profile may hold."""
-BOTTLENECKS = tuple(
-    "dram l2 issue special_functions lsu shared tensor atomics latency block_start".split()
-)
+Bottleneck = Literal[
+    "dram", "l2", "issue", "special_functions", "lsu", "shared", "tensor", "atomics", "latency",
+    "block_start",
+]  # fmt: skip
+BOTTLENECKS = get_args(Bottleneck)
 
 NEEDED = (TIME, DRAM, L2, ISSUE)
 """Without these a bottleneck would be a guess."""
@@ -186,9 +200,51 @@ def read(metrics: Mapping[str, Metric], spec: GpuSpec) -> Reading:
     return Reading(bottleneck, why, (*_roofline(value, spec), *stalls))
 
 
+def profile_on(timed: Timed, case: Case) -> Profile | None:
+    """The profile of one timed case."""
+    profiles = (timed.profile, *timed.other_profiles)
+    return next((profile for profile in profiles if profile.case == case), None)
+
+
 def telling(metrics: Iterable[Metric]) -> list[Metric]:
     """The metrics that a prompt shows: the key ones, what is derived, and names of our own."""
     return [m for m in metrics if m.name in KEY or m.name not in WORDS]
+
+
+def attributed(metrics: Mapping[str, Metric], spec: GpuSpec) -> dict[str, float]:
+    """us of one call by part (PARTS), from Nsight Compute's figures.
+
+    An attribution, not a measurement: starting the launch and its blocks take what they take on an
+    idle GPU. The rest is divided in proportion to how busy memory (the larger of DRAM and L2) and
+    the issue slots are, and to the share of a warp's cycles that wait for memory or barriers.
+    """
+    value = _Values(metrics)
+    total = value(TIME) / 1e3
+    fixed = min(total, spec.launch_floor_us)
+    start = min(total - fixed, value("launch__grid_size") * spec.block_dispatch_ns * 1e-3)
+    stalls = {reason: value(f"{_STALL}{reason}{_PER_ISSUE}") for reason in STALLS}
+    cycles = sum(stalls.values()) + 1.0  # the cycle in which a warp issues
+    weights = {
+        "waits": 100 * sum(stalls[reason] for reason in WAITING) / cycles,
+        "instructions": value(ISSUE),
+        "bytes": max(value(DRAM), value(L2)),
+    }
+    rest = (total - fixed - start) / (sum(weights.values()) or 1.0)
+    parts = {part: rest * weight for part, weight in weights.items()}
+    return {"fixed": fixed, "block_start": start, **parts}
+
+
+def split_metrics(parts_us: Mapping[str, float], reachable_us: float) -> list[Metric]:
+    """The parts of a time, the floor that is reachable, and what is left above it; as metrics that
+    a plan can name. The floor is at most the time itself: it is a model's."""
+    total = sum(parts_us.values())
+    floor = min(reachable_us, total)
+    rows = [(TIME_PARTS[part], parts_us[part], f"of the time: {PARTS[part]}") for part in PARTS]
+    rows += [
+        (REACHABLE, floor, "the model's floor of this task on this case: no kernel gets below it"),
+        (LEFT, total - floor, "of the time, what lies above time_reachable"),
+    ]
+    return [Metric(name=name, value=value, unit="us", words=words) for name, value, words in rows]
 
 
 class _Values:

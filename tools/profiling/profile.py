@@ -13,6 +13,7 @@ from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
+from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun, run_watched
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
@@ -21,9 +22,11 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.timing.gpu_samples import case_limit_us
 from astra_chat.tools.types import AnyTime, Metric, Profile
+from astra_chat.tools.virtual_gpu.model.reachable import reachable_us
 from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
-NCU_TIMEOUT_S = 120.0
+NCU_TIMEOUT_S, NCU_CASE_S = 120.0, 20.0
+"""For the first case, and for each further one."""
 NOT_PERMITTED = "ERR_NVGPUCTRPERM"
 HOW_TO_PERMIT = (
     f"Nsight Compute may not read the GPU's counters ({NOT_PERMITTED}): run as root, or let the"
@@ -32,26 +35,37 @@ HOW_TO_PERMIT = (
 SHOWN_NAMES = 3
 
 
-def profile_cuda(runner: Runner, build: Build, oracle_case: OracleCase) -> Profile | Failure:
-    """One call under Nsight Compute, L2 cold, clocks as they are.
+def profile_cuda(
+    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
+) -> list[Profile] | Failure:
+    """One call of each case under Nsight Compute, L2 cold, clocks as they are; in one process.
 
     Raises MissingDependency without ncu or its permission.
     """
     seen = run_watched(
-        runner, build, [oracle_case], ncu_command(m.ASKED), step="profile", timeout_s=NCU_TIMEOUT_S,
-        alone=True,
+        runner, build, oracle_cases, ncu_command(m.ASKED), step="profile",
+        timeout_s=NCU_TIMEOUT_S + NCU_CASE_S * (len(oracle_cases) - 1), alone=True,
     )  # fmt: skip
     if not isinstance(seen, NvidiaToolRun):
         return seen
     if NOT_PERMITTED in seen.log + seen.output:
         raise MissingDependency(HOW_TO_PERMIT)
-    metrics, kernels = parse_ncu(seen.log)
-    if not kernels:
+    units, rows = _page(seen.log)
+    if not rows:
         output = (seen.log + seen.output).strip()[-400:]
         raise MissingDependency(f"Nsight Compute recorded no kernel: {output or 'no message'}")
-    if missing := [name for name in m.NEEDED if name not in metrics]:
-        raise MissingDependency(f"Nsight Compute did not read {', '.join(missing)}")
-    return _read_ncu(runner, oracle_case, metrics, kernels)
+    plans = all_or_failure(runner.plans(build, oracle_cases)) if len(oracle_cases) > 1 else []
+    if not isinstance(plans, list):
+        return plans
+    counts = [len(plan.kernels) for plan in plans] or [len(rows)]
+    if sum(counts) != len(rows):
+        raise MissingDependency(
+            f"Nsight Compute recorded {len(rows)} kernels, where {sum(counts)} were launched"
+        )
+    return [
+        _read_ncu(runner, oracle_case, units, [rows.pop(0) for _ in range(count)])
+        for oracle_case, count in zip(oracle_cases, counts, strict=True)
+    ]
 
 
 def ncu_command(metrics: Sequence[str]) -> list[str]:
@@ -65,20 +79,23 @@ def ncu_command(metrics: Sequence[str]) -> list[str]:
 
 
 def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
-    """Metrics of ncu's raw CSV page by name, and the kernels' names in order.
+    """Metrics of ncu's raw CSV page by name, and the kernels' names in order."""
+    units, rows = _page(text)
+    return _together(units, rows), [row.get("Kernel Name") or "" for row in rows]
+
+
+def _together(units: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> dict[str, Metric]:
+    """Metrics of the launches of one call, by name.
 
     Counts add up over kernels; shares, rates and limits are means weighted by the kernels' times.
     What ncu could not read is left out: "n/a", and "nan" where it divided by zero.
     """
-    units, kernels = _page(text)
-    if not kernels:
-        return {}, []
-    times = [figure(row.get(m.TIME)) or 1.0 for row in kernels]
+    times = [figure(row.get(m.TIME)) or 1.0 for row in rows]
     metrics = {}
     for name in m.ASKED:
         pairs = [
             (value, time)
-            for row, time in zip(kernels, times, strict=True)
+            for row, time in zip(rows, times, strict=True)
             if (value := figure(row.get(name))) is not None
         ]
         if pairs:
@@ -88,7 +105,7 @@ def parse_ncu(text: str) -> tuple[dict[str, Metric], list[str]]:
                 name=name, value=whole if name.endswith(".sum") else mean,
                 unit=units.get(name) or "", words=m.WORDS.get(name, ""),
             )  # fmt: skip
-    return metrics, [row.get("Kernel Name") or "" for row in kernels]
+    return metrics
 
 
 def ncu_rows(text: str) -> list[dict[str, str]]:
@@ -116,20 +133,37 @@ def figure(cell: object) -> float | None:
 
 
 def _read_ncu(
-    runner: Runner, oracle_case: OracleCase, metrics: Mapping[str, Metric], kernels: list[str]
+    runner: Runner,
+    oracle_case: OracleCase,
+    units: Mapping[str, str],
+    rows: Sequence[Mapping[str, str]],
 ) -> Profile:
-    reading = m.read(metrics, spec(runner.device.spec))
-    floor = case_limit_us(runner, oracle_case)
-    why = reading.why
-    if len(kernels) > 1:
-        names = ", ".join(kernel.split("(")[0] for kernel in kernels[:SHOWN_NAMES])
-        why += f"; {len(kernels)} launches together: {names}"
+    """Raises MissingDependency where what a bottleneck needs was not read."""
+    metrics = _together(units, rows)
+    if missing := [name for name in m.NEEDED if name not in metrics]:
+        raise MissingDependency(f"Nsight Compute did not read {', '.join(missing)}")
+    gpu = spec(runner.device.spec)
+    reading = m.read(metrics, gpu)
+    floor, why = case_limit_us(runner, oracle_case), reading.why
+    if len(rows) > 1:
+        kernels = [row.get("Kernel Name") or "" for row in rows[:SHOWN_NAMES]]
+        names = ", ".join(kernel.split("(")[0] for kernel in kernels)
+        why += f"; {len(rows)} launches together: {names}"
     microseconds = metrics[m.TIME].value / 1e3
     shown = tuple(metrics[name] for name in m.WORDS if name in metrics)
+    split = m.split_metrics(m.attributed(metrics, gpu), _reachable_us(runner, oracle_case))
     return Profile(
-        basis="measured", case=oracle_case.case, metrics=(*shown, *reading.derived),
+        basis="measured", case=oracle_case.case, metrics=(*shown, *reading.derived, *split),
         bottleneck=reading.bottleneck, why=why, limit_us=floor,
         percent_of_limit=100 * floor / microseconds,
+    )  # fmt: skip
+
+
+def _reachable_us(runner: Runner, oracle_case: OracleCase) -> float:
+    task, case = runner.task, oracle_case.case
+    return reachable_us(
+        task.least_bytes(case), case_limit_us(runner, oracle_case), spec(runner.device.spec),
+        reads=any(arg.read for arg in task.args),
     )  # fmt: skip
 
 
@@ -178,7 +212,11 @@ def profile_virtual(runner: Runner, oracle_case: OracleCase, report: CaseReport)
     estimate = report.estimated
     floor = case_limit_us(runner, oracle_case)
     return Profile(
-        basis="estimated", case=oracle_case.case, metrics=tuple(_counter_metrics(report)),
+        basis="estimated", case=oracle_case.case,
+        metrics=(
+            *_counter_metrics(report),
+            *m.split_metrics(estimate.split, _reachable_us(runner, oracle_case)),
+        ),
         bottleneck=estimate.limiter, why=estimate.why, limit_us=floor,
         percent_of_limit=100 * floor / estimate.us,
     )  # fmt: skip
@@ -210,6 +248,10 @@ def _counter_metrics(report: CaseReport) -> list[Metric]:
         (m.TIME, 1e3 * estimate.us, "ns", "estimated device time of the call"),
         (m.OCCUPANCY_LIMIT, 100 * estimate.occupancy, "%", m.WORDS[m.OCCUPANCY_LIMIT]),
         (m.WAVES, estimate.waves, "", "waves of blocks"),
+        (m.LOAD_ROUNDS, estimate.load_rounds, "", "loads of a warp, one after the other"),
+        (m.WARP_INSTRUCTIONS, estimate.warp_instructions, "inst",
+         "PTX instructions of the longest warp (machine code has others)"),
+        (m.TURNS, estimate.turns, "", "blocks one after the other on a place of the busiest SM"),
         (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),
         *((m.BY_UNIT[unit], count, "inst", f"of these: {UNITS[unit]}")
           for unit, count in sorted(units.items(), key=lambda item: -item[1])),

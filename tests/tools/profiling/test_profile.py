@@ -6,12 +6,14 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.judge import Judge
+from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.profiling import profile as module
 from astra_chat.tools.profiling.profile import (
@@ -22,6 +24,7 @@ from astra_chat.tools.profiling.profile import (
     unprofiled,
 )
 from astra_chat.tools.run.nvidia_tools import NvidiaToolRun
+from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, CountedLaunch
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
@@ -42,6 +45,7 @@ COUNTERS = Counters(
     global_store_requests=2, global_load_bytes=2048, global_load_sectors=64,
     global_store_sectors=32, unique_load_sectors=64, unique_store_sectors=32, barriers=6,
 )  # fmt: skip
+ORACLE_CASE = OracleCase(TASK.bench[0][0], Path(), Path())
 LAUNCH = CountedLaunch(kernel="first", scale=2.0, counters=COUNTERS)
 REPORT = CaseReport(
     launches=(LAUNCH,),
@@ -50,6 +54,11 @@ REPORT = CaseReport(
         why="idle", sampled="",
     ),
 )  # fmt: skip
+
+
+def plan_of(kernels: int) -> LaunchPlan:
+    node = KernelNode(kernel="k", grid=(1, 1, 1), block=(32, 1, 1))
+    return LaunchPlan(case=ORACLE_CASE.case, nodes=(node,) * kernels)
 
 
 def counting(**counters: Any) -> CaseReport:
@@ -114,7 +123,63 @@ def test_too_little_is_said_and_no_bottleneck_guessed(
     monkeypatch.setattr(module, "run_watched", lambda *_, **__: NvidiaToolRun(log, ""))
     monkeypatch.setattr(module, "ncu_command", lambda _: [])
     with pytest.raises(MissingDependency, match=re.escape(words)):
-        profile_cuda(None, None, None)  # type: ignore[arg-type]
+        profile_cuda(_Plans(1), None, [ORACLE_CASE])  # type: ignore[arg-type]
+
+
+class _Plans:
+    """A runner's plans: how many kernels each case launches."""
+
+    task, device = TASK, pick_device("virtual", "h200")
+
+    def __init__(self, *counts: int) -> None:
+        self._counts = counts
+
+    def plans(self, *_: object) -> list[LaunchPlan]:
+        return [plan_of(count) for count in self._counts]
+
+
+def profiled(
+    log: str, runner: _Plans, cases: int, monkeypatch: pytest.MonkeyPatch
+) -> list[Profile]:
+    monkeypatch.setattr(module, "run_watched", lambda *_, **__: NvidiaToolRun(log, ""))
+    monkeypatch.setattr(module, "ncu_command", lambda _: [])
+    found = profile_cuda(runner, None, [ORACLE_CASE] * cases)  # type: ignore[arg-type]
+    assert isinstance(found, list)
+    return found
+
+
+def page(*times_ns: int) -> str:
+    """A page on which DRAM and the issue slots are as busy as each other."""
+    names = [m.TIME, m.DRAM, m.L2, m.ISSUE, "launch__grid_size"]
+    heads = ",".join(f'"{name}"' for name in ("ID", "Kernel Name", *names))
+    rows = [f'"{i}","k","{ns}","20","10","20","100"' for i, ns in enumerate(times_ns)]
+    return "\n".join([heads, ",".join(['""'] * 7), *rows]) + "\n"
+
+
+def test_the_kernels_of_one_run_are_divided_over_the_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = profiled(page(3000, 1000, 2000), _Plans(1, 2), 2, monkeypatch)
+    times = [profile.metric(m.TIME) for profile in (one, two)]
+    assert [metric and metric.value for metric in times] == [3000, 3000]
+    assert "2 launches together" in two.why and "launches" not in one.why
+
+
+def test_a_run_with_other_kernels_than_planned_gives_no_profile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(MissingDependency, match="recorded 1 kernels, where 2 were launched"):
+        profiled(page(3000), _Plans(1, 1), 2, monkeypatch)
+
+
+def test_a_measured_time_is_divided_by_nsight_computes_figures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (profile,) = profiled(page(4000), _Plans(1), 1, monkeypatch)
+    parts = {metric.name: metric.value for metric in profile.metrics}
+    assert sum(parts[name] for name in m.TIME_PARTS.values()) == pytest.approx(4.0)
+    assert parts["time_bytes"] == pytest.approx(parts["time_instructions"]) != 0
+    assert parts["time_fixed"] == 0.5 and parts["time_block_start"] == pytest.approx(0.0604)
+    assert parts[m.REACHABLE] + parts[m.LEFT] == pytest.approx(4.0)
+    assert parts.keys() <= m.KNOWN
 
 
 def test_without_ncu_the_time_over_the_limit_speaks() -> None:
@@ -136,6 +201,7 @@ def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
     assert {m.TIME, m.LOADS, m.LOAD_SECTORS, m.DRAM_READ, m.INSTRUCTIONS, m.LANES} <= names
     assert names - set(m.WORDS) == {
         "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
+        m.LOAD_ROUNDS, m.WARP_INSTRUCTIONS, m.TURNS,
     }  # fmt: skip
     assert names <= m.KNOWN
     metrics = module._counter_metrics(counting(local_load_sectors=40))

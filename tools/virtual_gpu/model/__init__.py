@@ -7,4 +7,6 @@ traffic         bytes from L1, L2 and DRAM
 issue           issue slots and arithmetic units of an SM
 occupancy       blocks per SM, and launches that a GPU refuses
 bottleneck      the limiting term, as text
+time_split      what an estimated time is made of, part by part
+reachable       the floor of a task on a case
 """

@@ -12,9 +12,9 @@ def limited_by(
     report: LaunchReport, moved: Traffic, terms: Mapping[str, float], limiter: str, turns: float
 ) -> str:
     """terms: us by unit, `limiter` the largest of them; turns: blocks that follow each other where
-    one is resident."""
+    one is resident. "alone": what the unit would take if nothing else cost anything."""
     c = report.counters
-    us = f"{terms[limiter]:.2f} us"
+    us = f"{terms[limiter]:.2f} us alone"
     blocks = report.launch.grid.count
     scale = blocks / max(report.blocks_run, 1)
     executed = c.machine_instructions or c.warp_instructions

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.model.bottleneck import limited_by
@@ -33,6 +33,7 @@ from astra_chat.tools.virtual_gpu.model.constants import (
 )
 from astra_chat.tools.virtual_gpu.model.issue import SLOTS, issue_cycles, machine_instructions
 from astra_chat.tools.virtual_gpu.model.occupancy import blocks_per_sm
+from astra_chat.tools.virtual_gpu.model.time_split import PARTS, Span, time_split
 from astra_chat.tools.virtual_gpu.model.traffic import Traffic, traffic
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, WARP_LANES, Counters, LaunchReport
 
@@ -49,7 +50,7 @@ class Estimate:
     """us by unit: dram, l2, issue, special_functions, lsu, shared, tensor, atomics, latency,
     launch."""
     limiter: str
-    """The largest term."""
+    """The largest term; of block_start without what every launch takes."""
     occupancy: float
     """Warps that an SM holds, of those it could; of the longest launch."""
     waves: float
@@ -58,6 +59,14 @@ class Estimate:
     """"" or how many blocks were run."""
     store_packets: float = 0.0
     """What L1 hands to L2 for stores (Traffic.store_packets), of all launches."""
+    split: dict[str, float] = field(default_factory=dict)
+    """us by the names of time_split.PARTS; they add up to `us`."""
+    load_rounds: int = 0
+    """Loads of a warp that wait for each other, of the longest launch; so the two below."""
+    warp_instructions: int = 0
+    """Of the longest warp, in PTX."""
+    turns: float = 0.0
+    """Blocks that follow each other where one is resident."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +103,9 @@ def estimate(
     if not reports:
         floor = spec.launch_floor_us
         return Estimate(
-            floor, {"block_start": floor}, "block_start", 0.0, 0.0, "nothing was launched", ""
-        )
+            floor, {"block_start": floor}, "block_start", 0.0, 0.0, "nothing was launched", "",
+            split={**dict.fromkeys(PARTS, 0.0), "fixed": floor},
+        )  # fmt: skip
     single, left = [], math.inf if warm else 0.0
     for report in reports:
         launch_estimate, footprint = _launch(report, resources, spec, constants, left)
@@ -107,9 +117,11 @@ def estimate(
     if len(single) > 1:
         why = f"{len(single)} launches, of the longest: {why}"
     return Estimate(
-        sum(e.us for e in single), terms, max(terms, key=lambda n: terms[n]),
+        sum(e.us for e in single), terms, _limiter(terms, len(single), spec),
         longest.occupancy, longest.waves, why, longest.sampled,
         sum(e.store_packets for e in single),
+        {part: sum(e.split[part] for e in single) for part in PARTS},
+        longest.load_rounds, longest.warp_instructions, longest.turns,
     )  # fmt: skip
 
 
@@ -133,7 +145,8 @@ def _launch(
     held = min(shape.per_sm, shape.share)
     moved = traffic(report, spec, held, shared_bytes, left)
     terms = _throughputs(report, shape, moved, spec, constants)
-    chain = _chain_us(report, spec, constants) + constants.start * warps / spec.clocks_per_us
+    start = constants.start * warps / spec.clocks_per_us
+    chain = _chain_us(report, spec, constants) + start
     # A round waits for the last of its sectors.
     sectors = max(1.0, c.global_load_sectors / max(1, c.global_load_requests))
     from_dram = 1 - (1 - moved.new_from_dram) ** sectors
@@ -146,30 +159,46 @@ def _launch(
     dispatch = blocks * spec.block_dispatch_ns * 1e-3
     computing = max(terms[unit] for unit in _SM_UNITS)
     rounds = max(1, c.dependent_load_rounds)
-    turn = (at_first + chain) * (1 - 1 / rounds)
-    opening = (opening if c.dependent_load_rounds else 0.0) + chain / rounds
-    first = constants.first_round * opening + constants.phases * turn
-    warp = at_first + wait * (_turns(shape, report, "loads") - 1)
-    warp += chain * _turns(shape, report, "instructions")
-    sm = max(_norm(constants.hiding, warp, computing) - first, 0.0)
-    overlapping = (sm, terms["dram"], terms["l2"], terms["atomics"], dispatch)
+    later = constants.phases * (1 - 1 / rounds)
+    opening = opening if c.dependent_load_rounds else 0.0
+    first = Span(
+        constants.first_round * opening + later * at_first,
+        constants.first_round * chain / rounds + later * chain,
+    )
+    warp = Span(
+        at_first + wait * (_turns(shape, report, "loads") - 1),
+        chain * _turns(shape, report, "instructions"),
+    )
+    sm = max(_norm(constants.hiding, warp.us, computing) - first.us, 0.0)
+    overlapping = {
+        "sm": sm, "dram": terms["dram"], "l2": terms["l2"], "atomics": terms["atomics"],
+        "dispatch": dispatch,
+    }  # fmt: skip
     ramp = constants.ramp_us + constants.cold_us * moved.cold
     ramp = ramp if moved.loads or moved.stores else 0.0
-    us = spec.launch_floor_us + ramp + first + _norm(constants.overlap, *overlapping)
+    fixed = spec.launch_floor_us + ramp
+    us = fixed + first.us + _norm(constants.overlap, *overlapping.values())
+    units = {unit: terms[unit] for unit in _SM_UNITS}
+    split = time_split(fixed, first, warp, start / chain, units, overlapping, constants)
     terms["latency"] = (wait + chain) * shape.turns
     terms["block_start"] = spec.launch_floor_us + dispatch
-    limiter = max(terms, key=lambda name: terms[name])
+    limiter = _limiter(terms, 1, spec)
     occupancy = per_sm * warps * WARP_LANES / spec.threads_per_sm
     waves = blocks / (shape.per_sm * spec.sms)
     sampled = f"{report.blocks_run} of {blocks} blocks" if report.sampled else ""
-    by = limited_by(report, moved, terms, limiter, shape.turns)
-    resident_text = (
-        f"{shape.per_sm} blocks of {shape.warps} warps an SM ({occupancy:.0%} of its warps)"
-    )
-    why = f"{by}; {waves:.2g} waves, {resident_text}"
-    packets = moved.store_packets
-    found = Estimate(us, terms, limiter, occupancy, waves, why, sampled, packets)
+    by = limited_by(report, moved, {**terms, "block_start": dispatch}, limiter, shape.turns)
+    holds = f"{shape.per_sm} blocks of {shape.warps} warps ({occupancy:.0%} of its warps)"
+    why = f"{by}; {waves:.2g} waves of blocks, an SM could hold {holds}"
+    found = Estimate(
+        us, terms, limiter, occupancy, waves, why, sampled, moved.store_packets, split,
+        c.dependent_load_rounds, c.critical_path_instructions, shape.turns,
+    )  # fmt: skip
     return found, moved.footprint
+
+
+def _limiter(terms: Mapping[str, float], launches: int, spec: GpuSpec) -> str:
+    fixed = launches * spec.launch_floor_us
+    return max(terms, key=lambda name: terms[name] - (fixed if name == "block_start" else 0.0))
 
 
 _SM_UNITS = ("issue", "special_functions", "lsu", "shared", "tensor")

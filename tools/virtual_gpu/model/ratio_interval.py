@@ -36,7 +36,9 @@ def judged(
     call: Estimate, launches: int, copies_us: float = 0.0, launch_us: float = JUDGED_LAUNCH_US
 ) -> Estimate:
     """The estimate of a call as the judge would measure it; `copies_us`: of memsets and copies."""
-    return replace(call, us=call.us + launches * launch_us + copies_us)
+    more = launches * launch_us + copies_us
+    split = {**call.split, "fixed": call.split.get("fixed", 0.0) + more} if call.split else {}
+    return replace(call, us=call.us + more, split=split)
 
 
 def unlikeness(one: Estimate, other: Estimate) -> float:

@@ -21,12 +21,12 @@ def test_instructions_of_the_machine_are_told_where_they_are_known() -> None:
     known = Counters(
         warp_instructions=Counter({"int": 50}), machine_instructions=Counter({"alu": 60, "fma": 1})
     )
-    assert words(guessed, "issue") == "100 warp instructions take 2.50 us of issue slots"
-    assert words(known, "issue") == "122 warp instructions take 2.50 us of issue slots"
+    assert words(guessed, "issue") == "100 warp instructions take 2.50 us alone of issue slots"
+    assert words(known, "issue") == "122 warp instructions take 2.50 us alone of issue slots"
 
 
 def test_a_wait_tells_how_often_it_passes() -> None:
     waits = Counters(dependent_load_rounds=4, critical_path_instructions=70)
     told = "a warp waits for 4 loads one after the other and runs 70 instructions, in 3 turns"
-    assert words(waits, "latency") == f"{told}: 2.50 us"
-    assert words(Counters(), "block_start") == "starting 40 blocks takes 2.50 us"
+    assert words(waits, "latency") == f"{told}: 2.50 us alone"
+    assert words(Counters(), "block_start") == "starting 40 blocks takes 2.50 us alone"

@@ -88,7 +88,32 @@ LIMITERS = {
 def test_the_limiter_is_what_the_kernel_was_written_for(label: str) -> None:
     found = estimate(point(label).reports, point(label).resources, H200)
     assert found.limiter == LIMITERS[label]
-    assert found.terms[found.limiter] == max(found.terms.values())
+    others = {name: us for name, us in found.terms.items() if name != "block_start"}
+    assert found.terms[found.limiter] == max(others.values())
+
+
+def test_the_parts_of_every_estimate_add_up_to_it() -> None:
+    for p in calibrate.every_point():
+        found = estimate(p.reports, p.resources, H200)
+        assert sum(found.split.values()) == pytest.approx(found.us, rel=1e-9)
+        assert min(found.split.values()) >= 0
+
+
+def test_the_largest_part_is_what_the_kernel_was_written_for() -> None:
+    def largest(label: str) -> str:
+        split = estimate(point(label).reports, point(label).resources, H200).split
+        return max(split, key=lambda part: split[part])
+
+    assert largest("special 8192x4096 f16") == largest("multiply_add 8192x4096 f16")
+    assert largest("multiply_add 8192x4096 f16") == "instructions"
+    assert largest("silu_vec 8192x4096 f16") == "bytes"
+    assert largest("silu_scalar_128 16x4096 f16") == "waits"
+
+
+def test_what_every_launch_takes_is_no_limiter() -> None:
+    few = point("silu_vec 16x4096 f16")
+    found = estimate(few.reports, few.resources, H200)
+    assert found.terms["block_start"] > H200.launch_floor_us and found.limiter == "latency"
 
 
 def test_why_gives_the_counters_behind_it() -> None:
@@ -148,6 +173,7 @@ def test_what_a_warp_sleeps_passes_once_for_each_of_its_turns() -> None:
 def test_a_call_without_launch_costs_nothing_to_divide_by_zero_with() -> None:
     found = estimate([], {}, H200)
     assert found.us == H200.launch_floor_us and found.limiter == "block_start"
+    assert found.split["fixed"] == found.us == sum(found.split.values())
 
 
 def test_an_empty_kernel_costs_the_floor_and_its_blocks() -> None:

@@ -148,3 +148,5 @@ def test_the_interval_lies_round_the_ratio() -> None:
 def test_each_launch_takes_the_judge_longer() -> None:
     assert judged(CALL, 2, copies_us=1.5).us == pytest.approx(2.0 + 2 * JUDGED_LAUNCH_US + 1.5)
     assert judged(CALL, 0) == CALL
+    split = replace(CALL, split={"fixed": 0.5, "bytes": 1.5})
+    assert judged(split, 1).split == {"fixed": 0.5 + JUDGED_LAUNCH_US, "bytes": 1.5}

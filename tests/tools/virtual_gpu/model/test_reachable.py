@@ -1,0 +1,28 @@
+"""The floor of a task on a case, against what the model says of kernels that reach it or not."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.gpu_specs import limit_us, spec
+from astra_chat.tools.virtual_gpu.model.reachable import reachable_us
+
+H200 = spec("h200")
+
+
+def floor(least_bytes: float, flops: float = 0.0, *, reads: bool = True) -> float:
+    return reachable_us(least_bytes, limit_us(least_bytes, flops, H200), H200, reads=reads)
+
+
+def test_it_lies_above_the_physical_limit_and_grows_with_the_bytes() -> None:
+    for size in (1e3, 1e6, 1e9):
+        assert floor(size) > limit_us(size, 0, H200)
+    assert floor(2e9) - floor(1e9) == pytest.approx(1e9 / (4.8e12 * 0.91) * 1e6)
+
+
+def test_a_kernel_that_reads_nothing_waits_for_nothing() -> None:
+    assert floor(1e6, reads=False) < floor(1e6) - 0.2
+
+
+def test_operations_may_set_it() -> None:
+    assert floor(1e3, flops=66.9e9) > 1000 > floor(1e3)
