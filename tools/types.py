@@ -31,15 +31,17 @@ ITEM_BYTES: dict[str, int] = {
 }  # fmt: skip
 DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPES)}
 """What a launcher is told of a dtype: its `dtype` argument, and one for each further variable."""
-INTEGERS: dict[str, tuple[int, int]] = {
-    "int8": (-(2**7), 2**7 - 1), "uint8": (0, 2**8 - 1), "int32": (-(2**31), 2**31 - 1),
-    "int64": (-(2**63), 2**63 - 1),
-}  # fmt: skip
-"""The least and the greatest number of each integer dtype."""
 
 
 def is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
+
+
+def expected_dtype(dtype: str) -> Literal["float64", "int64", "bool"]:
+    """In what the oracle gives the results that a kernel writes in this dtype."""
+    if dtype == "bool":
+        return "bool"
+    return "float64" if is_float(dtype) else "int64"
 
 
 Seconds = Annotated[float, Field(ge=0, le=1e10)]

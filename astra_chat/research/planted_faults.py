@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from astra_chat.tools.check.drawn_dims import least
 from astra_chat.tools.task.contract import Arg
+from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import parameters, prototype
 from astra_chat.tools.types import DTYPE_CODES, AnyFamily, Case, DTypeName
@@ -127,7 +128,7 @@ class Planter:
         name = self.rng.choice(list(self.task.dims))
         step, divisor = self.task.dims[name].step(dtype), self.rng.choice((3, 4, 5, 8, 16))
         rest = self.rng.randrange(divisor)
-        extent = least(self.task, dtype)[name] // step
+        extent = least(self.task, Combination(dtype, {}))[name] // step
         extent += (rest - extent) % divisor
         units = f"({name} / {step})" if step > 1 else name
         return Fault(
@@ -240,7 +241,7 @@ class Planter:
 
     def _case(self, dtype: DTypeName, dims: dict[str, int] | None = None, rows: int = 1) -> Case:
         """Least dims beside the given ones; the first dim at least `rows`."""
-        extents = least(self.task, dtype)
+        extents = least(self.task, Combination(dtype, {}))
         first = next(iter(extents))
         extents[first] = max(extents[first], rows)
         for name, extent in (dims or {}).items():

@@ -72,7 +72,7 @@ class CheckProgress:
         for arg in task.args:
             content, guards = run.after(arg)
             self.guard_bytes += len(guards)
-            self.read_bytes += 0 if arg.written else len(content)
+            self.read_bytes += len(content) if arg.constant else 0
             if arg.written:
                 covered = run.coverage(arg)
                 bits = content if covered is None else content[covered]

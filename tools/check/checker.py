@@ -3,7 +3,6 @@ limit."""
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +75,9 @@ class Checker:
             draw_shared(self._task, self._entropy.cases.of("shared cases").random())
         )
         # These are many, and to measure the baseline on one takes several runs.
-        self._unmeasured = {_key(case) for case in self._shared if self._results(case) < FEW}
+        self._unmeasured = {
+            _key(case) for case in self._shared if self._task.least_results(case) < FEW
+        }
         self.baseline_errors = BaselineErrors(self._task)
         self._telling = False
         self._left_out: list[Failed] = []
@@ -221,15 +222,11 @@ class Checker:
         for case in cases:
             plain = case.values != "special" and not case.families
             measured = plain and _key(case) not in self._unmeasured
-            times = -(-FEW // max(1, self._results(case))) if measured else 1
+            times = -(-FEW // max(1, self._task.least_results(case))) if measured else 1
             for number in range(1, times):
                 again = case.model_copy(update={"seed": case.seed + (number << SEED_BITS)})
                 warm_inputs[_key(again)] = again, case
         return warm_inputs
-
-    def _results(self, case: Case) -> int:
-        """Elements of the shortest result."""
-        return min(math.prod(arg.shape_of(case)) for arg in self._task.args if arg.written)
 
     def _learned(
         self,
@@ -312,11 +309,11 @@ class Checker:
 
 
 def _first_of_each_dtype(cases: Sequence[Case]) -> list[Case]:
-    """The first drawn case of each dtype whose values are the usual ones."""
-    first: dict[str, Case] = {}
+    """The first drawn case of each combination of dtypes whose values are the usual ones."""
+    first: dict[tuple[str, ...], Case] = {}
     for case in cases:
         if case.values == "normal" and not case.families:
-            first.setdefault(case.dtype, case)
+            first.setdefault((case.dtype, *case.types.values()), case)
     return list(first.values())
 
 

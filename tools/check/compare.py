@@ -61,20 +61,21 @@ def _compare_copy(task: Task, run: CaseRun, copy: int) -> float | Wrong:
     return worst
 
 
-def _outside(arg: Arg, run: CaseRun, guards: Array) -> Wrong | None:
-    touched = np.flatnonzero(guards.view(np.uint16) != run.pattern) if len(guards) else guards
+def _outside(arg: Arg, run: CaseRun, changed: Mask) -> Wrong | None:
+    """`changed`: of the bytes round and between its elements."""
+    touched = np.flatnonzero(changed)
     if not len(touched):
         return None
     return Wrong(
         case=run.oracle_case.case, argument=arg.name, reason="write_outside",
         index=(int(touched[0]),),
-        expected=float("nan"), got=float("nan"), bad=len(touched), total=len(guards) // 2,
+        expected=float("nan"), got=float("nan"), bad=len(touched), total=len(changed),
         note="bytes outside the argument changed",
     )  # fmt: skip
 
 
 def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
-    if arg.written:
+    if not arg.constant or not arg.present(run.oracle_case.case):
         return None
     before = np.memmap(run.oracle_case.input_path(arg), dtype=np.uint8, mode="r")
     dtype = arg.dtype_of(run.oracle_case.case)

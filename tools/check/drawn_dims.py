@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
+from astra_chat.tools.task.contradictions import legal_points
+from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case, DTypeName
+from astra_chat.tools.task.relations import settled
 
 Dims = dict[str, int]
 GRID_LIMIT = 65_535
@@ -21,6 +23,8 @@ FAR_BEYOND = 70_001
 """From here on no list of the field has a case."""
 NEAR = 0.75
 """What is wrong beyond some number of rows is wrong at the largest: that near they are drawn."""
+MUCH = 4
+"""Times its budget a case may take where relations between dims make it larger."""
 MIN_ROWS_OF_MANY = 4096
 """From here on a call takes the virtual GPU tens of milliseconds."""
 SHORT_US, ROW_US, BYTE_US = 40_000.0, 9.0, 0.03
@@ -28,59 +32,74 @@ SHORT_US, ROW_US, BYTE_US = 40_000.0, 9.0, 0.03
 the shipped baselines: estimates, so that what is drawn depends on no clock."""
 
 
-def least(task: Task, dtype: DTypeName) -> Dims:
-    """Each dim at its least legal extent."""
-    steps = {name: dim.step(dtype) for name, dim in task.dims.items()}
-    return {name: -(-dim.min // steps[name]) * steps[name] for name, dim in task.dims.items()}
+def least(task: Task, kind: Combination) -> Dims:
+    """Each dim at its least legal extent, as far as the relations allow."""
+    dims = {name: dim.nearest(dim.min, kind.dtype) for name, dim in task.dims.items()}
+    return _legal(task, kind, dims) or next(legal_points(task, kind))
 
 
-def near_least(task: Task, dtype: DTypeName, rng: random.Random) -> Dims:
+def _legal(task: Task, kind: Combination, dims: Dims, keep: Collection[str] = ()) -> Dims | None:
+    """These extents, or legal ones near them; None where there are none that keep what is kept."""
+    scalars = task.usual_scalars
+    found = settled(task.require, task.dims, dims, kind.dtype, keep, scalars)
+    if found is None and not keep:
+        return None
+    if found is None:
+        found = settled(task.require, task.dims, dims, kind.dtype, (), scalars)
+    legal = found and not any(True for _ in task.flaws(kind.case(found)))
+    return found if legal else None
+
+
+def near_least(task: Task, kind: Combination, rng: random.Random) -> Dims:
     """Each dim at its least legal extent or a step or two above."""
-    dims = least(task, dtype)
+    dims = least(task, kind)
     for name, dim in task.dims.items():
-        step = dim.step(dtype)
+        step = dim.step(kind.dtype)
         dims[name] = min(dim.max // step * step, dims[name] + step * rng.randrange(3))
-    return dims
+    return _legal(task, kind, dims) or least(task, kind)
 
 
 def odd(
-    task: Task, dtype: DTypeName, rng: random.Random, budget: int, fixed: Mapping[str, int] = {}
+    task: Task, kind: Combination, rng: random.Random, budget: int, fixed: Mapping[str, int] = {}
 ) -> Dims:
     """Odd multiples of each dim's step, as large as the budget of bytes allows, beside the fixed
     ones."""
-    dims, fits = {**least(task, dtype), **fixed}, _within_bytes(task, dtype, budget)
+    fixed = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in fixed.items()}
+    dims, fits = {**least(task, kind), **fixed}, _within_bytes(task, kind, budget)
     for name in rng.sample(list(dims), len(dims)):
         if name in fixed:
             continue
-        step = task.dims[name].step(dtype)
-        low, high = max(1, dims[name] // step), _most_units(task, dtype, dims, name, fits)
+        step = task.dims[name].step(kind.dtype)
+        low, high = max(1, dims[name] // step), _most_units(task, kind, dims, name, fits)
         units = round(math.exp(rng.uniform(math.log(low), math.log(high))))
         dims[name] = step * max(low, min(high, units | 1 if units | 1 <= high else units - 1))
-    return dims
+    found = _legal(task, kind, dims, fixed)
+    much = found and found != dims and not _within_bytes(task, kind, MUCH * budget)(found)
+    return found if found and not much else least(task, kind)
 
 
-def at_boundaries(task: Task, dtype: DTypeName, rng: random.Random, budget: int) -> Iterator[Dims]:
+def at_boundaries(task: Task, kind: Combination, rng: random.Random, budget: int) -> Iterator[Dims]:
     """For each dim the greatest extent of a short call, and powers of two with one step less or
     more; the other dims are drawn within a budget of bytes."""
     for name, dim in task.dims.items():
-        step, (low, high) = dim.step(dtype), _short(task, dtype, name)
+        step, (low, high) = dim.step(kind.dtype), _short(task, kind, name)
         powers = [2**k for k in range(low.bit_length(), high.bit_length())] or [high]
         for units in (high, *(rng.choice(powers) + beside for beside in (-1, 0, 1))):
-            yield odd(task, dtype, rng, budget, {name: step * max(low, min(high, units))})
+            yield odd(task, kind, rng, budget, {name: step * max(low, min(high, units))})
 
 
 def at_even_distances(
-    task: Task, dtype: DTypeName, rng: random.Random, budget: int, octaves: float
+    task: Task, kind: Combination, rng: random.Random, budget: int, octaves: float
 ) -> Iterator[Dims]:
     """For each dim sizes `octaves` apart from its least to the greatest of a short call; the other
     dims are drawn within a budget of bytes."""
     for name, dim in task.dims.items():
-        step, (low, high) = dim.step(dtype), _short(task, dtype, name)
+        step, (low, high) = dim.step(kind.dtype), _short(task, kind, name)
         if low == high:
             continue
         place = math.log2(low) + rng.random() * octaves
         while place <= math.log2(high):
-            yield odd(task, dtype, rng, budget, {name: step * max(low, round(2.0**place))})
+            yield odd(task, kind, rng, budget, {name: step * max(low, round(2.0**place))})
             place += octaves
 
 
@@ -92,7 +111,7 @@ def of_many_rows(
     most: int,
     *,
     every_dtype: bool = False,
-) -> Iterator[tuple[DTypeName, Dims]]:
+) -> Iterator[tuple[Combination, Dims]]:
     """For each dim that may be so large, sizes `octaves` apart up to a grid's limit, one far beyond
     it, near `most_rows`; then two dims that exceed it only together. The other dims are least, a
     call takes no more than `most` bytes. The dtype is drawn, or the sizes up to a grid's limit come
@@ -102,46 +121,47 @@ def of_many_rows(
             continue
         place = math.log2(MIN_ROWS_OF_MANY) + rng.random() * octaves
         while place < math.log2(GRID_LIMIT):
-            for dtype in task.dtypes if every_dtype else (rng.choice(task.dtypes),):
-                yield from _within(task, dtype, {name: round(2.0**place)}, most)
+            for kind in task.combinations if every_dtype else (rng.choice(task.combinations),):
+                yield from _within(task, kind, {name: round(2.0**place)}, most)
             place += octaves
-        dtype = rng.choice(task.dtypes)
-        step, dims = dim.step(dtype), least(task, dtype)
-        fits = _within_bytes(task, dtype, most)
-        high = min(most_rows, _most_units(task, dtype, dims, name, fits) * step)
+        kind = rng.choice(task.combinations)
+        step, dims = dim.step(kind.dtype), least(task, kind)
+        fits = _within_bytes(task, kind, most)
+        high = min(most_rows, _most_units(task, kind, dims, name, fits) * step)
         low = FAR_BEYOND if high > FAR_BEYOND else GRID_LIMIT + 1
         if low <= high:
             near = max(low, round(high * rng.uniform(NEAR, 1.0)))
-            yield from _within(task, dtype, {name: near}, most)
+            yield from _within(task, kind, {name: near}, most)
     names = list(task.dims)
     pairs = [(names[i], names[i + 1]) for i in range(len(names) - 1)]
     if pairs:
-        dtype = rng.choice(task.dtypes)
-        together = _beyond_together(task, dtype, rng.choice(pairs), rng)
+        kind = rng.choice(task.combinations)
+        together = _beyond_together(task, kind, rng.choice(pairs), rng)
         if together:
-            yield from _within(task, dtype, together, most)
+            yield from _within(task, kind, together, most)
 
 
 def _within(
-    task: Task, dtype: DTypeName, fixed: Mapping[str, int], most: int
-) -> Iterator[tuple[DTypeName, Dims]]:
+    task: Task, kind: Combination, fixed: Mapping[str, int], most: int
+) -> Iterator[tuple[Combination, Dims]]:
     """Least dims beside the fixed ones, rounded up to what is legal; none if too large."""
-    dims = least(task, dtype)
+    dims = least(task, kind)
     for name, extent in fixed.items():
         dim = task.dims[name]
-        step = dim.step(dtype)
+        step = dim.step(kind.dtype)
         dims[name] = min(-(-extent // step), dim.max // step) * step
-    if _within_bytes(task, dtype, most)(dims):
-        yield dtype, dims
+    found = _legal(task, kind, dims, fixed)
+    if found and _within_bytes(task, kind, most)(found):
+        yield kind, found
 
 
 def _beyond_together(
-    task: Task, dtype: DTypeName, names: tuple[str, str], rng: random.Random
+    task: Task, kind: Combination, names: tuple[str, str], rng: random.Random
 ) -> Dims | None:
     """Two dims whose product is just beyond a grid's limit, neither of them by itself; None where
     the contract leaves no room for that."""
     first, second = names
-    dims, steps = least(task, dtype), {n: task.dims[n].step(dtype) for n in names}
+    dims, steps = least(task, kind), {n: task.dims[n].step(kind.dtype) for n in names}
     most = {n: min(task.dims[n].max, GRID_LIMIT) for n in steps}
     low = max(dims[first], -(-(GRID_LIMIT + 1) // most[second]))
     high = min(most[first], GRID_LIMIT // max(dims[second], 2))
@@ -155,25 +175,28 @@ def _beyond_together(
     return {n: dims[n] for n in names} if legal else None
 
 
-def _short(task: Task, dtype: DTypeName, name: str) -> tuple[int, int]:
+def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
     """Least and greatest extent of a dim, in its steps, in a short call whose other dims are
     least."""
-    dims = least(task, dtype)
-    low = max(1, dims[name] // task.dims[name].step(dtype))
+    dims = least(task, kind)
+    low = max(1, dims[name] // task.dims[name].step(kind.dtype))
 
     def short(dims: Dims) -> bool:
-        case = Case(dims=dims, dtype=dtype)
-        rows = max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
+        case = kind.case(dims)
+        try:
+            rows = max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
+        except ZeroDivisionError:
+            return False
         return ROW_US * rows + BYTE_US * task.least_bytes(case) <= SHORT_US
 
-    return low, _most_units(task, dtype, dims, name, short)
+    return low, _most_units(task, kind, dims, name, short)
 
 
 def _most_units(
-    task: Task, dtype: DTypeName, dims: Dims, name: str, fits: Callable[[Dims], bool]
+    task: Task, kind: Combination, dims: Dims, name: str, fits: Callable[[Dims], bool]
 ) -> int:
     """Of a dim's steps, as many as are legal and let the call fit; at least those of `dims`."""
-    step = task.dims[name].step(dtype)
+    step = task.dims[name].step(kind.dtype)
     low, high = max(1, dims[name] // step), task.dims[name].max // step
     if fits({**dims, name: high * step}):
         return high
@@ -186,5 +209,11 @@ def _most_units(
     return low
 
 
-def _within_bytes(task: Task, dtype: DTypeName, most: int) -> Callable[[Dims], bool]:
-    return lambda dims: task.least_bytes(Case(dims=dims, dtype=dtype)) <= most
+def _within_bytes(task: Task, kind: Combination, most: int) -> Callable[[Dims], bool]:
+    def within(dims: Dims) -> bool:
+        try:
+            return task.least_bytes(kind.case(dims)) <= most
+        except ZeroDivisionError:
+            return False
+
+    return within

@@ -22,9 +22,12 @@ from astra_chat.tools.check.drawn_dims import (
 )
 from astra_chat.tools.check.error_norms import FEW
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.task.contract import Scalar
+from astra_chat.tools.task.buffer_layout import buffer_bytes
+from astra_chat.tools.task.contract import Arg, Scalar
+from astra_chat.tools.task.domain import Combination
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import ITEM_BYTES, AnyFamily, Case, DeviceKind, DTypeName, ValueFamily
+from astra_chat.tools.task.relations import broken
+from astra_chat.tools.types import ITEM_BYTES, AnyFamily, Case, DeviceKind, ValueFamily
 
 BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**21}
 """Least bytes of one drawn case: the virtual GPU stays quick."""
@@ -58,24 +61,24 @@ Weighted = tuple[tuple[Case, float], ...]
 def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]:
     """Hidden cases of one evaluation; all lie in the contract's domain."""
     budget, cases = BUDGET_BYTES[device], []
-    for dtype in task.dtypes:
-        cases.append(_case(task, dtype, near_least(task, dtype, rng), rng, rng.choice(CHANCE)))
+    for kind in task.combinations:
+        cases.append(_case(task, kind, near_least(task, kind, rng), rng, rng.choice(CHANCE)))
         for family in ("normal", "heavy_tail", "binary", rng.choice(CHANCE), None, None):
-            cases.append(_case(task, dtype, odd(task, dtype, rng, budget), rng, family))
+            cases.append(_case(task, kind, odd(task, kind, rng, budget), rng, family))
     return tuple(cases)
 
 
 def draw_shared(task: Task, rng: random.Random, *, confirming: bool = False) -> tuple[Case, ...]:
     """Hidden cases of all evaluations of a judge, or those that confirm a winner: larger ones."""
     cases = [
-        _case(task, dtype, dims, rng, rng.choice(("normal", None)))
-        for dtype in task.dtypes
-        for dims in _sizes(task, dtype, rng)
+        _case(task, kind, dims, rng, rng.choice(("normal", None)))
+        for kind in task.combinations
+        for dims in _sizes(task, kind, rng)
     ]
     most = (CONFIRMED_ROWS, CONFIRMED_BYTES) if confirming else (MANY_ROWS, MANY_ROWS_BYTES)
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
-    for dtype, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
-        cases.append(_case(task, dtype, dims, rng, "normal"))
+    for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
+        cases.append(_case(task, kind, dims, rng, "normal"))
     return tuple(cases)
 
 
@@ -104,32 +107,37 @@ def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
     )
 
 
-def _sizes(task: Task, dtype: DTypeName, rng: random.Random) -> Iterator[Dims]:
-    yield from at_boundaries(task, dtype, rng, SHARED_BYTES)
-    octave = len(list(at_even_distances(task, dtype, rng, SHARED_BYTES, 1.0)))
-    octaves = max(1.0, octave * len(task.dtypes) / MOST_CASES)
-    yield from at_even_distances(task, dtype, rng, SHARED_BYTES, octaves)
+def _sizes(task: Task, kind: Combination, rng: random.Random) -> Iterator[Dims]:
+    yield from at_boundaries(task, kind, rng, SHARED_BYTES)
+    octave = len(list(at_even_distances(task, kind, rng, SHARED_BYTES, 1.0)))
+    octaves = max(1.0, octave * len(task.combinations) / MOST_CASES)
+    yield from at_even_distances(task, kind, rng, SHARED_BYTES, octaves)
 
 
 def _case(
-    task: Task, dtype: DTypeName, dims: Dims, rng: random.Random, family: ValueFamily | None
+    task: Task, kind: Combination, dims: Dims, rng: random.Random, family: ValueFamily | None
 ) -> Case:
     """Without a family each argument that may hold any numbers gets one of its own. So it is too
     where there are few results, which say little of precision, and of special values, whose
     greatest numbers are the argument's then."""
-    names = [arg.name for arg in task.args if arg.largest and arg.read]
+    absent = tuple(arg.name for arg in task.args if arg.optional and rng.randrange(2))
+    names = [a.name for a in task.args if a.largest and a.read and a.name not in absent]
     if family == "special" and names:
         families, family = _special(names, rng), None
     else:
         families = {}
-    case = Case(dims=dims, dtype=dtype, values=family or "normal", seed=_seed(rng))
-    results = min(math.prod(arg.shape_of(case)) for arg in task.args if arg.written)
+    case = kind.case(dims).model_copy(
+        update={"values": family or "normal", "seed": _seed(rng), "absent": absent}
+    )
+    results = task.least_results(case)
     if not families and (not family or results < FEW):
         families = _families(names, rng)
     if not family and not families:
         case = case.model_copy(update={"values": rng.choice(CHANCE)})
     offset, offsets = _offsets(task, rng)
     scalars = {s.name: _value(s, rng) for s in task.scalars if s.varies}
+    if broken(task.require, task.names_in(case.model_copy(update={"scalars": scalars}))):
+        scalars = {}
     return case.model_copy(
         update={
             "families": families, "pads": _pads(task, case, rng), "offset": offset,
@@ -150,24 +158,44 @@ def _special(names: Sequence[str], rng: random.Random) -> dict[str, AnyFamily]:
     return {name: "special" if name == special else "normal" for name in names}
 
 
-def _pads(task: Task, case: Case, rng: random.Random) -> dict[str, int]:
+def _pads(task: Task, case: Case, rng: random.Random) -> dict[str, int | tuple[int, ...]]:
     """Of strided arguments, to several times the row; often all the same."""
-    strided = [arg for arg in task.args if arg.strided]
+    strided = [arg for arg in task.args if arg.strided and arg.present(case)]
     known = sorted({c.pad for c in task.check})
-    same, pads = rng.random() < 0.4, {}
+    same, pads = rng.random() < 0.4, dict[str, int | tuple[int, ...]]()
     for arg in strided:
-        row, rows = arg.shape_of(case)[-1], math.prod(arg.shape_of(case)[:-1])
+        row = arg.shape_of(case)[-1]
         vector = 16 // ITEM_BYTES[arg.dtype_of(case)]
-        pad = rng.choice(
-            (
-                0, rng.choice(known), rng.randrange(1, 128), vector * rng.randrange(1, 128),
-                row * rng.randrange(1, 4) + rng.choice((0, rng.randrange(vector))),
+        drawn = tuple(
+            rng.choice(
+                (
+                    0, rng.choice(known), rng.randrange(1, 128), vector * rng.randrange(1, 128),
+                    row * rng.randrange(1, 4) + rng.choice((0, rng.randrange(vector))),
+                )
             )
+            for _ in arg.free_axes
         )  # fmt: skip
-        room = MOST_PADDED_BYTES // (rows * ITEM_BYTES[arg.dtype_of(case)]) - row
-        pads[arg.name] = max(0, min(pad, room))
-    if same and pads:
-        pads = dict.fromkeys(pads, min(pads.values()))
+        drawn = _affordable(arg, case, drawn)
+        pads[arg.name] = drawn[0] if len(drawn) == 1 else drawn
+    single = [pad for pad in pads.values() if isinstance(pad, int)]
+    if same and len(single) == len(pads) > 0:
+        pads = dict.fromkeys(pads, min(single))
+    return pads
+
+
+def _affordable(arg: Arg, case: Case, pads: tuple[int, ...]) -> tuple[int, ...]:
+    """These pads, or as large ones as MOST_PADDED_BYTES allows."""
+    if len(pads) == 1:
+        row, rows = arg.shape_of(case)[-1], math.prod(arg.shape_of(case)[:-1])
+        room = MOST_PADDED_BYTES // (max(1, rows) * ITEM_BYTES[arg.dtype_of(case)]) - row
+        return (max(0, min(pads[0], room)),)
+    while any(pads):
+        if (
+            buffer_bytes(arg, case.model_copy(update={"pads": {arg.name: pads}}))
+            <= MOST_PADDED_BYTES
+        ):
+            break
+        pads = tuple(pad // 2 for pad in pads)
     return pads
 
 
@@ -181,7 +209,7 @@ def _offsets(task: Task, rng: random.Random) -> tuple[int, dict[str, int]]:
 
 def _value(scalar: Scalar, rng: random.Random) -> float:
     """The usual value, another that the contract names, an end of its range or one within it."""
-    named = (scalar.value, *scalar.others)
+    named = scalar.named
     if scalar.range is None:
         return rng.choice(named)
     low, high = scalar.range

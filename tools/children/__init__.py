@@ -2,6 +2,7 @@
 
 oracle          inputs and float64 results from a task's reference.py
 values          value families: what the numbers of a case look like
+indices         legal values of index arguments, by the kind of the index
 arguments       shared by the runners: poison, files of a case, the candidate's library
 cuda            the runner on a real GPU: checks and times a candidate
 cuda_timing     the GPU timing loop: CUDA-graph replay, ABBA order, event pairs

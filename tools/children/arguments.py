@@ -17,7 +17,7 @@ from astra_chat.tools.types import Case
 def poison(task: Task, call: CallRequest, arg_index: int, pattern: int) -> Bytes:
     """The buffer of an argument before the call: its input, or the pattern over and over."""
     arg = task.args[arg_index]
-    if arg.read:
+    if arg.read and arg.present(call.case):
         content = np.fromfile(call.inputs / f"{arg.name}.in", dtype=np.uint8)
     else:
         content = poisoned(arg.bytes_of(call.case), pattern)

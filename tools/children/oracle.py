@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
@@ -12,13 +12,16 @@ from typing import Any
 
 import torch
 
+from astra_chat.tools.children.indices import draw_indices
 from astra_chat.tools.children.values import DrawnCase, Numbers, draw_argument
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.folder import Task, load_task
-from astra_chat.tools.types import Case
+from astra_chat.tools.types import Case, expected_dtype
 
 THREADS = torch.get_num_threads()
+Inputs = dict[str, torch.Tensor | None]
+"""By name; None: an argument that is absent."""
 ALONE_BYTES = 2**22
 """A case with less than that is made by one thread: to wake the others took up to ten times as
 long on 16 cores."""
@@ -70,11 +73,11 @@ def _write_case(
     seed = generator_seed(case.seed)
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)  # for a reference.py that draws without the generator
-    drawn = DrawnCase(case.dims, getattr(torch, case.dtype), case.values)
-    inputs: dict[str, torch.Tensor] = reference.make_inputs(drawn, generator)
-    inputs |= _of_their_own(task, case, generator)
+    inputs: Inputs = reference.make_inputs(drawn_case(task, case), generator)
+    inputs |= _of_their_own(task, case, inputs, generator)
+    inputs |= {arg.name: None for arg in task.args if not arg.present(case)}
     for arg in task.args:
-        if arg.read:
+        if arg.read and arg.present(case):
             _require(arg.name, inputs, arg.shape_of(case), getattr(torch, arg.dtype_of(case)))
             if given:
                 values = torch.from_file(
@@ -82,28 +85,53 @@ def _write_case(
                     dtype=torch.uint8,
                 ).view(getattr(torch, arg.dtype_of(case)))  # fmt: skip
                 inputs[arg.name] = values.view(arg.shape_of(case)).clone()
-    expected: dict[str, torch.Tensor] = reference.reference(inputs | _scalars(task, case))
+    expected: Inputs = reference.reference(inputs | _scalars(task, case))
     for arg in task.args:
         if arg.read and not given:
-            inputs[arg.name].contiguous().view(torch.uint8).numpy().tofile(
-                inputs_folder / f"{arg.name}.in"
-            )
+            _write(inputs[arg.name], inputs_folder / f"{arg.name}.in")
+        if arg.written and arg.present(case):
+            wanted = getattr(torch, expected_dtype(arg.dtype_of(case)))
+            _require(arg.name, expected, arg.shape_of(case), wanted)
         if arg.written:
-            _require(arg.name, expected, arg.shape_of(case), torch.float64)
-            expected[arg.name].contiguous().numpy().tofile(folder / f"{arg.name}.expected")
+            _write(expected.get(arg.name), folder / f"{arg.name}.expected")
 
 
-def _of_their_own(task: Task, case: Case, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Inputs of the arguments to which the case gives a family of their own."""
+def drawn_case(task: Task, case: Case) -> DrawnCase:
+    """What reference.py sees of a case."""
+    indexed = {
+        arg.name: partial(draw_indices, arg, case) for arg in task.args if arg.index is not None
+    }
+    first = {name: case.dtype for name in task.variables[:1]}
+    types = {name: getattr(torch, dtype) for name, dtype in {**first, **case.types}.items()}
+    scalars = {s.name: s.value_in(case) for s in task.scalars}
+    dtype = getattr(torch, case.dtype)
+    return DrawnCase(case.dims, dtype, case.values, types, scalars, case.absent, indexed)
+
+
+def _of_their_own(
+    task: Task, case: Case, made: Inputs, generator: torch.Generator
+) -> dict[str, torch.Tensor]:
+    """Inputs of the arguments to which the case gives a family of their own, and of those that
+    reference.py leaves to the contract."""
     inputs = {}
     for arg in task.args:
-        if family := case.families.get(arg.name):
-            assert arg.largest is not None, "the case is legal"
-            dtype = getattr(torch, arg.dtype_of(case))
-            numbers = Numbers.of(case.seed, arg.largest, dtype)
-            shape = arg.shape_of(case)
-            inputs[arg.name] = draw_argument(family, generator, shape, dtype, numbers)
+        dtype, left = getattr(torch, arg.dtype_of(case)), arg.read and arg.name not in made
+        if not arg.present(case):
+            continue
+        if arg.index and left:
+            inputs[arg.name] = draw_indices(arg, case, generator)
+        elif family := case.families.get(arg.name) or (case.values if left else None):
+            if arg.largest is not None:
+                numbers = Numbers.of(case.seed, arg.largest, dtype)
+                shape = arg.shape_of(case)
+                inputs[arg.name] = draw_argument(family, generator, shape, dtype, numbers)
     return inputs
+
+
+def _write(tensor: torch.Tensor | None, path: Path) -> None:
+    """Its bytes; of an argument that is absent none."""
+    content = torch.empty(0) if tensor is None else tensor.contiguous().reshape(-1)
+    content.view(torch.uint8).numpy().tofile(path)
 
 
 def generator_seed(seed: int) -> int:
@@ -116,16 +144,18 @@ def generator_seed(seed: int) -> int:
 
 def _scalars(task: Task, case: Case) -> dict[str, torch.Tensor]:
     """Float64, shape (), each the value that the launcher gets: a float is rounded to 32 bits."""
-    kinds = {"float": torch.float32, "int64_t": torch.int64}
+    kinds = {"float": torch.float32, "int64_t": torch.int64, "bool": torch.bool}
     return {
         s.name: torch.tensor(s.value_in(case), dtype=kinds[s.type]).double() for s in task.scalars
     }
 
 
-def _require(name: str, tensors: Any, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def _require(name: str, tensors: Inputs, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     if name not in tensors:
         raise KeyError(f"reference.py gives no '{name}'")
     tensor = tensors[name]
+    if not isinstance(tensor, torch.Tensor):
+        raise ValueError(f"'{name}' of reference.py is no tensor")
     if tuple(tensor.shape) != shape or tensor.dtype != dtype:
         raise ValueError(
             f"'{name}' of reference.py is {tensor.dtype} {tuple(tensor.shape)}, "

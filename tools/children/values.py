@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import torch
 
@@ -35,10 +35,30 @@ class DrawnCase:
     dims: dict[str, int]
     dtype: torch.dtype
     values: ValueFamily
+    types: Mapping[str, torch.dtype] = field(default_factory=dict)
+    """What each type variable stands for, by name."""
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    absent: tuple[str, ...] = ()
+    """Optional arguments that are null pointers."""
+    indexed: Mapping[str, Callable[[torch.Generator], torch.Tensor]] = field(default_factory=dict)
+    """Draws an index argument, by name."""
 
-    def draw(self, generator: torch.Generator, shape: tuple[int, ...]) -> torch.Tensor:
-        """Tensor of the case's dtype and value family, on the CPU."""
-        return _FAMILIES[self.values](generator, shape, self.dtype)
+    def draw(
+        self, generator: torch.Generator, shape: tuple[int, ...], dtype: torch.dtype | None = None
+    ) -> torch.Tensor:
+        """Tensor of the case's value family, on the CPU; of the case's dtype, or of another."""
+        wanted = dtype or self.dtype
+        if wanted.is_floating_point and wanted.itemsize == 1:
+            most = torch.finfo(wanted).max
+            drawn = _FAMILIES[self.values](generator, shape, torch.float32)
+            return torch.where(drawn.isfinite(), drawn.clamp(-most, most), drawn).to(wanted)
+        return _FAMILIES[self.values](generator, shape, wanted)
+
+    def indices(self, generator: torch.Generator, name: str) -> torch.Tensor:
+        """Legal values of an index argument. Raises KeyError for another."""
+        if name not in self.indexed:
+            raise KeyError(f"'{name}' has no index in task.toml")
+        return self.indexed[name](generator)
 
 
 def _normal(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:

@@ -29,9 +29,8 @@ from astra_chat.tools.run.protocol import (
 )
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
-from astra_chat.tools.task.buffer_layout import Bytes, Mask, gathered
+from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered, used_bytes
 from astra_chat.tools.task.folder import Arg, Task, load_task
-from astra_chat.tools.types import ITEM_BYTES
 from astra_chat.tools.virtual_gpu.gpu import SAMPLE_INSTRUCTIONS, VirtualGpu
 from astra_chat.tools.virtual_gpu.model.estimate import estimate
 from astra_chat.tools.virtual_gpu.model.ratio_interval import judged
@@ -42,6 +41,7 @@ ILLEGAL_ADDRESS, NOT_SUPPORTED = 700, 801
 WHOLE_BYTES = 2**20
 """Of cases up to this size all blocks run, however many: idle ones could crowd those that write out
 of a sample, and what was never written is not compared."""
+NOTHING: Mask = np.zeros(0, np.bool_)
 
 
 def main() -> None:
@@ -113,21 +113,29 @@ class _Run:
         self.arrays = _buffers(self.task, call, self.arrays)
         if found := _unwaited(call.launches, self.waiting):
             return found
-        addresses = {
+        registered = {
             arg.name: self.gpu.register(
-                array[: _end(arg, call, array)], arg.name, uninitialized=not arg.read
+                array[: used_bytes(arg, call.case)], arg.name, uninitialized=not arg.read
             )
             for array, arg in zip(self.arrays, args, strict=True)
+            if len(array)
+        }
+        empty = {
+            arg.name: int(array.ctypes.data)
+            for array, arg in zip(self.arrays, args, strict=True)
+            if not len(array) and arg.present(call.case)
         }
         self.gpu.reset()
-        before = [None if r.written else a.copy() for a, r in zip(self.arrays, args, strict=True)]
+        before = [a.copy() if r.constant else None for a, r in zip(self.arrays, args, strict=True)]
         try:
             draws = call.seed.of("undefined").random()
-            if status := self.replayer.replay(call.launches, addresses, draws):
+            if status := self.replayer.replay(call.launches, {**registered, **empty}, draws):
                 return CaseReport(status=status)
             written = [
-                _to_the_end(self.gpu.written(address), array)
-                for address, array in zip(addresses.values(), self.arrays, strict=True)
+                _to_the_end(self.gpu.written(registered[arg.name]), array)
+                if len(array)
+                else NOTHING
+                for arg, array in zip(args, self.arrays, strict=True)
             ]
             found = _put_back(args, self.arrays, before, written)
             found = found or _between_rows(args, call, self.arrays, written)
@@ -143,7 +151,7 @@ class _Run:
         except (Fault, PtxUnsupported) as fault:
             return _fault(fault)
         finally:
-            for address in addresses.values():
+            for address in registered.values():
                 self.gpu.unregister(address)
         return CaseReport(seconds=time.monotonic() - start, **self._remarks(call.launches))
 
@@ -222,18 +230,12 @@ def _between_rows(
     for arg, array, by_kernels in zip(args, now, written, strict=True):
         if not arg.strided:
             continue
-        _, padding = gathered(arg, call.case, array)
         _, stored = gathered(arg, call.case, by_kernels)
-        if stored.any() and (padding.view(np.uint16) == call.pattern).all():
+        changed = changed_between(arg, call.case, array, call.pattern)
+        if stored.any() and not changed.any():
             what = f"a kernel wrote between the rows of {arg.name} what was there already"
             return _unsafe(what, "in a kernel that was launched")
     return None
-
-
-def _end(arg: Arg, call: CallRequest, array: Bytes) -> int:
-    """Where an argument ends: there need be no padding after the last row of a view."""
-    padding = arg.stride_of(call.case) - arg.shape_of(call.case)[-1]
-    return len(array) - padding * ITEM_BYTES[arg.dtype_of(call.case)]
 
 
 def _to_the_end(written: Mask, array: Bytes) -> Mask:

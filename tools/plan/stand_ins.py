@@ -63,7 +63,7 @@ def usual_buffers(task: Task, case: Case) -> Buffers:
             Buffer(size, shift % ALIGNMENT) for size, shift in zip(sizes, shifts, strict=True)
         ),
         arguments=tuple(
-            Argument(arg.name, size, index)
+            Argument(arg.name, size, index if arg.present(case) else None)
             for index, (arg, size) in enumerate(zip(task.args, sizes, strict=True))
         ),
     )

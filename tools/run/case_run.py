@@ -12,7 +12,7 @@ from astra_chat.tools.entropy import NO_SEED, Seed
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import odd_file, odd_set
 from astra_chat.tools.run.protocol import CaseReport
-from astra_chat.tools.task.buffer_layout import Bytes, Mask, gathered
+from astra_chat.tools.task.buffer_layout import Bytes, Mask, changed_between, gathered, poisoned
 from astra_chat.tools.task.folder import Arg
 from astra_chat.tools.types import Crashed
 
@@ -34,15 +34,19 @@ class CaseRun:
         """How many calls' results are in its files, one after the other."""
         return self.report.copies
 
-    def after(self, arg: Arg, copy: int = 0) -> tuple[Bytes, Bytes]:
-        """An argument's elements after the call, and all that lies round and between its rows."""
+    def after(self, arg: Arg, copy: int = 0) -> tuple[Bytes, Mask]:
+        """An argument's elements after the call, as bytes, and which of the bytes round and between
+        them changed."""
         path = self.folder / f"{arg.name}.after"
         size = path.stat().st_size // self.copies
         raw = np.fromfile(path, dtype=np.uint8, count=size, offset=copy * size)
         guard = self.report.guard_bytes
         end = len(raw) - guard
-        content, between = gathered(arg, self.oracle_case.case, raw[guard:end])
-        return content, np.concatenate([raw[:guard], between, raw[end:]])
+        case = self.oracle_case.case
+        content, _ = gathered(arg, case, raw[guard:end])
+        between = changed_between(arg, case, raw[guard:end], self.pattern)
+        around = poisoned(guard, self.pattern)
+        return content, np.concatenate([raw[:guard] != around, between, raw[end:] != around])
 
     def oddity(self, args: Sequence[Arg]) -> Crashed | None:
         """What stands in the place of the results, if these are not what a runner writes."""

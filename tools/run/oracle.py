@@ -20,7 +20,7 @@ from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.types import Case, sha256_of
+from astra_chat.tools.types import Case, expected_dtype, sha256_of
 
 ORACLE_TIMEOUT_S = 600.0
 MODULE = "astra_chat.tools.children.oracle"
@@ -40,9 +40,12 @@ class OracleCase:
     def input_path(self, arg: Arg) -> Path:
         return self.inputs / f"{arg.name}.in"
 
-    def expected(self, arg: Arg) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """float64, flat, in row-major order."""
-        return np.memmap(self.folder / f"{arg.name}.expected", dtype=np.float64, mode="r")
+    def expected(self, arg: Arg) -> np.ndarray[Any, Any]:
+        """Flat, in row-major order: float64 of floats, int64 of integers, bool of bool."""
+        path, dtype = self.folder / f"{arg.name}.expected", expected_dtype(arg.dtype_of(self.case))
+        if not path.stat().st_size:
+            return np.zeros(0, dtype)
+        return np.memmap(path, dtype=dtype, mode="r")
 
 
 class Oracle:

@@ -1,15 +1,18 @@
-"""Layout of a tensor in its buffer: rows one after the other, or with padding after each row.
+"""Layout of a tensor in its buffer: its elements by its strides, and what lies between them.
 
-Padding holds the run's poison before the call, as the guard bands around a buffer do: neither may
-change.
+What lies between elements holds the run's poison before the call, as the guard bands around a
+buffer do: neither may change.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
+from astra_chat.tools.task.domain import elements_spanned
 from astra_chat.tools.task.folder import Arg
 from astra_chat.tools.types import ITEM_BYTES, Case
 
@@ -19,38 +22,80 @@ B = TypeVar("B", Bytes, Mask)
 
 
 def poisoned(count_bytes: int, pattern: int) -> Bytes:
-    """Bytes that hold the 16-bit pattern over and over; an odd last byte is zero."""
+    """Bytes that hold the 16-bit pattern over and over."""
     return np.resize(np.full(-(-count_bytes // 2), pattern, np.uint16).view(np.uint8), count_bytes)
+
+
+def background(arg: Arg, case: Case, pattern: int) -> Bytes:
+    """The buffer of an argument before its elements are there: poison, and for an index the least
+    legal number, since a kernel may read what lies between rows."""
+    size = buffer_bytes(arg, case)
+    if arg.index is None:
+        return poisoned(size, pattern)
+    least, _ = arg.index.bounds(arg.names_in(case))
+    number = np.array([least], dtype=arg.dtype_of(case)).view(np.uint8)
+    return np.resize(number, size)
 
 
 def spread(arg: Arg, case: Case, content: Bytes, pattern: int) -> Bytes:
     """The buffer of an argument whose elements are `content`."""
-    row_bytes, padding = _row(arg, case)
-    if not padding:
+    if _dense(arg, case):
         return content
-    rows = len(content) // row_bytes
-    buffer = poisoned(rows * (row_bytes + padding), pattern).reshape(rows, -1)
-    buffer[:, :row_bytes] = content.reshape(rows, row_bytes)
-    return buffer.reshape(-1)
+    buffer = background(arg, case, pattern)
+    view = _elements(arg, case, buffer)
+    view[...] = content.reshape(view.shape)
+    return buffer
 
 
 def gathered(arg: Arg, case: Case, buffer: B) -> tuple[B, B]:
-    """The elements of a buffer, or their mask, and what lies between the rows; both flat."""
-    row_bytes, padding = _row(arg, case)
-    if not padding:
+    """The elements of a buffer, or their mask, and what lies between them; both flat."""
+    if _dense(arg, case):
         return buffer, buffer[:0]
-    rows = buffer.reshape(-1, row_bytes + padding)
-    return rows[:, :row_bytes].reshape(-1), rows[:, row_bytes:].reshape(-1)
+    between = np.ones(len(buffer), np.bool_)
+    _elements(arg, case, between)[...] = False
+    return _elements(arg, case, buffer).reshape(-1), buffer[between]
+
+
+def changed_between(arg: Arg, case: Case, buffer: Bytes, pattern: int) -> Mask:
+    """Which bytes between the elements do not hold what was there before the call."""
+    if _dense(arg, case):
+        return np.zeros(0, np.bool_)
+    before = gathered(arg, case, background(arg, case, pattern))[1]
+    changed: Mask = gathered(arg, case, buffer)[1] != before
+    return changed
 
 
 def buffer_bytes(arg: Arg, case: Case) -> int:
-    """Size of an argument's buffer, padding included."""
-    row_bytes, padding = _row(arg, case)
-    return arg.bytes_of(case) // row_bytes * (row_bytes + padding)
+    """Size of an argument's buffer, what lies between and after rows included."""
+    spanned = elements_spanned(arg.shape_of(case), arg.strides_of(case))
+    return spanned * ITEM_BYTES[arg.dtype_of(case)]
 
 
-def _row(arg: Arg, case: Case) -> tuple[int, int]:
-    """Bytes of a row, and of the padding after it."""
+def used_bytes(arg: Arg, case: Case) -> int:
+    """From the first element to the end of the last: nothing need follow the last row of a view."""
+    shape, strides = arg.shape_of(case), arg.strides_of(case)
+    if not math.prod(shape):
+        return 0
+    last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
+    return (last + 1) * ITEM_BYTES[arg.dtype_of(case)]
+
+
+def _dense(arg: Arg, case: Case) -> bool:
+    """Whether elements lie one after the other, in the order of their indices."""
+    if arg.strides is None:
+        return True
+    dense = 1
+    shape, strides = arg.shape_of(case), arg.strides_of(case)
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if stride != dense:
+            return not math.prod(shape)
+        dense *= extent
+    return True
+
+
+def _elements(arg: Arg, case: Case, buffer: B) -> B:
+    """A view of the elements' bytes, [*shape, item]."""
     item = ITEM_BYTES[arg.dtype_of(case)]
-    row = arg.shape_of(case)[-1]
-    return row * item, (arg.stride_of(case) - row) * item
+    places: list[int] = [stride * item for stride in arg.strides_of(case)]
+    view: B = as_strided(buffer, (*arg.shape_of(case), item), (*places, 1))
+    return view

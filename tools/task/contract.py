@@ -16,6 +16,11 @@ Variable = Annotated[str, Field(pattern=r"^[A-Z][A-Za-z0-9_]*$")]
 """A type variable: "T", "Q"."""
 Stride = Literal["free"] | Extent
 Access = Literal["read", "write", "readwrite", "workspace"]
+INTEGERS: dict[str, tuple[int, int]] = {
+    "int8": (-(2**7), 2**7 - 1), "uint8": (0, 2**8 - 1), "int32": (-(2**31), 2**31 - 1),
+    "int64": (-(2**63), 2**63 - 1),
+}  # fmt: skip
+"""The least and the greatest number of each integer dtype."""
 JudgedBy = Literal["close", "exact", "quantized", "accept", "distribution"]
 
 

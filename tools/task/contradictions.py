@@ -12,11 +12,11 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from astra_chat.tools.task.contract import Arg, Dim
+from astra_chat.tools.task.contract import INTEGERS, Arg, Dim
 from astra_chat.tools.task.domain import Combination, Domain, Place
 from astra_chat.tools.task.expressions import parse, parse_relation
 from astra_chat.tools.task.relations import broken, settled
-from astra_chat.tools.types import DTYPES, INTEGERS, Case, DTypeName, is_float
+from astra_chat.tools.types import DTYPES, Case, DTypeName, is_float
 
 MOST_POINTS = 512
 Problem = tuple[Place, str]

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from astra_chat.tools.task.contract import Arg, Dim, Name, Scalar, Variable
+from astra_chat.tools.task.contract import INTEGERS, Arg, Dim, Name, Scalar, Variable
 from astra_chat.tools.task.expressions import Extent, Relation, evaluate
 from astra_chat.tools.task.relations import broken
-from astra_chat.tools.types import INTEGERS, ITEM_BYTES, Case, DTypeName, Value
+from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value
 
 MAX_BYTES = 2**26
 """Of one case that a tester may ask for."""
@@ -190,6 +190,11 @@ class Domain(Value):
             * ITEM_BYTES[arg.dtype_of(case)]
             for arg in self.args
         )
+
+    def least_results(self, case: Case) -> int:
+        """Elements of the smallest result that the caller wants."""
+        written = (arg for arg in self.args if arg.written and arg.present(case))
+        return min((math.prod(arg.shape_of(case)) for arg in written), default=0)
 
     def least_bytes(self, case: Case) -> int:
         """Bytes that any kernel must move: each argument read once, each written once, unless the

@@ -14,6 +14,7 @@ from astra_chat.tools.task.expressions import holds, parse, parse_relation
 from astra_chat.tools.types import DTypeName
 
 PASSES = 4
+OCTAVES = 24
 MIRRORED = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 
 
@@ -64,13 +65,21 @@ def _changes(
     scalars: Mapping[str, int],
 ) -> Iterator[dict[str, int]]:
     """Changes of one dim by which the relation becomes true."""
-    for name, wanted in _wanted(relation, {**scalars, **extents}):
+    names = {**scalars, **extents}
+    for name, wanted in (*_wanted(relation, names), *_scaled(relation, names)):
         if name not in dims or name in keep:
             continue
         for extent in wanted:
             for one in (dims[name].nearest(extent, dtype), dims[name].above(extent, dtype)):
-                if not broken([relation], {**scalars, **extents, name: one}):
+                if not broken([relation], {**names, name: one}):
                     yield {name: one}
+
+
+def _scaled(relation: str, names: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Each name, and extents ever further from its own: one side of the relation grows or falls."""
+    for name in sorted(parse_relation(relation).names):
+        own = names[name]
+        yield name, tuple(e for k in range(1, OCTAVES) for e in (own << k, own >> k))
 
 
 def _wanted(relation: str, names: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, ...]]]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from astra_chat.tools.task.buffer_layout import buffer_bytes, gathered, poisoned, spread
+from astra_chat.tools.task.buffer_layout import (
+    buffer_bytes,
+    changed_between,
+    gathered,
+    poisoned,
+    spread,
+    used_bytes,
+)
+from astra_chat.tools.task.contract import Index
 from astra_chat.tools.task.folder import Arg
 from astra_chat.tools.types import Case
 
@@ -35,3 +43,46 @@ def test_contiguous_arguments_ignore_the_padding() -> None:
 
 def test_an_odd_number_of_bytes_can_be_poisoned() -> None:
     assert len(poisoned(7, PATTERN)) == 7
+
+
+HEADS = Arg(
+    name="q", dtype="T", shape=("n", "2", "d"), access="read", strides=("free", "free", "1")
+)
+
+
+@pytest.mark.parametrize("pads", [(0, 0), (5, 0), (0, 3), (5, 3)])
+@pytest.mark.parametrize("dtype", ["float16", "float8_e4m3fn", "int64"])
+def test_two_free_strides(pads: tuple[int, int], dtype: str) -> None:
+    one = Case.model_validate({"dims": {"n": 3, "d": 5}, "dtype": dtype, "pads": {"q": pads}})
+    item = HEADS.bytes_of(one) // 30
+    content = np.arange(30 * item, dtype=np.uint8)
+    buffer = spread(HEADS, one, content, PATTERN)
+    head = 5 + pads[1]
+    token = 2 * head + pads[0]
+    assert HEADS.strides_of(one) == (token, head, 1)
+    assert len(buffer) == buffer_bytes(HEADS, one) == 3 * token * item
+    assert used_bytes(HEADS, one) == (2 * token + head + 5) * item
+    elements, between = gathered(HEADS, one, buffer)
+    assert elements.tolist() == content.tolist()
+    assert len(between) == len(buffer) - len(content)
+    assert not changed_between(HEADS, one, buffer, PATTERN).any()
+    at = (token + 5) * item
+    if pads[1]:
+        buffer[at] ^= 1
+        assert changed_between(HEADS, one, buffer, PATTERN).sum() == 1
+
+
+def test_an_index_has_legal_numbers_between_its_rows() -> None:
+    """A kernel may read there, and use what it reads before it finds that it is not wanted."""
+    index = Index.model_validate({"from": 3, "below": 9})
+    arg = Arg(name="i", dtype="int32", shape=("n", "d"), access="read", strides=("free", "1"),
+              index=index)  # fmt: skip
+    one = Case(dims={"n": 2, "d": 2}, dtype="float16", pad=1)
+    buffer = spread(arg, one, np.full(4, 5, np.int32).view(np.uint8), PATTERN)
+    assert buffer.view(np.int32).tolist() == [5, 5, 3, 5, 5, 3]
+
+
+def test_an_absent_argument_has_no_bytes() -> None:
+    one = Case(dims={"n": 2, "d": 2}, dtype="float16", absent=("x",))
+    assert buffer_bytes(ARG, one) == used_bytes(ARG, one) == 0
+    assert len(spread(ARG, one, np.zeros(0, np.uint8), PATTERN)) == 0

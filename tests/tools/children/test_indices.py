@@ -1,0 +1,68 @@
+"""Drawn indices are legal, of their kind, and not all alike."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from astra_chat.tools.children.indices import SHUFFLED, draw_indices
+from astra_chat.tools.task.contract import Arg
+from astra_chat.tools.types import Case
+
+ROWS, COLUMNS = 6, 40
+
+
+def drawn(seed: int, shape: tuple[int, ...] = (ROWS, COLUMNS), **index: object) -> torch.Tensor:
+    names = [str(extent) for extent in shape]
+    arg = Arg.model_validate(
+        {"name": "i", "dtype": "int32", "shape": names, "access": "read", "index": index}
+    )
+    case = Case(dims={}, dtype="float16")
+    found = draw_indices(arg, case, torch.Generator().manual_seed(seed))
+    assert found.dtype == torch.int32 and tuple(found.shape) == shape
+    return found.long()
+
+
+@pytest.mark.parametrize("kind", ["any", "sorted", "permutation", "positions", "slots"])
+def test_every_kind_is_legal(kind: str) -> None:
+    seen = set[int]()
+    for seed in range(40):
+        found = drawn(seed, **{"from": 7, "below": 7 + 300, "kind": kind})
+        assert 7 <= int(found.min()) and int(found.max()) < 307
+        seen |= set(found.flatten().tolist())
+        rows = found.tolist()
+        if kind == "sorted":
+            assert all(row == sorted(row) for row in rows)
+        if kind == "permutation":
+            assert all(sorted(row) == list(range(7, 7 + COLUMNS)) for row in rows)
+        if kind == "slots":
+            assert len(found.unique()) == ROWS * COLUMNS
+        if kind == "positions":
+            steps = found.diff(dim=-1)
+            assert float((steps == 1).float().mean()) > 0.5
+    assert len(seen) > (30 if kind == "permutation" else 250)
+
+
+def test_ends_are_met_and_places_are_crowded() -> None:
+    many = [drawn(seed, below=1000, kind="any") for seed in range(30)]
+    assert all({0, 999} <= set(one.flatten().tolist()) for one in many)
+    assert any(len(one.unique()) <= 5 for one in many)
+
+
+def test_no_entry_has_its_share() -> None:
+    found = drawn(1, below=1000, kind="slots", none=-1, none_share=0.5)
+    share = float((found == -1).float().mean())
+    kept = found[found >= 0]
+    assert 0.3 < share < 0.7 and len(kept.unique()) == len(kept)
+    assert drawn(1, below=0, none=-1).unique().tolist() == [-1]
+
+
+def test_slots_of_a_long_range() -> None:
+    found = drawn(3, below=2 * SHUFFLED, kind="slots")
+    assert len(found.unique()) == ROWS * COLUMNS and int(found.max()) > SHUFFLED
+
+
+@pytest.mark.parametrize("kind", ["any", "sorted", "permutation", "positions", "slots"])
+@pytest.mark.parametrize("shape", [(0,), (0, 5), (3, 0), (1,), (1, 1)])
+def test_few_or_no_entries(kind: str, shape: tuple[int, ...]) -> None:
+    assert drawn(0, shape, below=9, kind=kind).shape == shape

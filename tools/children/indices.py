@@ -1,0 +1,92 @@
+"""Legal values of index arguments: places in other arguments, drawn by the kind of the index."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+
+from astra_chat.tools.task.contract import Arg
+from astra_chat.tools.types import Case
+
+FEW = 3
+"""Numbers of a crowded index: many entries meet at the same place."""
+SHUFFLED = 2**22
+"""A range up to this is shuffled whole; of a longer one numbers are drawn until all differ."""
+
+Shape = tuple[int, ...]
+Draw = Callable[[torch.Generator, Shape, int, int], torch.Tensor]
+"""int64 of a shape, from `low` to below `high`."""
+
+
+def draw_indices(arg: Arg, case: Case, generator: torch.Generator) -> torch.Tensor:
+    """Legal values of an index argument, in its dtype and shape."""
+    assert arg.index is not None
+    low, high = arg.index.bounds(arg.names_in(case))
+    shape = arg.shape_of(case)
+    if arg.index.none is not None and high <= low:
+        drawn = torch.full(shape, arg.index.none)
+    else:
+        drawn = _KINDS[arg.index.kind](generator, shape, low, high)
+    if arg.index.none is not None and drawn.numel():
+        nothing = torch.rand(shape, generator=generator) < arg.index.none_share
+        drawn = torch.where(nothing, arg.index.none, drawn)
+    found: torch.Tensor = drawn.to(getattr(torch, arg.dtype_of(case)))
+    return found
+
+
+def _any(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    """Anywhere, with both ends; one time in four crowded at few places."""
+    count = math.prod(shape)
+    drawn = torch.randint(low, high, (count,), generator=g)
+    if int(torch.randint(4, (1,), generator=g)) == 0:
+        some = torch.randint(low, high, (FEW,), generator=g)
+        drawn = some[torch.randint(FEW, (count,), generator=g)]
+    for value in (low, high - 1):
+        if count > 1:
+            drawn[int(torch.randint(count, (1,), generator=g))] = value
+    return drawn.reshape(shape)
+
+
+def _sorted(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    return _any(g, shape, low, high).sort(dim=-1).values
+
+
+def _permutation(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    rows = [torch.randperm(shape[-1], generator=g) for _ in range(math.prod(shape[:-1]))]
+    return low + torch.stack(rows).reshape(shape) if rows else torch.zeros(shape).long()
+
+
+def _positions(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    """Runs that count up, as the tokens of several requests do: each row from new starts."""
+    rows = []
+    for _ in range(math.prod(shape[:-1])):
+        runs: list[torch.Tensor] = []
+        left = shape[-1]
+        while left:
+            longest = min(left, high - low)
+            length = int(torch.randint(1, longest + 1, (1,), generator=g))
+            start = int(torch.randint(low, high - length + 1, (1,), generator=g))
+            runs.append(torch.arange(start, start + length))
+            left -= length
+        rows.append(torch.cat(runs) if runs else torch.zeros(0).long())
+    return torch.stack(rows).reshape(shape) if rows else torch.zeros(shape).long()
+
+
+def _slots(g: torch.Generator, shape: Shape, low: int, high: int) -> torch.Tensor:
+    count = math.prod(shape)
+    if high - low <= SHUFFLED:
+        return low + torch.randperm(high - low, generator=g)[:count].reshape(shape)
+    found = torch.zeros(0).long()
+    while len(found) < count:
+        more = torch.randint(low, high, (2 * count,), generator=g)
+        found = torch.cat([found, more]).sort().values
+        found = found[torch.cat([torch.ones(1).bool(), found[1:] != found[:-1]])]
+    return found[torch.randperm(len(found), generator=g)[:count]].reshape(shape)
+
+
+_KINDS: dict[str, Draw] = {
+    "any": _any, "sorted": _sorted, "permutation": _permutation, "positions": _positions,
+    "slots": _slots,
+}  # fmt: skip
