@@ -2,13 +2,21 @@
 
 create           the command: reads a kernel file, writes the folder
 source           tokens of a kernel file with their places, and the functions it defines
+brackets         brackets and calls in tokens
 headers          a kernel's files as one source and its headers
-c_launcher       a file with an extern "C" launcher
-framework        a torch C++ extension or a tvm-ffi file: what it exports
-host_function    sizes, shapes and dtypes that a framework's host function states
+stated           what comments and checks state of shapes, sizes and dtypes
+pointer_uses     what is read and written, through helpers and launches
+layout           shapes and strides, from code, comments and checks together
+c_launcher       a file with a launcher in plain C++
+framework        what a torch C++ extension or a tvm-ffi file exports
+extension        an exported function of such a file as a draft
+host_function    sizes, strides, shapes and dtypes that a framework's host function states
 named_sizes      names for sizes such as x.size(0), so that they can be dims
 draft            the draft of a task, before it is written
 baseline_source  baseline.cu from a framework's file, without the framework
-task_files       task.toml, baseline.cu and reference.py as text
+translation      a framework's words in those of a launcher
+guesses          what the source leaves open: sizes of cases, ranges of indices, scales
+task_files       task.toml and baseline.cu as text
+reference_file   reference.py as text
 unfinished       places that the user still has to fill in
 """

@@ -6,41 +6,26 @@ import re
 from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.new.draft import MARK, Draft, dtype_switch, head
-from astra_chat.tools.new.host_function import DATA, Facts
+from astra_chat.tools.new.host_function import Facts
 from astra_chat.tools.new.source import Function, Piece, closing, code
+from astra_chat.tools.new.translation import FOREIGN, halves, needs_framework, words
 
 NEEDED = ("<cstdint>", "<cuda_bf16.h>", "<cuda_fp16.h>", "<cuda_runtime.h>")
-USED = {"<algorithm>": r"std::(min|max)\b", "<type_traits>": r"std::is_same_v"}
+USED = {
+    "<algorithm>": r"std::(min|max)\b", "<type_traits>": r"std::is_same_v",
+    "<string>": r"std::string\b", "<cuda_fp8.h>": r"__nv_fp8",
+}  # fmt: skip
 CUT_BLOCKS = re.compile(r"(PYBIND11|TORCH_LIBRARY|TVM_FFI|TORCH_EXTENSION)\w*")
-FOREIGN = re.compile(
-    r"\b(torch|at|c10|tvm|ffi|py|pybind11)\s*::|\bTensor(View)?\b|\bDLTensor\b|\bTORCH_\w+"
-    r"|\bTVM_FFI\w*|\bAT_\w+|\bC10_\w+|\.(options|scalar_type|data_ptr|dtype|device|is_cuda)\b"
-    r"|\bCHECK_(INPUT|CUDA|CONTIGUOUS)\w*|\bdata_ptr\b|\bDL(DataType|Device)\b|\bkDL\w+"
-)
 _CHECKS = re.compile(
     r"\s*(TORCH_(INTERNAL_ASSERT|CHECK|WARN)\w*|CHECK\w*|AT_(ASSERT|CUDA_CHECK|ERROR)\w*"
     r"|C10_CUDA\w+|TVM_FFI_(ICHECK|CHECK|THROW)\w*|AT_CHECK|RuntimeCheck)\s*\("
 )
 _GUARDS = re.compile(r"\b(Optional)?(CUDA|Device)Guard\b|\bDeviceGuard\b")
-_STREAM = re.compile(
-    r"(static_cast<\s*cudaStream_t\s*>\(|\(cudaStream_t\)\s*)?"
-    r"((at|c10|torch)::cuda::getCurrentCUDAStream\([^()]*\)(\.stream\(\))?"
-    r"|TVMFFIEnvGetStream\([^()]*(\([^()]*\)[^()]*)*\))(?(1)\)?)"
-)
-_DTYPE_TEST = re.compile(
-    r"\w+\.(?:scalar_type|dtype)\(\)\s*==\s*(?:at|torch|c10)::(?:ScalarType::|k)"
-    r"(BFloat16|Half|Float16|Float32|Float)\b"
-)
-_DTYPE_TYPES = {"BFloat16": "__nv_bfloat16", "Half": "__half", "Float16": "__half"}
 _RETURN = re.compile(r"\breturn\b[^;]*;$")
 _LAUNCH = re.compile(r"<<<(.*?)>>>", re.DOTALL)
 _UNUSED = re.compile(r"\s*(?:const\s+|constexpr\s+)*DL(DataType|Device)\b")
 _STREAM_MADE = re.compile(r"^\s*(const\s+)?(auto|cudaStream_t|at::cuda::CUDAStream)\s+\w+\s*=")
 _DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH)\w*\s*\($")
-_HALVES = (
-    (re.compile(r"\b(at|c10|torch)::Half\b"), "__half"),
-    (re.compile(r"\b(at|c10|torch)::BFloat16\b"), "__nv_bfloat16"),
-)
 
 
 def baseline(
@@ -53,12 +38,12 @@ def baseline(
 ) -> str:
     """Device code as it stood, then the launcher. Raises nothing: doubts become marks."""
     plain = code(pieces)
-    cuts = sorted(_cuts(source, pieces, plain, defined, function))
+    cuts = sorted(_cuts(draft, facts, source, pieces, plain, defined, function))
     kept, at = [], 0
     for start, end, left in cuts:
         kept += [source[at : max(at, start)], left]
         at = max(at, end)
-    device = _halves("".join([*kept, source[at:]]))
+    device = halves("".join([*kept, source[at:]]))
     device = re.sub(r"\n{3,}", "\n\n", device).strip()
     launcher = _launcher(draft, function, facts, source, plain)
     needed = [h for h, name in USED.items() if re.search(name, launcher)] + [*NEEDED]
@@ -67,6 +52,8 @@ def baseline(
 
 
 def _cuts(
+    draft: Draft,
+    facts: Facts,
     source: str,
     pieces: Sequence[Piece],
     plain: Sequence[Piece],
@@ -75,9 +62,10 @@ def _cuts(
 ) -> Iterator[tuple[int, int, str]]:
     """Places that only the framework needs, and what is put there: headers, macros, modules, host
     functions, names."""
-    for start, end in (*_directive_cuts(source, pieces), *_statement_cuts(source, plain, defined)):
-        yield start, end, ""
     used = {piece.text for piece in plain[exported.body : exported.close]}
+    yield from _directive_cuts(draft, facts, source, pieces, used)
+    for start, end in _statement_cuts(source, plain, defined):
+        yield start, end, ""
     for function in defined:
         end = plain[function.close].end
         foreign = not function.on_device and FOREIGN.search(source[function.start : end])
@@ -89,7 +77,11 @@ def _cuts(
             yield function.start, end, comment if called else ""
 
 
-def _directive_cuts(source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+def _directive_cuts(
+    draft: Draft, facts: Facts, source: str, pieces: Sequence[Piece], used: set[str]
+) -> Iterator[tuple[int, int, str]]:
+    """Includes of the framework, and macros that name it; one that the function calls is put in
+    the launcher's words."""
     for index, piece in enumerate(pieces):
         if piece.token.kind != "directive":
             continue
@@ -98,12 +90,14 @@ def _directive_cuts(source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int,
             if pieces[last + 1].token.kind == "directive":
                 break
             last += 1
-        text = source[piece.start : pieces[last].end]
+        end = pieces[last].end
+        text = source[piece.start : end]
         foreign = re.search(r'["<](torch|ATen|c10|pybind11|tvm|dlpack|Python\.h|caffe2)\b', text)
-        if (piece.text == "include" and foreign) or (
-            piece.text == "define" and FOREIGN.search(text)
-        ):
-            yield piece.start, pieces[last].end
+        if piece.text == "include" and foreign:
+            yield piece.start, end, ""
+        elif piece.text == "define" and FOREIGN.search(text):
+            plain = words(draft, facts, text) if pieces[index + 1].text in used else ""
+            yield piece.start, end, "" if needs_framework(draft, plain) else plain
 
 
 def _statement_cuts(
@@ -126,31 +120,33 @@ def _statement_cuts(
             start = index + 1
 
 
-def _halves(text: str) -> str:
-    for pattern, plain in _HALVES:
-        text = pattern.sub(plain, text)
-    return text
-
-
 def _launcher(
     draft: Draft, function: Function, facts: Facts, source: str, plain: Sequence[Piece]
 ) -> str:
-    """A template over scalar_t from the host function, and the contract's launcher to it."""
+    """A template over the dispatched types from the host function, and the contract's launcher."""
     body = "\n".join(_body(draft, facts, source, plain, function.body + 1, function.close, 1))
-    typed = [_typed(parameter, facts) for parameter in draft.parameters[:-2]]
-    given = ", ".join(p.rsplit(" ", 1)[1] for p in [*draft.parameters[:-2], "cudaStream_t stream"])
+    codes = len(draft.variables) + 1
+    parameters = draft.parameters[:-codes]
+    typed = [_typed(parameter, facts) for parameter in parameters]
+    given = ", ".join(p.rsplit(" ", 1)[1] for p in [*parameters, "cudaStream_t stream"])
+    names = facts.type_names(draft)
+    template = ", ".join(f"typename {name}" for name in names.values())
     start = [
         *(f"using namespace {name};" for name in _namespaces(plain)),
         f"// {MARK}: compare with {function.name}: its checks, allocations and guards were cut.",
-        "template <typename scalar_t>",
+        *([f"template <{template}>"] if names else []),
         *head(f"cudaError_t launch_{draft.entry}", [*typed, "cudaStream_t stream"], " {"),
+        *(f"  {line}" for line in facts.constants),
         body,
         "  return cudaGetLastError();",
         "}",
         "",
         *head(f'extern "C" cudaError_t {draft.entry}', draft.parameters, " {"),
     ]
-    end = dtype_switch(draft, f"return launch_{draft.entry}<{{T}}>({given});")
+    types = ", ".join(f"{{{variable}}}" for variable in names)
+    end = dtype_switch(
+        draft, f"return launch_{draft.entry}{f'<{types}>' if names else ''}({given});"
+    )
     return "\n".join([*start, *end, "}", ""])
 
 
@@ -193,7 +189,7 @@ def _body(
             index = closing(plain, index)
         elif text == "{" and _is_block(plain, first, index):
             head = source[plain[first].start : plain[index].end]
-            yield from _block_head(_words(draft, facts, head), deep)
+            yield from _block_head(draft, words(draft, facts, head), deep)
             last = closing(plain, index)
             yield from _body(draft, facts, source, plain, index + 1, last, deep + 1)
             yield "  " * deep + "}"
@@ -205,10 +201,13 @@ def _body(
             yield from _statement(draft, facts, statement, deep)
             first = index + 1
         index += 1
+    if first < end:  # a macro that needs no semicolon
+        statement = source[plain[first].start : plain[end - 1].end]
+        yield from _statement(draft, facts, statement, deep)
 
 
-def _block_head(head: str, deep: int) -> Iterator[str]:
-    if FOREIGN.search(head):
+def _block_head(draft: Draft, head: str, deep: int) -> Iterator[str]:
+    if needs_framework(draft, head):
         yield f"{'  ' * deep}// {MARK}: before this block stood {' '.join(head[:-1].split())}"
         head = "{"
     yield "  " * deep + head
@@ -224,9 +223,9 @@ def _statement(draft: Draft, facts: Facts, statement: str, deep: int) -> Iterato
         return
     if deep > 1 or not statement.startswith("return"):
         statement = _RETURN.sub("return cudaSuccess;", statement)
-    text = _words(draft, facts, statement)
+    text = words(draft, facts, statement)
     margin = "  " * deep
-    if FOREIGN.search(text):
+    if needs_framework(draft, text):
         yield f"{margin}// {MARK}: this needs the framework; say it in plain CUDA:"
         yield from (f"{margin}// {line.strip()}" for line in statement.splitlines())
         return
@@ -249,39 +248,10 @@ def _is_dropped(draft: Draft, facts: Facts, statement: str, deep: int) -> bool:
     named = {t.name for t in draft.tensors}
     if made[1] in named and re.search(r"(torch|at)::(empty|zeros)", statement):
         return True
+    if re.search(r"TensorOptions|\.options\(\)", statement):
+        return True  # of results that the caller allocates
     if made[1] == "stream" and _STREAM_MADE.match(statement):
         return True
-    declared = re.match(r"\s*(const|auto|int|long|unsigned|std::|u?int\d+_t)\b", statement)
-    return declared is not None and made[1] in facts.declared
-
-
-def _dtype_test(test: re.Match[str]) -> str:
-    return f"std::is_same_v<scalar_t, {_DTYPE_TYPES.get(test[1], 'float')}>"
-
-
-def _words(draft: Draft, facts: Facts, text: str) -> str:
-    """The framework's words in those of the launcher: pointers, sizes, counts, the stream."""
-    text = _DTYPE_TEST.sub(_dtype_test, text)
-    text = _STREAM.sub("stream", _halves(text))
-    for tensor in draft.tensors:
-        const = "" if tensor.written else "const "
-        name = re.escape(tensor.name)
-        text = re.sub(
-            rf"(static|reinterpret)_cast<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>\(\s*"
-            rf"{name}{DATA}\s*(?:<[^>()]*>)?\s*\(\s*\)\s*\)",
-            rf"static_cast<{const}\2*>({tensor.name})", text,
-        )  # fmt: skip
-        text = re.sub(
-            rf"\b{name}{DATA}\s*<\s*(?:const\s+)?([^<>()]+?)\s*>\s*\(\s*\)",
-            rf"static_cast<{const}\1*>({tensor.name})", text,
-        )  # fmt: skip
-        text = re.sub(
-            rf"\b{name}(?:\.|->)numel\(\)", "(" + " * ".join(draft.shape_of(tensor)) + ")", text
-        )
-        for (known, index), extent in facts.sizes.items():
-            if known == tensor.name:
-                text = re.sub(
-                    rf"\b{name}(?:\.|->)(?:sizes?|shape)(?:\({index}\)|(?:\(\))?\[{index}\])",
-                    extent.replace("*", " * "), text,
-                )  # fmt: skip
-    return text
+    declared = re.match(r"\s*(const|auto|int|long|unsigned|std::|u?int\d+_t|size_t)\b", statement)
+    given = made[1] in facts.declared or f"int64_t {made[1]}" in draft.parameters
+    return declared is not None and given

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.new import c_launcher, framework
+from astra_chat.tools.new import c_launcher, extension, framework
 from astra_chat.tools.new.draft import Draft
 from astra_chat.tools.new.headers import gathered
-from astra_chat.tools.new.source import Function, code, functions, pieces
+from astra_chat.tools.new.source import BadSource, Function, code, functions, pieces
 from astra_chat.tools.new.task_files import files
 
 
@@ -25,37 +25,40 @@ def new_task(name: str, kernels: Sequence[Path], function: str | None = None) ->
     if folder.exists():
         raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")
     called = ", ".join(kernel.name for kernel in kernels)
-    source, headers = gathered(kernels)
+    given = gathered(kernels)
     try:
-        draft = draft_of(source, name, function)
+        draft = draft_of(given.source, name, function, given.headers)
         if not draft.dims or not any(t.written for t in draft.tensors):
             what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
             raise BadInput(f"{draft.origin} takes {what}: a task needs one")
+    except BadSource as error:
+        raise BadInput(f"{given.place(error.line)}: {error.reason}") from None
     except BadInput as error:
         raise BadInput(f"{called}: {error}") from None
     origin = f"{called}, {draft.origin}, as its author wrote it"
-    texts = files(name, draft, origin, tuple(headers)) | headers
+    texts = files(name, draft, origin, tuple(given.headers)) | given.headers
     folder.mkdir(parents=True)
     for file, text in texts.items():
         (folder / file).write_text(text)
     return folder, draft.origin
 
 
-def draft_of(source: str, name: str, function: str | None) -> Draft:
+def draft_of(
+    source: str, name: str, function: str | None, headers: Mapping[str, str] | None = None
+) -> Draft:
     """What a kernel file offers, as a draft. Raises BadInput."""
-    all_pieces = pieces(source)
-    plain = code(all_pieces)
+    plain = code(pieces(source))
     defined = functions(plain)
-    names = {piece.text for piece in plain}
+    names, headers = {piece.text for piece in plain}, headers or {}
     entry = name if name not in names else f"{name}_launcher"
     if exports := framework.exports(plain, defined):
         chosen = _chosen([e.name for e in exports], function, "exports")
-        return framework.draft_of(exports[chosen], source, all_pieces, defined, entry)
-    launchers = [f for f in defined if f.c_linkage and not f.on_device]
-    if not launchers:
+        return extension.draft_of(exports[chosen], source, defined, entry, headers)
+    found = c_launcher.launchers(defined, plain)
+    if not found:
         raise BadInput(_no_launcher(defined))
-    chosen = _chosen([f.name for f in launchers], function, 'has as extern "C"')
-    return c_launcher.draft_of(launchers[chosen], source, entry)
+    chosen = _chosen([f.name for f in found], function, "has the launchers")
+    return c_launcher.draft_of(found[chosen], source, plain, entry, headers)
 
 
 def _chosen(names: Sequence[str], wanted: str | None, verb: str) -> int:

@@ -2,30 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.types import DTYPE_CODES, DTypeName
+from astra_chat.tools.new.pointer_uses import Uses
+from astra_chat.tools.types import DTYPE_CODES, DTYPES, DTypeName, is_float
 
 MARK = "COMPLETE"
 """Stands where a person has to look: `tasks check` lists what is left of it."""
 
 COLUMNS = 100
 
-DTYPES: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32")
+USUAL: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32")
+"""Of a type variable whose dtypes the source does not tell."""
 C_TYPES: dict[DTypeName, str] = {
-    "float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"
+    "float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16",
+    "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2", "int8": "int8_t",
+    "uint8": "uint8_t", "int32": "int32_t", "int64": "int64_t", "bool": "bool",
 }  # fmt: skip
-ELEMENTS: dict[str, DTypeName | None] = {
-    "float": "float32", "half": "float16", "__half": "float16", "at::Half": "float16",
-    "c10::Half": "float16", "torch::Half": "float16", "__nv_bfloat16": "bfloat16",
-    "nv_bfloat16": "bfloat16", "at::BFloat16": "bfloat16", "c10::BFloat16": "bfloat16",
-    "torch::BFloat16": "bfloat16", "void": None,
+ELEMENTS: dict[str, DTypeName] = {
+    "float": "float32", "half": "float16", "__half": "float16", "nv_half": "float16",
+    "Half": "float16", "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16",
+    "BFloat16": "bfloat16", "__nv_fp8_e4m3": "float8_e4m3fn", "Float8_e4m3fn": "float8_e4m3fn",
+    "__nv_fp8_e5m2": "float8_e5m2", "Float8_e5m2": "float8_e5m2",
+    "__nv_fp8_storage_t": "float8_e4m3fn", "int8_t": "int8", "signed char": "int8",
+    "uint8_t": "uint8", "unsigned char": "uint8", "int": "int32", "int32_t": "int32",
+    "uint32_t": "int32", "unsigned": "int32", "unsigned int": "int32", "int64_t": "int64",
+    "long": "int64", "long long": "int64", "uint64_t": "int64", "unsigned long long": "int64",
+    "bool": "bool",
 }  # fmt: skip
-"""Element types of pointers that the contract knows; None where the pointer does not say."""
+"""Element types of pointers that the contract knows, without their namespaces."""
 PER_COLUMN = ("weight", "weights", "gamma", "beta", "bias", "scale", "w", "b")
 """Names of tensors that usually have one element a column."""
+_INDEX_WORDS = re.compile(r"(^|_)(pos|positions?|slots?|slot_mapping|ind(ex|ices|ptr)?|idx|ids?|"
+                          r"tables?|pages?|maps?|mapping)($|_)")  # fmt: skip
+
+
+_KEPT = re.compile(r"cache|buffer|pool|pages|state|table")
+_RESULT = re.compile(r"out|dst|result|ind(ex|ices)|ids|topk|weights|sum|count|num_|scale")
+_NO_SIZE = re.compile(r"(\w+_)?(seed|offset|mode|layer|rank|version|id|flag|step)s?(_\w+)?")
+
+
+def is_no_size(name: str) -> bool:
+    """Whether an integer of this name is a number rather than an extent."""
+    return _NO_SIZE.fullmatch(name) is not None
+
+
+def access_of(name: str, uses: Uses) -> tuple[str, str]:
+    """How a kernel uses an argument that it reads or writes, and what is doubtful of it."""
+    if not uses.writes:
+        return "read", ""
+    if uses.reads:
+        return "readwrite", '"write" if it holds no input' if _RESULT.search(name) else ""
+    if _KEPT.search(name):
+        return "readwrite", '"write" if every element of it is written'
+    return "write", ""
+
+
+def dtype_named(word: str) -> DTypeName | None:
+    """The dtype of a C++ type: "c10::Half" is float16; None of others."""
+    return ELEMENTS.get(word.rsplit("::", 1)[-1].strip())
 
 
 @dataclass(frozen=True)
@@ -33,13 +71,30 @@ class Tensor:
     """A tensor argument. An empty shape is one that the source does not tell."""
 
     name: str
-    written: bool
-    dtype: DTypeName | None = None
-    """None where the source leaves it to the case."""
+    access: str
+    """read, write or readwrite."""
+    dtype: str = "T"
+    """A dtype, or a type variable."""
     shape: tuple[str, ...] = ()
-    strided: bool = False
-    made: bool = False
-    """The host function allocated it: nothing in it is read."""
+    strides: tuple[str, ...] = ()
+    """Of each axis an expression or "free"; empty: contiguous."""
+    optional: bool = False
+    loose: bool = False
+    """It is read only, and the kernel takes it as a pointer to what is not const."""
+    doubts: tuple[str, ...] = ()
+    """What was guessed, for the user to confirm."""
+
+    @property
+    def written(self) -> bool:
+        return self.access != "read"
+
+    @property
+    def stride_names(self) -> tuple[str, ...]:
+        """The launcher's parameters for strides that callers choose."""
+        axes = [axis for axis, stride in enumerate(self.strides) if stride == "free"]
+        if len(axes) == 1:
+            return (f"{self.name}_stride",)
+        return tuple(f"{self.name}_stride_{axis}" for axis in axes)
 
 
 @dataclass(frozen=True)
@@ -48,8 +103,9 @@ class Scalar:
 
     name: str
     type: str
-    """float or int64_t."""
+    """float, int64_t or bool."""
     value: str = ""
+    doubt: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,11 +116,22 @@ class Draft:
     tensors: tuple[Tensor, ...]
     dims: tuple[str, ...]
     scalars: tuple[Scalar, ...]
-    dtypes: tuple[DTypeName, ...]
-    dtypes_known: bool
+    variables: Mapping[str, tuple[DTypeName, ...]]
+    """Type variables in order, each with its dtypes."""
+    variables_known: bool
     origin: str
     """The kind of source that the kernel came as, for messages."""
+    multiples: Mapping[str, int] = field(default_factory=dict)
+    """Of dims: the source demands a multiple of this."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """Of dims: how the source computes them, where that is no size."""
+    extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of dims: all legal values."""
+    require: tuple[str, ...] = ()
+    summary: str = ""
     baseline: str = ""
+    reference: str = ""
+    """A reference.py that came with the kernel; empty: it is written from the draft."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -73,37 +140,90 @@ class Draft:
         return (
             *pointers,
             *(f"int64_t {name}" for name in self.dims),
-            *(f"int64_t {t.name}_stride" for t in self.tensors if t.strided),
+            *(f"int64_t {name}" for t in self.tensors for name in t.stride_names),
             *(f"{scalar.type} {scalar.name}" for scalar in self.scalars),
-            "int dtype",
+            *(f"int {self.code_name(variable)}" for variable in self.variables),
             "cudaStream_t stream",
         )
 
-    def arg_dtype(self, tensor: Tensor) -> str:
-        """ "T" or "float32", as task.toml says it."""
-        fixed = tensor.dtype == "float32" and self.dtypes != ("float32",)
-        return "float32" if fixed else "T"
+    @property
+    def types(self) -> list[dict[str, DTypeName]]:
+        """Each combination of the variables' dtypes; one without any where there is no variable."""
+        combined = itertools.product(*self.variables.values())
+        return [dict(zip(self.variables, dtypes, strict=True)) for dtypes in combined]
+
+    @property
+    def dtypes(self) -> tuple[DTypeName, ...]:
+        """Of the first variable."""
+        return next(iter(self.variables.values()), ())
+
+    def code_name(self, variable: str) -> str:
+        """The launcher's parameter for the dtype that a variable stands for."""
+        return "dtype" if variable == "T" else f"{variable.lower()}_dtype"
+
+    def possible(self, tensor: Tensor) -> tuple[str, ...]:
+        """The dtypes that an argument may have."""
+        return self.variables.get(tensor.dtype, (tensor.dtype,))
+
+    def is_index(self, tensor: Tensor) -> bool:
+        """Whether it holds places in another tensor, by its dtype and name."""
+        wide = {"int32", "int64"} & set(self.possible(tensor))
+        return bool(wide) and not tensor.written and bool(_INDEX_WORDS.search(tensor.name))
+
+    @property
+    def toleranced(self) -> list[str]:
+        """Float dtypes that results may have, in the order of the codes."""
+        written = {d for t in self.tensors if t.written for d in self.possible(t)}
+        named = written | set(self.dtypes)
+        return [d for d in DTYPES if d in named and is_float(d)]
 
     def shape_of(self, tensor: Tensor) -> tuple[str, ...]:
-        """Its shape, or the likeliest one: all dims, or the last for a weight."""
+        """Its shape, or the likeliest one: the first dim for indices, the last for a weight, two
+        for a tensor with a stride, else all."""
         if tensor.shape:
             return tensor.shape
-        return self.dims[-1:] if tensor.name.lower() in PER_COLUMN else self.dims
+        if self.is_index(tensor):
+            return self.dims[:1]
+        if tensor.name.lower() in PER_COLUMN:
+            return self.dims[-1:]
+        if tensor.strides and len(tensor.strides) != len(self.dims):
+            rank = len(tensor.strides)
+            return (*self.dims[: rank - 1], self.dims[-1])[:rank] or self.dims
+        return self.dims
 
 
-def dtypes_of(tensors: Sequence[Tensor]) -> tuple[tuple[DTypeName, ...], bool]:
-    """The dtypes of the cases that these arguments allow, and whether the source says so."""
-    half = sorted({t.dtype for t in tensors if t.dtype in ("float16", "bfloat16")})
-    if len(half) > 1:
-        raise BadInput(
-            "it takes float16 and bfloat16 tensors at once: a task's tensors have one dtype a"
-            " case, and float32 beside it"
-        )
-    if half:
-        return (half[0],), True
-    if any(t.dtype is None for t in tensors):
-        return DTYPES, False
-    return ("float32",), True
+def variables_of(
+    tensors: Sequence[Tensor],
+) -> tuple[tuple[Tensor, ...], dict[str, tuple[DTypeName, ...]], bool]:
+    """The tensors, the type variables of their dtypes, and whether the source tells those.
+
+    T stands for the 16-bit dtype, or for float32 where there is none; float32 beside a 16-bit dtype
+    stays what it is, and so does every other dtype.
+    """
+    dtypes = {t.dtype for t in tensors}
+    if "T" in dtypes:
+        return tuple(tensors), {"T": USUAL}, False
+    main = next((d for d in ("float16", "bfloat16", "float32") if d in dtypes), None)
+    if main is None:
+        return tuple(tensors), {}, True
+    named = (t if t.dtype != main else _with_dtype(t, "T") for t in tensors)
+    return tuple(named), {"T": (main,)}, True
+
+
+def _with_dtype(tensor: Tensor, dtype: str) -> Tensor:
+    return Tensor(**{**tensor.__dict__, "dtype": dtype})
+
+
+def pointer(tensor: Tensor, element: str) -> str:
+    """The contract's void pointer as one to elements of this C type."""
+    if tensor.written:
+        return f"static_cast<{element}*>({tensor.name})"
+    plain = f"static_cast<const {element}*>({tensor.name})"
+    return f"const_cast<{element}*>({plain})" if tensor.loose else plain
+
+
+HEADERS = {"__half": "<cuda_fp16.h>", "__nv_bfloat16": "<cuda_bf16.h>", "__nv_fp8": "<cuda_fp8.h>"}
+"""What declares these types."""
 
 
 def head(start: str, parameters: Sequence[str], end: str) -> list[str]:
@@ -119,9 +239,24 @@ def head(start: str, parameters: Sequence[str], end: str) -> list[str]:
 
 
 def dtype_switch(draft: Draft, call: str) -> list[str]:
-    """Lines that choose by the dtype code; `call` is one launch with {T} for the C type."""
-    cases = [
-        f"    case {DTYPE_CODES[name]}: {call.replace('{T}', C_TYPES[name])}"
-        for name in sorted(draft.dtypes, key=DTYPE_CODES.__getitem__)
-    ]
-    return ["  switch (dtype) {", *cases, "    default: return cudaErrorInvalidValue;", "  }"]
+    """Lines that choose by the dtype codes; `call` is one launch with {T}, {Q} for the C types."""
+    if not draft.variables:
+        return [f"  {call}"]
+    if len(draft.variables) == 1:
+        (variable,) = draft.variables
+        cases = [
+            f"    case {DTYPE_CODES[name]}: {_typed(call, {variable: name})}"
+            for name in sorted(draft.dtypes, key=DTYPE_CODES.__getitem__)
+        ]
+        return ["  switch (dtype) {", *cases, "    default: return cudaErrorInvalidValue;", "  }"]
+    lines = []
+    for types in draft.types:
+        test = " && ".join(f"{draft.code_name(v)} == {DTYPE_CODES[d]}" for v, d in types.items())
+        lines += [f"  if ({test}) {{", f"    {_typed(call, types)}", "  }"]
+    return [*lines, "  return cudaErrorInvalidValue;"]
+
+
+def _typed(call: str, types: Mapping[str, DTypeName]) -> str:
+    for variable, name in types.items():
+        call = call.replace(f"{{{variable}}}", C_TYPES[name])
+    return call

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.new import framework
-from astra_chat.tools.new.source import Piece, pieces
+from astra_chat.tools.new.source import BadSource, Piece, pieces
 from astra_chat.tools.task.folder import HEADER_NAME
 
 TAKEN = ("kernel.cu", "baseline.cu", "paper.cu")
@@ -18,7 +18,39 @@ TAKEN = ("kernel.cu", "baseline.cu", "paper.cu")
 _ONCE = re.compile(r"^\s*#\s*pragma\s+once\s*$", re.MULTILINE)
 
 
-def gathered(kernels: Sequence[Path]) -> tuple[str, dict[str, str]]:
+@dataclass(frozen=True)
+class Chunk:
+    """Text of one file, as it stands in the source."""
+
+    text: str
+    file: str
+    line: int
+    """Of its first character in that file."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """A kernel's files as one source, and the headers that lie beside it."""
+
+    chunks: tuple[Chunk, ...]
+    headers: dict[str, str]
+
+    @property
+    def source(self) -> str:
+        return "".join(chunk.text for chunk in self.chunks)
+
+    def place(self, line: int) -> str:
+        """Where a line of the source stands: "kernel.cu, line 7"."""
+        left = line - 1
+        for chunk in self.chunks:
+            inside = chunk.text.count("\n")
+            if left < inside or (left == inside and not chunk.text.endswith("\n")):
+                return f"{chunk.file}, line {chunk.line + left}"
+            left -= inside
+        return f"{self.chunks[-1].file}, its end"
+
+
+def gathered(kernels: Sequence[Path]) -> Gathered:
     """The kernel files as one source, and by name the text of every file that they include in
     quotes, and of those that these do. Includes name the files as they lie in the task's folder.
 
@@ -27,12 +59,16 @@ def gathered(kernels: Sequence[Path]) -> tuple[str, dict[str, str]]:
     file is not there or cannot be named.
     """
     headers = _Headers()
-    source = "\n".join(headers.renamed(read(kernel), kernel) for kernel in kernels)
+    chunks: list[Chunk] = []
+    for place, kernel in enumerate(kernels):
+        chunks += [Chunk("\n", kernel.name, 1)] * bool(place)
+        chunks += headers.renamed(read(kernel), kernel)
     texts: dict[str, str] = {}
     while waiting := [path for path, name in headers.names.items() if name not in texts]:
         for path in waiting:
-            texts[headers.names[path]] = headers.renamed(read(path), path)
-    return source, dict(sorted(texts.items()))
+            parts = headers.renamed(read(path), path)
+            texts[headers.names[path]] = "".join(part.text for part in parts)
+    return Gathered(tuple(chunks), dict(sorted(texts.items())))
 
 
 def read(path: Path) -> str:
@@ -50,23 +86,28 @@ class _Headers:
         self._stands: set[Path] = set()
         """Files whose text stands in the source."""
 
-    def renamed(self, text: str, file: Path) -> str:
+    def renamed(self, text: str, file: Path) -> list[Chunk]:
         """The text of a file with its includes by the new names."""
         parts, at = [], 0
+
+        def own(start: int, end: int) -> Chunk:
+            return Chunk(text[start:end], file.name, 1 + text.count("\n", 0, start))
+
         for include in _own_includes(text, file):
             path = include.path
             if self._needs_framework(path):
-                parts += [text[at : include.start], self._text(path)]
+                parts += [own(at, include.start), *self._text(path)]
             else:
                 if path not in self.names:
                     self.names[path] = _name(path, {*TAKEN, *self.names.values()})
-                parts += [text[at : include.name], f'"{self.names[path]}"']
+                name = Chunk(f'"{self.names[path]}"', file.name, 1 + text.count("\n", 0, at))
+                parts += [own(at, include.name), name]
             at = include.end
-        return "".join([*parts, text[at:]])
+        return [*parts, own(at, len(text))]
 
-    def _text(self, path: Path) -> str:
+    def _text(self, path: Path) -> list[Chunk]:
         if path in self._stands:
-            return ""
+            return []
         self._stands.add(path)
         return self.renamed(_ONCE.sub("", read(path)), path)
 
@@ -101,7 +142,7 @@ def _own_includes(text: str, file: Path) -> Iterator[_Include]:
         path = (file.parent / header.text.strip('"')).resolve()
         if not path.is_file():
             raise BadInput(
-                f"{file.name}: line {header.token.line}: it includes {header.text}, and {path} is"
+                f"{file.name}, line {header.token.line}: it includes {header.text}, and {path} is"
                 " not there: add it, or replace the line with its text"
             )
         yield _Include(directive.start, header.start, header.end, path)
@@ -110,8 +151,8 @@ def _own_includes(text: str, file: Path) -> Iterator[_Include]:
 def _pieces(text: str, file: Path) -> list[Piece]:
     try:
         return pieces(text)
-    except BadInput as error:
-        raise BadInput(f"{file.name}: {error}") from None
+    except BadSource as error:
+        raise BadInput(f"{file.name}, line {error.line}: {error.reason}") from None
 
 
 def _name(path: Path, taken: set[str]) -> str:

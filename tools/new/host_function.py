@@ -1,27 +1,30 @@
-"""What a framework's host function says of its tensors: sizes, shapes, dtypes, access."""
+"""What a framework's host function says of its tensors: sizes, strides, shapes, dtypes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from astra_chat.tools.new.draft import DTYPES, ELEMENTS
+from astra_chat.tools.new.draft import USUAL, Draft, dtype_named
 from astra_chat.tools.new.source import Function, Piece, closing, split
+from astra_chat.tools.new.stated import DTYPE_WORDS
 from astra_chat.tools.types import DTypeName
 
+DECLARED = r"(?:(?:const|auto|int|long|unsigned|(?:std::)?u?int(?:32|64)_t|size_t)\s+)+"
 _SIZE = re.compile(
-    r"(?:(?:const|auto|int|long|unsigned|(?:std::)?u?int(?:32|64)_t)\s+)+(?P<dim>[a-z_]\w*)\s*=\s*"
+    DECLARED + r"(?P<dim>[a-z_]\w*)\s*=\s*"
     r"(?:static_cast<[\w:]+>\(|\(int\)\s*)?"
     r"(?P<tensor>\w+)(?:\.|->)(?:sizes?|shape)\s*"
     r"(?:\(\s*(?P<a>-?\d+)\s*\)|(?:\(\s*\))?\s*\[\s*(?P<b>-?\d+)\s*\])\)?"
-    r"(?:\s*/\s*(?P<by>\d+))?\s*;"
+    r"(?:\s*/\s*(?P<by>\w+))?\s*;"
 )
 _COUNT = re.compile(
-    r"(?:(?:const|auto|int|long|unsigned|(?:std::)?u?int(?:32|64)_t)\s+)+(?P<dim>[a-z_]\w*)\s*=\s*"
+    DECLARED + r"(?P<dim>[a-z_]\w*)\s*=\s*"
     r"(?:static_cast<[\w:]+>\(|\(int\)\s*)?(?P<tensor>\w+)(?:\.|->)numel\(\)\)?"
     r"(?:\s*/\s*(?P<by>\w+))?\s*;"
 )
+_STRIDE = re.compile(r"\b(\w+)(?:\.|->)strides?(?:\(\s*(-?\d+)\s*\)|(?:\(\s*\))?\[\s*(-?\d+)\s*\])")
 _LIKE = re.compile(
     r"(\w+)\s*=\s*(?:torch|at)::(?:(?:empty|zeros)_like\(\s*(\w+)"
     r"|(?:empty|zeros)\(\s*(\w+)\.sizes\(\))"
@@ -29,55 +32,79 @@ _LIKE = re.compile(
 _MADE = re.compile(
     r"(\w+)\s*=\s*(?:torch|at)::(?:empty|zeros)\(\s*\{([^}]*)\}(?:\s*,\s*(\w+)\.options\(\))?"
 )
+_MADE_DTYPE = re.compile(
+    r"(\w+)\s*=\s*(?:torch|at)::(?:empty|zeros)\w*\([^;]*?dtype\(\s*(?:at|torch|c10)::k?([\w:]+)"
+)
 _RETURN = re.compile(r"\breturn\s+(?:std::make_tuple\(|std::tuple|\{)?([\w\s,]+)[)}]?\s*;")
-_DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH)\w*_(?:FLOATING|FLOAT|FP|HALF)\w*\s*\(")
-DATA = r"(?:\.|->)\s*(?:(?:mutable_|const_)?data_ptr|data)\b"
-_VARIABLE = re.compile(rf"\*\s*(?:__restrict__\s+)?(\w+)\s*=[^;=]*?\b(\w+){DATA}")
+_DISPATCH = re.compile(r"\b(?:AT|VLLM|DISPATCH|SGL|FLASHINFER)\w*\s*\(")
+DATA = r"(?:\.|->)\s*(?:value\(\)\s*\.\s*)?(?:(?:mutable_|const_)?data_ptr|data)\b"
 _POINTER = re.compile(rf"(\w+){DATA}\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(")
 _CAST = re.compile(
     rf"(?:static|reinterpret)_cast<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>\(\s*(\w+){DATA}"
 )
 
 
+_TESTED = re.compile(r"(\w+)(?:\.|->)(?:scalar_type|dtype)\(\)\s*=\s*=\s*(?:\w+::)+k?(\w+)")
+
+
 @dataclass
 class Facts:
     """What was found; tensors by the name that they have in the host function."""
 
+    body: str = ""
+    """The function's body as one line with single blanks."""
     sizes: dict[tuple[str, int], str] = field(default_factory=dict)
     """Tensor and index of a size: the extent, such as "d" or "2*d"."""
     counts: dict[str, str] = field(default_factory=dict)
     """Tensor: the dim that is all its elements or, by `over`, its rows."""
     over: dict[str, str] = field(default_factory=dict)
     """Tensor: the dim by which its count was divided."""
+    strides: dict[str, set[int]] = field(default_factory=dict)
+    """Tensor: the axes whose strides the code asks for."""
     dims: list[str] = field(default_factory=list)
     declared: dict[str, str] = field(default_factory=dict)
     """Dim: the statement that makes it."""
     shapes: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    elements: dict[str, set[DTypeName | None]] = field(default_factory=dict)
+    elements: dict[str, list[DTypeName]] = field(default_factory=dict)
     """Tensor: what its pointer is cast to; several where the code branches on the dtype."""
-    written: dict[str, bool] = field(default_factory=dict)
-    """By the constness of the kernel's pointers, where a launch shows it."""
+    made_dtypes: dict[str, str] = field(default_factory=dict)
+    """Tensor that is allocated: the framework's name of its dtype."""
     returned: list[str] = field(default_factory=list)
-    dispatched: tuple[DTypeName, ...] = ()
+    variables: dict[str, tuple[DTypeName, ...]] = field(default_factory=dict)
+    """C++ type names that a dispatch macro makes, in order: what each may stand for."""
+    switched: dict[str, str] = field(default_factory=dict)
+    """Tensor: the type name that is dispatched on its dtype."""
+    branches: tuple[DTypeName, ...] = ()
+    """Dtypes of tensors that the code tells apart with if."""
+    constants: list[str] = field(default_factory=list)
+    """Statements that stand for parameters which no contract holds."""
+    letters: dict[str, str] = field(default_factory=dict)
+    """C++ type name: the type variable of the contract."""
+
+    def type_names(self, draft: Draft) -> dict[str, str]:
+        """Type variable of the draft: the C++ type name that the function has for it."""
+        known = {letter: name for name, letter in self.letters.items()}
+        return {v: known.get(v, "scalar_t" if v == "T" else v) for v in draft.variables}
 
 
-def facts_of(
-    function: Function, source: str, pieces: Sequence[Piece], defined: Sequence[Function]
-) -> Facts:
-    """Read a host function's body; `found` is code without directives."""
+def facts_of(function: Function, pieces: Sequence[Piece]) -> Facts:
+    """Read a host function's body; `pieces` are code without directives."""
     body = " ".join(p.text for p in pieces[function.body : function.close + 1])
     body = re.sub(r"\s*(::|\.|->|<|>|\(|\)|\[|\])\s*", r"\1", body)
     body = re.sub(r"(?<=[(\[])-\s+(?=\d)", "-", body)
-    facts = Facts()
+    facts = Facts(body=body)
     _sizes(facts, body)
     _shapes(facts, body)
     _elements(facts, body)
-    _writers(facts, function, pieces, defined, dict(_VARIABLE.findall(body)))
+    for start in (p for p in range(function.body, function.close) if _is_dispatch(pieces, p)):
+        _dispatch(facts, pieces, start)
     returned = "void" not in function.returns.split()
     if returned:
         for match in _RETURN.finditer(body):
             names = (name.strip() for name in match[1].split(","))
             facts.returned += [n for n in names if n and n not in facts.returned]
+        inputs = {p.name for p in function.parameters}
+        facts.returned = [n for n in facts.returned if n not in inputs and not n.isdecimal()]
     return facts
 
 
@@ -93,6 +120,8 @@ def _sizes(facts: Facts, body: str) -> None:
         if match["by"]:
             facts.over[match["tensor"]] = match["by"]
         _declare(facts, match["dim"], match[0])
+    for match in _STRIDE.finditer(body):
+        facts.strides.setdefault(match[1], set()).add(int(match[2] or match[3]))
     facts.dims.sort(key=lambda dim: _place(facts, dim))
 
 
@@ -122,13 +151,15 @@ def _shapes(facts: Facts, body: str) -> None:
         expressions = [_as_extent(facts, word) for word in expressions]
         if expressions and all(expressions):
             facts.shapes[out] = tuple(expressions)
+    facts.made_dtypes = dict(_MADE_DTYPE.findall(body))
 
 
 def _as_extent(facts: Facts, word: str) -> str:
     known = {f"{t}.size({i})": e for (t, i), e in facts.sizes.items()}
     word = known.get(word, word)
-    factors = word.split("*")
-    return word if all(f in facts.dims or f.isdecimal() for f in factors) else ""
+    factors = re.split(r"[*+/()-]+", word)
+    whole = all(f in facts.dims or f.isdecimal() or not f for f in factors)
+    return word.replace("/", "//") if whole else ""
 
 
 def _shape_of(facts: Facts, tensor: str) -> tuple[str, ...]:
@@ -145,51 +176,68 @@ def _shape_of(facts: Facts, tensor: str) -> tuple[str, ...]:
 
 def _elements(facts: Facts, body: str) -> None:
     pairs = _POINTER.findall(body) + [(t, e) for e, t in _CAST.findall(body)]
+    pairs += _TESTED.findall(body)
     for tensor, element in pairs:
-        facts.elements.setdefault(tensor, set()).add(ELEMENTS.get(element))
-    branches = [e for e in facts.elements.values() if len(e) > 1 and None not in e]
-    facts.dispatched = tuple(d for d in DTYPES if any(d in e for e in branches))
-    for dispatch in _DISPATCH.finditer(body):
-        head = body[dispatch.start() : body.find("{", dispatch.end())]
-        names: list[DTypeName] = ["float32"]
-        if "REDUCED_FLOATING" in head:
-            facts.dispatched = ("float16", "bfloat16")
-            continue
-        if re.search(r"HALF|Half", head):
-            names.insert(0, "float16")
-        if re.search(r"BF16|BFLOAT16|BFloat16|_HALF_TYPES|FP16", head):
-            names.insert(-1, "bfloat16")
-        facts.dispatched = tuple(names)
+        if dtype := dtype_named(element) or DTYPE_WORDS.get(element):
+            seen = facts.elements.setdefault(tensor, [])
+            seen += [dtype] * (dtype not in seen)
+    several = [e for e in facts.elements.values() if len(e) > 1]
+    facts.branches = tuple(d for d in USUAL if any(d in e for e in several))
 
 
-def _writers(
-    facts: Facts,
-    function: Function,
-    pieces: Sequence[Piece],
-    defined: Sequence[Function],
-    variables: Mapping[str, str],
-) -> None:
-    """Each launch k<<<...>>>(a.data_ptr(), ...): the kernel's const pointers are read only.
-
-    `variables` are pointers by name, with the tensor that each points into.
-    """
-    kernels = {f.name: f for f in defined if "__global__" in f.returns}
-    name = ""
-    for index in range(function.body, function.close):
-        if pieces[index].text in kernels:
-            name = pieces[index].text
-        if pieces[index].text == ">>>" and name and pieces[index + 1].text == "(":
-            arguments = split(pieces[index + 2 : closing(pieces, index + 1)])
-            for argument, parameter in zip(arguments, kernels[name].parameters, strict=False):
-                tensor = _pointed([p.text for p in argument], variables)
-                if tensor and "*" in parameter.type:
-                    writes = re.search(r"\bconst\b", parameter.type) is None
-                    facts.written[tensor] = facts.written.get(tensor, False) or writes
+def _is_dispatch(pieces: Sequence[Piece], at: int) -> bool:
+    return pieces[at + 1].text == "(" and _DISPATCH.match(f"{pieces[at].text}(") is not None
 
 
-def _pointed(texts: Sequence[str], variables: Mapping[str, str]) -> str | None:
-    """The tensor whose data an argument is: a.data_ptr<T>(), or a variable that holds it."""
-    at = next((i for i, text in enumerate(texts) if "data" in text), None)
-    if at is not None and at >= 2:
-        return texts[at - 2]
-    return variables.get(texts[0]) if len(texts) == 1 else None
+def _dispatch(facts: Facts, pieces: Sequence[Piece], start: int) -> None:
+    """A macro that runs a lambda for each dtype: which tensor's, the type's name, the dtypes."""
+    opened = start + 1
+    lambda_at = next((i for i in range(opened, len(pieces)) if pieces[i].text == "{"), opened)
+    parts = ["".join(p.text for p in part) for part in split(pieces[opened + 1 : lambda_at])]
+    macro = pieces[start].text
+    named = [p for p in parts[1:] if re.fullmatch(r"[A-Za-z_]\w*", p)]
+    type_name = _type_name(macro)
+    if named and not macro.startswith(("AT_", "VLLM_")):
+        type_name = named[-1]
+    elif type_name not in [p.text for p in pieces[lambda_at : closing(pieces, opened)]]:
+        type_name = "scalar_t"
+    dtypes = _dispatched(macro, " ".join(parts))
+    if dtypes:
+        facts.variables.setdefault(type_name, dtypes)
+        if tensor := re.search(r"(\w+)(?:\.|->)(?:scalar_type|dtype)", " ".join(parts)):
+            facts.switched.setdefault(tensor[1], type_name)
+
+
+def _type_name(macro: str) -> str:
+    if "INDEX" in macro:
+        return "index_t"
+    if "FP8" in macro:
+        return "fp8_t"
+    return "quant_t" if "QUANT" in macro else "scalar_t"
+
+
+def _dispatched(macro: str, words: str) -> tuple[DTypeName, ...]:
+    """The dtypes of a dispatch macro, by its name and by the dtypes that it is given."""
+    if re.search(r"INDEX|IDTYPE", macro):
+        return ("int32", "int64")
+    if "INTEGRAL" in macro:
+        return ("int32", "int64")  # those of 8 bits hold few places
+    if "QUANT" in macro:
+        return ("float8_e4m3fn", "int8")
+    if "FP8" in macro or "FLOAT8" in macro:
+        return ("float8_e4m3fn",)
+    return tuple(_floats(macro, words))
+
+
+def _floats(macro: str, words: str) -> Iterator[DTypeName]:
+    if not re.search(r"FLOAT|FP16|HALF|DTYPE|BF16", macro):
+        return
+    text = f"{macro} {words}"
+    plain_torch = macro.startswith("AT_") and "REDUCED" not in macro
+    halves = "REDUCED" in macro or macro.startswith("VLLM")
+    if halves or re.search(r"HALF|Half|FP16", text):
+        yield "float16"
+    if halves or re.search(r"BF16|BFLOAT16|BFloat16|HALF_TYPES|FP16", text):
+        yield "bfloat16"
+    if plain_torch or (re.search(r"FLOATING|FLOAT_", macro) and "REDUCED" not in macro):
+        yield "float32"

@@ -6,7 +6,7 @@ Each gets a name, so that it can be a dim of the task.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _CHECK = re.compile(
     r"\s*(TORCH_\w*(CHECK|ASSERT)\w*|CHECK\w*|AT_(ASSERT|CHECK)\w*|TVM_FFI_\w*CHECK\w*)\s*\("
@@ -23,12 +23,16 @@ _SEVERAL = re.compile(
 )
 
 
-def with_names(body: str, tensors: Sequence[str]) -> str:
+def with_names(
+    body: str, tensors: Sequence[str], known_names: Mapping[tuple[str, str], str] | None = None
+) -> str:
     """The body of a function, its opening brace first, in which such sizes are declared first.
 
     Sizes that a statement of the body declares, as in int n = x.size(0), stay; so do those that
-    only a check compares.
+    only a check compares, and those whose extent `known_names` gives as a number or expression.
+    The lines stay where they are.
     """
+    known_names = known_names or {}
     if not tensors:
         return body
     asked = re.compile(rf"\b({'|'.join(map(re.escape, tensors))}){_ASKED}")
@@ -40,13 +44,18 @@ def with_names(body: str, tensors: Sequence[str]) -> str:
     sized = {m[1] for s in worked for m in asked.finditer(s) if m[4] is None}
     for statement in worked:
         for match in asked.finditer(statement):
+            extent = known_names.get(_key(match)[:2], "name")
             known = _key(match) in declared or (match[4] and match[1] in sized)
+            known = known or not re.fullmatch(r"[a-z_]\w*", extent)
+            known = known or (match[4] and (match[1], "0") in known_names)
             if not known:
                 wanted[_key(match)] = match[0]
     if not wanted:
         return body
-    names = {key: _name(*key) for key in wanted}
-    lines = "".join(f"\n  const int64_t {names[k]} = {text};" for k, text in wanted.items())
+    names = {key: known_names.get(key) or _name(*key) for key in wanted}
+    made = {name for name in names.values() if re.search(rf"\b{name}\s*=[^=]", body)}
+    first = {name: text for key, text in wanted.items() if (name := names[key]) not in made}
+    lines = "".join(f" const int64_t {name} = {text};" for name, text in first.items())
     kept = asked.sub(lambda m: names.get(_key(m), m[0]), body[1:])
     return "{" + lines + kept
 

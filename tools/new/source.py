@@ -17,6 +17,14 @@ _ATTRIBUTES = ("__launch_bounds__", "__attribute__", "__cluster_dims__", "__decl
 _NO_FUNCTIONS = ("if", "for", "while", "switch", "return", "sizeof", "decltype", "requires")
 
 
+class BadSource(BadInput):
+    """What a source has in a line cannot be used."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(f"line {line}: {reason}")
+        self.line, self.reason = line, reason
+
+
 @dataclass(frozen=True)
 class Piece:
     """A token and where it stands: source[start:end]."""
@@ -38,6 +46,9 @@ class Parameter:
     """Without its name: "const __half *"."""
     name: str
     default: str = ""
+    line: int = 0
+    end: int = 0
+    """Where it ends in the source, its default included."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,20 @@ class Function:
     """Index of the piece that opens its body."""
     close: int
     """Index of the piece that closes it."""
+    namespaces: tuple[str, ...] = ()
+    """Those that have names, from the outermost; an extern "C" function needs none."""
+
+    @property
+    def template(self) -> tuple[tuple[str, str, str], ...]:
+        """Kind, name and default of each template parameter: ("typename", "T", "")."""
+        head = re.match(r"template < (.*?) > (?!,|>)", f"{self.returns} ")
+        parts = head[1].split(" , ") if head else []
+        found = (re.fullmatch(r"(.*?) ?(\w+)(?: = (.*))?", part) for part in parts)
+        return tuple((m[1], m[2], m[3] or "") for m in found if m)
+
+    @property
+    def type_parameters(self) -> tuple[str, ...]:
+        return tuple(n for kind, n, _ in self.template if kind in ("typename", "class"))
 
     @property
     def on_device(self) -> bool:
@@ -63,12 +88,12 @@ class Function:
 
 
 def pieces(source: str) -> list[Piece]:
-    """All tokens with their places. Raises BadInput, with the line, where it is no C++."""
+    """All tokens with their places. Raises BadSource where it is no C++."""
     result: list[Piece] = []
     at = 0
     for token in tokens(source):
         if token.kind == "bad":
-            raise BadInput(f"line {token.line}: {token.text}")
+            raise BadSource(token.line, token.text)
         at = _skip(source, at)
         if token.kind == "directive":
             start, at = at, _skip(source, at + 1)
@@ -79,7 +104,7 @@ def pieces(source: str) -> list[Piece]:
             if not source.startswith(text, at):
                 text = _DIGRAPHS.get(text, text)
             if not source.startswith(text, at):
-                raise BadInput(f"line {token.line}: a line ends in a backslash within '{text}'")
+                raise BadSource(token.line, f"a line ends in a backslash within '{text}'")
             result.append(Piece(token, at, at + len(text)))
         at = result[-1].end
     return result
@@ -109,16 +134,18 @@ def closing(pieces: Sequence[Piece], start: int) -> int:
 def functions(pieces: Sequence[Piece]) -> list[Function]:
     """Functions defined at namespace level, in order; `found` is code without directives."""
     done: list[Function] = []
-    index, head, c_blocks = 0, 0, [False]
+    index, head, c_blocks, spaces = 0, 0, [False], list[str]()
     while index < len(pieces):
         text = pieces[index].text
         if text == "{":
             head_words = [p.text for p in pieces[head:index]]
             if _opens_scope(head_words):
                 c_blocks.append(head_words[-2:] == ["extern", '"C"'] or c_blocks[-1])
+                named = "".join(word for word in head_words if word not in ("extern", '"C"'))
+                spaces.append(named.rpartition("namespace")[2])
                 index, head = index + 1, index + 1
                 continue
-            if function := _function(pieces, head, index, c_blocks[-1]):
+            if function := _function(pieces, head, index, c_blocks[-1], spaces):
                 done.append(function)
             index = closing(pieces, index)
             if index + 1 < len(pieces) and pieces[index + 1].text != ";":
@@ -128,6 +155,7 @@ def functions(pieces: Sequence[Piece]) -> list[Function]:
         elif text in (";", "}"):
             if text == "}" and len(c_blocks) > 1:
                 c_blocks.pop()
+                spaces.pop()
             head = index + 1
         index += 1
     return done
@@ -137,7 +165,9 @@ def _opens_scope(words: Sequence[str]) -> bool:
     return "(" not in words and ("namespace" in words or words[-2:] == ["extern", '"C"'])
 
 
-def _function(pieces: Sequence[Piece], head: int, body: int, in_c: bool) -> Function | None:
+def _function(
+    pieces: Sequence[Piece], head: int, body: int, in_c: bool, spaces: Sequence[str]
+) -> Function | None:
     name = _name(pieces, head, body)
     if name is None:
         return None
@@ -148,6 +178,7 @@ def _function(pieces: Sequence[Piece], head: int, body: int, in_c: bool) -> Func
         parameters=tuple(_parameters(pieces[name + 2 : end])),
         c_linkage=in_c or _has_linkage(before), line=pieces[name].token.line,
         start=pieces[head].start, body=body, close=closing(pieces, body),
+        namespaces=tuple(name for name in spaces if name),
     )  # fmt: skip
 
 
@@ -191,8 +222,8 @@ def _parameters(inner: Sequence[Piece]) -> Iterator[Parameter]:
             yield Parameter(
                 type=spaced(words[:-1] if named else words),
                 name=words[-1] if named else "",
-                default=default,
-            )
+                default=default, line=part[0].token.line, end=part[-1].end,
+            )  # fmt: skip
 
 
 def split(inner: Sequence[Piece]) -> Iterator[list[Piece]]:

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import itertools
 import json
-import keyword
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from astra_chat.tools.new.draft import MARK, Draft, Scalar, Tensor
+from astra_chat.tools.new.guesses import (
+    bench_extents,
+    check_extents,
+    index_of,
+    largest,
+    relations,
+    scalar_value,
+    scale_of,
+)
+from astra_chat.tools.new.reference_file import reference_py
+from astra_chat.tools.types import is_float
 
 TOLERANCES = {
     "float16": "{ rtol = 1e-3, atol = 1e-3 }",
     "bfloat16": "{ rtol = 8e-3, atol = 1e-3 }",
     "float32": "{ rtol = 1e-5, atol = 1e-5 }",
+    "float8_e4m3fn": "{ rtol = 0.0625, atol = 2e-3 }",
+    "float8_e5m2": "{ rtol = 0.125, atol = 2e-3 }",
 }
-ROWS = (1, 3, 17, 64, 5)
-COLUMNS = (64, 96, 256, 1000, 4096)
-FLAT = (1, 31, 256, 4099, 65537)
 FAMILIES = ("large", "tiny", "ramp", "one_hot")
-LARGEST = {"only": 16777216, "first": 65536, "last": 16384}
-"""Legal extents of a dim by its place, until the user says."""
-DEFAULTS = {"float": "1.0", "int64_t": "1"}
 
 
 def files(name: str, draft: Draft, origin: str, headers: Sequence[str] = ()) -> dict[str, str]:
@@ -28,7 +35,7 @@ def files(name: str, draft: Draft, origin: str, headers: Sequence[str] = ()) -> 
     return {
         "task.toml": task_toml(name, draft, origin, headers),
         "baseline.cu": draft.baseline,
-        "reference.py": reference_py(name, draft),
+        "reference.py": draft.reference or reference_py(name, draft),
     }
 
 
@@ -37,16 +44,17 @@ def task_toml(name: str, draft: Draft, origin: str, headers: Sequence[str] = ())
     parts = [
         f"# Contract of {name}. Each comment that starts with {MARK} is for you: put right what it",
         f"# names, then delete it. `astra-chat tasks check {name}` lists those that are left.",
-        "schema = 1",
+        "schema = 2",
         f'name = "{name}"',
-        f'summary = "{name}"  # {MARK}: the formula, in a line; the agents read it',
+        _summary(name, draft),
         f'entry = "{draft.entry}"',
-        f"dtypes = {json.dumps(draft.dtypes)}{_dtypes_mark(draft)}",
-        f'flops = "{"*".join(draft.dims)}"  # {MARK}: arithmetic of one call, such as "4*rows*d"',
+        *_types(draft),
+        f'flops = "{_flops(draft)}"  # {MARK}: arithmetic of one call, such as "4*rows*d"',
         'flags = ["-O3", "-std=c++17", "--expt-relaxed-constexpr"]',
         *([f"headers = {json.dumps(headers)}"] if headers else []),
         *_args(draft),
         *_scalars(draft),
+        *_require(draft),
         "",
         f"# {MARK}: odd sizes, the least and the largest your callers use, a case of each dtype.",
         "check = [",
@@ -65,7 +73,7 @@ def task_toml(name: str, draft: Draft, origin: str, headers: Sequence[str] = ())
         *_dims(draft),
         "",
         "[tolerance]",
-        *(f"{dtype} = {TOLERANCES[dtype]}" for dtype in draft.dtypes),
+        *(f"{dtype} = {TOLERANCES[dtype]}" for dtype in draft.toleranced),
         "",
         "[provenance]",
         f"baseline = {json.dumps(origin)}",
@@ -74,33 +82,65 @@ def task_toml(name: str, draft: Draft, origin: str, headers: Sequence[str] = ())
     return "\n".join(parts)
 
 
-def _dtypes_mark(draft: Draft) -> str:
-    return "" if draft.dtypes_known else f"  # {MARK}: those that the kernel takes"
+def _summary(name: str, draft: Draft) -> str:
+    if draft.summary:
+        return f"summary = {json.dumps(draft.summary)}"
+    return f'summary = "{name}"  # {MARK}: the formula, in a line; the agents read it'
+
+
+def _flops(draft: Draft) -> str:
+    """An operation for each element of the largest result."""
+    shapes = [draft.shape_of(t) for t in draft.tensors if t.access in ("write", "readwrite")]
+    largest_shape = max(shapes, key=len)
+    return "*".join(e if re.fullmatch(r"\w+", e) else f"({e})" for e in largest_shape)
+
+
+def _types(draft: Draft) -> list[str]:
+    if not draft.variables:
+        return []
+    mark = "" if draft.variables_known else f"  # {MARK}: those that the kernel takes"
+    if list(draft.variables) == ["T"]:
+        return [f"dtypes = {json.dumps(draft.dtypes)}{mark}"]
+    rows = [", ".join(f'{v} = "{d}"' for v, d in types.items()) for types in draft.types]
+    return [
+        f"# {MARK}: the combinations of dtypes that the kernel takes.", "types = [",
+        *(f"    {{ {row} }}," for row in rows), "]",
+    ]  # fmt: skip
 
 
 def _args(draft: Draft) -> list[str]:
+    variables = ", ".join(f'"{v}"' for v in draft.variables)
     lines = [
-        '# dtype "T" is that of the case. An extent is a dim, a number or a product: "2*d".',
+        *([f"# dtype {variables}: that of the case."] if variables else []),
+        '# An extent is a dim, a number or an expression: "2*d", "ceil_div(d, 16)".',
         "args = [",
     ]
     for tensor in draft.tensors:
         fields = [
-            f'name = "{tensor.name}", dtype = "{draft.arg_dtype(tensor)}"',
-            f"shape = {json.dumps(draft.shape_of(tensor))}",
-            f'access = "{"write" if tensor.written else "read"}"',
-            *(["strided = true"] if tensor.strided else []),
-        ]
-        doubts = _doubts(tensor)
-        mark = f"  # {MARK}: {doubts}" if doubts else ""
+            f'name = "{tensor.name}"', f'dtype = "{tensor.dtype}"',
+            f"shape = {json.dumps(draft.shape_of(tensor))}", f'access = "{tensor.access}"',
+            *([f"strides = {_strides(draft, tensor)}"] if tensor.strides else []),
+            *(["optional = true"] if tensor.optional else []),
+        ]  # fmt: skip
+        doubts = list(tensor.doubts)
+        if draft.is_index(tensor):
+            fields.append(f"index = {_inline(index_of(draft, tensor))}")
+            doubts.append("which numbers may callers pass?")
+        elif scales := scale_of(draft, tensor):
+            judged = {"by": "quantized", "scale": scales[0], "group": scales[1]}
+            fields.append(f"judged = {_inline({**judged, 'off_by_one': 0.01})}")
+            doubts.append("is this its scale, and the block that shares one?")
+        mark = f"  # {MARK}: {'; '.join(doubts)}" if doubts else ""
         lines.append(f"    {{ {', '.join(fields)} }},{mark}")
     return [*lines, "]"]
 
 
-def _doubts(tensor: Tensor) -> str:
-    doubts = [] if tensor.shape else ["is this its shape?"]
-    if tensor.written and not tensor.made:
-        doubts.append('"readwrite" if the kernel reads it too')
-    return " ".join(doubts)
+def _strides(draft: Draft, tensor: Tensor) -> str:
+    return json.dumps([s if s == "free" or not s.isdecimal() else int(s) for s in tensor.strides])
+
+
+def _inline(table: Mapping[str, object]) -> str:
+    return "{ " + ", ".join(f"{name} = {json.dumps(v)}" for name, v in table.items()) + " }"
 
 
 def _scalars(draft: Draft) -> list[str]:
@@ -110,15 +150,21 @@ def _scalars(draft: Draft) -> list[str]:
 
 
 def _scalar(scalar: Scalar) -> str:
-    eps = "eps" in scalar.name
-    value = scalar.value.rstrip("fF") or ("1e-6" if eps else DEFAULTS[scalar.type])
-    value = {"true": "1", "false": "0"}.get(value.lower(), value)
-    try:
-        float(value)
-    except ValueError:
-        value = DEFAULTS[scalar.type]
-    mark = "" if scalar.value else f"  # {MARK}: the value that your program passes"
+    doubts = [scalar.doubt]
+    if scalar.type == "bool":
+        doubts.append("values = [true, false] if callers pass both")
+    elif not scalar.value:
+        doubts.append("the value that your program passes")
+    asked = "; ".join(doubt for doubt in doubts if doubt)
+    mark = f"  # {MARK}: {asked}" if asked else ""
+    value = scalar_value(scalar)
     return f'{{ name = "{scalar.name}", type = "{scalar.type}", value = {value} }},{mark}'
+
+
+def _require(draft: Draft) -> list[str]:
+    met, unmet = relations(draft)
+    left = [f"# {MARK}: the source demands {text}" for text in unmet]
+    return [*left, *([f"require = {json.dumps(met)}"] if met else [])]
 
 
 def _dims(draft: Draft) -> list[str]:
@@ -127,103 +173,41 @@ def _dims(draft: Draft) -> list[str]:
         "# multiple_of_bytes = 16 says of a dim that its rows fill whole 16-byte vectors.",
     ]
     for index, name in enumerate(draft.dims):
-        place = "last" if index == len(draft.dims) - 1 else "first"
-        place = "only" if len(draft.dims) == 1 else place
+        note = f" ({draft.notes[name]})" if name in draft.notes else ""
+        step = draft.multiples.get(name, 1)
+        if values := draft.extents.get(name):
+            bounds = [f"values = {json.dumps(values)}"]
+        else:
+            multiple = [f"multiple_of = {step}"] if step > 1 else []
+            bounds = [f"min = {step}", f"max = {largest(draft, name)}", *multiple]
+            note += "; hidden cases are drawn from all of it."
         lines += [
             *([""] if index else []),
-            f"# {MARK}: the legal range of {name}; hidden cases are drawn from all of it.",
+            f"# {MARK}: the legal range of {name}{note}",
             f"[dims.{name}]",
-            "min = 1",
-            f"max = {LARGEST[place]}",
+            *bounds,
         ]
     return lines
 
 
-def _extents(draft: Draft, rows: int, columns: int) -> str:
-    """All dims but the first and last are small: their product has to stay payable."""
-    count = len(draft.dims)
-    values = [columns] if count == 1 else [rows, *([2] * (count - 2)), columns]
-    pairs = zip(draft.dims, values, strict=True)
-    return ", ".join(f"{name} = {value}" for name, value in pairs)
+def _row(draft: Draft, extents: Mapping[str, int], types: Mapping[str, str], more: str) -> str:
+    first = next(iter(types), None)
+    named = [f'{"dtype" if v == first else v} = "{d}"' for v, d in types.items()]
+    words = [*(f"{name} = {value}" for name, value in extents.items()), *named]
+    return f"{{ {', '.join([*words, *([more] if more else [])])} }}"
 
 
 def _check_rows(draft: Draft) -> list[str]:
-    columns = FLAT if len(draft.dims) == 1 else COLUMNS
-    dtypes = itertools.cycle(draft.dtypes)
-    rows = [
-        f'{{ {_extents(draft, r, c)}, dtype = "{dtype}" }}'
-        for dtype in draft.dtypes
-        for r, c in itertools.islice(zip(ROWS, columns, strict=True), 5)
-    ]
-    rows += [
-        f'{{ {_extents(draft, 7, columns[2])}, dtype = "{next(dtypes)}", values = "{family}" }}'
-        for family in FAMILIES
-    ]
-    return rows
+    sizes = check_extents(draft)
+    rows = [_row(draft, extents, types, "") for types in draft.types for extents in sizes]
+    inputs = [t for t in draft.tensors if t.access != "write"]
+    if not any(is_float(dtype) for t in inputs for dtype in draft.possible(t)):
+        return rows
+    types = itertools.cycle(draft.types)
+    middle = sizes[len(sizes) // 2]
+    return rows + [_row(draft, middle, next(types), f'values = "{f}"') for f in FAMILIES]
 
 
 def _bench_rows(draft: Draft, rows: tuple[int, ...]) -> list[str]:
-    columns = [4096 * r if len(draft.dims) == 1 else 4096 for r in rows]
-    return [
-        f'{{ {_extents(draft, r, c)}, dtype = "{draft.dtypes[0]}", weight = 1 }}'
-        for r, c in zip(rows, columns, strict=True)
-    ]
-
-
-def _local(name: str) -> str:
-    """A variable for an argument, "in" for one, which is no name in Python."""
-    return f"{name}_" if keyword.iskeyword(name) else name
-
-
-def reference_py(name: str, draft: Draft) -> str:
-    """Inputs are drawn as task.toml shapes them; the formula is the user's to write."""
-    read = [t for t in draft.tensors if not t.written]
-    written = [t for t in draft.tensors if t.written]
-    unpack = [f'    {d} = case.dims["{d}"]' for d in draft.dims]
-    drawn = [f'        "{t.name}": {_draw(draft, t)},' for t in read]
-    results = [f'        "{t.name}": ...,  # {_words(draft, t)}' for t in written]
-    given = [f'    {_local(t.name)} = inputs["{t.name}"].double()' for t in read]
-    scalars = [
-        f"    {s.name} = {_scalar(s).split('value = ')[1].split(' ')[0]}  # as in task.toml"
-        for s in draft.scalars
-    ]
-    lines = [
-        f'"""{name} in float64: the reference that kernels are checked against."""',
-        "",
-        "from __future__ import annotations",
-        "",
-        "from typing import Any",
-        "",
-        "import torch",
-        "",
-        "",
-        "def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:",
-        '    """Draw every argument that is read, in the case\'s dtype and value family."""',
-        f"    # {MARK}: shapes as in task.toml; arguments that are readwrite belong here too.",
-        *unpack,
-        "    return {",
-        *drawn,
-        "    }",
-        "",
-        "",
-        "def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:",
-        '    """Every argument that is written, as float64 tensors: the formula, plainly."""',
-        f"    # {MARK}: write the formula in place of each ...",
-        *given,
-        *scalars,
-        "    return {",
-        *results,
-        "    }",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _draw(draft: Draft, tensor: Tensor) -> str:
-    extents = [extent.replace("*", " * ") for extent in draft.shape_of(tensor)]
-    drawn = f"case.draw(generator, ({', '.join(extents)}{',' if len(extents) == 1 else ''}))"
-    return f"{drawn}.float()" if draft.arg_dtype(tensor) == "float32" else drawn
-
-
-def _words(draft: Draft, tensor: Tensor) -> str:
-    return f"float64, [{', '.join(draft.shape_of(tensor))}]"
+    types = draft.types[0]
+    return [_row(draft, bench_extents(draft, r), types, "weight = 1") for r in rows]

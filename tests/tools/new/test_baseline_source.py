@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.tools.new.baseline_source import FOREIGN
 from astra_chat.tools.new.create import draft_of
+from astra_chat.tools.new.translation import FOREIGN
 from astra_chat.tools.policy.source_guard import guard
 from tests.tools.new.samples import KERNELS, draft
 
@@ -59,8 +59,10 @@ def test_checks_allocations_and_returns_are_cut() -> None:
         ("auto y = torch::empty_like(x); for (int i = 0; i < n; ++i) { n += i; }",
          "for (int i = 0; i < n; ++i) {"),
         ("auto y = torch::empty_like(x); y.fill_(torch::ones(1));", "// y.fill_(torch::ones(1));"),
-        ("auto y = torch::empty_like(x); int d = helper(x.options());",
+        ("auto y = torch::empty_like(x); int d = helper(x.get_device());",
          "COMPLETE: this needs the framework"),
+        ("auto options = x.options(); auto y = torch::empty_like(x, options); LAST(x)",
+         "\n  LAST(x)\n"),
         ("auto y = torch::empty_like(x); if (x.dtype() == torch::kHalf) { n = 1; }",
          "if (std::is_same_v<scalar_t, __half>) {"),
         ("auto y = torch::empty_like(x); if (x.device().index() > 0) { n = 1; }",

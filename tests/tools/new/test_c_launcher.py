@@ -15,8 +15,8 @@ def test_pointers_sizes_and_scalars_become_the_contract() -> None:
         " float eps = 1e-5f, cudaStream_t stream = 0"
     )
     found = draft_of(source, "mine", None)
-    assert [(t.name, t.written, found.arg_dtype(t)) for t in found.tensors] == [
-        ("x", False, "T"), ("w", False, "float32"), ("y", True, "T"),
+    assert [(t.name, t.access, t.dtype) for t in found.tensors] == [
+        ("x", "read", "T"), ("w", "read", "float32"), ("y", "write", "T"),
     ]  # fmt: skip
     assert found.dims == ("rows", "d") and found.dtypes == ("float16",)
     assert [(s.name, s.type, s.value) for s in found.scalars] == [("eps", "float", "1e-5f")]
@@ -32,7 +32,7 @@ def test_a_launcher_that_fits_is_kept() -> None:
         "cudaError_t", "return cudaSuccess;",
     )  # fmt: skip
     found = draft_of(source, "mine", None)
-    assert found.baseline == source and found.entry == "go" and not found.dtypes_known
+    assert found.baseline == source and found.entry == "go" and not found.variables_known
 
 
 def test_a_status_is_passed_on() -> None:
@@ -55,18 +55,17 @@ def test_a_launcher_without_a_stream_is_marked() -> None:
 def test_a_row_stride_belongs_to_its_tensor() -> None:
     source = launcher("float* y, const float* x, int rows, int d, int x_stride, cudaStream_t s")
     found = draft_of(source, "mine", None)
-    assert found.dims == ("rows", "d") and [t.strided for t in found.tensors] == [False, True]
+    assert found.dims == ("rows", "d") and [t.strides for t in found.tensors] == [(), ("free", "1")]
     assert found.parameters[-3:] == ("int64_t x_stride", "int dtype", "cudaStream_t stream")
 
 
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ("const int* index, float* y, int n", "line 3: go takes 'const int \\* index'"),
+        ("const cuda::bar* x, float* y, int n", "line 3: go takes 'const cuda::bar \\* x'"),
         ("float** rows, int n", "'float \\* \\* rows'"),
         ("float* y, Shape shape", "'Shape shape'"),
         ("float* Out, int n", "small letters"),
-        ("const __half* x, __nv_bfloat16* y, int n", "one dtype a case"),
         ("float* y, cudaStream_t s", "no size"),
         ("const float* y, int n", "no tensor that it writes"),
     ],

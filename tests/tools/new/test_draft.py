@@ -4,27 +4,81 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.errors import BadInput
-from astra_chat.tools.new.draft import COLUMNS, Tensor, dtypes_of, head
-from astra_chat.tools.types import DTypeName
+from astra_chat.tools.new.draft import (
+    COLUMNS,
+    Tensor,
+    access_of,
+    dtype_named,
+    dtype_switch,
+    head,
+    is_no_size,
+    pointer,
+    variables_of,
+)
+from astra_chat.tools.new.pointer_uses import Uses
 from tests.tools.new.samples import draft
 
 
 @pytest.mark.parametrize(
-    ("given", "dtypes", "known"),
+    ("given", "variables", "known"),
     [
-        (["float32"], ("float32",), True),
-        (["float32", "bfloat16"], ("bfloat16",), True),
-        (["float32", None], ("float16", "bfloat16", "float32"), False),
+        (["float32"], {"T": ("float32",)}, True),
+        (["float32", "bfloat16"], {"T": ("bfloat16",)}, True),
+        (["float32", "T"], {"T": ("float16", "bfloat16", "float32")}, False),
+        (["float16", "int8", "int64"], {"T": ("float16",)}, True),
+        (["int32", "bool"], {}, True),
     ],
 )
-def test_dtypes(given: list[DTypeName | None], dtypes: tuple[str, ...], known: bool) -> None:
-    assert dtypes_of([Tensor("x", False, dtype) for dtype in given]) == (dtypes, known)
+def test_variables(given: list[str], variables: dict[str, tuple[str, ...]], known: bool) -> None:
+    tensors = [Tensor("x", "read", dtype) for dtype in given]
+    assert variables_of(tensors)[1:] == (variables, known)
 
 
-def test_two_half_dtypes_are_no_contract() -> None:
-    with pytest.raises(BadInput, match="float16 and bfloat16"):
-        dtypes_of([Tensor("x", False, "float16"), Tensor("y", True, "bfloat16")])
+def test_the_main_dtype_becomes_the_variable() -> None:
+    tensors = [Tensor("x", "read", d) for d in ("float16", "float32", "bfloat16")]
+    assert [t.dtype for t in variables_of(tensors)[0]] == ["T", "float32", "bfloat16"]
+
+
+@pytest.mark.parametrize(
+    ("word", "dtype"),
+    [("c10::Half", "float16"), ("std::int64_t", "int64"), ("unsigned char", "uint8"),
+     ("__nv_fp8_e4m3", "float8_e4m3fn"), ("at::Float8_e5m2", "float8_e5m2"), ("Foo", None)],
+)  # fmt: skip
+def test_c_types(word: str, dtype: str | None) -> None:
+    assert dtype_named(word) == dtype
+
+
+@pytest.mark.parametrize(
+    ("name", "uses", "access"),
+    [
+        ("x", Uses(reads=True), "read"),
+        ("q", Uses(reads=True, writes=True), "readwrite"),
+        ("y", Uses(writes=True), "write"),
+        ("key_cache", Uses(writes=True), "readwrite"),
+    ],
+)
+def test_access(name: str, uses: Uses, access: str) -> None:
+    found, doubt = access_of(name, uses)
+    assert found == access and bool(doubt) == (name == "key_cache")
+
+
+def test_numbers_and_sizes_by_name() -> None:
+    assert is_no_size("philox_seed") and is_no_size("kv_offset")
+    assert not is_no_size("hidden") and not is_no_size("topk")
+
+
+def test_pointers_keep_const() -> None:
+    assert pointer(Tensor("x", "read"), "float") == "static_cast<const float*>(x)"
+    assert pointer(Tensor("x", "write"), "float") == "static_cast<float*>(x)"
+    loose = pointer(Tensor("x", "read", loose=True), "float")
+    assert loose == "const_cast<float*>(static_cast<const float*>(x))"
+
+
+def test_several_variables_are_told_apart() -> None:
+    found = draft("embedding_template.cu")
+    assert found.parameters[-3:] == ("int dtype", "int i_dtype", "cudaStream_t stream")
+    lines = "\n".join(dtype_switch(found, "return f<{T}, {I}>(x);"))
+    assert "if (dtype == 1 && i_dtype == 8) {\n    return f<__half, int64_t>(x);" in lines
 
 
 def test_a_weight_has_one_element_a_column() -> None:

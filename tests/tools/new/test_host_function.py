@@ -11,8 +11,7 @@ from astra_chat.tools.new.source import code, functions, pieces
 def facts(body: str, kernel: str = "") -> Facts:
     source = f"{kernel}\nat::Tensor f(at::Tensor x, at::Tensor y) {{ {body} }}"
     plain = code(pieces(source))
-    defined = functions(plain)
-    return facts_of(defined[-1], source, plain, defined)
+    return facts_of(functions(plain)[-1], plain)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,7 @@ def test_results_have_the_shapes_they_are_made_with() -> None:
 
 def test_branches_on_the_dtype_are_all_told() -> None:
     found = facts("k(x.data_ptr<at::Half>()); k(x.data_ptr<at::BFloat16>()); y.data_ptr<float>();")
-    assert found.dispatched == ("float16", "bfloat16") and found.elements["y"] == {"float32"}
+    assert found.branches == ("float16", "bfloat16") and found.elements["y"] == ["float32"]
 
 
 @pytest.mark.parametrize(
@@ -57,10 +56,23 @@ def test_branches_on_the_dtype_are_all_told() -> None:
     ],
 )  # fmt: skip
 def test_dispatch_macros(macro: str, dtypes: tuple[str, ...]) -> None:
-    assert facts(macro).dispatched == dtypes
+    assert facts(macro.replace('t, "', 'x.scalar_type(), "')).variables == {"scalar_t": dtypes}
 
 
-def test_the_kernel_says_which_pointers_are_written() -> None:
-    kernel = "template <typename T> __global__ void k(const T* a, int n, T* b) {}"
-    found = facts("k<float><<<1, 2, 0, s>>>(y.data_ptr<float>(), 3, x.data_ptr<float>());", kernel)
-    assert found.written == {"y": False, "x": True}
+def test_dispatches_inside_dispatches_name_their_types_and_tensors() -> None:
+    body = (
+        'VLLM_DISPATCH_HALF_TYPES(x.scalar_type(), "f", [&] {'
+        ' VLLM_DISPATCH_FP8_TYPES(y.scalar_type(), "g", [&] { fp8_t v;'
+        " DISPATCH_DLPACK_IDTYPE_TO_CTYPE(z.dtype(), IdType, [&] { return true; }); }); });"
+    )
+    found = facts(body)
+    assert found.variables == {
+        "scalar_t": ("float16", "bfloat16"), "fp8_t": ("float8_e4m3fn",),
+        "IdType": ("int32", "int64"),
+    }  # fmt: skip
+    assert found.switched == {"x": "scalar_t", "y": "fp8_t", "z": "IdType"}
+
+
+def test_strides_that_are_asked_for() -> None:
+    found = facts("int64_t a = x.stride(0); f(y.stride(-2), y.strides()[1]);")
+    assert found.strides == {"x": {0}, "y": {-2, 1}}

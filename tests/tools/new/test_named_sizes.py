@@ -15,8 +15,8 @@ def test_sizes_in_expressions() -> None:
     )
     named = with_names(body, ["x", "w"])
     assert named.startswith(
-        "{\n  const int64_t x_0 = x.size(0);\n  const int64_t x_1 = x.size(1);"
-    ) or named.startswith("{\n  const int64_t x_0 = x.sizes()[0];")
+        "{ const int64_t x_0 = x.size(0); const int64_t x_1 = x.size(1);"
+    ) or named.startswith("{ const int64_t x_0 = x.sizes()[0];")
     assert "const int64_t w_2 = w->shape()[2];" in named and "w_1 =" not in named
     assert "torch::empty({x_0, x_1}, x.options())" in named
     assert "k<<<x_0, 128>>>(x.data_ptr<float>(), n, x_0 * w_2); }" in named
@@ -26,7 +26,7 @@ def test_sizes_in_expressions() -> None:
 def test_a_count_where_no_size_is_known() -> None:
     body = "{ k<<<(x.numel() + 255) / 256, 256>>>(x.data_ptr<float>(), x.numel()); }"
     assert with_names(body, ["x"]) == (
-        "{\n  const int64_t x_numel = x.numel();"
+        "{ const int64_t x_numel = x.numel();"
         " k<<<(x_numel + 255) / 256, 256>>>(x.data_ptr<float>(), x_numel); }"
     )
     both = "{ k<<<x.size(0), 256>>>(x.numel()); }"
@@ -56,3 +56,11 @@ def test_several_in_one_declaration() -> None:
 def test_what_is_named_stays(body: str) -> None:
     assert with_names(body, ["x"]) == body
     assert with_names(body, []) == body
+
+
+def test_names_that_a_comment_gives() -> None:
+    names = {("x", "0"): "tokens", ("x", "1"): "2*d", ("w", "0"): "tokens"}
+    body = "{ k<<<x.size(0), 1>>>(x.size(1), w.size(0), x.numel()); }"
+    assert with_names(body, ["x", "w"], names) == (
+        "{ const int64_t tokens = w.size(0); k<<<tokens, 1>>>(x.size(1), tokens, x.numel()); }"
+    )

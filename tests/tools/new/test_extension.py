@@ -1,0 +1,166 @@
+"""Exported functions become contracts: shapes, strides, dtypes and access as the file states."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.new.create import draft_of
+from astra_chat.tools.new.draft import Draft
+from tests.tools.new.samples import draft
+
+BODY = "void f(at::Tensor x, int64_t n) {}\nvoid g(at::Tensor x, int64_t n) {}\n"
+
+
+def rows(found: Draft) -> list[tuple[str, str, str, str]]:
+    return [(t.name, t.dtype, ", ".join(t.shape), t.access) for t in found.tensors]
+
+
+def test_rotary_embedding() -> None:
+    """int64 positions, strided query and key of different head counts, in place by a helper."""
+    found = draft("rotary_torch.cu")
+    assert rows(found) == [
+        ("positions", "int64", "num_tokens", "read"),
+        ("query", "T", "num_tokens, head_size*num_heads", "readwrite"),
+        ("key", "T", "num_tokens, num_kv_heads*head_size", "readwrite"),
+        ("cos_sin_cache", "T", "max_position, rot_dim", "read"),
+    ]
+    assert [t.strides for t in found.tensors] == [(), ("free", "1"), ("free", "1"), ()]
+    assert [t.optional for t in found.tensors] == [False, False, True, False]
+    assert found.require == ("rot_dim <= head_size",) and found.multiples == {"rot_dim": 2}
+    assert [(s.name, s.type) for s in found.scalars] == [("is_neox", "bool")]
+    assert "num_kv_heads = key" not in found.baseline, "the caller gives it"
+
+
+def test_codes_and_scales() -> None:
+    found = draft("fp8_quant_torch.cu")
+    assert rows(found) == [
+        ("out", "float8_e4m3fn", "num_tokens, hidden_size", "write"),
+        ("input", "T", "num_tokens, hidden_size", "read"),
+        ("scales", "float32", "num_tokens, 1", "write"),
+        ("scale_ub", "float32", "", "read"),
+    ]
+    assert found.tensors[0].doubts == found.tensors[1].doubts != ()
+    assert "using fp8_t = __nv_fp8_e4m3;" in found.baseline
+    assert "(scale_ub != nullptr) ? static_cast<const float*>(scale_ub) : nullptr" in found.baseline
+
+
+def test_pages_of_a_cache() -> None:
+    """Shapes in comments of the kernel, strides, a macro with launches, a string parameter."""
+    found = draft("kv_cache_torch.cu")
+    assert rows(found)[2] == (
+        "key_cache", "T", "num_blocks, num_heads, head_size//x, block_size, x", "readwrite"
+    )  # fmt: skip
+    assert found.tensors[0].strides == ("free", "head_size", "1")
+    assert found.dtypes == ("float16", "bfloat16") and found.variables_known
+    assert "static_cast<T*>(key_cache)" in found.baseline
+    assert "COMPLETE: the value of kv_cache_dtype (const std::string &)" in found.baseline
+
+
+def test_integers_only() -> None:
+    found = draft("moe_align_torch.cu")
+    assert rows(found)[0] == ("topk_ids", "T", "num_tokens, topk", "read")
+    assert rows(found)[3] == ("num_tokens_post_pad", "int32", "1", "write")
+    assert found.tensors[4].shape == ("num_experts+1",) and found.dtypes == ("int32", "int64")
+    (block_size,) = found.scalars
+    assert (block_size.name, block_size.type) == ("block_size", "int64_t") and block_size.doubt
+    assert "(num_tokens * topk)" in found.baseline
+
+
+def test_checks_tell_ranks_sizes_and_dtypes() -> None:
+    found = draft("merge_tvm.cu")
+    assert {t.name: t.shape for t in found.tensors}["s_b"] == ("seq_len", "num_heads")
+    assert all(not t.doubts for t in found.tensors)
+    found = draft("topk_softmax_torch.cu")
+    assert found.require == ("topk <= num_experts",)
+    assert [t.dtype for t in found.tensors] == ["T", "int32", "T"]
+
+
+def test_a_number_is_no_size_and_a_dispatched_name_is_kept() -> None:
+    found = draft("sampling_tvm.cu")
+    assert [s.name for s in found.scalars] == ["philox_seed", "deterministic"]
+    assert found.dtypes == ("int32", "int64")
+    assert "template <typename IdType>" in found.baseline
+
+
+def test_quotients_and_masks() -> None:
+    found = draft("awq_dequant_torch.cu")
+    assert found.tensors[3].shape == ("in_features//group_size", "out_features//8")
+    assert found.multiples == {"out_features": 8}
+    assert [t.dtype for t in draft("penalties_torch.cu").tensors] == ["T", "bool", "bool", "T"]
+
+
+def test_the_line_of_a_parameter_is_told() -> None:
+    source = "#include <torch/all.h>\nvoid f(at::Tensor x,\n       std::vector<int> n) {}\n"
+    with pytest.raises(BadInput, match="line 3: f takes 'std::vector<int> n'"):
+        draft_of(f'{source}PYBIND11_MODULE(x, m) {{ m.def("a", &f); }}', "mine", None)
+
+
+def test_a_torch_extension_is_understood() -> None:
+    found = draft("rms_norm_torch.cu")
+    assert [(t.name, t.written, t.shape) for t in found.tensors] == [
+        ("out", True, ("rows", "hidden")), ("input", False, ("rows", "hidden")),
+        ("weight", False, ()),
+    ]  # fmt: skip
+    assert found.dims == ("rows", "hidden") and found.variables_known
+    assert found.dtypes == ("float16", "bfloat16", "float32")
+    assert [(s.name, s.value) for s in found.scalars] == [("eps", "1e-6")]
+
+
+def test_an_operator_of_a_library_is_understood() -> None:
+    found = draft("gate_library.cu")
+    assert [(t.name, t.written, t.shape, t.dtype) for t in found.tensors] == [
+        ("out", True, (), "T"), ("input", False, ("tokens", "2*d"), "T"),
+        ("scale", False, (), "float32"),
+    ]  # fmt: skip
+    assert [(s.name, s.type, s.value) for s in found.scalars] == [("fast", "bool", "False")]
+
+
+def test_a_tvm_ffi_file_is_understood() -> None:
+    found = draft("add_tvm.cu")
+    assert [(t.name, t.written) for t in found.tensors] == [
+        ("x", False), ("y", False), ("out", True),
+    ]  # fmt: skip
+    assert found.dims == ("n",) and found.dtypes == ("float16",)
+
+
+def test_a_count_of_known_sizes_is_no_dim_and_one_line_declares_several() -> None:
+    found = draft("gelu_library.cu")
+    assert found.dims == ("rows", "cols") and found.dtypes == ("float16", "bfloat16")
+    assert [(t.name, t.written, t.shape) for t in found.tensors] == [
+        ("x", True, ("rows", "cols")), ("bias", False, ("cols",)),
+    ]  # fmt: skip
+    assert "const int64_t n = (rows * cols);" in found.baseline
+
+
+def test_a_registration_block_of_tvm_ffi() -> None:
+    found = draft("rope_tvm_block.cu")
+    assert found.dims == ("tokens", "heads", "d") and found.dtypes == ("bfloat16",)
+    assert [(t.name, t.written, t.shape, t.dtype) for t in found.tensors] == [
+        ("q", False, ("tokens", "heads", "d"), "T"), ("turns", False, (), "float32"),
+        ("out", True, (), "T"),
+    ]  # fmt: skip
+    assert "using namespace" not in found.baseline, "an alias of the framework's is none of ours"
+
+
+def test_copies_and_variables_are_seen_through() -> None:
+    found = draft("muladd_library.cu")
+    assert [(t.name, t.written, t.shape) for t in found.tensors] == [
+        ("result", True, ("count",)), ("a", False, ("count",)), ("b", False, ("count",)),
+    ]  # fmt: skip
+    assert found.dtypes == ("float32",) and "contiguous()" not in found.baseline
+    assert "const float* first = static_cast<const float*>(a);" in found.baseline
+
+
+def test_the_schema_says_what_is_written_where_no_launch_shows_it() -> None:
+    source = (
+        "void f(at::Tensor x, at::Tensor z, int64_t n) { go(x, z); }\n"
+        'TORCH_LIBRARY(l, m) { m.def("f(Tensor x, Tensor(a!) z, int n) -> ()", &f); }'
+    )
+    assert [t.written for t in draft_of(source, "mine", None).tensors] == [False, True]
+
+
+def test_other_parameters_are_refused() -> None:
+    source = BODY.replace("int64_t n", "std::vector<int64_t> n", 1)
+    with pytest.raises(BadInput, match="'std::vector<int64_t> n'"):
+        draft_of(f'{source}PYBIND11_MODULE(x, m) {{ m.def("a", &f); }}', "mine", None)

@@ -1,0 +1,335 @@
+"""The draft of a task from an exported function of a torch C++ extension or a tvm-ffi file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from astra_chat.tools.new.baseline_source import baseline
+from astra_chat.tools.new.draft import (
+    C_TYPES,
+    USUAL,
+    Draft,
+    Scalar,
+    Tensor,
+    access_of,
+    dtype_named,
+    is_no_size,
+    variables_of,
+)
+from astra_chat.tools.new.framework import Export, exports
+from astra_chat.tools.new.host_function import DECLARED, Facts, facts_of
+from astra_chat.tools.new.layout import Layout, expression, layout_of, strides_of
+from astra_chat.tools.new.named_sizes import with_names
+from astra_chat.tools.new.pointer_uses import Tracer, Uses
+from astra_chat.tools.new.source import (
+    BadSource,
+    Function,
+    Parameter,
+    Piece,
+    code,
+    functions,
+    pieces,
+)
+from astra_chat.tools.new.stated import DTYPE_WORDS, Stated, comment_shapes, stated
+from astra_chat.tools.new.translation import needs_framework, words
+from astra_chat.tools.types import DTypeName, is_float
+
+TENSORS = ("Tensor", "TensorView", "DLTensor")
+_COPY = re.compile(r"((?:[\w:&]+[ \t]+&?)?\b(\w+)\s*=\s*(\w+)\.contiguous\(\)\s*;)")
+_INTEGERS = (
+    "int64_t", "int", "long", "int32_t", "size_t", "uint32_t", "uint64_t", "unsigned", "long long",
+    "unsigned int",
+)  # fmt: skip
+_FLOATS = ("double", "float")
+_TEXTS = ("string", "string_view", "String")
+_OPTIONAL = re.compile(r"(?:\w+::)*[oO]ptional<(?:const )?(.*?)(?: ?&)?>")
+_DECLARATION = re.compile(rf"(?<=[;{{}}]) ?{DECLARED}([a-z_]\w*) ?= ?([^;{{}}]+);")
+NOT_SEEN = "is it only read, only written, or both?"
+
+
+@dataclass
+class _Reading:
+    """What the parameters of the function are."""
+
+    tensors: list[Tensor]
+    integers: list[Scalar]
+    scalars: list[Scalar]
+    constants: list[str]
+
+
+def draft_of(
+    export: Export, source: str, defined: Sequence[Function], entry: str,
+    headers: Mapping[str, str],
+) -> Draft:  # fmt: skip
+    """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
+    for rewrite in (_without_copies, _with_named_sizes):
+        source = rewrite(source, export.function, code(pieces(source)))
+        plain = code(pieces(source))
+        defined = functions(plain)
+        export = next(e for e in exports(plain, defined) if e.name == export.name)
+    all_pieces = pieces(source)
+    function, facts = export.function, facts_of(export.function, plain)
+    reading, said = _parameters(export, facts), stated(export.function, source, plain)
+    tracer = Tracer([source, *headers.values()])
+    uses = {t.name: tracer.of(function, t.name) for t in reading.tensors}
+    for name, found in uses.items():
+        said.comments.setdefault(name, _kernel_comments(found, defined, source))
+    layout = layout_of(
+        [t.name for t in reading.tensors], said, facts.sizes, facts.shapes, facts.dims,
+        [n.name for n in reading.integers],
+    )  # fmt: skip
+    facts.letters = _letters(facts.variables)
+    tensors = [_tensor(t, export, facts, said, layout, uses[t.name]) for t in reading.tensors]
+    tensors, variables, known = _variables(tensors, facts, said)
+    dims, scalars = _sizes_and_scalars(reading, layout, tensors)
+    draft = Draft(
+        entry=entry, tensors=tuple(tensors), dims=tuple(dims), scalars=tuple(scalars),
+        variables=variables, variables_known=known, multiples=_multiples(said, layout, dims),
+        require=_relations(said, dims), origin=f"{export.name} of the {export.kind} extension",
+    )  # fmt: skip
+    facts.constants += reading.constants
+    draft = _with_other_sizes(draft, facts)
+    text = baseline(draft, function, facts, source, all_pieces, defined)
+    return replace(draft, baseline=text)
+
+
+def _without_copies(source: str, function: Function, plain: Sequence[Piece]) -> str:
+    """`auto a = b.contiguous();` is cut and a is b: the contract says what is contiguous."""
+    start, end = plain[function.body].start, plain[function.close].end
+    body = source[start:end]
+    for statement, copy, tensor in _COPY.findall(body):
+        body = re.sub(rf"\b{copy}\b", tensor, body.replace(statement, "\n" * statement.count("\n")))
+    return source[:start] + body + source[end:]
+
+
+def _with_named_sizes(source: str, function: Function, plain: Sequence[Piece]) -> str:
+    """x.size(0) in an expression becomes a variable of the function, and so a dim, by the name that
+    a comment gives it."""
+    start, end = plain[function.body].start, plain[function.close].end
+    tensors = [p.name for p in function.parameters if _is_tensor(p)]
+    names: dict[tuple[str, str], str] = {}
+    for tensor, shapes in comment_shapes(function, source).items():
+        for axis, extent in enumerate(shapes[0] if len(shapes) == 1 else ()):
+            names[tensor, str(axis)] = extent
+            names[tensor, str(axis - len(shapes[0]))] = extent
+    return source[:start] + with_names(source[start:end], tensors, names) + source[end:]
+
+
+def _type(parameter: Parameter) -> str:
+    """Without const, references, namespaces and optional: "Tensor"."""
+    plain = parameter.type.replace("const ", "").rstrip(" &*")
+    optional = _OPTIONAL.fullmatch(plain)
+    return (optional[1] if optional else plain).rstrip(" &*").split("::")[-1]
+
+
+def _is_optional(parameter: Parameter) -> bool:
+    return _OPTIONAL.fullmatch(parameter.type.replace("const ", "").rstrip(" &*")) is not None
+
+
+def _is_tensor(parameter: Parameter) -> bool:
+    return _type(parameter) in TENSORS
+
+
+def _parameters(export: Export, facts: Facts) -> _Reading:
+    reading = _Reading([], [], [], [])
+    for parameter in export.function.parameters:
+        kind, default = _type(parameter), _default(parameter, export.schema)
+        if _is_tensor(parameter):
+            optional = _is_optional(parameter)
+            reading.tensors.append(Tensor(parameter.name, "read", optional=optional))
+        elif kind in _INTEGERS and not _is_optional(parameter):
+            reading.integers.append(Scalar(parameter.name, "int64_t", default))
+        elif kind in (*_FLOATS, "bool") and not _is_optional(parameter):
+            scalar = "bool" if kind == "bool" else "float"
+            reading.scalars.append(Scalar(parameter.name, scalar, default))
+        elif kind in (*_TEXTS, *_INTEGERS, *_FLOATS, "bool", "ScalarType"):
+            reading.constants += _constant(parameter, kind, default)
+        else:
+            raise BadSource(
+                parameter.line,
+                f"{export.function.name} takes '{parameter.type} {parameter.name}': a task's kernel"
+                " takes tensors, integers, floats and bools",
+            )
+    known = {t.name for t in reading.tensors}
+    made = [Tensor(name, "write") for name in facts.returned if name not in known]
+    reading.tensors = [*made, *reading.tensors]
+    return reading
+
+
+def _constant(parameter: Parameter, kind: str, default: str) -> list[str]:
+    """A parameter that no contract holds becomes a constant of the launcher."""
+    asked = f"// COMPLETE: the value of {parameter.name} ({parameter.type}) that callers give"
+    if kind in _TEXTS:
+        value = default or '""'
+        return [asked, f"const std::string {parameter.name} = {value};"]
+    if kind in _INTEGERS + _FLOATS:
+        return [asked, f"const {kind} {parameter.name} = {default or '0'};"]
+    return [asked]
+
+
+def _default(parameter: Parameter, schema: str) -> str:
+    stated = re.search(rf"\b{parameter.name}\s*=\s*([^,)]+)", schema)
+    return parameter.default or (stated[1].strip() if stated else "")
+
+
+def _kernel_comments(uses: Uses, defined: Sequence[Function], source: str) -> list[tuple[str, ...]]:
+    """Shapes in the comments at the parameters of kernels that get the tensor."""
+    by_name = {f.name: f for f in defined}
+    for function, parameter in uses.parameters:
+        if function in by_name:
+            shapes = comment_shapes(by_name[function], source).get(parameter)
+            if shapes:
+                return shapes
+    return []
+
+
+def _letters(variables: Mapping[str, tuple[DTypeName, ...]]) -> dict[str, str]:
+    """A type variable for each dispatched type: T for the first, Q for codes, I for indices."""
+    letters: dict[str, str] = {}
+    for name, dtypes in variables.items():
+        wanted = "T" if not letters else "I" if "int64" in dtypes else "U"
+        if letters and ("float8_e4m3fn" in dtypes or "int8" in dtypes):
+            wanted = "Q"
+        free = [letter for letter in (wanted, *"UVWXYZ") if letter not in letters.values()]
+        letters[name] = free[0]
+    return letters
+
+
+def _tensor(
+    tensor: Tensor, export: Export, facts: Facts, said: Stated, layout: Layout, uses: Uses
+) -> Tensor:
+    """With dtype, shape, strides and access, and what is doubtful of them."""
+    shape = layout.shapes.get(tensor.name, ())
+    access, doubt = _access(tensor, export, uses)
+    doubts = [doubt, layout.doubts.get(tensor.name, "")]
+    asked = facts.strides.get(tensor.name, set())
+    strides = strides_of(shape, asked) if shape else ()
+    if not shape:
+        doubts.append("is this its shape?")
+        rank = said.ranks.get(tensor.name) or max((a + 2 for a in asked if a >= 0), default=0)
+        strides = ("free",) * (rank - 1) + ("1",) if asked and rank > 1 else ()
+    elif strides.count("free") > len({a % len(shape) for a in asked}):
+        doubts.append("are the outer strides free?")
+    return replace(
+        tensor, access=access, dtype=_dtype(tensor, facts, said, uses), shape=shape,
+        strides=strides, loose=uses.loose and access == "read",
+        doubts=tuple(doubt for doubt in doubts if doubt),
+    )  # fmt: skip
+
+
+def _access(tensor: Tensor, export: Export, uses: Uses) -> tuple[str, str]:
+    """How it is used, and a doubt: by the code first, then torch's schema, then the name."""
+    if tensor.access == "write":
+        return "write", ""  # the function allocated it
+    if uses.reads or uses.writes:
+        access, doubt = access_of(tensor.name, uses)
+        given = f"it is given to {', '.join(sorted(uses.unclear))}, too" if uses.unclear else ""
+        return access, given or doubt
+    by_schema = re.search(rf"Tensor(\(\w+!\)|!)\??\s+{tensor.name}\b", export.schema)
+    by_name = tensor.name.startswith(("out", "dst", "result")) or tensor.name == "y"
+    written = bool(by_schema) if export.schema else by_name
+    return ("write" if written else "read"), NOT_SEEN if written or not export.schema else ""
+
+
+def _dtype(tensor: Tensor, facts: Facts, said: Stated, uses: Uses) -> str:
+    """A dtype, a type variable, or "T" where nothing is known."""
+    name = tensor.name
+    if name in facts.switched:
+        return facts.letters[facts.switched[name]]
+    known = facts.elements.get(name, [])
+    for told in (list(said.dtypes.get(name, ())), known):
+        if len(told) == 1:
+            return told[0]
+    made = facts.made_dtypes.get(name, "").rsplit("::", 1)[-1]
+    if dtype := DTYPE_WORDS.get(made.removeprefix("k")):
+        return dtype
+    for word in uses.elements:
+        if letter := facts.letters.get(word):
+            return letter
+        if (dtype := dtype_named(word)) and not known:
+            return dtype
+    return "T"
+
+
+def _variables(
+    tensors: Sequence[Tensor], facts: Facts, said: Stated
+) -> tuple[list[Tensor], dict[str, tuple[DTypeName, ...]], bool]:
+    """The type variables that tensors have, and whether the source tells their dtypes."""
+    used = {t.dtype for t in tensors}
+    variables = {
+        facts.letters[name]: dtypes for name, dtypes in facts.variables.items()
+        if facts.letters[name] in used
+    }  # fmt: skip
+    for name, letter in facts.letters.items():
+        if letter != "T" and len(facts.variables[name]) == 1:
+            (dtype,) = variables.pop(letter, facts.variables[name])
+            facts.constants.append(f"using {name} = {C_TYPES[dtype]};")
+            tensors = [replace(t, dtype=dtype) if t.dtype == letter else t for t in tensors]
+    if "T" not in used and not variables:
+        fixed, found, known = variables_of(tensors)
+        return list(fixed), found, known
+    known = True
+    if "T" in used and "T" not in variables:
+        listed = [d for d in said.dtypes.values() if len(d) > 1 and all(map(is_float, d))]
+        halves = [d for d in ("float16", "bfloat16") if d in used]
+        dtypes = facts.branches or (listed[0] if listed else ())
+        if not dtypes and len(halves) == 1:
+            dtypes = (halves[0],)
+        told = [d for d in halves if d in dtypes]
+        tensors = [replace(t, dtype="T") if t.dtype in told else t for t in tensors]
+        known = bool(dtypes)
+        variables = {"T": dtypes or USUAL, **variables}
+    if "T" in variables and variables["T"] == ("float32",):
+        tensors = [replace(t, dtype="T") if t.dtype == "float32" else t for t in tensors]
+    return list(tensors), variables, known
+
+
+def _sizes_and_scalars(
+    reading: _Reading, layout: Layout, tensors: Sequence[Tensor]
+) -> tuple[list[str], list[Scalar]]:
+    """Integers that no shape names are scalars, once all shapes are known."""
+    dims, scalars = list(layout.dims), []
+    all_known = all(t.shape for t in tensors) and dims
+    for integer in reading.integers:
+        if integer.name in dims:
+            continue
+        if all_known or is_no_size(integer.name):
+            doubt = "is it a number, as here, or a size, which belongs under [dims]?"
+            scalars.append(replace(integer, doubt=doubt))
+        else:
+            dims.append(integer.name)
+    return dims, [*scalars, *reading.scalars]
+
+
+def _multiples(said: Stated, layout: Layout, dims: Sequence[str]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for text, number in said.multiples:
+        if (extent := expression(layout, text, set(dims))) in dims:
+            found[extent] = max(number, found.get(extent, 1))
+    return found
+
+
+def _relations(said: Stated, dims: Sequence[str]) -> tuple[str, ...]:
+    """Comparisons of dims in checks."""
+    relations = []
+    for text in said.relations:
+        names = re.findall(r"[A-Za-z_]\w*", text)
+        if names and all(name in dims for name in names):
+            spaced = re.sub(r"(==|<=|>=|<|>)", r" \1 ", text)
+            relations.append(re.sub(r"(?<!/)/(?!/)", "//", spaced))
+    return tuple(dict.fromkeys(relations))
+
+
+def _with_other_sizes(draft: Draft, facts: Facts) -> Draft:
+    """Integers that the function computes from tensors in ways that are not understood are dims."""
+    notes = dict(draft.notes)
+    dims = list(draft.dims)
+    for name, value in _DECLARATION.findall(facts.body):
+        asks = re.search(r"(?:\.|->)(?:size|sizes|shape|dim|ndim|numel|stride|strides)\b", value)
+        if name not in dims and asks and needs_framework(draft, words(draft, facts, value)):
+            dims.append(name)
+            facts.declared[name] = value
+            notes[name] = f"the function computes it as {' '.join(value.split())}"
+    return replace(draft, dims=tuple(dims), notes=notes)
