@@ -58,7 +58,7 @@ def replay(
     """Show a recorded run as the live run looked, or judge it again."""
     from astra_chat.replay.show import show_prompts
     from astra_chat.tools.errors import BadInput
-    from astra_chat.transcript.reader import incompleteness, read
+    from astra_chat.transcript.reader import incompleteness, read, unknown_kinds
 
     transcript = read(file)
     if turn is not None and not prompts:
@@ -79,7 +79,7 @@ def replay(
         show_prompts(transcript, turn, as_json)
     else:
         _show(transcript, as_json, quiet)
-    lacking = incompleteness(transcript)
+    lacking = "; ".join(filter(None, (unknown_kinds(transcript), incompleteness(transcript))))
     if transcript.torn and lacking:
         raise BadInput(lacking)
     if lacking:

@@ -19,8 +19,10 @@ from astra_chat.replay.prompts import prompts
 from astra_chat.research.measure_astra import InstantJudge
 from astra_chat.session.request import Request, SessionOptions, request_for
 from astra_chat.session.resume import request_on, resumed
+from astra_chat.session.run_events import Silent
 from astra_chat.session.session import run_request
 from astra_chat.tools.task.folder import Task, find_task
+from astra_chat.transcript.events import Record
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.reader import Transcript, read
 
@@ -58,16 +60,31 @@ def _long(text: str) -> str:
     return text + "// a comment, as long as lines of kernels are\n" * (LINES - text.count("\n"))
 
 
+class CpuClock(Silent):
+    """CPU time of this process at each turn: without waiting for the disk and other programs."""
+
+    def __init__(self) -> None:
+        self._at: dict[int, float] = {}
+
+    def record(self, record: Record) -> None:
+        self._at[record.turn] = time.process_time()
+
+    def turn_ms(self, length: int) -> float:
+        """Of one turn after so many."""
+        return 1e3 * (self._at[length + AROUND] - self._at[length]) / AROUND
+
+
 def main() -> None:
     """Milliseconds of a turn after so many, seconds to continue with such a chat, its prompts."""
     with tempfile.TemporaryDirectory() as folder:
-        request = _request(Path(folder) / "run")
+        request, clock = _request(Path(folder) / "run"), CpuClock()
         judge = InstantJudge(request.device, request.task.demo[0][0])
-        transcript = read(run_request(request, judge=judge).transcript)
+        transcript = read(run_request(request, clock, judge).transcript)
         for length in LENGTHS:
             print(
                 f"after {length} turns of kernels of {LINES} lines:"
                 f" one more takes {_turn_ms(transcript, length):.1f} ms,"
+                f" {clock.turn_ms(length):.1f} ms of them CPU time,"
                 f" continuing from a transcript of {_going_on(transcript, length, request, judge)}"
             )
         for line in _prompt_sizes(transcript):

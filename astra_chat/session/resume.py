@@ -24,7 +24,7 @@ from astra_chat.transcript.events import (
     TurnEvent,
 )
 from astra_chat.transcript.options import RunOptions, option_name
-from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.reader import Transcript, read, unknown_kinds
 from astra_chat.transcript.recorded_cases import require_bounded_cases
 from astra_chat.transcript.recorded_task import require_hashes
 from astra_chat.transcript.run_folder import require_no_links
@@ -86,7 +86,15 @@ def past_of(
 
 def resumed(path: Path) -> Past:
     """Resume an interrupted or killed run. Raises BadInput if it cannot be read."""
-    return Past(read(path))
+    return Past(_whole(path))
+
+
+def _whole(path: Path) -> Transcript:
+    """A chat that is continued has to be known in full. Raises BadInput."""
+    transcript = read(path)
+    if unknown := unknown_kinds(transcript):
+        raise BadInput(f"{unknown}; resume with the Astra that wrote them")
+    return transcript
 
 
 def branched(path: Path, rounds: int | None) -> Past:
@@ -94,7 +102,7 @@ def branched(path: Path, rounds: int | None) -> Past:
 
     Raises BadInput if the transcript cannot be read or did not finish that round.
     """
-    transcript = read(path)
+    transcript = _whole(path)
     kept = finished(transcript.records)
     kept = kept if rounds is None else _until(transcript, kept, rounds)
     return Past(transcript, tuple(kept), rounds)

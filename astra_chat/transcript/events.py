@@ -3,9 +3,9 @@ torch."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias, get_args
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, field_validator
 
 from astra_chat.agents.turn_order import Decision, StopReason
 from astra_chat.agents.turns import Speaker, TextPayload
@@ -176,7 +176,22 @@ class Ended(Value):
     """Id of the question in a mailbox whose answer the run waits for."""
 
 
-Event = Annotated[
+class Unknown(Value):
+    """An event of a newer Astra, kept as it is."""
+
+    model_config = ConfigDict(extra="allow")
+
+    kind: str
+
+    @field_validator("kind")
+    @classmethod
+    def _is_unknown(cls, kind: str) -> str:
+        if kind in KINDS:
+            raise ValueError(f"not a valid event of kind {kind}")
+        return kind
+
+
+KnownEvent = Annotated[
     Header
     | Blob
     | Chosen
@@ -193,6 +208,11 @@ Event = Annotated[
     | Ended,
     Field(discriminator="kind"),
 ]
+KINDS: Final = frozenset(
+    one.model_fields["kind"].default for one in get_args(get_args(KnownEvent)[0])
+)
+"""Of events that this version knows."""
+Event = Annotated[KnownEvent | Unknown, Field(union_mode="left_to_right")]
 TurnEvent: TypeAlias = ChatMessage | Proposed | BuildDone | Judged
 """Events that are turns of the chat."""
 

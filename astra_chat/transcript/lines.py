@@ -15,12 +15,14 @@ from astra_chat.tools.errors import BadInput
 MAX_FILE_BYTES = 2**27
 MAX_LINE_BYTES = 2**22
 """A source of the most characters that a model may give (agents/reply_errors.py), each escaped."""
-MAX_VALUES = 1_000_000
-"""Of JSON in the whole file, texts counted as one: some 600 evaluations. A value may take a hundred
-times the memory of its text."""
+MAX_VALUES = 3_200_000
+"""Of JSON in the whole file, texts counted as one: some 2,500 evaluations, or 10,000 turns. A value
+may take a hundred times the memory of its text."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
-LONG_NUMBER = re.compile(rb"\d{25}")
-"""No number of ours has as many digits in a row; Python takes seconds for one of a million."""
+DIGITS = bytes.maketrans(b"123456789", b"000000000")
+LONG_NUMBER = b"0" * 25
+"""After DIGITS. No number of ours has as many digits in a row; Python takes seconds for one of a
+million."""
 
 
 @dataclass(frozen=True)
@@ -39,24 +41,43 @@ def read_lines(path: Path) -> Lines:
     bound."""
     texts: list[bytes] = []
     size = values = 0
+    torn = exact = False
     try:
         with open_regular(path, MAX_FILE_BYTES) as file:
             while line := file.readline(MAX_LINE_BYTES + 1):
                 where = f"{path}, line {len(texts) + 1}"
                 if len(line) > MAX_LINE_BYTES:
                     raise BadInput(f"{where} is longer than {MAX_LINE_BYTES:,} bytes")
-                if not line.endswith(b"\n"):
-                    return Lines(texts, True, size)
-                values += _values(line, where)
-                if values > MAX_VALUES:
-                    raise BadInput(f"{where}: the file holds more than {MAX_VALUES:,} values")
+                if torn := not line.endswith(b"\n"):
+                    break
+                values += _values(line) if exact else _marks(line)
+                if _long_number(line) and _long_number(STRING.sub(b"", line)):
+                    raise BadInput(f"{where}: a number has too many digits")
                 texts.append(line[:-1])
                 size += len(line)
+                if values > MAX_VALUES and not exact:
+                    exact, values = True, sum(map(_values, texts))
+                if values > MAX_VALUES:
+                    raise BadInput(f"{where}: the file holds more than {MAX_VALUES:,} values")
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise BadInput(f"cannot read {path}: {error}") from None
-    return Lines(texts, False, size)
+    return Lines(texts, torn, size)
+
+
+def _long_number(line: bytes) -> bool:
+    return LONG_NUMBER in line.translate(DIGITS)
+
+
+def _marks(line: bytes) -> int:
+    """At least as many as the line holds values: texts may hold such characters too."""
+    return sum(line.count(mark) for mark in (b"{", b"[", b","))
+
+
+def _values(line: bytes) -> int:
+    """How many values a line of JSON may hold, texts counted as one each."""
+    return _marks(STRING.sub(b"", line))
 
 
 def open_regular(path: Path, most_bytes: int) -> BinaryIO:
@@ -70,11 +91,3 @@ def open_regular(path: Path, most_bytes: int) -> BinaryIO:
     if not stat.S_ISREG(state.st_mode):
         raise BadInput(f"cannot read {path}: not a regular file")
     raise BadInput(f"{path} has {state.st_size:,} bytes: at most {most_bytes:,}")
-
-
-def _values(line: bytes, where: str) -> int:
-    """How many values a line of JSON may hold. Raises BadInput for a number without end."""
-    bare = STRING.sub(b"", line)
-    if LONG_NUMBER.search(bare):
-        raise BadInput(f"{where}: a number has too many digits")
-    return sum(bare.count(mark) for mark in (b"{", b"[", b","))

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from astra_chat.agents.plan_predictions import Prediction, Score, predictions, score
 from astra_chat.agents.rounds import Attempt, Round, failed
 from astra_chat.agents.run_state import RunState, states
+from astra_chat.agents.turns import Turn
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.timing.intervals import mean_interval
@@ -124,8 +125,7 @@ def summarize(records: Sequence[Record]) -> RunSummary:
     header, last = records[0].event, records[-1]
     assert isinstance(header, Header)
     options = [r.event.options for r in records if isinstance(r.event, Header | Resumed)]
-    every = list(states(turns_of(records)))
-    state, best = every[-1], _best_by_round(every)
+    state, best = _state_and_best(turns_of(records))
     judged = predictions(state.rounds)
     predicted = {one.round: one for one in judged}
     return RunSummary(
@@ -154,10 +154,18 @@ def summarize(records: Sequence[Record]) -> RunSummary:
     )
 
 
-def _best_by_round(every: Sequence[RunState]) -> dict[int, Speed]:
-    """The best of the search at the end of each round that has one: of each, the last state."""
-    ends = {len(state.rounds): state.best_of_search for state in every}
-    return {number: _speed(*best) for number, best in ends.items() if number and best}
+def _state_and_best(turns: Sequence[Turn]) -> tuple[RunState, dict[int, Speed]]:
+    """The last state, and the best of the search at the end of each round that has one."""
+    best: dict[int, Speed] = {}
+    state = RunState()
+    for one in states(turns):
+        if len(one.rounds) > len(state.rounds) and (found := state.best_of_search):
+            best[len(state.rounds)] = _speed(*found)
+        state = one
+    if found := state.best_of_search:
+        best[len(state.rounds)] = _speed(*found)
+    best.pop(0, None)  # before the first round
+    return state, best
 
 
 def _round(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
-from astra_chat.transcript.reader import Transcript, incompleteness
+from astra_chat.transcript.reader import Transcript, incompleteness, unknown_kinds
 from astra_chat.verify.bundle import Bundle, transcript_of
 from astra_chat.verify.bundle_claims import SIGNED, bundle_claims
 from astra_chat.verify.claims import Claim, Verification, unchecked
@@ -43,10 +43,10 @@ def verify(transcript: Transcript, measuring: Measuring | None = None) -> Verifi
         elif run.state.best is not None:
             name = run.state.best[0].candidate
             claims.append(unchecked(REPEATS, name, "only --measure judges the winner again"))
-    lacking = incompleteness(transcript)
+    lacking = filter(None, (incompleteness(transcript), unknown_kinds(transcript)))
     return Verification(
         schema="astra-chat/verified/1", run=transcript.records[0].run, claims=tuple(claims),
-        notes=(lacking,) if lacking else (),
+        notes=tuple(lacking),
     )  # fmt: skip
 
 

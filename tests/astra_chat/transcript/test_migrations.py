@@ -12,7 +12,7 @@ from astra_chat.agents.turns import Pass, Turn
 from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import VERSION, ChatMessage, Contradiction, Event, RejectedReply
 from astra_chat.transcript.migrations import KINDS, migrated
-from astra_chat.transcript.reader import read
+from astra_chat.transcript.reader import read, unknown_kinds
 from astra_chat.transcript.spending import ModelCall, Spent, Tokens
 from astra_chat.transcript.turns import blobs, events_of
 from astra_chat.transcript.writer import Writer
@@ -82,8 +82,10 @@ def test_a_resumed_run_has_lines_of_both_versions(path: Path, old: int) -> None:
 
 def test_old_names_are_unknown_in_the_present_version(path: Path) -> None:
     put(path, [{**as_version_1(line), "v": VERSION} for line in lines(path)])
-    with pytest.raises(BadInput, match="line 3"):
+    with pytest.raises(BadInput, match=r"event\.spent\.doubted: Extra inputs"):
         read(path)
+    put(path, [line for line in lines(path) if line["event"]["kind"] != "spent"][:-1])
+    assert "spoken, asked, repaired, doubted" in str(unknown_kinds(read(path)))
 
 
 def test_the_word_launch_stays_where_it_names_no_limiter(path: Path) -> None:

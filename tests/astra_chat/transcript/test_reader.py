@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.events import Unknown
+from astra_chat.transcript.reader import Transcript, read, unknown_kinds
 from tests.chat_samples import write_transcript
 
 
@@ -120,8 +121,22 @@ def test_a_line_of_another_run(path: Path) -> None:
 
 
 def test_a_broken_line_is_named(path: Path) -> None:
-    edit(path, 2, event={"kind": "unheard of"})
-    assert "line 3" in refusal(path)
+    edit(path, 2, event={"kind": "ended", "reason": "bored"})
+    assert "line 3: event.ended.reason" in refusal(path)
+
+
+def test_an_event_of_a_newer_astra_is_kept_and_named(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    place = next(i for i, line in enumerate(lines) if '"chosen"' in line)
+    edit(path, place, event={"kind": "unheard\nof", "figures": [1, 2]})
+    found = read(path)
+    event = found.records[place].event
+    assert isinstance(event, Unknown)
+    assert event.model_dump() == {"kind": "unheard\nof", "figures": [1, 2]}
+    assert unknown_kinds(found) == (f"{path}: 1 events of unknown kind are not shown: unheard of")
+    assert found.records[place].model_dump_json() == json.dumps(
+        json.loads(path.read_text().splitlines()[place]), separators=(",", ":")
+    )
 
 
 def test_a_first_line_that_is_no_header(path: Path) -> None:
