@@ -86,6 +86,7 @@ def _register_others() -> None:
         "cli.replay",
         "report.command",
         "verify.command",
+        "viewer.command",
         "cli.approve",
         "cli.judge",
         "cli.new",

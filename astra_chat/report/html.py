@@ -43,9 +43,10 @@ def report(transcripts: Sequence[Transcript]) -> str:
     )  # fmt: skip
 
 
-def templates() -> Environment:
+def templates(*others: Path) -> Environment:
+    """Of the folders `others`, then the report's own."""
     return Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([*others, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,0 +1,92 @@
+"""`astra-chat view`: runs in the browser. `astra-chat runs list`: the same list as text."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from astra_chat.viewer.runs import RunRow
+
+SCHEMA = "astra-chat/runs/1"
+DEFAULT = Path("transcripts")
+FolderArgument = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with runs.")]
+
+runs_app = typer.Typer(help="The runs in a folder.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Show runs in the browser, those under way too.")(view)
+    app.add_typer(runs_app, name="runs")
+
+
+def view(
+    folder: FolderArgument = DEFAULT,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
+    ] = 0,
+) -> None:
+    """Show the runs in a folder in the browser, until Ctrl-C. Nothing is written.
+
+    The address holds a random token: who has it can read the runs, on this machine only.
+    """
+    from astra_chat.viewer.server import Server, Viewer
+
+    _require_folder(folder)
+    with Server(Viewer(folder), port) as server:
+        print(server.url, flush=True)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+
+
+@runs_app.command("list")
+def list_runs(
+    folder: FolderArgument = DEFAULT,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """List the runs in a folder, the newest first: results, and what waits."""
+    from astra_chat.viewer.runs import Runs
+
+    _require_folder(folder)
+    rows = Runs(folder).list()
+    if as_json:
+        found = [row.model_dump(mode="json") for row in rows]
+        print(json.dumps({"schema": SCHEMA, "folder": str(folder), "runs": found}, indent=2))
+        return
+    _print(rows, folder)
+
+
+def _print(rows: list[RunRow], folder: Path) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from astra_chat.display.console import console
+
+    out = console()
+    if not rows:
+        print(f"no run lies in {folder}")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("task", "started (UTC)", "state", "best", "basis", "rounds", "transcript"):
+        table.add_column(name, overflow="fold", justify="right" if name == "rounds" else "left")
+    for row in rows:
+        table.add_row(
+            Text(row.task or "-"), Text(row.started[:16].replace("T", " ")), Text(row.state),
+            f"{row.best.ratio:.2f}x" if row.best else "-",
+            row.basis if row.best else "", str(row.rounds), Text(row.path),
+        )  # fmt: skip
+    out.print(table)
+    for row in rows:
+        if row.state in ("running", "waiting", "unreadable"):
+            out.print(Text(f"{row.path}: {row.words}"), soft_wrap=True)
+
+
+def _require_folder(folder: Path) -> None:
+    from astra_chat.tools.errors import BadInput
+
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is not a folder: name one that holds runs")

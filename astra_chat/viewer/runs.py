@@ -1,0 +1,199 @@
+"""The runs in a folder: what came of each, whether it is under way, and what it waits for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from astra_chat.display.results_table import where
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.types import Basis, Value
+from astra_chat.transcript.events import Chosen, Ended, Record, TurnEvent
+from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.summary import Speed, summarize
+
+MOST_FILES = 20_000
+"""Of a folder that are looked at; a folder named by mistake may hold millions."""
+DEEPEST = 6
+HEAD_BYTES = 4096
+LOCKS = Path("/proc/locks")
+
+State: TypeAlias = Literal["running", "waiting", "ended", "stopped", "unreadable"]
+"""waiting: for a human's decision, an answer, or a judge; stopped: killed, interrupted, failed or
+out of budget, can be resumed."""
+
+
+class RunRow(Value):
+    """One run, as a list shows it."""
+
+    key: str
+    """Names the run in addresses: of its path in the folder, the first digits of the sha256."""
+    path: str
+    """In the folder."""
+    state: State
+    words: str
+    """What it does or waits for, or how it ended."""
+    run: str = ""
+    task: str = ""
+    started: str = ""
+    """UTC, ISO 8601."""
+    basis: Basis = "estimated"
+    where: str = ""
+    strategy: str = ""
+    models: str = ""
+    turns: int = 0
+    rounds: int = 0
+    best: Speed | None = None
+    cost_usd: float | None = None
+    """None: not known, or no model was asked."""
+    seconds: float = 0.0
+
+    @property
+    def folder(self) -> str:
+        """Where it lies: runs of one campaign lie together."""
+        return str(Path(self.path).parent.parent)
+
+
+@dataclass
+class Runs:
+    """The runs in a folder; what was read is kept until its file changes."""
+
+    root: Path
+    _known: dict[Path, tuple[tuple[int, int, int], RunRow]] = field(default_factory=dict)
+
+    def list(self) -> list[RunRow]:
+        """The newest first."""
+        locked = locked_inodes()
+        found = [self._row(path, locked) for path in transcripts_in(self.root)]
+        return sorted(found, key=lambda row: (row.started, row.path), reverse=True)
+
+    def path_of(self, key: str) -> Path | None:
+        """The transcript of a key; only what lies in the folder has one."""
+        return next((p for p in transcripts_in(self.root) if self._key(p) == key), None)
+
+    def _key(self, path: Path) -> str:
+        relative = path.relative_to(self.root).as_posix()
+        return hashlib.sha256(relative.encode(errors="surrogateescape")).hexdigest()[:16]
+
+    def _row(self, path: Path, locked: set[int]) -> RunRow:
+        key, relative = self._key(path), path.relative_to(self.root).as_posix()
+        try:
+            stat = path.stat()
+        except OSError as error:
+            return RunRow(key=key, path=relative, state="unreadable", words=error.strerror or "")
+        # A run that is killed leaves its file as it is, but not its lock.
+        mark = (stat.st_mtime_ns, stat.st_size, stat.st_ino in locked)
+        known = self._known.get(path)
+        if known is None or known[0] != mark:
+            row = _read_row(path, key, relative, stat.st_ino in locked)
+            known = self._known[path] = (mark, row)
+        return known[1]
+
+
+def transcripts_in(root: Path) -> Iterator[Path]:
+    """Transcripts in a folder and in its folders; no link is followed."""
+    seen = 0
+    for folder, folders, names in os.walk(root):
+        here = Path(folder)
+        if len(here.relative_to(root).parts) >= DEEPEST:
+            folders.clear()
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            seen += 1
+            if seen > MOST_FILES:
+                return
+            path = here / name
+            if name.endswith(".jsonl") and not path.is_symlink() and _begins_well(path):
+                yield path
+
+
+def _begins_well(path: Path) -> bool:
+    """Whether the first line may be a transcript's."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            head = file.read(HEAD_BYTES)
+    except OSError:
+        return False
+    return head is not None and b'"event":{"kind":"header"' in head.replace(b" ", b"")
+
+
+def locked_inodes() -> set[int]:
+    """Files that some process holds a lock on, as a run does on its transcript.
+
+    Read from the kernel's list: a lock taken to try would keep a run from starting.
+    """
+    try:
+        lines = LOCKS.read_text().splitlines()
+    except OSError:
+        return set()
+    fields = [line.split() for line in lines if "FLOCK" in line]
+    return {int(one[5].rsplit(":", 1)[1]) for one in fields if len(one) > 5}
+
+
+def state_of_run(records: Sequence[Record], running: bool) -> tuple[State, str]:
+    """What a run does or waits for, or how it ended."""
+    last = records[-1].event
+    if running:
+        return "running", doing(records)
+    if not isinstance(last, Ended):
+        return "stopped", "killed before its end"
+    if last.reason == "waiting":
+        return "waiting", last.words
+    over = last.reason not in ("interrupted", "budget", "error")
+    return ("ended" if over else "stopped"), last.words
+
+
+def doing(records: Sequence[Record]) -> str:
+    """What a run under way waits for."""
+    for record in reversed(records):
+        if isinstance(record.event, TurnEvent | Ended):
+            break
+        if isinstance(record.event, Chosen):
+            speaker = record.event.decision.speaker
+            if speaker == "executor":
+                return "the judge works"
+            if speaker == "human":
+                return "waits for the human's decision"
+            return f"waits for the reply of the {speaker}"
+    return "chooses who acts next"
+
+
+def _read_row(path: Path, key: str, relative: str, running: bool) -> RunRow:
+    try:
+        return row_of(read(path), key, relative, running)
+    except BadInput as error:
+        words = str(error).replace(str(path), relative)
+        return RunRow(key=key, path=relative, state="unreadable", words=words)
+
+
+def row_of(transcript: Transcript, key: str, relative: str, running: bool) -> RunRow:
+    summary = summarize(transcript.records)
+    state, words = state_of_run(transcript.records, running)
+    basis: Basis = "measured" if summary.device.kind == "cuda" else "estimated"
+    return RunRow(
+        key=key,
+        path=relative,
+        state=state,
+        words=words,
+        run=summary.run,
+        task=summary.task,
+        started=summary.started,
+        basis=basis,
+        where=where(basis, summary.device),
+        strategy=str(summary.options.strategy),
+        models=summary.options.models,
+        turns=transcript.records[-1].turn,
+        rounds=len(summary.rounds),
+        best=Speed.model_validate(
+            summary.best.model_dump(include={"candidate", "ratio", "low", "high"})
+        )
+        if summary.best
+        else None,
+        cost_usd=summary.spent.tokens.usd if summary.spent.roles else None,
+        seconds=summary.seconds,
+    )

@@ -1,0 +1,162 @@
+"""Serves the viewer's pages on loopback: read-only, behind a random token, from one folder.
+
+Addresses name runs by keys of what lies in the folder, never by paths. A request that is not by
+this address, port and token gets nothing, so other pages in the browser cannot read a run.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Lock
+from urllib.parse import parse_qs, urlsplit
+
+from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.viewer import pages
+from astra_chat.viewer.following import Following
+from astra_chat.viewer.runs import RunRow, Runs, state_of_run
+
+HOST = "127.0.0.1"
+MOST_COMPARED = 50
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+HTML, JSON = "text/html; charset=utf-8", "application/json"
+
+
+class Viewer:
+    """The pages by address. Raises BadInput for what is not there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self._runs = root.resolve(), Runs(root.resolve())
+        self._following: dict[str, Following] = {}
+        self._lock = Lock()
+        """matplotlib draws one plot at a time."""
+
+    def page(self, path: str, query: dict[str, list[str]]) -> tuple[str, str] | None:
+        """Type and text at a path behind the token; None where nothing is."""
+        match path.split("/"):
+            case [""]:
+                return HTML, pages.index_page(self.root, self._rows())
+            case ["rows"]:
+                return HTML, pages.index_rows(self._rows())
+            case ["compare"]:
+                return HTML, self._report(query.get("run", [])[:MOST_COMPARED])
+            case ["run", key, ""]:
+                return HTML, self._run(key)
+            case ["run", key, "report"]:
+                return HTML, self._report([key])
+            case ["run", key, "since", seen] if seen.isdecimal() and len(seen) < 10:
+                return JSON, self._since(key, int(seen))
+            case _:
+                return None
+
+    def _rows(self) -> list[RunRow]:
+        with self._lock:
+            return self._runs.list()
+
+    def _row(self, key: str) -> RunRow:
+        row = next((row for row in self._rows() if row.key == key), None)
+        if row is None:
+            raise BadInput("no such run")
+        return row
+
+    def _run(self, key: str) -> str:
+        """The report, or the turns of a run under way."""
+        row = self._row(key)
+        if row.state != "running":
+            return self._report([key])
+        news = self._follow(key).news(0)
+        seen = news.transcript.records[-1].turn
+        return pages.live_page(row.model_copy(update={"turns": seen}), news)
+
+    def _since(self, key: str, seen: int) -> str:
+        """New turns of a run under way. Nothing but its new lines is read."""
+        following = self._follow(key)
+        running = following.running()
+        news = following.news(seen)
+        state, words = state_of_run(news.transcript.records, running)
+        return json.dumps({
+            "turns": news.transcript.records[-1].turn, "html": pages.live_turns(news),
+            "state": f"{state}: {words}", "over": not running,
+        })  # fmt: skip
+
+    def _report(self, keys: list[str]) -> str:
+        found = [self._runs.path_of(key) for key in keys]
+        with self._lock:
+            return pages.run_report([path for path in found if path is not None])
+
+    def _follow(self, key: str) -> Following:
+        with self._lock:
+            if key not in self._following:
+                path = self._runs.path_of(key)
+                if path is None:
+                    raise BadInput("no such run")
+                self._following[key] = Following(path)
+            return self._following[key]
+
+
+class Server(ThreadingHTTPServer):
+    """A viewer behind a token."""
+
+    daemon_threads = True
+
+    def __init__(self, viewer: Viewer, port: int = 0) -> None:
+        """`port` 0 takes a free one. Raises BadInput where it is taken."""
+        self.viewer, self.token = viewer, secrets.token_urlsafe(24)
+        try:
+            super().__init__((HOST, port), _Handler)
+        except OSError as error:
+            raise BadInput(f"cannot serve on {HOST}:{port}: {error.strerror}") from None
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.server_port}/{self.token}/"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+    timeout = 30
+    """Seconds; a client that says nothing holds a thread no longer."""
+    server_version, sys_version = "astra-chat", ""
+
+    def do_GET(self) -> None:
+        status, kind, text = self._answer()
+        body = text.encode("utf-8", "backslashreplace")
+        self.send_response(status)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    do_HEAD = do_GET
+
+    def _answer(self) -> tuple[HTTPStatus, str, str]:
+        address = urlsplit(self.path)
+        token, slash, path = address.path.removeprefix("/").partition("/")
+        # A page elsewhere may make a browser ask under a name of its own that leads to loopback.
+        own = self.headers.get("Host") in (f"{HOST}:{self.server.server_port}",)
+        allowed = hmac.compare_digest(token.encode(), self.server.token.encode())
+        if not (own and allowed and slash):
+            return HTTPStatus.NOT_FOUND, "text/plain", "nothing here\n"
+        try:
+            found = self.server.viewer.page(path, parse_qs(address.query))
+        except AstraError as error:
+            return HTTPStatus.NOT_FOUND, "text/plain; charset=utf-8", f"{error}\n"
+        if found is None:
+            return HTTPStatus.NOT_FOUND, "text/plain", "nothing here\n"
+        return HTTPStatus.OK, *found
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: a line for each request would hide what the command says."""

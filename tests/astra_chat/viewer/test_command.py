@@ -1,0 +1,65 @@
+"""`astra-chat view` and `astra-chat runs list`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from astra_chat.cli.main import app
+from astra_chat.tools.errors import BadInput
+from tests.chat_samples import write_transcript
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_transcript(tmp_path / "a" / "transcript.jsonl")
+    return tmp_path
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_the_list(folder: Path) -> None:
+    said = run("runs", "list", folder)
+    assert said.exit_code == 0
+    assert "doubled" in said.stdout and "ended" in said.stdout and "1.90x" in said.stdout
+    document = json.loads(run("runs", "list", folder, "--json").stdout)
+    assert document["schema"] == "astra-chat/runs/1"
+    assert document["runs"][0]["path"] == "a/transcript.jsonl"
+    assert document["runs"][0]["best"]["ratio"] == 1.9
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    assert run("runs", "list", tmp_path).stdout == f"no run lies in {tmp_path}\n"
+    for words in (("runs", "list"), ("view",)):
+        said = run(*words, tmp_path / "none")
+        assert isinstance(said.exception, BadInput) and "is not a folder" in str(said.exception)
+
+
+@pytest.mark.second_tier
+def test_served_until_it_is_ended(folder: Path) -> None:
+    viewer = subprocess.Popen(
+        [sys.executable, "-m", "astra_chat", "view", str(folder)], text=True,
+        stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    try:
+        assert viewer.stdout is not None
+        url = viewer.stdout.readline().strip()
+        with urllib.request.urlopen(url, timeout=60) as answer:
+            assert b"doubled" in answer.read()
+        viewer.send_signal(signal.SIGINT)
+        assert viewer.wait(60) == 0
+    finally:
+        viewer.kill()
+        viewer.wait()

@@ -1,0 +1,92 @@
+"""The list says what each run does, and holds nothing from elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.turn_order import Decision
+from astra_chat.transcript.events import Chosen
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.writer import Writer
+from astra_chat.viewer.runs import Runs, doing, locked_inodes, transcripts_in
+from tests.chat_samples import write_transcript
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_transcript(tmp_path / "a" / "transcript.jsonl")
+    return tmp_path
+
+
+def test_what_came_of_a_run(root: Path) -> None:
+    (row,) = Runs(root).list()
+    assert (row.state, row.path, row.task) == ("ended", "a/transcript.jsonl", "doubled")
+    assert row.best is not None and row.best.ratio == 1.9 and row.basis == "estimated"
+    assert row.words and row.turns == 8 and row.rounds == 1 and row.cost_usd is None
+
+
+@pytest.mark.parametrize("lines", [3, 8, 12])
+def test_killed_or_under_way(root: Path, lines: int) -> None:
+    """By the lock that a run holds on its transcript."""
+    path = root / "a" / "transcript.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
+    runs = Runs(root)
+    assert [(r.state, r.words) for r in runs.list()] == [("stopped", "killed before its end")]
+    writer = Writer.go_on(read(path))
+    assert path.stat().st_ino in locked_inodes()
+    assert runs.list()[0].state == "running", "though the file did not change"
+    writer.close()
+    assert runs.list()[0].state == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("speaker", "words"),
+    [
+        ("executor", "the judge works"), ("human", "waits for the human's decision"),
+        ("coder", "waits for the reply of the coder"),
+    ],
+)  # fmt: skip
+def test_what_a_run_waits_for(root: Path, speaker: str, words: str) -> None:
+    path = root / "b" / "transcript.jsonl"
+    path.parent.mkdir()
+    records = read(root / "a" / "transcript.jsonl").records
+    writer = Writer(path, "run-2")
+    writer.append(*(record.event for record in records[:5]))
+    decision = Decision(speaker=speaker, by="rule", legal=(speaker,))  # type: ignore[arg-type]
+    writer.append(Chosen(decision=decision))
+    assert next(r for r in Runs(root).list() if r.path.startswith("b")).words == words
+    writer.close()
+    assert doing(read(path).records[:-1]) == "chooses who acts next"
+
+
+def test_only_transcripts_and_no_links(
+    root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = write_transcript(tmp_path_factory.mktemp("other") / "t.jsonl")
+    (root / "link.jsonl").symlink_to(elsewhere)
+    (root / "folder").symlink_to(elsewhere.parent)
+    (root / "other.jsonl").write_text('{"hello": 1}\n')
+    (root / "notes.txt").write_bytes(elsewhere.read_bytes())
+    os.mkfifo(root / "pipe.jsonl")
+    assert list(transcripts_in(root)) == [root / "a" / "transcript.jsonl"]
+
+
+def test_a_broken_one_is_said_and_the_others_stay(root: Path) -> None:
+    bad = root / "bad" / "transcript.jsonl"
+    bad.parent.mkdir()
+    lines = (root / "a" / "transcript.jsonl").read_text().splitlines(keepends=True)
+    bad.write_text("".join([*lines[:3], *lines[4:]]))
+    rows = {row.path: row for row in Runs(root).list()}
+    assert rows["bad/transcript.jsonl"].state == "unreadable"
+    assert rows["bad/transcript.jsonl"].words.startswith("bad/transcript.jsonl, line 4")
+    assert rows["a/transcript.jsonl"].state == "ended"
+
+
+def test_keys_name_what_lies_in_the_folder_only(root: Path) -> None:
+    runs = Runs(root)
+    (row,) = runs.list()
+    assert runs.path_of(row.key) == root / "a" / "transcript.jsonl"
+    assert runs.path_of("../../etc/passwd") is None and runs.path_of("") is None
