@@ -24,7 +24,7 @@ class RunColumns(Value):
     models: str
     """Model backend, as `--models` names it."""
     live: bool
-    """A model answered in this run; False for scripts and for replies of other runs."""
+    """Models, or whoever reads a mailbox, answered; False for scripts and replies of other runs."""
     astra: str
     """Version of Astra."""
     started: str

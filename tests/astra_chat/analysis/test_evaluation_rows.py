@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from astra_chat.agents.turns import Kernel, Turn
-from astra_chat.analysis.evaluation_rows import evaluation_rows
+from astra_chat.analysis.evaluation_rows import evaluation_rows, run_columns
 from astra_chat.analysis.rows import EvaluationRow
 from astra_chat.tools.types import Timed
 from astra_chat.transcript.events import Judged
@@ -55,3 +55,16 @@ def test_a_kernel_that_does_not_build_is_a_row_too(tmp_path: Path) -> None:
     row = evaluation_rows(read(write_transcript(tmp_path / "t.jsonl", turns)))[-1]
     assert (row.outcome, row.candidate, row.attempt) == ("build_failed", kernel.candidate, 1)
     assert row.ratio is None and row.registers is None and row.cases == ()
+
+
+def test_a_run_is_live_where_its_replies_come_from_no_file(tmp_path: Path) -> None:
+    def live(models: str) -> bool:
+        transcript = read(EXAMPLES / "virtual" / "silu_and_mul.jsonl")
+        path = tmp_path / "t.jsonl"
+        path.write_text(
+            transcript.path.read_text().replace('"models":"scripted"', f'"models":"{models}"')
+        )
+        return bool(run_columns(read(path))["live"])
+
+    assert [live(m) for m in ("openai:o4-mini,coder=scripted", "mailbox:box")] == [True, True]
+    assert [live(m) for m in ("scripted", "replay:r.jsonl", "transcript:t.jsonl")] == [False] * 3
