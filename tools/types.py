@@ -1,16 +1,19 @@
-"""Astra's values: case, device, outcome, evaluation. Imports nothing of ours."""
+"""Astra's values: case, device, outcome, evaluation. Of ours it imports dtypes only."""
 
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-DTypeName = Literal[
-    "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int32",
-    "int64", "bool",
-]  # fmt: skip
+from astra_chat.tools.dtypes import DTYPE_CODES as DTYPE_CODES
+from astra_chat.tools.dtypes import DTYPES as DTYPES
+from astra_chat.tools.dtypes import ITEM_BYTES as ITEM_BYTES
+from astra_chat.tools.dtypes import DTypeName as DTypeName
+from astra_chat.tools.dtypes import expected_dtype as expected_dtype
+from astra_chat.tools.dtypes import is_float as is_float
+
 ValueFamily = Literal[
     "normal", "large", "tiny", "denormal", "ramp", "one_hot", "special", "heavy_tail", "binary"
 ]
@@ -23,26 +26,6 @@ How = Literal["fresh", "same_buffers", "graph"]
 """A call to check is made in buffers of its own, in those of the call before it (whose case has the
 same shapes), or under CUDA-graph capture and then replayed (device `cuda`)."""
 StepName = Literal["guard", "build", "audit", "plan", "check", "sanitize", "time", "profile"]
-
-DTYPES: tuple[DTypeName, ...] = get_args(DTypeName)
-ITEM_BYTES: dict[str, int] = {
-    "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1,
-    "uint8": 1, "int32": 4, "int64": 8, "bool": 1,
-}  # fmt: skip
-DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPES)}
-"""What a launcher is told of a dtype: its `dtype` argument, and one for each further variable."""
-
-
-def is_float(dtype: str) -> bool:
-    return dtype.startswith(("float", "bfloat"))
-
-
-def expected_dtype(dtype: str) -> Literal["float64", "int64", "bool"]:
-    """In what the oracle gives the results that a kernel writes in this dtype."""
-    if dtype == "bool":
-        return "bool"
-    return "float64" if is_float(dtype) else "int64"
-
 
 Seconds = Annotated[float, Field(ge=0, le=1e10)]
 Microseconds = Annotated[float, Field(ge=0, le=1e16)]

@@ -24,6 +24,7 @@ from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.buffer_layout import poisoned
 from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.types import ITEM_BYTES, is_float
 
 GUARD_BYTES, GUARD_STEPS = 4 * ALIGNMENT, 4
 """Poisoned bytes on both sides of every argument, at least: a write outside shows. Up to so many
@@ -81,7 +82,8 @@ def _check(
     guard_bytes = _guard_bytes(request.seed)
     contents = [_guarded(task, call, i, guard_bytes) for i in range(len(task.args))]
     if call.how != "same_buffers":
-        held[:] = [_poisoned(c, call.pattern) for c in contents]  # old ones go after new are made
+        # Old ones go after new are made.
+        held[:] = [_before(task, call, i, c, guard_bytes) for i, c in enumerate(contents)]
     closable = _closable(task, held, request.index) if call.how == "graph" else []
     shifts = [arg.shift_of(call.case) for arg in task.args]
     addresses = [t.data_ptr() + guard_bytes + shift for t, shift in zip(held, shifts, strict=True)]
@@ -160,7 +162,7 @@ def _closable(task: Task, held: list[torch.Tensor], index: int) -> list[ReadOnly
     """Move what may only be read to memory that can be closed, where this driver has such."""
     views: list[ReadOnly] = []
     for number, arg in enumerate(task.args):
-        if not arg.written:
+        if arg.constant:
             try:
                 views.append(ReadOnly(held[number], index))
             except RuntimeError:
@@ -182,9 +184,18 @@ def _guarded(task: Task, call: CallRequest, index: int, guard_bytes: int) -> tor
     return torch.from_numpy(np.concatenate([left, content, right])).cuda()
 
 
-def _poisoned(like: torch.Tensor, pattern: int) -> torch.Tensor:
-    """A buffer of this size that holds nothing but poison."""
-    return aligned(like.numel()).copy_(torch.from_numpy(poisoned(like.numel(), pattern)))
+def _before(
+    task: Task, call: CallRequest, index: int, content: torch.Tensor, guard_bytes: int
+) -> torch.Tensor:
+    """What a buffer holds until the inputs arrive: poison; of integers that are read the same
+    numbers in reverse, since a kernel may use any of them as a place."""
+    arg = task.args[index]
+    before = torch.from_numpy(poisoned(content.numel(), call.pattern)).cuda()
+    if arg.read and not is_float(arg.dtype_of(call.case)):
+        inside = slice(guard_bytes + arg.shift_of(call.case), content.numel() - guard_bytes)
+        numbers = content[inside].reshape(-1, ITEM_BYTES[arg.dtype_of(call.case)])
+        before[inside] = numbers.flip(0).reshape(-1)
+    return aligned(content.numel()).copy_(before)
 
 
 if __name__ == "__main__":

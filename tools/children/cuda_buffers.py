@@ -24,7 +24,7 @@ from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, TimedMode
 from astra_chat.tools.task.buffer_layout import buffer_bytes
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.types import ITEM_BYTES
+from astra_chat.tools.types import ITEM_BYTES, is_float
 
 MIN_SETS, MAX_SETS = 20, 1024
 MEMORY_SHARE = 0.4
@@ -33,6 +33,8 @@ MODES = 3
 """Of timing, each of whose results are kept until all are compared."""
 FEW = 4096
 """Of so many elements of a row one differs from set to set."""
+WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers that are as long as an element, by bytes."""
 PERSISTING_L2_LIMIT = 6
 """The driver's number of the limit on L2 that access policy windows may keep."""
 
@@ -194,6 +196,30 @@ def _copied(source: torch.Tensor, target: torch.Tensor) -> None:
     torch.bitwise_or(_words(source), 0, out=_words(target))
 
 
+def _movable(arg: Arg, call: CallRequest, *, single: bool) -> bool:
+    """Whether its rows, or the elements of a single one, may lie in another order: integers have an
+    order and sums that reference.py may rely on, unless their index says that they have not."""
+    if is_float(arg.dtype_of(call.case)):
+        return True
+    ordered = {"sorted", "positions"} if single else set[str]()
+    return arg.index is not None and arg.index.kind not in ordered
+
+
+def _exchangeable(arg: Arg, call: CallRequest) -> bool:
+    """Whether any element may stand in the place of any other."""
+    if is_float(arg.dtype_of(call.case)):
+        return True
+    return arg.index is not None and arg.index.kind == "any"
+
+
+def _row_starts(shape: Sequence[int], strides: Sequence[int], device: torch.device) -> torch.Tensor:
+    """Element at which each row begins, [rows]."""
+    starts = torch.zeros(1, dtype=torch.int64, device=device)
+    for extent, stride in zip(shape[:-1], strides[:-1], strict=True):
+        starts = (starts[:, None] + torch.arange(extent, device=device) * stride).reshape(-1)
+    return starts
+
+
 def turned_away(
     arg: Arg, call: CallRequest, original: torch.Tensor, turn: float, into: torch.Tensor
 ) -> None:
@@ -201,10 +227,14 @@ def turned_away(
 
     `turn` in (0, 1) says how far; what lies between rows stays there. A lone element stays too.
     """
-    rows = math.prod(arg.shape_of(call.case)[:-1])
-    elements, item = arg.shape_of(call.case)[-1], ITEM_BYTES[arg.dtype_of(call.case)]
-    pieces, piece = (rows, len(original) // rows) if rows > 1 else (elements, item)
-    if pieces > 1:
+    shape, strides = arg.shape_of(call.case), arg.strides_of(call.case)
+    item, rows = ITEM_BYTES[arg.dtype_of(call.case)], math.prod(shape[:-1])
+    if rows > 1 and strides[0] * shape[0] * item != len(original):
+        return  # its first axis is not the outermost
+    dense = rows * shape[-1] * item == len(original)
+    outer = rows if dense else shape[0]
+    pieces, piece = (outer, len(original) // outer) if rows > 1 else (shape[-1], item)
+    if pieces > 1 and _movable(arg, call, single=rows == 1):
         whole, step = pieces * piece, piece * (1 + int(turn * (pieces - 1)))
         into[: whole - step] = original[step:whole]
         into[whole - step : whole] = original[:step]
@@ -218,10 +248,11 @@ def estranged(
 
     `filled`: bytes, a row of them a set.
     """
-    shape, item = arg.shape_of(call.case), ITEM_BYTES[arg.dtype_of(call.case)]
+    shape, strides = arg.shape_of(call.case), arg.strides_of(call.case)
     rows, columns = math.prod(shape[:-1]), shape[-1]
-    flat = filled.view(torch.int16 if item == 2 else torch.int32)
-    step = buffer_bytes(arg, call.case) // item // rows
+    if not rows * columns or not _exchangeable(arg, call):
+        return
+    flat = filled.view(WORDS[ITEM_BYTES[arg.dtype_of(call.case)]])
     chance = torch.Generator(flat.device)
     chance.manual_seed(seed)
 
@@ -230,7 +261,8 @@ def estranged(
         return torch.randint(end, changes, generator=chance, device=flat.device)
 
     start = torch.tensor(sets, device=flat.device)[:, None, None] * flat.shape[1]
-    row = torch.arange(rows, device=flat.device)[None, :, None]
-    into, source = row * step + drawn(columns), drawn(rows) * step + drawn(columns)
+    row = _row_starts(shape, strides, flat.device)
+    into = row[None, :, None] + drawn(columns) * strides[-1]
+    source = row[drawn(rows)] + drawn(columns) * strides[-1]
     whole = flat.view(-1)
     whole[start + into] = whole[start + source]

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 import torch
 
-from astra_chat.tools.task.buffer_layout import buffer_bytes
+from astra_chat.tools.task.buffer_layout import buffer_bytes, gaps
 from astra_chat.tools.task.folder import Arg, Tolerance
-from astra_chat.tools.types import ITEM_BYTES, Case
+from astra_chat.tools.types import Case
 
 PIECE = 2**24
 """Elements that are compared at a time: half a gigabyte of intermediate values at most."""
@@ -25,22 +25,25 @@ def elements(arg: Arg, case: Case, buffers: torch.Tensor) -> torch.Tensor:
 
     `buffers`: bytes, [sets, bytes], each set's buffer at the start of its row.
     """
-    columns, stride = arg.shape_of(case)[-1], arg.stride_of(case)
+    shape, count = arg.shape_of(case), len(buffers)
     used = buffers[:, : buffer_bytes(arg, case)].view(getattr(torch, arg.dtype_of(case)))
-    return used.view(len(buffers), -1, stride)[:, :, :columns]
+    strides = (used.stride(0), *arg.strides_of(case))
+    view = used.as_strided((count, *shape), strides, used.storage_offset())
+    return view.reshape(count, math.prod(shape[:-1]), shape[-1])
 
 
 def outside(arg: Arg, case: Case, buffers: torch.Tensor) -> Iterator[torch.Tensor]:
-    """The bytes that no launch may change: all of an argument that may only be read, else the
-    padding after each row and what follows the buffer."""
-    if not arg.written:
+    """The bytes that no launch may change: all of an argument that may only be read, else what lies
+    between the elements and what follows the buffer."""
+    if arg.constant:
         yield buffers
         return
-    size, item = buffer_bytes(arg, case), ITEM_BYTES[arg.dtype_of(case)]
-    yield buffers[:, size:]
-    row, stride = arg.shape_of(case)[-1] * item, arg.stride_of(case) * item
-    if stride > row:
-        yield buffers[:, :size].view(len(buffers), -1, stride)[:, :, row:]
+    yield buffers[:, buffer_bytes(arg, case) :]
+    for gap in gaps(arg, case):
+        yield buffers.as_strided(
+            (len(buffers), *gap.extents, gap.width), (buffers.stride(0), *gap.strides, 1),
+            buffers.storage_offset() + gap.offset,
+        )  # fmt: skip
 
 
 def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
@@ -54,7 +57,8 @@ def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def _words(values: torch.Tensor) -> torch.Tensor:
-    return values.view(torch.int64) if values.is_contiguous() else values
+    whole = values.is_contiguous() and not (values.shape[-1] % 8 or values.storage_offset() % 8)
+    return values.view(torch.int64) if whole else values
 
 
 def worst_shares(
@@ -69,7 +73,7 @@ def worst_shares(
     it. Returns float32 [sets] on the device; infinite where NaN or infinity is in one result only.
     """
     rows, columns = got.shape[1:]
-    some_sets, some_rows = max(1, PIECE // max(1, rows * columns)), max(1, PIECE // columns)
+    some_sets, some_rows = max(1, PIECE // max(1, rows * columns)), max(1, PIECE // max(1, columns))
     places = None if which is None else torch.tensor(which, device=got.device)
     worst = torch.zeros(len(got), device=got.device)
     for start in range(0, len(got), some_sets):

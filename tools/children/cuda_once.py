@@ -108,14 +108,15 @@ class Driver:
         it, and `shift` bytes past a multiple of the alignment that plans are recorded for."""
         before = lead + shift
         for _ in range(MAX_TRIES):
-            start = self._allocated(before + len(content)) + before
+            start = self._allocated(max(1, before + len(content))) + before
             if start % ALIGNMENT == shift % ALIGNMENT:
                 break
             before += (shift - start) % ALIGNMENT
         else:
             raise RuntimeError("cuMemAlloc gives no allocation with the alignment of a plan")
         whole = np.ascontiguousarray(content)
-        call("cuMemcpyHtoD", start, whole.ctypes.data, len(whole))
+        if len(whole):
+            call("cuMemcpyHtoD", start, whole.ctypes.data, len(whole))
         return start
 
     def _allocated(self, size: int) -> int:
@@ -129,7 +130,8 @@ class Driver:
 
     def fetched(self, address: int, content: Bytes) -> Bytes:
         """What lies there now, in the place of what was put there."""
-        call("cuMemcpyDtoH", content.ctypes.data, address, len(content))
+        if len(content):
+            call("cuMemcpyDtoH", content.ctypes.data, address, len(content))
         return content
 
     def begin(self) -> None:

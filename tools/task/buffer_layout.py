@@ -7,6 +7,7 @@ buffer do: neither may change.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -69,6 +70,32 @@ def buffer_bytes(arg: Arg, case: Case) -> int:
     """Size of an argument's buffer, what lies between and after rows included."""
     spanned = elements_spanned(arg.shape_of(case), arg.strides_of(case))
     return spanned * ITEM_BYTES[arg.dtype_of(case)]
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Bytes between elements that repeat: [*extents, width], with these strides, from an offset."""
+
+    extents: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    width: int
+
+
+def gaps(arg: Arg, case: Case) -> list[Gap]:
+    """All that lies between the elements of a buffer and after its rows, in bytes."""
+    item, shape = ITEM_BYTES[arg.dtype_of(case)], arg.shape_of(case)
+    if not math.prod(shape):
+        return []
+    axes = sorted(zip(arg.strides_of(case), shape, strict=True), reverse=True)
+    found = []
+    for at, (stride, _) in enumerate(axes):
+        inner = max((s * extent for s, extent in axes[at + 1 :]), default=1)
+        if stride > inner:
+            strides, extents = zip(*axes[: at + 1], strict=True)
+            places = tuple(one * item for one in strides)
+            found.append(Gap(tuple(extents), places, inner * item, (stride - inner) * item))
+    return found
 
 
 def used_bytes(arg: Arg, case: Case) -> int:

@@ -9,7 +9,8 @@ import torch
 
 from astra_chat.tools.children import cuda_compare as module
 from astra_chat.tools.children.cuda_compare import differs, elements, outside, worst_shares
-from astra_chat.tools.task.folder import Tolerance, find_task
+from astra_chat.tools.task.buffer_layout import buffer_bytes, gathered
+from astra_chat.tools.task.folder import Arg, Tolerance, find_task
 from astra_chat.tools.types import Case
 
 TOLERANCE = Tolerance(rtol=0.01, atol=0.001)
@@ -95,3 +96,22 @@ def test_all_of_an_argument_that_may_only_be_read_counts() -> None:
         changed[2, place] = 1
         pairs = zip(outside(arg, case, before), outside(arg, case, changed), strict=True)
         assert any(bool(differs(*pair)) for pair in pairs)
+
+
+def test_heads_that_lie_apart_are_elements_and_the_rest_is_not() -> None:
+    arg = Arg(name="q", dtype="T", shape=("n", "h", "d"), access="readwrite",
+              strides=("free", "free", "1"))  # fmt: skip
+    case = Case(dims={"n": 2, "h": 3, "d": 5}, dtype="float8_e4m3fn", pads={"q": (4, 1)})
+    buffers = torch.zeros(2, 61, dtype=torch.uint8)
+    inside = elements(arg, case, buffers)
+    assert inside.shape == (2, 6, 5) and inside.dtype == torch.float8_e4m3fn
+    content = torch.arange(1, 62, dtype=torch.uint8)
+    kept = gathered(arg, case, content[: buffer_bytes(arg, case)].numpy())[0]
+    buffers[1] = content
+    assert elements(arg, case, buffers)[1].view(torch.uint8).flatten().tolist() == kept.tolist()
+    for place in range(61):
+        changed = buffers.clone()
+        changed[1, place] ^= 1
+        pairs = zip(outside(arg, case, buffers), outside(arg, case, changed), strict=True)
+        seen = any(bool(differs(*pair)) for pair in pairs)
+        assert seen == (place + 1 not in kept.tolist()), place

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 from astra_chat.tools.task.buffer_layout import (
     buffer_bytes,
     changed_between,
+    gaps,
     gathered,
     poisoned,
     spread,
@@ -86,3 +88,22 @@ def test_an_absent_argument_has_no_bytes() -> None:
     one = Case(dims={"n": 2, "d": 2}, dtype="float16", absent=("x",))
     assert buffer_bytes(ARG, one) == used_bytes(ARG, one) == 0
     assert len(spread(ARG, one, np.zeros(0, np.uint8), PATTERN)) == 0
+
+
+@pytest.mark.parametrize(
+    ("strides", "pads"),
+    [
+        (("free", "free", "1"), (5, 3)), (("free", "free", "1"), (0, 2)), (None, ()),
+        (("free", "free", "free"), (1, 2, 3)), (("1", "3", "6"), ()), (("20", "1", "2"), ()),
+    ],
+)  # fmt: skip
+def test_gaps_are_all_that_is_no_element(
+    strides: tuple[str, ...] | None, pads: tuple[int, ...]
+) -> None:
+    arg = HEADS.model_copy(update={"strides": strides})
+    case_ = Case(dims={"n": 3, "d": 5}, dtype="float16", pads={"q": pads} if pads else {})
+    seen = np.zeros(buffer_bytes(arg, case_), np.uint8)
+    for gap in gaps(arg, case_):
+        as_strided(seen[gap.offset :], (*gap.extents, gap.width), (*gap.strides, 1))[...] += 1
+    elements, between = gathered(arg, case_, seen)
+    assert not elements.any() and (between == 1).all()

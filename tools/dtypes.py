@@ -1,0 +1,29 @@
+"""Dtypes of tensors: their names, sizes and codes. Imports nothing of ours."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+DTypeName = Literal[
+    "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "int8", "uint8", "int32",
+    "int64", "bool",
+]  # fmt: skip
+
+DTYPES: tuple[DTypeName, ...] = get_args(DTypeName)
+ITEM_BYTES: dict[str, int] = {
+    "float32": 4, "float16": 2, "bfloat16": 2, "float8_e4m3fn": 1, "float8_e5m2": 1, "int8": 1,
+    "uint8": 1, "int32": 4, "int64": 8, "bool": 1,
+}  # fmt: skip
+DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPES)}
+"""What a launcher is told of a dtype: its `dtype` argument, and one for each further variable."""
+
+
+def is_float(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))
+
+
+def expected_dtype(dtype: str) -> Literal["float64", "int64", "bool"]:
+    """In what the oracle gives the results that a kernel writes in this dtype."""
+    if dtype == "bool":
+        return "bool"
+    return "float64" if is_float(dtype) else "int64"
