@@ -167,10 +167,16 @@ def _wrong(wrong: Wrong) -> str:
         "input_changed": "a read-only argument was changed",
         "write_outside": "memory outside the argument was written",
         "precision": "less precise than the baseline",
+        "not_accepted": "accept of reference.py refuses it",
+        "distribution": "drawn with other probabilities than the oracle's",
     }
     note = f"; {wrong.note}" if wrong.note else ""
+    said = f"wrong on {wrong.case.label}: {reasons[wrong.reason]}: {place}"
+    if wrong.reason == "not_accepted":  # of many that are legal there is no expected one
+        return f"{said}{f' is {number(wrong.got)}' if wrong.index else ''}{note}"
+    if wrong.reason == "distribution":
+        return f"{said} is {number(wrong.got)}{note}"
     return (
-        f"wrong on {wrong.case.label}: {reasons[wrong.reason]}: {place} expected"
-        f" {number(wrong.expected)}, got {number(wrong.got)}"
+        f"{said} expected {number(wrong.expected)}, got {number(wrong.got)}"
         f" ({wrong.bad:,} of {wrong.total:,} elements){note}"
     )

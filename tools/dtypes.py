@@ -20,10 +20,3 @@ DTYPE_CODES: dict[str, int] = {name: code for code, name in enumerate(DTYPES)}
 
 def is_float(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
-
-
-def expected_dtype(dtype: str) -> Literal["float64", "int64", "bool"]:
-    """In what the oracle gives the results that a kernel writes in this dtype."""
-    if dtype == "bool":
-        return "bool"
-    return "float64" if is_float(dtype) else "int64"

@@ -11,7 +11,6 @@ from astra_chat.tools.dtypes import DTYPE_CODES as DTYPE_CODES
 from astra_chat.tools.dtypes import DTYPES as DTYPES
 from astra_chat.tools.dtypes import ITEM_BYTES as ITEM_BYTES
 from astra_chat.tools.dtypes import DTypeName as DTypeName
-from astra_chat.tools.dtypes import expected_dtype as expected_dtype
 from astra_chat.tools.dtypes import is_float as is_float
 
 ValueFamily = Literal[
@@ -245,8 +244,9 @@ class Wrong(Value):
     case: Case
     argument: str
     reason: Literal[
-        "value", "nan_pattern", "unwritten", "input_changed", "write_outside", "precision"
-    ]
+        "value", "nan_pattern", "unwritten", "input_changed", "write_outside", "precision",
+        "not_accepted", "distribution",
+    ]  # fmt: skip
     index: tuple[int, ...]
     """First bad element."""
     expected: float

@@ -2,7 +2,9 @@
 
 calls                  one call against the oracle, argument by argument
 checker                the check step: which calls, on which cases, against which reference
-compare                outputs against the oracle, element by element
+compare                what a call left against the oracle, argument by argument
+kinds/                 judgement kinds: close, exact, quantized, accept, distribution
+measured_values        the numbers of a run whose precision is measured
 error_norms            a kernel's error beside the baseline's own, in units in the last place
 floats                 dtypes as numbers: bytes to float64, rounding, ulps
 hidden_cases           cases drawn from the whole legal domain

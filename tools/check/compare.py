@@ -1,4 +1,5 @@
-"""Compares the outputs of a call with the float64 oracle, element by element.
+"""Compares what a call left with the oracle: each written argument by its judgement kind
+(tools/check/kinds/), and what may not have changed.
 
 The largest cases hold a hundred million elements, so pieces that fit a core's cache are compared on
 all cores; every element is compared.
@@ -9,17 +10,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeVar
 
 import numpy as np
 
-from astra_chat.tools.check.floats import OVERFLOW, Array, as_float
+from astra_chat.tools.check.floats import Array, as_float, as_int
+from astra_chat.tools.check.kinds.accepted import comparable
+from astra_chat.tools.check.kinds.distribution import judge_draws, vocabulary
+from astra_chat.tools.check.kinds.elements import NOTES, comparison
+from astra_chat.tools.check.kinds.quantized import most_off
 from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.oracle import Outputs
 from astra_chat.tools.task.buffer_layout import Mask
-from astra_chat.tools.task.folder import Arg, Task, Tolerance
-from astra_chat.tools.types import ITEM_BYTES, DTypeName, Wrong
+from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.types import ITEM_BYTES, Wrong
 
 PIECE = 2**17
 """Elements that a core looks at at a time."""
@@ -48,13 +53,25 @@ def compare(task: Task, run: CaseRun) -> float | Wrong:
 
 
 def _compare_copy(task: Task, run: CaseRun, copy: int) -> float | Wrong:
-    worst = 0.0
+    outputs: dict[str, Array] = {}
     for arg in task.args:
         content, guards = run.after(arg, copy)
         if wrong := _outside(arg, run, guards) or _read_only(arg, run, content):
             return wrong
         if arg.written:
-            verdict = _written(task, arg, run, content)
+            outputs[arg.name] = content
+    return compare_outputs(task, run, outputs)
+
+
+def compare_outputs(task: Task, run: CaseRun, outputs: Outputs) -> float | Wrong:
+    """The same of these bytes of written arguments, whatever the run's files hold."""
+    left = comparable(task, run, outputs)
+    if isinstance(left, Wrong):
+        return left
+    worst = 0.0
+    for arg in task.args:
+        if arg.name in left:
+            verdict = _written(task, arg, run, left[arg.name])
             if isinstance(verdict, Wrong):
                 return verdict
             worst = max(worst, verdict)
@@ -96,68 +113,82 @@ def _read_only(arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """Comparison of values with the expected ones, element by element."""
-
-    good: Array
-    same_pattern: Array
-    """NaN and infinity are where they belong."""
-    share: Array
-    """Error over the allowed error."""
-    allowed: Array
-
-
-def compare_values(
-    got: Array, expected: Array, tolerance: Tolerance, dtype: DTypeName
-) -> Comparison:
-    """float64 against float64. NaN and infinity patterns first: no comparison with NaN is true."""
-    overflow = OVERFLOW[dtype]
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        beyond = np.abs(expected) > overflow * (1 + tolerance.rtol)
-        same_pattern = (np.isnan(got) == np.isnan(expected)) & (
-            ~beyond | (np.isinf(got) & (np.sign(got) == np.sign(expected)))
-        )
-        target = np.clip(expected, -overflow, overflow)
-        allowed = tolerance.atol + tolerance.rtol * np.abs(target)
-        error = np.abs(np.clip(got, -overflow, overflow) - target)
-        share = np.where(error == 0, 0.0, error / allowed)
-    good = same_pattern & ((share <= 1.0) | np.isnan(expected))
-    return Comparison(good, same_pattern, share, allowed)
-
-
 def _written(task: Task, arg: Arg, run: CaseRun, content: Array) -> float | Wrong:
-    case, dtype = run.oracle_case.case, arg.dtype_of(run.oracle_case.case)
-    expected, item = run.oracle_case.expected(arg), ITEM_BYTES[arg.dtype_of(case)]
+    if arg.judged_by(run.oracle_case.case) == "distribution":
+        return _draws(task, arg, run, content) or 0.0
+    case, expected = run.oracle_case.case, run.oracle_case.expected(arg)
+    item, compared = ITEM_BYTES[arg.dtype_of(case)], comparison(task, arg, case)
     covered = run.coverage(arg)
 
-    def compared(start: int, stop: int) -> Comparison:
-        got = as_float(content[start * item : stop * item], dtype)
-        return compare_values(got, expected[start:stop], task.tolerance[dtype], dtype)
-
-    def look(start: int) -> tuple[float, Array]:
-        """The worst share of a piece, and where it is bad."""
+    def look(start: int) -> tuple[float, Array, int]:
+        """The worst share of a piece, where it is bad, and how many are off."""
         stop = min(start + PIECE, len(expected))
-        comparison = compared(start, stop)
-        good, share = comparison.good, comparison.share
+        found = compared(content[start * item : stop * item], expected[start:stop])
+        good, share, off = found.good, found.share, found.off
         if covered is not None:
             ran = covered[start * item : stop * item].reshape(-1, item).any(axis=1)
-            good, share = good | ~ran, share[ran]
-        return float(np.nanmax(share, initial=0.0)), np.flatnonzero(~good) + start
+            good, share, off = good | ~ran, share[ran], off if off is None else off & ran
+        bad, worst = np.flatnonzero(~good) + start, float(np.nanmax(share, initial=0.0))
+        return worst, bad, 0 if off is None else int(off.sum())
 
     looks = _everywhere(look, len(expected), PIECE)
-    bad = [where for _, where in looks if len(where)]
-    if not bad:
-        return _uncovered(arg, run, covered) or max((worst for worst, _ in looks), default=0.0)
-    first = int(bad[0][0])
-    at = compared(first, first + 1)
+    bad = [where for _, where, _ in looks if len(where)]
+    if bad:
+        return _bad_elements(task, arg, run, content, np.concatenate(bad))
+    off = sum(count for *_, count in looks)
+    return (
+        _uncovered(arg, run, covered)
+        or _many_off(task, arg, run, content, off)
+        or max((worst for worst, *_ in looks), default=0.0)
+    )
+
+
+def _bad_elements(
+    task: Task, arg: Arg, run: CaseRun, content: Array, bad: Array, note: str = ""
+) -> Wrong:
+    case, dtype = run.oracle_case.case, arg.dtype_of(run.oracle_case.case)
+    expected, item, first = run.oracle_case.expected(arg), ITEM_BYTES[dtype], int(bad[0])
+    element = content[first * item : (first + 1) * item]
+    at = comparison(task, arg, case)(element, expected[first : first + 1])
+    if run.oracle_case.has_canonical:
+        note = "; ".join(filter(None, [note, "in canonical form"]))
     return Wrong(
-        case=case, argument=arg.name,
-        reason=_reason(run, content, dtype, first, bool(at.same_pattern[0])),
+        case=case, argument=arg.name, reason=_reason(run, element, bool(at.same_pattern[0])),
         index=_index(first, arg.shape_of(case)), expected=float(expected[first]),
-        got=float(as_float(content[first * item : (first + 1) * item], dtype)[0]),
-        bad=sum(map(len, bad)), total=len(expected),
-        note=f"allowed error there: {float(at.allowed[0]):.3g}",
+        got=float(as_float(element, dtype)[0]), bad=len(bad), total=len(expected),
+        note=note or NOTES[arg.judged_by(case)].format(allowed=float(at.allowed[0])),
+    )  # fmt: skip
+
+
+def _many_off(task: Task, arg: Arg, run: CaseRun, content: Array, count: int) -> Wrong | None:
+    """More codes than may be are one step off."""
+    if not count or arg.judged is None:
+        return None
+    case, expected = run.oracle_case.case, np.asarray(run.oracle_case.expected(arg))
+    covered, item = run.coverage(arg), ITEM_BYTES[arg.dtype_of(case)]
+    of = len(expected) if covered is None else int(covered.reshape(-1, item).any(axis=1).sum())
+    share = arg.judged.off_by_one
+    if count <= most_off(share, of):
+        return None
+    off = comparison(task, arg, case)(content, expected).off
+    assert off is not None, "some are"
+    note = f"{count / of:.1%} of the codes are one step off, at most {share:.1%} may be"
+    return _bad_elements(task, arg, run, content, np.flatnonzero(off), note)
+
+
+def _draws(task: Task, arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
+    """Draws of which a part was not made say nothing."""
+    case, dtype = run.oracle_case.case, arg.dtype_of(run.oracle_case.case)
+    if run.coverage(arg) is not None:
+        return None
+    draws = as_int(content, dtype)
+    refusal = judge_draws(draws, run.oracle_case.expected(arg), vocabulary(task, arg, case))
+    if refusal is None:
+        return None
+    return Wrong(
+        case=case, argument=arg.name, reason="distribution",
+        index=_index(refusal.place, arg.shape_of(case)), expected=float("nan"),
+        got=float(draws[refusal.place]), bad=refusal.bad, total=len(draws), note=refusal.why,
     )  # fmt: skip
 
 
@@ -197,11 +228,11 @@ def _cores() -> ThreadPoolExecutor:
 
 
 def _reason(
-    run: CaseRun, content: Array, dtype: DTypeName, first: int, same_pattern: bool
+    run: CaseRun, element: Array, same_pattern: bool
 ) -> Literal["value", "nan_pattern", "unwritten"]:
-    """ "unwritten" where the first bad element still holds the poison."""
-    words = content.view(np.uint16).reshape(-1, ITEM_BYTES[dtype] // 2)
-    if (words[first] == run.pattern).all():
+    """ "unwritten" where the bytes of the first bad element are the poison's."""
+    poison = np.array([run.pattern], dtype=np.uint16).view(np.uint8)
+    if len(element) > 1 and np.array_equal(element, np.resize(poison, len(element))):
         return "unwritten"
     return "value" if same_pattern else "nan_pattern"
 

@@ -26,17 +26,16 @@ import numpy as np
 from astra_chat.tools.check.floats import (
     FRACTION_BITS,
     MIN_EXPONENT,
-    OVERFLOW,
     Array,
-    as_float,
+    overflow_of,
     rounded,
     ulp,
 )
+from astra_chat.tools.check.measured_values import Piece, coded, elements, measured_args
 from astra_chat.tools.evaluation import ErrorNorm
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import (
-    ITEM_BYTES,
     Case,
     DTypeName,
     ValueFamily,
@@ -59,14 +58,10 @@ oracle_ratio of 2, float32's last 200 ulps are not held against anyone where it 
 whose kernels may round in between says so by a larger ratio."""
 SHARE_SIGMAS = 3.0
 """What chance adds to a share of few values."""
-PART = 2**18
-"""Elements of a timed result that are looked at: as many tell its errors, and take no time."""
+CODE_BITS = 7
+"""Of an integer code's magnitude."""
 MIN_VALUES = 100
 """Fewer different results make no share: rows of one-hot inputs are right or off all together."""
-
-
-Piece = tuple[Arg, Case, Array, Array, Array]
-"""Of a written argument on a case: got, expected, and their flat positions."""
 
 
 @dataclass(frozen=True)
@@ -95,13 +90,19 @@ class Norm:
 
     @staticmethod
     def of(
-        got: Array, expected: Array, dtype: DTypeName, binary: bool = False, floor: float = 0.0
+        got: Array,
+        expected: Array,
+        dtype: DTypeName,
+        binary: bool = False,
+        floor: float = 0.0,
+        coded: bool = False,
     ) -> Norm:
         """Norm over the elements at which both are finite, on a scale of at least `floor`.
 
-        `got` and `expected` are float64.
+        `got` and `expected` are float64. What codes mean is no value of their dtype, so there is no
+        nearest one.
         """
-        kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < OVERFLOW[dtype])
+        kept = np.isfinite(got) & np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))
         exact = kept & (got == expected) if binary else None
         target, error = expected[kept], np.abs(got[kept] - expected[kept])
         if not len(target):
@@ -109,20 +110,20 @@ class Norm:
         scale = ulp(np.maximum(np.abs(target), max(_rms(target), floor)), dtype)
         half = 0.5 * ulp(target, dtype) / scale
         resting = float(np.sum(half**2) ** 2 / np.sum(half**4))
-        nearest, off = off_nearest(got, expected, dtype)
+        nearest, off = off_nearest(got, expected, "float32" if coded else dtype)
         return Norm(
             _rms(error / scale), _rms(half), len(target), resting, int(nearest.sum()),
             int(off.sum()), _different(expected[nearest]), exact,
         )  # fmt: skip
 
-    def and_(self, got: Array, expected: Array, dtype: DTypeName) -> Norm:
+    def and_(self, got: Array, expected: Array, dtype: DTypeName, coded: bool = False) -> Norm:
         """With the results on a further seed, where there were few."""
         if self.few is None:
             return self
         got, expected = (np.concatenate(p) for p in zip(self.few, (got, expected), strict=True))
-        finite = expected[np.isfinite(expected) & (np.abs(expected) < OVERFLOW[dtype])]
+        finite = expected[np.isfinite(expected) & (np.abs(expected) < overflow_of(dtype))]
         return replace(
-            Norm.of(got, expected, dtype), exact=self.exact, few=(got, expected),
+            Norm.of(got, expected, dtype, coded=coded), exact=self.exact, few=(got, expected),
             floor=_rms(finite),
         )  # fmt: skip
 
@@ -143,7 +144,7 @@ def off_nearest(got: Array, expected: Array, dtype: DTypeName) -> tuple[Array, A
     with np.errstate(invalid="ignore"):
         nearest = (
             np.isfinite(got) & (magnitude >= 2.0 ** MIN_EXPONENT[dtype])
-            & (magnitude < OVERFLOW[dtype])
+            & (magnitude < overflow_of(dtype))
         )  # fmt: skip
     return nearest, nearest & (got != rounded(expected, dtype))
 
@@ -170,16 +171,15 @@ class BaselineErrors:
             return
         self._kinds[_key(of or case)] = (case.dtype, case.values)
         known = self._own[_key(of)] if of else self._own.setdefault(_key(case), {})
-        for arg in self._task.args:
-            if arg.written:
-                got, expected = elements(arg, run)[:2]
-                dtype, binary = arg.dtype_of(case), case.values == "binary"
-                if of is None:
-                    few = (got.copy(), expected.copy()) if len(got) < FEW else None
-                    norm = Norm.of(got, expected, dtype, binary)
-                    known[arg.name] = replace(norm, few=few)
-                else:
-                    known[arg.name] = known[arg.name].and_(got, expected, dtype)
+        for arg in measured_args(self._task, run):
+            got, expected = elements(self._task, arg, run)[:2]
+            dtype, binary = arg.dtype_of(case), case.values == "binary"
+            if of is None:
+                few = (got.copy(), expected.copy()) if len(got) < FEW else None
+                norm = Norm.of(got, expected, dtype, binary, coded=coded(arg))
+                known[arg.name] = replace(norm, few=few)
+            else:
+                known[arg.name] = known[arg.name].and_(got, expected, dtype, coded(arg))
 
     def knows(self, case: Case) -> bool:
         return _key(case) in self._own
@@ -190,9 +190,9 @@ class BaselineErrors:
     def judge(self, run: CaseRun) -> ErrorNorm | Wrong | None:
         """The error norm nearest to its limit; Wrong beyond it; None without a baseline's run."""
         verdicts = []
-        for arg in self._task.args:
-            if arg.written and self._own.get(_key(run.oracle_case.case)):
-                got, expected, ran = elements(arg, run)
+        for arg in measured_args(self._task, run):
+            if self._own.get(_key(run.oracle_case.case)):
+                got, expected, ran = elements(self._task, arg, run)
                 verdict = self.judge_values(arg, run.oracle_case.case, got, expected, ran)
                 if isinstance(verdict, Wrong):
                     return verdict
@@ -219,7 +219,8 @@ class BaselineErrors:
             if len(inexact):
                 note = "inputs of zeros and ones make it exact, as the baseline's is"
                 return _wrong(arg, case, got, expected, ran, inexact, note)
-        norm = Norm.of(got, expected, dtype, floor=own.floor if own else 0.0)
+        floor = own.floor if own else 0.0
+        norm = Norm.of(got, expected, dtype, floor=floor, coded=coded(arg))
         own_ulps, limit = self._limit(arg, case, norm, len(got))
         own_share, most = self._share_limit(arg, case, norm)
         if norm.share > most and norm.values >= MIN_VALUES:
@@ -247,7 +248,7 @@ class BaselineErrors:
     def _norm(self, arg: Arg, case: Case) -> Norm | None:
         """The baseline's own, where this very case was learned."""
         norms = self._own.get(_key(case))
-        return norms[arg.name] if norms else None
+        return norms.get(arg.name) if norms else None
 
     def _limit(self, arg: Arg, case: Case, norm: Norm, count: int) -> tuple[float, float]:
         """The baseline's norm, by the case or by all of its kind, and the candidate's limit for
@@ -259,7 +260,8 @@ class BaselineErrors:
         own = max(known.ulps if known else 0.0, self._pooled(arg, case))
         rows = max(1, math.prod(shape[:-1]) * count // max(1, math.prod(shape)))
         dtype = arg.dtype_of(case)
-        common = ROW_ULPS * 2.0 ** (FRACTION_BITS[dtype] - FRACTION_BITS["float32"])
+        bits = FRACTION_BITS.get(dtype, CODE_BITS)
+        common = ROW_ULPS * 2.0 ** (bits - FRACTION_BITS["float32"])
         # An intermediate that was rounded once more is off by the same in all of its row.
         luck = 1 + LUCK / math.sqrt(min(norm.resting, rows))
         limit = luck * max(self._task.oracle_ratio * own, norm.half_ulps)
@@ -278,7 +280,7 @@ class BaselineErrors:
         return [
             norms[arg.name]
             for known, norms in self._own.items()
-            if norms and self._kinds[known] == (case.dtype, case.values)
+            if arg.name in norms and self._kinds[known] == (case.dtype, case.values)
         ]
 
     def _pooled(self, arg: Arg, case: Case) -> float:
@@ -286,32 +288,6 @@ class BaselineErrors:
         alike = self._alike(arg, case)
         count = sum(norm.count for norm in alike)
         return math.sqrt(sum(n.ulps**2 * n.count for n in alike) / count) if count else 0.0
-
-
-def pieces(task: Task, run: CaseRun) -> list[Piece]:
-    """A piece of every written argument, drawn at random like the copy that it is of."""
-    case, copy = run.oracle_case.case, run.seed.of("copy").random().randrange(run.copies)
-    return [(arg, case, *elements(arg, run, copy, PART)) for arg in task.args if arg.written]
-
-
-def elements(
-    arg: Arg, run: CaseRun, copy: int = 0, most: int | None = None
-) -> tuple[Array, Array, Array]:
-    """Got and expected, float64, where a block ran, and those flat positions; `most` of them in a
-    row, from anywhere."""
-    dtype = arg.dtype_of(run.oracle_case.case)
-    item, content = ITEM_BYTES[dtype], run.after(arg, copy)[0]
-    total = len(content) // item
-    count = min(total, most or total)
-    start = run.seed.of("piece", arg.name).random().randrange(total - count + 1)
-    part = slice(start, start + count)
-    got = as_float(content[start * item : (start + count) * item], dtype)
-    expected, ran = np.asarray(run.oracle_case.expected(arg)[part]), np.arange(start, start + count)
-    covered = run.coverage(arg)
-    if covered is None:
-        return got, expected, ran
-    kept = np.flatnonzero(covered.reshape(-1, item)[part].any(axis=1))
-    return got[kept], expected[kept], ran[kept]
 
 
 def _wrong(

@@ -1,33 +1,61 @@
-"""The dtypes of kernels as numbers: bytes to float64, rounding, units in the last place."""
+"""The dtypes of kernels as numbers: bytes to float64 or int64, rounding, units in the last place.
+
+The 8-bit floats are those of the OCP specification (OFP8), with saturation: CUDA's conversions and
+quantised kernels write the largest number where the result is larger. e4m3fn has no infinity.
+"""
 
 from __future__ import annotations
 
+import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.types import DTypeName
+from astra_chat.tools.types import DTypeName, is_float
 
 Array = np.ndarray[Any, Any]
 
 OVERFLOW: dict[DTypeName, float] = {
     "float16": 2.0**16, "bfloat16": 2.0**128, "float32": 2.0**128,
+    "float8_e4m3fn": math.inf, "float8_e5m2": math.inf,
 }  # fmt: skip
-"""Where a dtype has become infinite: larger results must be infinite too."""
-FRACTION_BITS: dict[DTypeName, int] = {"float16": 10, "bfloat16": 7, "float32": 23}
-MIN_EXPONENT: dict[DTypeName, int] = {"float16": -14, "bfloat16": -126, "float32": -126}
+"""Where a dtype has become infinite: larger results must be infinite too. Never where a dtype
+saturates."""
+SATURATION: dict[DTypeName, float] = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+"""The largest number of a dtype whose results may stop there."""
+FRACTION_BITS: dict[DTypeName, int] = {
+    "float16": 10, "bfloat16": 7, "float32": 23, "float8_e4m3fn": 3, "float8_e5m2": 2,
+}  # fmt: skip
+MIN_EXPONENT: dict[DTypeName, int] = {
+    "float16": -14, "bfloat16": -126, "float32": -126, "float8_e4m3fn": -6, "float8_e5m2": -14,
+}  # fmt: skip
 """Of normal numbers."""
+STORED: dict[DTypeName, Any] = {
+    "float16": np.float16, "float32": np.float32, "int8": np.int8, "uint8": np.uint8,
+    "int32": np.int32, "int64": np.int64, "bool": np.uint8,
+}  # fmt: skip
 
 
 def as_float(content: Array, dtype: DTypeName) -> Array:
-    """Bytes of a dtype as float64, exactly."""
+    """Bytes of a dtype as float64, exactly but for int64 beyond 2^53. Of a bool the byte."""
+    if dtype in SATURATION:
+        decoded: Array = _decoded(dtype)[content.view(np.uint8)]
+        return decoded
     if dtype == "bfloat16":
         widened = content.view(np.uint16).astype(np.uint32) << 16
         typed: Array = widened.view(np.float32)
     else:
-        typed = content.view({"float16": np.float16, "float32": np.float32}[dtype])
+        typed = content.view(STORED[dtype])
     with np.errstate(invalid="ignore"):  # a signalling NaN is as good a NaN as any
         return typed.astype(np.float64)
+
+
+def as_int(content: Array, dtype: DTypeName) -> Array:
+    """Bytes of an integer dtype or of bool as int64, exactly. Of a bool the byte: one that is
+    neither 0 nor 1 is no bool."""
+    widened: Array = content.view(STORED[dtype]).astype(np.int64)
+    return widened
 
 
 def rounded(values: Array, dtype: DTypeName) -> Array:
@@ -39,13 +67,82 @@ def rounded(values: Array, dtype: DTypeName) -> Array:
             return values.astype(np.float32).astype(np.float64)
         step = ulp(values, dtype)
         nearest: Array = np.where(np.isfinite(values), np.rint(values / step) * step, values)
+        if (largest := largest_of(dtype)) < math.inf:
+            return np.clip(nearest, least_of(dtype), largest)
         return np.where(np.abs(nearest) >= OVERFLOW[dtype], np.sign(nearest) * np.inf, nearest)
 
 
+def largest_of(dtype: DTypeName) -> float:
+    """Where a dtype saturates; infinity where it overflows."""
+    if is_float(dtype):
+        return SATURATION.get(dtype, math.inf)
+    return 1.0 if dtype == "bool" else float(np.iinfo(STORED[dtype]).max)
+
+
+def overflow_of(dtype: DTypeName) -> float:
+    """Results from here on are infinite; infinity of integers and of what saturates."""
+    return OVERFLOW.get(dtype, math.inf)
+
+
+def least_of(dtype: DTypeName) -> float:
+    return -largest_of(dtype) if is_float(dtype) else float(np.iinfo(STORED[dtype]).min)
+
+
 def ulp(values: Array, dtype: DTypeName) -> Array:
-    """The unit in the last place at each value; NaN's and infinity's are one of 1.0."""
+    """The unit in the last place at each value, 1.0 of an integer; NaN's and infinity's are one of
+    1.0."""
+    if not is_float(dtype):
+        return np.ones(np.shape(values))
     magnitude = np.where(np.isfinite(values), np.abs(values), 1.0)
     exponent = np.maximum(np.frexp(magnitude)[1] - 1, MIN_EXPONENT[dtype])
     exponent = np.where(magnitude == 0, MIN_EXPONENT[dtype], exponent)
     units: Array = np.ldexp(1.0, exponent - FRACTION_BITS[dtype])
     return units
+
+
+def steps(values: Array, dtype: DTypeName) -> Array:
+    """The place of each value, which a dtype of 8 bits has, in the order of its numbers: two
+    neighbours differ by one. int64; 0.0 and -0.0 are one. Any place for NaN."""
+    if not is_float(dtype):
+        return values.astype(np.int64)
+    magnitudes = _decoded(dtype)[: 2**7]
+    finite = magnitudes[np.isfinite(magnitudes)]
+    places = np.searchsorted(finite, np.minimum(np.abs(values), finite[-1]))
+    signed: Array = np.where(np.signbit(values), -places, places).astype(np.int64)
+    return signed
+
+
+@cache
+def _decoded(dtype: DTypeName) -> Array:
+    """The number of each of the 256 codes of an 8-bit float."""
+    code, bits = np.arange(2**8), FRACTION_BITS[dtype]
+    exponent, fraction = (code & 0x7F) >> bits, code & 2**bits - 1
+    bias = 1 - MIN_EXPONENT[dtype]
+    significand = np.where(exponent == 0, 0, 2**bits) + fraction
+    numbers = np.ldexp(significand.astype(np.float64), np.maximum(exponent, 1) - bias - bits)
+    if dtype == "float8_e4m3fn":
+        numbers[(code & 0x7F) == 0x7F] = np.nan
+    else:
+        top = exponent == 0x1F
+        numbers[top] = np.where(fraction[top] == 0, np.inf, np.nan)
+    signed: Array = np.where(code & 0x80, -numbers, numbers)
+    return signed
+
+
+def as_bytes(values: Array, dtype: DTypeName) -> Array:
+    """float64 or int64 as bytes of a dtype, floats rounded to the nearest."""
+    if dtype in SATURATION:
+        codes = np.abs(steps(np.nan_to_num(rounded(values, dtype)), dtype)).astype(np.uint8)
+        codes = np.where(np.isnan(values), 0x7F, codes) | (np.signbit(values) * np.uint8(0x80))
+        packed: Array = codes.astype(np.uint8)
+        return packed
+    if dtype == "bfloat16":
+        with np.errstate(over="ignore", invalid="ignore"):
+            single = rounded(values, dtype).astype(np.float32)
+        stored: Array = (single.view(np.uint32) >> 16).astype(np.uint16)
+    else:
+        if values.dtype.kind == "f" and not is_float(dtype):
+            values = np.nan_to_num(rounded(values, dtype))
+        with np.errstate(over="ignore", invalid="ignore"):
+            stored = values.astype(STORED[dtype])
+    return stored.view(np.uint8)

@@ -1,21 +1,36 @@
-"""Trivial outputs (zeros, a constant, an unchanged input) must fail on a task's own cases."""
+"""Trivial outputs (zeros, a constant, a copy of an input, an identity permutation) must fail on a
+task's own cases, whatever the judgement kind."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
-from astra_chat.tools.check.compare import compare_values
+from astra_chat.tools.check.compare import compare_outputs
 from astra_chat.tools.check.error_norms import BaselineErrors
-from astra_chat.tools.check.floats import OVERFLOW, Array, as_float, rounded, ulp
+from astra_chat.tools.check.floats import (
+    Array,
+    as_bytes,
+    as_float,
+    as_int,
+    rounded,
+    ulp,
+)
+from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
+from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
+from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.types import Case, DTypeName, Wrong
+from astra_chat.tools.types import Case, Wrong, is_float
 
 MUCH = 1.05
 """A result that is 5 % off has to fail as well: the tolerance is for rounding."""
+HALF = 2.0**16
+"""Larger numbers say nothing of what is usual."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +42,7 @@ class Trial:
     output: str
     """What was put there, as text."""
     right: bool
-    """It equals the expected output to within an ulp everywhere: it may pass."""
+    """It equals the expected output to within an ulp everywhere, or is as legal: it may pass."""
     passed: bool
 
 
@@ -38,70 +53,157 @@ def trials(
     trials: list[Trial] = []
     for oracle_case in oracle_cases:
         for arg in task.args:
-            if arg.written:
-                trials += _of_argument(task, oracle_case, arg, baseline_errors)
+            if arg.written and arg.bytes_of(oracle_case.case):
+                trials += _Trials(task, oracle_case, arg, baseline_errors).made()
     return trials
 
 
 def undetected(trials: Sequence[Trial]) -> list[str]:
-    """Where a trivial output passes all cases of a family and dtype though it is wrong on some."""
+    """Where a trivial output passes all cases of a family and dtype though it is wrong on some, or
+    passes all cases there are."""
     groups: dict[tuple[str, ...], list[Trial]] = {}
+    always: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
         kind = (trial.argument, trial.output, trial.case.dtype, trial.case.values)
         groups.setdefault(kind, []).append(trial)
+        always.setdefault((trial.argument, trial.output), []).append(trial)
     return [
         f"{argument}: {output} passes all {dtype} cases of '{family}' values"
         for (argument, output, dtype, family), group in groups.items()
         if all(t.passed for t in group) and not all(t.right for t in group)
+    ] + [
+        f"{argument}: {output} is right on all cases"
+        for (argument, output), group in always.items()
+        if all(t.passed and t.right for t in group)
     ]
 
 
-def _of_argument(
-    task: Task, oracle_case: OracleCase, arg: Arg, baseline_errors: BaselineErrors
-) -> Iterator[Trial]:
-    case, dtype = oracle_case.case, arg.dtype_of(oracle_case.case)
-    expected = np.asarray(oracle_case.expected(arg))
-    everywhere = np.arange(len(expected))
-    for words, values in _outputs(task, oracle_case, arg, expected):
-        got = rounded(values, dtype)
-        compared = compare_values(got, expected, task.tolerance[dtype], dtype)
-        passed = bool(compared.good.all())
-        if passed and baseline_errors.knows(case):
-            verdict = baseline_errors.judge_values(arg, case, got, expected, everywhere)
-            passed = not isinstance(verdict, Wrong)
-        right = _within_an_ulp(got, expected, dtype)
-        yield Trial(case, arg.name, words, right, passed)
+@dataclass(frozen=True)
+class _Trials:
+    """Of one argument on one case."""
 
+    task: Task
+    oracle_case: OracleCase
+    arg: Arg
+    baseline_errors: BaselineErrors
 
-def _within_an_ulp(got: Array, expected: Array, dtype: DTypeName) -> bool:
-    with np.errstate(invalid="ignore"):
-        near = np.abs(got - expected) <= ulp(expected, dtype)
-    same = (got == rounded(expected, dtype)) | (np.isnan(got) & np.isnan(expected))
-    return bool((near | same).all())
+    @property
+    def case(self) -> Case:
+        return self.oracle_case.case
 
+    def made(self) -> Iterator[Trial]:
+        dtype, expected = self.arg.dtype_of(self.case), self._expected(self.arg)
+        draws = self.arg.judged_by(self.case) == "distribution"
+        outputs = self._draws(expected) if draws else self._outputs(expected)
+        others = self._others()
+        for words, values in outputs:
+            content = as_bytes(values, dtype)
+            run = CaseRun(self.oracle_case, Path("no file"), CaseReport(), pattern=0)
+            verdict = compare_outputs(self.task, run, {**others, self.arg.name: content})
+            passed = not isinstance(verdict, Wrong) and self._precise(content, expected)
+            yield Trial(
+                self.case, self.arg.name, words, self._right(content, expected, passed), passed
+            )
 
-def _outputs(
-    task: Task, oracle_case: OracleCase, arg: Arg, expected: Array
-) -> Iterator[tuple[str, Array]]:
-    finite = expected[np.isfinite(expected) & (np.abs(expected) < OVERFLOW["float16"])]
-    yield "all zeros", np.zeros(len(expected))
-    yield "a constant, the mean", np.full(len(expected), finite.mean() if len(finite) else 1.0)
-    with np.errstate(over="ignore"):
-        yield "the expected output times 1.05", expected * MUCH
-    for given in task.args:
-        if given.read:
-            values = _passed_through(given, oracle_case, arg.shape_of(oracle_case.case))
-            if values is not None:
-                yield f"'{given.name}' passed through", values
+    def _others(self) -> dict[str, Array]:
+        """The other outputs as expected, where reference.py is asked about all of them."""
+        case = self.case
+        written = [arg for arg in self.task.args if arg.written]
+        if not self.oracle_case.has_canonical and all(
+            a.judged_by(case) != "accept" for a in written
+        ):
+            return {}
+        return {arg.name: as_bytes(self._expected(arg), arg.dtype_of(case)) for arg in written}
 
+    def _expected(self, arg: Arg) -> Array:
+        return np.asarray(self.oracle_case.expected(arg))
 
-def _passed_through(given: Arg, oracle_case: OracleCase, shape: tuple[int, ...]) -> Array | None:
-    """The front of each row of an input, where its rows are as many and as long at least."""
-    case = oracle_case.case
-    source = given.shape_of(case)
-    if source[:-1] != shape[:-1] or source[-1] < shape[-1]:
-        return None
-    content = np.fromfile(oracle_case.input_path(given), dtype=np.uint8)
-    rows = as_float(content, given.dtype_of(case)).reshape(-1, source[-1])
-    front: Array = rows[:, : shape[-1]].reshape(-1)
-    return front
+    def _precise(self, content: Array, expected: Array) -> bool:
+        """Whether it is as precise as the baseline, where that is measured."""
+        arg, case = self.arg, self.case
+        if self.oracle_case.has_canonical or not self.baseline_errors.knows(case):
+            return True
+        if arg.judged_by(case) not in ("close", "quantized"):
+            return True
+        got = as_float(content, arg.dtype_of(case))
+        places = np.arange(len(expected))
+        verdict = self.baseline_errors.judge_values(arg, case, got, expected, places)
+        return not isinstance(verdict, Wrong)
+
+    def _right(self, content: Array, expected: Array, passed: bool) -> bool:
+        """What reference.py accepts is right; of draws only what cannot be otherwise."""
+        arg, case = self.arg, self.case
+        dtype, kind = arg.dtype_of(case), arg.judged_by(case)
+        if kind == "accept":
+            return passed
+        if kind == "distribution":
+            return bool((expected.reshape(-1, self._symbols()).max(axis=1) >= 1).all())
+        if kind == "exact" or self.oracle_case.has_canonical:
+            return passed
+        got = as_float(content, dtype)
+        if kind == "quantized":
+            return bool((got == rounded(expected, dtype)).all())
+        with np.errstate(invalid="ignore"):
+            near = np.abs(got - expected) <= ulp(expected, dtype)
+        same = (got == rounded(expected, dtype)) | (np.isnan(got) & np.isnan(expected))
+        return bool((near | same).all())
+
+    def _outputs(self, expected: Array) -> Iterator[tuple[str, Array]]:
+        """Of a single element its mean is the result itself."""
+        yield "all zeros", np.zeros_like(expected)
+        if expected.dtype.kind == "f":
+            usual = expected[np.isfinite(expected) & (np.abs(expected) < HALF)]
+            if len(expected) > 1:
+                yield (
+                    "a constant, the mean",
+                    np.full(len(expected), usual.mean() if len(usual) else 1.0),
+                )
+            with np.errstate(over="ignore"):
+                yield "the expected output times 1.05", expected * MUCH
+        else:
+            yield from self._of_integers(expected)
+        for given in self.task.args:
+            if given.read:
+                values = self._passed_through(given)
+                if values is not None:
+                    yield f"'{given.name}' passed through", values
+
+    def _of_integers(self, expected: Array) -> Iterator[tuple[str, Array]]:
+        if len(expected) == 1:
+            return
+        values, counts = np.unique(expected, return_counts=True)
+        yield "a constant, the most frequent", np.full(len(expected), values[counts.argmax()])
+        if self.arg.dtype_of(self.case) == "bool":
+            return
+        yield "its own places, 0, 1, 2, ...", np.arange(len(expected))
+        columns = self.arg.shape_of(self.case)[-1]
+        if 1 < columns < len(expected):
+            yield "each row 0, 1, 2, ...", np.arange(len(expected)) % columns
+
+    def _draws(self, probabilities: Array) -> Iterator[tuple[str, Array]]:
+        symbols, count = self._symbols(), int(np.prod(self.arg.shape_of(self.case)))
+        table = probabilities.reshape(-1, symbols)
+        each, rng = count // len(table), np.random.default_rng(random.Random(count).getrandbits(32))
+        yield "always the first symbol", np.zeros(count, np.int64)
+        yield "always the likeliest", np.repeat(table.argmax(axis=1), each)
+        if table.max() > MUCH * table.min():
+            yield "all symbols as often", rng.integers(symbols, size=count)
+        right = honest(probabilities, symbols, count, rng)
+        yield "2 % of the draws moved", biased(right, probabilities, symbols, rng)
+
+    def _symbols(self) -> int:
+        return vocabulary(self.task, self.arg, self.case)
+
+    def _passed_through(self, given: Arg) -> Array | None:
+        """The front of each row of an input, where its rows are as many and as long at least; of
+        integers where integers are expected, of floats where floats are."""
+        case = self.case
+        shape, source, dtype = self.arg.shape_of(case), given.shape_of(case), given.dtype_of(case)
+        if is_float(dtype) != is_float(self.arg.dtype_of(case)):
+            return None
+        if source[:-1] != shape[:-1] or source[-1] < shape[-1]:
+            return None
+        content = np.fromfile(self.oracle_case.input_path(given), dtype=np.uint8)
+        number = as_float if is_float(dtype) else as_int
+        front: Array = number(content, dtype).reshape(-1, source[-1])[:, : shape[-1]].reshape(-1)
+        return front

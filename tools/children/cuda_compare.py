@@ -2,6 +2,8 @@
 
 A filter, no verdict: both kernels may be as far from the oracle as the task tolerates, in opposite
 directions, so what differs by less than twice the tolerance passes, and the rest is for the oracle.
+Results that are judged in other ways than by a tolerance pass where they equal the baseline's byte
+for byte.
 Nothing here waits for the device, so many comparisons cost one wait.
 """
 
@@ -59,6 +61,22 @@ def differs(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 def _words(values: torch.Tensor) -> torch.Tensor:
     whole = values.is_contiguous() and not (values.shape[-1] % 8 or values.storage_offset() % 8)
     return values.view(torch.int64) if whole else values
+
+
+def unequal(
+    got: torch.Tensor, beside: torch.Tensor, which: Sequence[int] | None = None
+) -> torch.Tensor:
+    """Of each set infinity where any byte differs, else 0: float32 [sets] on the device. Arguments
+    as those of `worst_shares`."""
+    step = max(1, PIECE // max(1, math.prod(got.shape[1:])))
+    places = None if which is None else torch.tensor(which, device=got.device)
+    found = torch.zeros(len(got), device=got.device)
+    for start in range(0, len(got), step):
+        part = slice(start, start + step)
+        others = beside[part] if places is None else beside[places[part]]
+        differ = got[part].view(torch.uint8) != others.view(torch.uint8)
+        found[part] = differ.flatten(1).any(dim=1).float() * math.inf
+    return found.nan_to_num_(nan=0.0, posinf=math.inf)
 
 
 def worst_shares(

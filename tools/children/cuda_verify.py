@@ -1,9 +1,9 @@
 """The results of all timed sets, compared on the device with what the baseline makes of the same
 inputs, after the candidate's last launch.
 
-What differs by more than twice the tolerance is handed to the judge with its inputs, and the oracle
-decides. The oracle also sees a drawn part of the sets with the baseline's results on them: the
-baseline is what all others were compared with.
+What differs by more than twice the tolerance, or at all where there is none, is handed to the judge
+with its inputs, and the oracle decides. The oracle also sees a drawn part of the sets with the
+baseline's results on them: the baseline is what all others were compared with.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from astra_chat.tools.children.cuda_buffers import BufferSets, Kept
-from astra_chat.tools.children.cuda_compare import elements, worst_shares
+from astra_chat.tools.children.cuda_compare import elements, unequal, worst_shares
 from astra_chat.tools.run.protocol import CallRequest, CaseReport, FetchedSet
 from astra_chat.tools.task.buffer_layout import gathered
 from astra_chat.tools.task.folder import Task
@@ -66,8 +66,12 @@ def _worst(task: Task, call: CallRequest, sets: BufferSets, kept: Kept) -> list[
                 elements(arg, call.case, buffers)
                 for buffers in (kept.results[arg.name], sets.results[arg.name])
             )
-            tolerance = task.tolerance[arg.dtype_of(call.case)]
-            torch.maximum(worst, worst_shares(got, beside, tolerance, kept.sets), out=worst)
+            if arg.judged_by(call.case) == "close":
+                tolerance = task.tolerance_of(arg, call.case)
+                shares = worst_shares(got, beside, tolerance, kept.sets)
+            else:
+                shares = unequal(got, beside, kept.sets)
+            torch.maximum(worst, shares, out=worst)
     return [float(share) for share in worst.tolist()]
 
 

@@ -12,16 +12,25 @@ from typing import Any
 
 import torch
 
+from astra_chat.tools.children.answers import (
+    Tensors,
+    answer,
+    in_canonical_form,
+    named_values,
+    read,
+    require,
+    results,
+    write,
+)
 from astra_chat.tools.children.indices import draw_indices
 from astra_chat.tools.children.values import DrawnCase, Numbers, draw_argument
+from astra_chat.tools.run.oracle import CANONICAL
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
 from astra_chat.tools.task.folder import Task, load_task
-from astra_chat.tools.types import Case, expected_dtype
+from astra_chat.tools.types import Case
 
 THREADS = torch.get_num_threads()
-Inputs = dict[str, torch.Tensor | None]
-"""By name; None: an argument that is absent."""
 ALONE_BYTES = 2**22
 """A case with less than that is made by one thread: to wake the others took up to ten times as
 long on 16 cores."""
@@ -42,20 +51,27 @@ def main() -> None:
 
 
 def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
-    """Write <arg>.in (bytes of the case's dtype) and <arg>.expected (float64) for each case.
+    """Write <arg>.in (bytes of the argument's dtype) and <arg>.expected (float64 or int64) for each
+    case.
 
-    Inputs and expected outputs go to folders apart.
+    Inputs and expected outputs go to folders apart. Where there are outputs of a kernel, report
+    what reference.py says of them.
     """
     for index, item in enumerate(items):
         case = Case.model_validate(item["case"])
         try:
-            reference = _load(task.folder / "reference.py")
-            folders = Path(item["folder"]), Path(item["inputs"])
-            _write_case(task, reference, case, *folders, given=item["given"])
+            reference, more = _load(task.folder / "reference.py"), dict[str, Any]()
+            if "outputs" in item:
+                inputs = _inputs(task, reference, case, Path(item["inputs"]))
+                outputs = Path(item["outputs"])
+                more = answer(task, reference, case, inputs | named_values(task, case), outputs)
+            else:
+                folders = Path(item["folder"]), Path(item["inputs"])
+                _write_case(task, reference, case, *folders, given=item["given"])
         except Exception as error:  # the reference is the user's code: the judge words the failure
             reporter.send("failed", index=index, message=f"{type(error).__name__}: {error}")
             return
-        reporter.send("case", index=index)
+        reporter.send("case", index=index, **more)
 
 
 def _write_case(
@@ -68,32 +84,36 @@ def _write_case(
     given: bool,
 ) -> None:
     """`given`: the inputs of the launcher are there, and results are for these."""
+    inputs = _inputs(task, reference, case, inputs_folder if given else None)
+    for arg in task.args:
+        if arg.read and not given:
+            write(inputs[arg.name], inputs_folder / f"{arg.name}.in")
+    named = inputs | named_values(task, case)
+    expected = results(task, case, reference.reference(named))
+    expected, canonical = in_canonical_form(reference, expected, named)
+    for arg in task.args:
+        if arg.written:
+            write(expected[arg.name], folder / f"{arg.name}.expected")
+    if canonical:
+        (folder / CANONICAL).touch()
+
+
+def _inputs(task: Task, reference: ModuleType, case: Case, given: Path | None = None) -> Tensors:
+    """What the launcher reads: drawn, or as it is in this folder."""
     size = sum(arg.bytes_of(case) for arg in task.args)
     torch.set_num_threads(1 if size < ALONE_BYTES else THREADS)
     seed = generator_seed(case.seed)
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)  # for a reference.py that draws without the generator
-    inputs: Inputs = reference.make_inputs(drawn_case(task, case), generator)
+    inputs: Tensors = reference.make_inputs(drawn_case(task, case), generator)
     inputs |= _of_their_own(task, case, inputs, generator)
     inputs |= {arg.name: None for arg in task.args if not arg.present(case)}
     for arg in task.args:
         if arg.read and arg.present(case):
-            _require(arg.name, inputs, arg.shape_of(case), getattr(torch, arg.dtype_of(case)))
+            require(arg.name, inputs, arg.shape_of(case), getattr(torch, arg.dtype_of(case)))
             if given:
-                values = torch.from_file(
-                    str(inputs_folder / f"{arg.name}.in"), size=arg.bytes_of(case),
-                    dtype=torch.uint8,
-                ).view(getattr(torch, arg.dtype_of(case)))  # fmt: skip
-                inputs[arg.name] = values.view(arg.shape_of(case)).clone()
-    expected: Inputs = reference.reference(inputs | _scalars(task, case))
-    for arg in task.args:
-        if arg.read and not given:
-            _write(inputs[arg.name], inputs_folder / f"{arg.name}.in")
-        if arg.written and arg.present(case):
-            wanted = getattr(torch, expected_dtype(arg.dtype_of(case)))
-            _require(arg.name, expected, arg.shape_of(case), wanted)
-        if arg.written:
-            _write(expected.get(arg.name), folder / f"{arg.name}.expected")
+                inputs[arg.name] = read(given / f"{arg.name}.in", arg, case)
+    return inputs
 
 
 def drawn_case(task: Task, case: Case) -> DrawnCase:
@@ -109,7 +129,7 @@ def drawn_case(task: Task, case: Case) -> DrawnCase:
 
 
 def _of_their_own(
-    task: Task, case: Case, made: Inputs, generator: torch.Generator
+    task: Task, case: Case, made: Tensors, generator: torch.Generator
 ) -> dict[str, torch.Tensor]:
     """Inputs of the arguments to which the case gives a family of their own, and of those that
     reference.py leaves to the contract."""
@@ -128,39 +148,12 @@ def _of_their_own(
     return inputs
 
 
-def _write(tensor: torch.Tensor | None, path: Path) -> None:
-    """Its bytes; of an argument that is absent none."""
-    content = torch.empty(0) if tensor is None else tensor.contiguous().reshape(-1)
-    content.view(torch.uint8).numpy().tofile(path)
-
-
 def generator_seed(seed: int) -> int:
     """A seed of 32 bits for every one of 64: torch's generator on the CPU ignores the upper half.
     Smaller ones stay as they are."""
     if 0 <= seed < 2**32:
         return seed
     return int.from_bytes(blake2b(str(seed).encode(), digest_size=4).digest())
-
-
-def _scalars(task: Task, case: Case) -> dict[str, torch.Tensor]:
-    """Float64, shape (), each the value that the launcher gets: a float is rounded to 32 bits."""
-    kinds = {"float": torch.float32, "int64_t": torch.int64, "bool": torch.bool}
-    return {
-        s.name: torch.tensor(s.value_in(case), dtype=kinds[s.type]).double() for s in task.scalars
-    }
-
-
-def _require(name: str, tensors: Inputs, shape: tuple[int, ...], dtype: torch.dtype) -> None:
-    if name not in tensors:
-        raise KeyError(f"reference.py gives no '{name}'")
-    tensor = tensors[name]
-    if not isinstance(tensor, torch.Tensor):
-        raise ValueError(f"'{name}' of reference.py is no tensor")
-    if tuple(tensor.shape) != shape or tensor.dtype != dtype:
-        raise ValueError(
-            f"'{name}' of reference.py is {tensor.dtype} {tuple(tensor.shape)}, "
-            f"the contract says {dtype} {shape}"
-        )
 
 
 @cache

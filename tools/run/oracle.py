@@ -1,4 +1,5 @@
-"""The oracle: inputs and float64 results of cases, made once by the oracle process."""
+"""The oracle: inputs and results of cases, made once by the oracle process; and what the task's
+reference.py says of outputs, where many are legal."""
 
 from __future__ import annotations
 
@@ -8,10 +9,11 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,12 +22,31 @@ from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Cancelled, StepTimeout, Stop, Worker, signal_name
 from astra_chat.tools.task.folder import Arg, Task
-from astra_chat.tools.types import Case, expected_dtype, sha256_of
+from astra_chat.tools.types import Case, is_float, sha256_of
 
 ORACLE_TIMEOUT_S = 600.0
 MODULE = "astra_chat.tools.children.oracle"
+OUTPUTS_TIMEOUT_S = 60.0
 YIELD_S = 0.005
 HALF = "half of this machine's memory"
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What reference.py says of the outputs of one call."""
+
+    why: str = ""
+    """Why they are not accepted."""
+    argument: str = ""
+    """The first place that speaks against them, where it names one."""
+    index: tuple[int, ...] = ()
+    canonical: Mapping[str, Array] = field(default_factory=dict)
+    """Bytes of the outputs in canonical form, by argument; empty where there is none."""
+
+
+Outputs = Mapping[str, Array]
+"""Bytes of every written argument, by name, in row-major order."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +57,40 @@ class OracleCase:
     folder: Path
     """Of the expected outputs: no runner may read it."""
     inputs: Path
+    ask: Callable[[OracleCase, Outputs], Answer] | None = field(
+        default=None, compare=False, repr=False
+    )
 
     def input_path(self, arg: Arg) -> Path:
         return self.inputs / f"{arg.name}.in"
 
-    def expected(self, arg: Arg) -> np.ndarray[Any, Any]:
-        """Flat, in row-major order: float64 of floats, int64 of integers, bool of bool."""
-        path, dtype = self.folder / f"{arg.name}.expected", expected_dtype(arg.dtype_of(self.case))
+    def expected(self, arg: Arg) -> Array:
+        """Flat, in row-major order: float64, or int64 of integers and bools that are no codes. Of
+        draws the probabilities, [rows, vocabulary]."""
+        path, dtype = self.folder / f"{arg.name}.expected", expected_dtype(arg, self.case)
         if not path.stat().st_size:
             return np.zeros(0, dtype)
         return np.memmap(path, dtype=dtype, mode="r")
+
+    @property
+    def has_canonical(self) -> bool:
+        """Whether outputs are compared in a canonical form; the expected ones are in it."""
+        return (self.folder / CANONICAL).is_file()
+
+    def answer(self, outputs: Outputs) -> Answer:
+        """What accept and canonical of reference.py say, in the oracle process."""
+        assert self.ask is not None, "made by an oracle"
+        return self.ask(self, outputs)
+
+
+CANONICAL = "canonical"
+"""A file beside the expected outputs."""
+
+
+def expected_dtype(arg: Arg, case: Case) -> Literal["float64", "int64"]:
+    """What reference.py gives for an argument: a bool counts as an integer in files."""
+    real = is_float(arg.dtype_of(case)) or arg.judged_by(case) in ("quantized", "distribution")
+    return "float64" if real else "int64"
 
 
 class Oracle:
@@ -122,7 +167,8 @@ class Oracle:
         on_case: Callable[[int], None] = lambda _: None,
     ) -> list[OracleCase]:
         """Inputs and results of these cases. Raises BadInput where reference.py fails."""
-        found = [OracleCase(case, *self._folders(case)) for case in cases]
+        ask = partial(self._answer, stop)
+        found = [OracleCase(case, *self._folders(case), ask) for case in cases]
         self._asking += 1
         try:
             self._complete(found, stop, on_case)
@@ -137,7 +183,8 @@ class Oracle:
         found = []
         for case, folder in given:
             inputs = Path(tempfile.mkdtemp(dir=self.inputs))
-            found.append(OracleCase(case, Path(self._root.name) / inputs.name, inputs))
+            place = Path(self._root.name) / inputs.name
+            found.append(OracleCase(case, place, inputs, partial(self._answer, stop)))
             for arg in self._task.args:
                 if arg.read:
                     shutil.move(folder / f"{arg.name}.in", found[-1].input_path(arg))
@@ -149,6 +196,27 @@ class Oracle:
         finally:
             self._asking -= 1
         return found
+
+    def _answer(self, stop: Stop, oracle_case: OracleCase, outputs: Outputs) -> Answer:
+        """Outputs that reference.py cannot read, or not in time, are not accepted."""
+        with self._one, tempfile.TemporaryDirectory(dir=self._root.name) as scratch:
+            folder = Path(scratch)
+            for name, content in outputs.items():
+                content.tofile(folder / f"{name}.out")
+            item = {
+                "case": oracle_case.case.model_dump(), "inputs": str(oracle_case.inputs),
+                "outputs": str(folder),
+            }  # fmt: skip
+            served = False
+            try:
+                reports = list(self._served([item], stop, folder, OUTPUTS_TIMEOUT_S))
+                served = True
+                return _answered(reports[0], folder)
+            except AstraError as error:
+                return Answer(why=str(error))
+            finally:
+                if not served:
+                    self._end()
 
     def _complete(
         self, oracle_cases: Sequence[OracleCase], stop: Stop, on_case: Callable[[int], None]
@@ -192,7 +260,7 @@ class Oracle:
         ]
         made, served = 0, False
         try:
-            for report in self._served(items, stop):
+            for report in self._served(items, stop, scratch[0], ORACLE_TIMEOUT_S):
                 if report["kind"] == "failed":
                     label = missing[report["index"]].case.label
                     raise BadInput(
@@ -207,12 +275,15 @@ class Oracle:
             if not served:
                 self._end()
 
-    def _served(self, items: list[dict[str, Any]], stop: Stop) -> Iterator[dict[str, Any]]:
-        """The oracle process's reports on these cases; it starts with the first and stays."""
+    def _served(
+        self, items: list[dict[str, Any]], stop: Stop, beside: Path, limit_s: float
+    ) -> Iterator[dict[str, Any]]:
+        """The oracle process's reports on these cases; it starts with the first and stays. The
+        request is a file beside a folder."""
         self.prepare()
         assert self._worker is not None
-        self._worker.allow(ORACLE_TIMEOUT_S, stop)
-        asked = Path(items[0]["folder"]).with_suffix(".json")
+        self._worker.allow(limit_s, stop)
+        asked = beside.with_suffix(".json")
         asked.write_text(json.dumps(items))
         os.write(self._line, f"{asked}\n".encode())
         try:
@@ -221,7 +292,7 @@ class Oracle:
                     return
                 yield report
         except (StepTimeout, StepMemory) as limit:
-            took = f"{ORACLE_TIMEOUT_S:.0f} s" if isinstance(limit, StepTimeout) else HALF
+            took = f"{limit_s:.0f} s" if isinstance(limit, StepTimeout) else HALF
             raise BadInput(f"{self._task.folder / 'reference.py'} took more than {took}") from None
         end = self._worker.finish()
         raise AstraError(
@@ -236,3 +307,14 @@ class Oracle:
             os.close(self._line)
             self._asked.unlink()
             self._worker = None
+
+
+def _answered(report: dict[str, Any], folder: Path) -> Answer:
+    if report["kind"] == "failed":
+        return Answer(why=f"reference.py cannot judge it: {report['message']}")
+    return Answer(
+        why=report["why"], argument=report["argument"], index=tuple(report["place"]),
+        canonical={
+            path.stem: np.fromfile(path, dtype=np.uint8) for path in folder.glob("*.canonical")
+        },
+    )  # fmt: skip

@@ -11,7 +11,8 @@ from typing import Literal
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.error_norms import BaselineErrors, Piece, pieces
+from astra_chat.tools.check.error_norms import BaselineErrors
+from astra_chat.tools.check.measured_values import Piece, pieces
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from astra_chat.tools.check.floats import OVERFLOW, as_float, rounded, ulp
+from astra_chat.tools.check.floats import (
+    OVERFLOW,
+    SATURATION,
+    as_bytes,
+    as_float,
+    as_int,
+    rounded,
+    steps,
+    ulp,
+)
 from astra_chat.tools.types import DTypeName
 
 WIDE = np.random.default_rng(7).standard_normal(4000) * 10.0 ** np.linspace(-44, 38, 4000)
@@ -38,3 +47,51 @@ def test_the_overflow_is_where_rounding_gives_infinity(dtype: DTypeName) -> None
 def test_bfloat16_is_widened_exactly() -> None:
     words = np.array([0x3F80, 0xC040, 0x7F80, 0x0001], dtype=np.uint16).view(np.uint8)
     assert as_float(words, "bfloat16").tolist() == [1.0, -3.0, np.inf, 2.0**-133]
+
+
+@pytest.mark.parametrize("dtype", SATURATION)
+def test_all_codes_of_an_8_bit_float(dtype: DTypeName) -> None:
+    """Against PyTorch's, and back to the same bytes; all NaNs are one."""
+    codes = np.arange(256, dtype=np.uint8)
+    numbers = as_float(codes, dtype)
+    theirs = torch.from_numpy(codes.copy()).view(getattr(torch, dtype)).double().numpy()
+    assert np.array_equal(numbers, theirs, equal_nan=True)
+    finite = np.isfinite(numbers)
+    assert np.array_equal(as_bytes(numbers[finite], dtype), codes[finite])
+    assert np.isnan(as_float(as_bytes(np.array([np.nan]), dtype), dtype)).all()
+    assert np.array_equal(
+        np.diff(steps(np.unique(numbers[finite]), dtype)),
+        np.ones(2 * 126 - 6 * (dtype == "float8_e5m2")),
+    )
+
+
+@pytest.mark.parametrize("dtype", SATURATION)
+def test_8_bit_floats_are_rounded_to_the_nearest_even_and_saturate(dtype: DTypeName) -> None:
+    largest = SATURATION[dtype]
+    numbers = np.unique(as_float(np.arange(256, dtype=np.uint8), dtype))
+    numbers = numbers[np.isfinite(numbers)]
+    values = np.concatenate(
+        [numbers, (numbers[1:] + numbers[:-1]) / 2, np.clip(WIDE, -largest, largest)]
+    )
+    single = torch.from_numpy(values).float()
+    expected = single.to(getattr(torch, dtype)).double().numpy()
+    assert np.array_equal(rounded(single.double().numpy(), dtype), expected)
+    ends = rounded(np.array([1e9, -np.inf, np.nan]), dtype)
+    assert ends[:2].tolist() == [largest, -largest] and np.isnan(ends[2])
+
+
+def test_integers_and_bools() -> None:
+    assert as_int(np.array([-3, 2**62], dtype=np.int64).view(np.uint8), "int64").tolist() == [
+        -3,
+        2**62,
+    ]
+    assert as_int(np.array([0, 1, 7], dtype=np.uint8), "bool").tolist() == [0, 1, 7]
+    assert rounded(np.array([2.5, 3.5, 300.0, -300.0]), "int8").tolist() == [2, 4, 127, -128]
+    assert as_bytes(np.array([2.5, -300.0]), "int8").view(np.int8).tolist() == [2, -128]
+    assert ulp(np.array([0.0, 100.0]), "int32").tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_bytes_of_floats_are_the_nearest_numbers(dtype: DTypeName) -> None:
+    again = as_float(as_bytes(WIDE, dtype), dtype)
+    assert np.array_equal(again, rounded(WIDE, dtype))

@@ -56,7 +56,8 @@ def trial(right: bool, passed: bool, dtype: str = "float16") -> Trial:
 
 
 def test_what_is_right_may_pass_and_one_case_is_enough() -> None:
-    assert undetected([trial(right=True, passed=True)]) == []
+    assert undetected([trial(right=True, passed=True), trial(False, False)]) == []
+    assert undetected([trial(right=True, passed=True)]) == ["out: all zeros is right on all cases"]
     assert undetected([trial(False, True), trial(False, False)]) == []
     assert undetected([trial(False, False), trial(False, True, "float32")]) == [
         "out: all zeros passes all float32 cases of 'normal' values"

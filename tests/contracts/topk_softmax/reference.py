@@ -1,0 +1,54 @@
+"""The truth of topk_softmax, in float64; which experts may stand where weights are equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+NEARLY = 2e-5
+"""Weights closer than that are equal in float32 with fast maths."""
+LEAST = 1e-37
+"""Smaller weights are flushed to zero."""
+
+
+def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """Draw gating [tokens, experts]."""
+    return {"gating": case.draw(generator, (case.dims["tokens"], case.dims["experts"]))}
+
+
+def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """topk_weights and topk_ids [tokens, topk]; of equal weights the lower expert first."""
+    weights, ids = torch.softmax(inputs["gating"].double(), dim=1).sort(
+        dim=1, descending=True, stable=True
+    )
+    topk = int(inputs["topk"])
+    weights, ids = weights[:, :topk], ids[:, :topk]
+    if inputs["renormalize"]:
+        weights = weights / weights.sum(dim=1, keepdim=True)
+    return {"topk_weights": weights, "topk_ids": ids}
+
+
+def accept(
+    inputs: dict[str, torch.Tensor], outputs: dict[str, torch.Tensor]
+) -> tuple[str, tuple[int, int]] | None:
+    """The experts of a token are different ones, and have the weights that belong there."""
+    weights = torch.softmax(inputs["gating"].double(), dim=1)
+    ids = outputs["topk_ids"].long()
+    experts = weights.shape[1]
+    outside = (ids < 0) | (ids >= experts)
+    if outside.any():
+        return f"experts are 0 to {experts - 1}", _first(outside)
+    earlier = (ids[:, :, None] == ids[:, None, :]).tril(-1).any(dim=2)
+    if earlier.any():
+        return "this expert stands there twice", _first(earlier)
+    wanted = weights.sort(dim=1, descending=True).values[:, : ids.shape[1]]
+    apart = (weights.gather(1, ids) - wanted).abs() > NEARLY * wanted + LEAST
+    if apart.any():
+        return "this expert's weight is not the one that belongs there", _first(apart)
+    return None
+
+
+def _first(places: torch.Tensor) -> tuple[int, int]:
+    token, place = places.nonzero()[0].tolist()
+    return token, place

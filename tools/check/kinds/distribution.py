@@ -1,0 +1,141 @@
+"""Judgement kind `distribution`: draws that must have the probabilities that the oracle says.
+
+Pearson's chi-square test over the vocabulary. What is tested is how often each symbol is drawn, not
+whether the draws depend on one another.
+
+The chi-square distribution is that of the statistic for many draws only, and least so far out in
+the tail. So symbols are joined until each group expects LEAST_EXPECTED draws, and a result counts
+as wrong where chi-square's own tail is below NOMINAL: then less than one honest result in
+1 / FALSE_ALARM is refused (tests/tools/check/kinds/test_distribution.py sums the exact binomial
+distribution).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from astra_chat.tools.check.floats import Array
+from astra_chat.tools.check.kinds.chi_square import log_tail
+from astra_chat.tools.task.folder import Arg, Task
+from astra_chat.tools.types import Case
+
+FALSE_ALARM = 1e-6
+"""Of one call of an honest kernel."""
+NOMINAL = 1e-8
+LEAST_EXPECTED = 100.0
+RANGES = 16
+"""About so many ranges of symbols are tested, too: 100,000 draws tell a bias of 2 % there."""
+BIAS = 0.02
+"""A share of the draws that go to other symbols than they should: that much must be found on the
+check cases of a task."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why draws are not accepted."""
+
+    place: int
+    """Flat position of the first draw that speaks against them."""
+    bad: int
+    """Draws of that kind."""
+    why: str
+
+
+def vocabulary(task: Task, arg: Arg, case: Case) -> int:
+    """How many symbols there are: the last extent of the argument that has their probabilities."""
+    assert arg.judged is not None, "it is judged by its distribution"
+    given = next(other for other in task.args if other.name == arg.judged.probabilities)
+    return given.shape_of(case)[-1]
+
+
+def judge_draws(draws: Array, probabilities: Array, symbols: int) -> Refusal | None:
+    """None where the draws can come from these probabilities.
+
+    `draws`: int64, flat, rows of equally many; `probabilities`: float64, flat, [rows, symbols].
+    """
+    table = probabilities.reshape(-1, symbols)
+    rows = draws.reshape(len(table), -1)
+    outside = np.flatnonzero((draws < 0) | (draws >= symbols))
+    if len(outside):
+        return Refusal(int(outside[0]), len(outside), f"symbols are 0 to {symbols - 1}")
+    impossible = np.flatnonzero(np.take_along_axis(table, rows, axis=1).reshape(-1) <= 0)
+    if len(impossible):
+        return Refusal(int(impossible[0]), len(impossible), "its probability is zero")
+    return _frequencies(rows, table)
+
+
+def _frequencies(rows: Array, table: Array) -> Refusal | None:
+    """By single symbols, rare ones joined with others as rare, and by ranges of symbols: the former
+    shows what a few gain, and greed; the latter what many lose."""
+    expected = (table * rows.shape[1]).T.reshape(-1)
+    cells = rows * len(table) + np.arange(len(table))[:, None]
+    counted = np.bincount(cells.reshape(-1), minlength=expected.size)
+    rarest_last = np.argsort(-expected, kind="stable")
+    in_ranges = max(LEAST_EXPECTED, rows.size / RANGES)
+    for order, least in ((rarest_last, LEAST_EXPECTED), (np.arange(len(expected)), in_ranges)):
+        group = np.empty(len(expected), np.int64)
+        group[order] = _groups(expected[order], least)
+        got, wanted = np.bincount(group, counted), np.bincount(group, expected)
+        if len(got) < 2:
+            continue
+        shares = (got - wanted) ** 2 / wanted
+        # Where rows have groups of their own there are fewer degrees of freedom than this: an error
+        # to the safe side.
+        statistic, degrees = float(shares.sum()), len(got) - 1
+        tail = log_tail(statistic, degrees)
+        if tail < math.log(NOMINAL):
+            worst = int(np.argmax(shares))
+            of_worst = group[cells.reshape(-1)] == worst
+            symbols = np.flatnonzero(group == worst) // len(table)
+            return Refusal(
+                int(np.argmax(of_worst)), int(got[worst]),
+                f"{rows.size:,} draws: chi-square {statistic:,.0f}, degrees of freedom {degrees},"
+                f" probability 1e{tail / math.log(10):.0f}; {_symbols(symbols)} drawn"
+                f" {int(got[worst]):,} times, expected {wanted[worst]:,.0f}",
+            )  # fmt: skip
+    return None
+
+
+def _groups(expected: Array, least: float) -> Array:
+    """A group for each cell: one that expects enough draws is alone, the others are joined in their
+    order until each group does."""
+    alone = expected >= least
+    large = int(alone.sum())
+    group = np.cumsum(alone) - 1
+    small = np.cumsum(expected[~alone])
+    # A range of twice the least, less than `least` of which may lie in the ranges beside it.
+    ranges = max(1, int(small[-1] // (2 * least))) if len(small) else 0
+    if ranges:
+        before = small - expected[~alone]
+        group[~alone] = large + np.minimum((before // (2 * least)).astype(np.int64), ranges - 1)
+    return group
+
+
+def _symbols(symbols: Array) -> str:
+    first, last = int(symbols.min()), int(symbols.max())
+    return f"symbol {first}" if first == last else f"some symbols of {first} to {last}"
+
+
+def honest(probabilities: Array, symbols: int, count: int, rng: np.random.Generator) -> Array:
+    """So many draws in all, as many of each row of probabilities."""
+    table = np.cumsum(probabilities.reshape(-1, symbols), axis=1)
+    uniform = rng.random((len(table), count // len(table))) * table[:, -1:]
+    drawn = [np.searchsorted(row, own, "right") for row, own in zip(table, uniform, strict=True)]
+    return np.concatenate(drawn)
+
+
+def biased(draws: Array, probabilities: Array, symbols: int, rng: np.random.Generator) -> Array:
+    """The draws, a share of BIAS of them moved from the symbols that have the first half of a row's
+    probability to others that were drawn in that row."""
+    table = probabilities.reshape(-1, symbols)
+    rows = draws.reshape(len(table), -1).copy()
+    early = np.take_along_axis(np.cumsum(table, axis=1) <= 0.5, rows, axis=1)
+    for row, from_first_half in zip(rows, early, strict=True):
+        first, others = np.flatnonzero(from_first_half), row[~from_first_half]
+        count = min(len(first), round(BIAS * len(row)))
+        if count and len(others):
+            row[rng.choice(first, count, replace=False)] = rng.choice(others, count)
+    return rows.reshape(-1)
