@@ -11,6 +11,7 @@ replay/          recorded runs shown, judged or run again
 report/          recorded runs as one HTML page
 analysis/        recorded runs as typed rows and tables
 verify/          the claims of a recorded run recomputed; bundles
+export/          recorded runs as data for other programs
 display/         what is printed
 spending/        limits on what a run may spend
 research/        measurements of Astra itself; for developers

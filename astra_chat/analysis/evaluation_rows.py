@@ -18,6 +18,7 @@ from astra_chat.tools.types import (
     EstimatedTime,
     MeasuredTime,
     Outcome,
+    Profile,
     Resources,
     Timed,
 )
@@ -192,9 +193,7 @@ def _evidence(evaluation: Evaluation | None, built: Sequence[Resources]) -> dict
         "confirms": evaluation.confirms if evaluation else False,
         "registers": max((one.registers for one in resources), default=None),
         "spill_bytes": max((one.spill_bytes for one in resources), default=None),
-        "cases": tuple(case_row(case, plans) for case in outcome.cases)
-        if isinstance(outcome, Timed)
-        else (),
+        "cases": case_rows(outcome, plans) if isinstance(outcome, Timed) else (),
         "gpu_s": gpu_seconds(evaluation) if evaluation else 0.0,
         "seed": evaluation.seed if evaluation else "",
         "judge_sha256": evidence.judge_sha256 if evidence else "",
@@ -202,8 +201,13 @@ def _evidence(evaluation: Evaluation | None, built: Sequence[Resources]) -> dict
     }
 
 
-def case_row(time: AnyTime, launches: dict[str, str]) -> CaseRow:
+def case_rows(timed: Timed, launches: dict[str, str]) -> tuple[CaseRow, ...]:
     """`launches`: in one line, by the label of the case."""
+    profiles = {one.case.label: one for one in (timed.profile, *timed.other_profiles)}
+    return tuple(_case(one, launches, profiles.get(one.case.label)) for one in timed.cases)
+
+
+def _case(time: AnyTime, launches: dict[str, str], profile: Profile | None) -> CaseRow:
     measured = time if isinstance(time, MeasuredTime) else None
     return CaseRow(
         label=time.case.label, case=time.case.model_dump_json(exclude_defaults=True),
@@ -217,7 +221,13 @@ def case_row(time: AnyTime, launches: dict[str, str]) -> CaseRow:
         event_us=measured.event_us if measured else None,
         limiter=time.limiter if isinstance(time, EstimatedTime) else "",
         launches=launches.get(time.case.label, ""),
+        bottleneck=profile.bottleneck if profile else "",
+        metrics=_metrics(profile) if profile else (),
     )  # fmt: skip
+
+
+def _metrics(profile: Profile) -> tuple[NamedValue, ...]:
+    return tuple(NamedValue(name=one.name, value=one.value) for one in profile.metrics)
 
 
 def _summed(steps: Sequence[Step]) -> tuple[NamedValue, ...]:

@@ -31,7 +31,7 @@ def case_frame(rows: Sequence[EvaluationRow]) -> pd.DataFrame:
     renamed = {name: f"case_{name}" if name in shared else name for name in CaseRow.model_fields}
     found = [
         {**{name: getattr(row, name) for name in shared},
-         **{renamed[name]: value for name, value in dict(case).items()}}
+         **{renamed[name]: value for name, value in _flat(case).items()}}
         for row in rows
         for case in row.cases
     ]  # fmt: skip
@@ -44,5 +44,5 @@ def _flat(row: Value) -> dict[str, Any]:
         if name in values:
             values[name] = {one.name: one.value for one in values[name]}
     if "cases" in values:
-        values["cases"] = [dict(case) for case in values["cases"]]
+        values["cases"] = [_flat(case) for case in values["cases"]]
     return values

@@ -69,6 +69,11 @@ class CaseRow(Value):
     """Largest term of the estimate; empty if measured."""
     launches: str
     """What the candidate launches, in one line; empty in old transcripts."""
+    bottleneck: str
+    """By the case's profile; empty: it has none."""
+    metrics: tuple[NamedValue, ...]
+    """Of the case's profile, under Nsight Compute's or the counter's name; the parts of the time
+    are `time_...`."""
 
 
 class EvaluationRow(RunColumns):
@@ -135,7 +140,7 @@ class EvaluationRow(RunColumns):
     spill_bytes: int | None
     cases: tuple[CaseRow, ...]
     metrics: tuple[NamedValue, ...]
-    """Of the profile, under Nsight Compute's or the counter's name."""
+    """Of the profile of the case of greatest weight."""
     steps: tuple[NamedValue, ...]
     """Seconds of the judge's steps, build included."""
     judge_s: float

@@ -87,6 +87,7 @@ def _register_others() -> None:
         "report.command",
         "verify.command",
         "viewer.command",
+        "export.command",
         "cli.approve",
         "cli.judge",
         "cli.new",

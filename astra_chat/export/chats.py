@@ -1,0 +1,151 @@
+"""Turns of models as examples to learn from: what was asked, what was answered, what came of it.
+
+Prompts are rebuilt by this version of Astra from the recorded chat, as `replay --prompts` shows
+them; where a version in between changed their words, they are not the letters that the model read.
+A kernel that was given as edits stands as the whole file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+from astra_chat.agents.turns import Kernel, Plan, Turn
+from astra_chat.analysis.evaluation_rows import run_columns
+from astra_chat.analysis.recorded_run import RecordedRun
+from astra_chat.analysis.rows import EvaluationRow, RunColumns
+from astra_chat.export.filters import Filter
+from astra_chat.replay.prompts import Prompt, prompts
+from astra_chat.tools.types import Basis, Value
+
+RULE: Final = "log2-over-parent/1"
+FAILED: Final = -1.0
+
+
+class Message(Value):
+    """One message of a chat, as chat templates take it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class ModelTurn(RunColumns):
+    """A turn of a model, and what came of its candidate."""
+
+    turn: int
+    round: int
+    role: str
+    candidate: str
+    """Whom the turn led to: a plan to the best kernel of its round. Empty: to nobody."""
+    basis: Basis | None
+    verdict: str
+    """Of the candidate; empty where there is none."""
+    ratio: float | None
+    """Over the baseline."""
+    confirmed: bool
+    license: str
+    """Of the texts, as the exporter stated it (SPDX); empty: not stated."""
+
+
+class ChatExample(ModelTurn):
+    """For fine-tuning (sft)."""
+
+    messages: tuple[Message, ...]
+
+
+class RewardStep(ModelTurn):
+    """For reinforcement learning (rl): one state, one action, one reward."""
+
+    state: str
+    """Standing instructions and prompt."""
+    action: str
+    """The reply, as JSON."""
+    reward: float
+    """log2 of the candidate's speed over its parent's if it was timed; -1 if it failed."""
+    reward_rule: str
+    """Name of that rule, with its version."""
+    last: bool
+    """The run's last such step."""
+
+
+def chat_examples(run: RecordedRun, wanted: Filter, license: str = "") -> Iterator[ChatExample]:
+    """Of every model's turn that the filter takes; turns that lead to no candidate only without a
+    filter."""
+    for prompt, said, row in _turns(run):
+        if wanted.takes(row) if row else wanted == Filter():
+            yield ChatExample(
+                **_turn(run, prompt, row, license),
+                messages=(
+                    Message(role="system", content=prompt.system),
+                    Message(role="user", content=prompt.user),
+                    Message(role="assistant", content=reply(said)),
+                ),
+            )
+
+
+def reward_steps(run: RecordedRun, wanted: Filter, license: str = "") -> list[RewardStep]:
+    """Of every plan and kernel that was judged and that the filter takes."""
+    steps = [
+        RewardStep(
+            **_turn(run, prompt, row, license),
+            state=f"{prompt.system}\n\n{prompt.user}", action=reply(said),
+            reward=reward(row), reward_rule=RULE, last=False,
+        )
+        for prompt, said, row in _turns(run)
+        if row is not None and wanted.takes(row)
+    ]  # fmt: skip
+    if steps:
+        steps[-1] = steps[-1].model_copy(update={"last": True})
+    return steps
+
+
+def reward(row: EvaluationRow) -> float:
+    """The rule RULE. A tie and a slower kernel are timed too: about 0, and below."""
+    if row.ratio is None:
+        return FAILED
+    return math.log2(row.ratio / (row.parent_ratio or 1.0))
+
+
+def reply(said: Turn) -> str:
+    """What the model answered, in the form that it is asked for."""
+    payload: dict[str, Any] = json.loads(said.payload.model_dump_json())
+    if isinstance(said.payload, Kernel):
+        payload = {"kind": "kernel", "words": payload["words"], "source": payload["source"]}
+    return json.dumps({"reply": payload}, ensure_ascii=False)
+
+
+def _turns(run: RecordedRun) -> Iterator[tuple[Prompt, Turn, EvaluationRow | None]]:
+    """Each turn of a model with its prompt, and the evaluation that it led to."""
+    rows = [row for row in run.evaluations if not row.confirms]
+    for prompt in prompts(run.transcript):
+        if prompt.role != "selector":
+            said = run.chat[prompt.turn - 1]
+            yield prompt, said, _led_to(run, prompt.turn, said, rows)
+
+
+def _led_to(
+    run: RecordedRun, turn: int, said: Turn, rows: list[EvaluationRow]
+) -> EvaluationRow | None:
+    """A kernel's first evaluation after its turn; of a plan that of its round with the highest
+    ratio."""
+    if isinstance(said.payload, Kernel):
+        name = said.payload.candidate
+        return next((row for row in rows if row.candidate == name and row.turn > turn), None)
+    if not isinstance(said.payload, Plan):
+        return None
+    own = [row for row in rows if row.round == run.turns[turn - 1].round]
+    return max(own, key=lambda row: row.ratio or 0.0, default=None)
+
+
+def _turn(
+    run: RecordedRun, prompt: Prompt, row: EvaluationRow | None, license: str
+) -> dict[str, Any]:
+    return {
+        **run_columns(run.transcript), "turn": prompt.turn, "role": prompt.role,
+        "round": run.turns[prompt.turn - 1].round, "license": license,
+        "candidate": row.candidate if row else "", "basis": row.basis if row else None,
+        "verdict": row.verdict if row else "", "ratio": row.ratio if row else None,
+        "confirmed": row.confirmed if row else False,
+    }  # fmt: skip
