@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 from astra_chat.tools.build.nvcc import Build
@@ -23,6 +24,8 @@ from astra_chat.tools.virtual_gpu.types import Engine
 
 C_ENGINE_BYTES = 16 * 2**20
 """A case with an argument of so many bytes is worth compiling its kernels for the virtual GPU."""
+C_ENGINE_THREADS = 2**25
+"""And so is a call that launches so many threads, of which NumPy runs a million or two a second."""
 
 TOO_LONG = "timeout:"
 """How a finding begins whose kernel issued more instructions than an engine affords."""
@@ -66,18 +69,26 @@ class VirtualRequests:
             spec=self.device.spec,
             engine="c" if build.ptx in self.long_running else self.engine,
             counters=counters,
-            compiled=self._compiled(build, oracle_cases),
+            compiled=self._compiled(build, oracle_cases, calls),
             resources={r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources},
             seed=seed,
             calls=tuple(calls),
         )
 
-    def _compiled(self, build: Build, oracle_cases: Sequence[OracleCase]) -> dict[str, Path]:
+    def _compiled(
+        self, build: Build, oracle_cases: Sequence[OracleCase], calls: Sequence[CallRequest]
+    ) -> dict[str, Path]:
         """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
+        if self.engine == "numpy":
+            return {}
         sizes = (arg.bytes_of(t.case) for t in oracle_cases for arg in self.task.args)
-        wanted = self.engine == "c" or (self.engine == "auto" and max(sizes) >= C_ENGINE_BYTES)
-        if not wanted and build.ptx not in self.long_running:
+        worth = max(sizes) >= C_ENGINE_BYTES or max(map(_threads, calls)) >= C_ENGINE_THREADS
+        if not worth and self.engine == "auto" and build.ptx not in self.long_running:
             return {}
         if build.ptx not in self.libraries:
             self.libraries[build.ptx] = compile_walled(build.ptx, self.engine, self.stop)
         return self.libraries[build.ptx]
+
+
+def _threads(call: CallRequest) -> int:
+    return sum(prod(node.grid) * prod(node.block) for node in call.launches.kernels)
