@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,8 +27,24 @@ def replay(
         bool,
         typer.Option("--prompts", help="Show the prompt of each turn, as this version writes it."),
     ] = False,
-    turn: Annotated[
-        int | None, typer.Option(metavar="N", help="With --prompts: only this turn.")
+    turn: Annotated[int | None, typer.Option(metavar="N", help="Only this turn.")] = None,
+    round_number: Annotated[
+        int | None,
+        typer.Option("--round", metavar="N", help="Only this round; 0: before the first."),
+    ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLE", help="Only turns of this role; may be given several times."),
+    ] = None,
+    speed: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X", help="Turns come as in the run, X times as fast; without it, at once."
+        ),
+    ] = None,
+    pager: Annotated[
+        bool | None,
+        typer.Option("--pager/--no-pager", help="Through $PAGER; by default on a terminal."),
     ] = None,
     rejudge: Annotated[
         bool,
@@ -56,34 +73,61 @@ def replay(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
 ) -> None:
     """Show a recorded run as the live run looked, or judge it again."""
-    from astra_chat.replay.show import show_prompts
+    from astra_chat.replay.selection import Selection
+    from astra_chat.replay.show import replay as show
+    from astra_chat.replay.show import show_prompts, wants_pager
     from astra_chat.tools.errors import BadInput
     from astra_chat.transcript.reader import incompleteness, read, unknown_kinds
 
     transcript = read(file)
-    if turn is not None and not prompts:
-        raise BadInput("--turn N goes with --prompts")
-    if out is not None and not rerun:
-        raise BadInput("--out goes with --rerun")
     ways = [name for name, given in (("--prompts", prompts), ("--rejudge", rejudge),
                                      ("--rerun", rerun)) if given]  # fmt: skip
-    if len(ways) > 1:
-        raise BadInput(f"{' and '.join(ways)} cannot be combined")
-    if prompts and quiet:
-        raise BadInput("--quiet and --prompts cannot be combined")
+    _require_one_way(ways, quiet, out)
+    wanted = Selection(None if prompts else turn, round_number, tuple(role or ()))
+    others = [*ways, *(["--json"] * as_json), *(["--quiet"] * quiet)]
+    if wanted or speed is not None:
+        _require_plain(others, speed)
     if rejudge:
         _rejudge(transcript, device, trust, as_json, quiet)
     elif rerun:
         _rerun(transcript, device, trust, out, as_json, quiet)
     elif prompts:
         show_prompts(transcript, turn, as_json)
-    else:
+    elif others:
         _show(transcript, as_json, quiet)
+    else:
+        show(transcript, False, wanted, speed, wants_pager(pager) and speed is None)
+        if not wanted:
+            print(f"transcript: {transcript.path}")
     lacking = "; ".join(filter(None, (unknown_kinds(transcript), incompleteness(transcript))))
     if transcript.torn and lacking:
         raise BadInput(lacking)
     if lacking:
         note(lacking)
+
+
+def _require_one_way(ways: list[str], quiet: bool, out: Path | None) -> None:
+    from astra_chat.tools.errors import BadInput
+
+    if out is not None and "--rerun" not in ways:
+        raise BadInput("--out goes with --rerun")
+    if len(ways) > 1:
+        raise BadInput(f"{' and '.join(ways)} cannot be combined")
+    if quiet and "--prompts" in ways:
+        raise BadInput("--quiet and --prompts cannot be combined")
+
+
+def _require_plain(others: list[str], speed: float | None) -> None:
+    """What chooses turns goes with a plain replay only."""
+    from astra_chat.tools.errors import BadInput
+
+    if others:
+        raise BadInput(
+            "--turn, --round, --role and --speed choose what a plain replay shows: omit"
+            f" {', '.join(others)}"
+        )
+    if speed is not None and not 0 < speed < math.inf:
+        raise BadInput(f"--speed {speed:g}: it must be greater than 0")
 
 
 def _show(transcript: Transcript, as_json: bool, quiet: bool) -> None:
@@ -93,9 +137,9 @@ def _show(transcript: Transcript, as_json: bool, quiet: bool) -> None:
 
         print_json(summarize(transcript.records), transcript.path)
         return
-    from astra_chat.replay.show import replay as show_again
+    from astra_chat.replay.show import replay as show
 
-    show_again(transcript, quiet)
+    show(transcript, quiet)
     print(f"transcript: {transcript.path}")
 
 

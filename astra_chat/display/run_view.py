@@ -58,7 +58,7 @@ class View:
 
     def __init__(self, out: Console, quiet: bool = False) -> None:
         """`quiet` prints the end only, once `close` says that there is no later one."""
-        self._out, self._quiet = out, quiet
+        self._out, self._quiet, self._hidden = out, quiet, False
         self._records: list[Record] = []
         self._decision: Decision | None = None
         self._state = RunState()
@@ -67,23 +67,26 @@ class View:
         self._evaluations, self._gpu_s = 0, 0.0
         self._ended: Ended | None = None
 
-    def show(self, record: Record) -> None:
-        event = record.event
+    def show(self, record: Record, *, hidden: bool = False) -> None:
+        """`hidden`: it is taken in and not printed."""
+        event, self._hidden = record.event, hidden
         self._records.append(record)
         match event:
             case Header():
                 self._budget = parse_budget(event.options.budget)
-                if not self._quiet:
+                if not self._silent:
                     self._show_header(event, record.run)
             case Chosen(decision=decision):
                 self._decision = decision
             case ChatMessage() | Proposed() | BuildDone() | Judged():
                 said = turn(event, self._texts)
-                if not self._quiet:
+                if not self._silent:
                     self._show_turn(record, said)
                 self._state = self._state.after(said)
                 if isinstance(event, Judged):
                     self._show_spent(event.evaluation, record.t)
+            case Ended() if hidden:
+                pass
             case Ended() if self._quiet:
                 self._ended = event
             case Ended():
@@ -182,8 +185,12 @@ class View:
         if ended.seed:
             self._line(f"seed: {ended.seed}", "dim")
 
+    @property
+    def _silent(self) -> bool:
+        return self._quiet or self._hidden
+
     def _line(self, words: str, style: str = "") -> None:
-        if not self._quiet:
+        if not self._silent:
             self._wrapped(Text(words, style), INDENT)
 
     def _wrapped(self, text: Text, indent: str = "") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from astra_chat.agents.reply_errors import unusable_source
+from astra_chat.replay.common_cases import in_common, on_common_cases, timed_cases
 from astra_chat.tools.descriptions import describe, verdict
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Built, Evaluation
@@ -49,14 +50,34 @@ class Rejudged(Value):
 
     @property
     def differs(self) -> str:
-        """What is not as it was: the verdict (the outcome's kind, or accepted, tie, slower), or the
-        times, where both are of the same device; "" where all is."""
-        if verdict(self.then) != verdict(self.now):
+        """What is not as it was, on the cases that both sides timed: the verdict (the outcome's
+        kind, or accepted, tie, slower), or the times, where both are of the same device; "cases"
+        where they timed none in common; "" where nothing differs."""
+        then, now = self.compared
+        both_timed = isinstance(then, Timed) and isinstance(now, Timed)
+        if both_timed and not self.common:
+            return "cases"
+        if verdict(then) != verdict(now):
             return "verdict"
         alike = self.then_device.name == self.now_device.name
-        if alike and isinstance(self.then, Timed) and isinstance(self.now, Timed):
-            return "" if times_agree(self.then, self.now) else "times"
+        if alike and isinstance(then, Timed) and isinstance(now, Timed):
+            return "" if times_agree(then, now) else "times"
         return ""
+
+    @property
+    def common(self) -> tuple[str, ...]:
+        """Labels of the cases that both sides timed."""
+        return in_common(self.then, self.now)
+
+    @property
+    def compared(self) -> tuple[Outcome, Outcome]:
+        """Then and now as they are compared: on the cases in common."""
+        return on_common_cases(self.then, self.now)
+
+    @property
+    def cut(self) -> bool:
+        """One side timed cases that the other did not, and they are left out."""
+        return self.compared != (self.then, self.now)
 
     @property
     def agrees(self) -> bool:
@@ -160,7 +181,8 @@ def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
         words = f"{one.differs.upper()} DIFFER{'S' * (one.differs == 'verdict')}"
         same = Text("same", "green") if one.agrees else Text(words, "bold red")
         note = "confirms" if one.confirms else ""
-        rows.add_row(one.candidate, same, _cell(one.then), _cell(one.now), note)
+        then, now = one.compared
+        rows.add_row(one.candidate, same, _cell(then), _cell(now), note)
     parts: list[RenderableType] = [
         Text(f"then: {_where(o.then_device for o in found)}"),
         Text(f"now: {_where(o.now_device for o in found)}"),
@@ -168,8 +190,10 @@ def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
     ]
     for one in found:
         if not one.agrees:
-            parts.append(Text(f"{one.candidate} then: {describe(one.then)}"))
-            parts.append(Text(f"{one.candidate} now: {describe(one.now)}"))
+            then, now = one.compared
+            parts.append(Text(f"{one.candidate} then: {describe(then)}"))
+            parts.append(Text(f"{one.candidate} now: {describe(now)}"))
+    parts += map(Text, dict.fromkeys(filter(None, map(_cases_words, found))))
     differ = sum(not one.agrees for one in found)
     end = f"{differ} of {len(found)} differ" if differ else f"all {len(found)} agree"
     return Group(*parts, Text(end, "bold"))
@@ -177,8 +201,42 @@ def rejudged_text(found: Sequence[Rejudged]) -> RenderableType:
 
 def rejudged_json(found: Sequence[Rejudged]) -> str:
     """The same as one JSON document."""
-    each = [{**one.model_dump(mode="json"), "agrees": one.agrees} for one in found]
+    each = [rejudged_document(one) for one in found]
     return json.dumps({"schema": SCHEMA, "rejudged": each}, indent=2)
+
+
+def rejudged_document(one: Rejudged) -> dict[str, object]:
+    """Both sides, the cases that each timed, and what was compared."""
+    then, now = one.compared
+    return {
+        **one.model_dump(mode="json"),
+        "agrees": one.agrees,
+        "differs": one.differs,
+        "then_cases": list(timed_cases(one.then)),
+        "now_cases": list(timed_cases(one.now)),
+        "compared": {
+            "cases": list(one.common),
+            "then": {"verdict": verdict(then), "ratio": getattr(then, "ratio", None)},
+            "now": {"verdict": verdict(now), "ratio": getattr(now, "ratio", None)},
+        },
+    }
+
+
+def _cases_words(one: Rejudged) -> str:
+    """Which timed cases a comparison rests on; "" where nothing was timed."""
+    then, now = timed_cases(one.then), timed_cases(one.now)
+    if not then or not now:
+        return ""
+    if then.keys() == now.keys():
+        return f"timed then and now: {', '.join(then)}"
+    return (
+        f"timed {_counted(then)} then, {_counted(now)} now; verdicts and ratios are over the"
+        f" {len(one.common)} in common: {', '.join(one.common) or 'none'}"
+    )
+
+
+def _counted(cases: Mapping[str, object]) -> str:
+    return f"{len(cases)} case{'s' * (len(cases) != 1)}"
 
 
 def _again(one: Recorded, judge: Evaluating, cases: Sequence[Case]) -> Rejudged:

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from astra_chat.agents.judge_protocol import JudgeProtocol
-from astra_chat.replay.rejudge import Recorded, Rejudged, recorded
+from astra_chat.replay.rejudge import Recorded, Rejudged, recorded, rejudged_document
 from astra_chat.session.request import SessionOptions, request_for
 from astra_chat.session.results import RunResult
 from astra_chat.session.run_events import RunEvents, Silent
@@ -71,7 +71,7 @@ def rerun_json(
     summary: RunSummary, transcript: Path, both: list[Rejudged], missing: list[str]
 ) -> str:
     """Everything as one JSON document; field `schema` names the form."""
-    each = [{**one.model_dump(mode="json"), "agrees": one.agrees} for one in both]
+    each = [rejudged_document(one) for one in both]
     return json.dumps(
         {
             "schema": SCHEMA, "run": summary.model_dump(mode="json"),

@@ -41,7 +41,7 @@ def report(
     from astra_chat.display.notes import note
     from astra_chat.report.html import report as page
     from astra_chat.tools.errors import BadInput
-    from astra_chat.transcript.reader import read
+    from astra_chat.transcript.reader import read, unknown_kinds
 
     to_stdout = str(out) in STDOUT
     if to_stdout and as_json:
@@ -50,6 +50,8 @@ def report(
     for one in transcripts:
         if one.torn:
             note(f"{one.path}: the last line was cut off and is left out")
+        if (unknown := unknown_kinds(one)) is not None:
+            note(unknown)
     if to_stdout:
         print(page(transcripts))
         return

@@ -81,10 +81,15 @@ class Round:
     """Turn, speaker and words of those that passed, and of what a human decided."""
 
 
-def rounds_of(turns: Sequence[Turn], baseline: str) -> list[Round]:
-    """`baseline`: its source, which plans without another parent change."""
+def rounds_of(
+    turns: Sequence[Turn], baseline: str, numbers: Sequence[int] | None = None
+) -> list[Round]:
+    """`baseline`: its source, which plans without another parent change. `numbers`: of the turns,
+    where they do not simply count up, because some are of a kind that this version does not know.
+    """
     found: list[Round] = []
-    for number, (before, turn) in enumerate(_with_states(turns), 1):
+    counted = numbers or range(1, len(turns) + 1)
+    for number, (before, turn) in zip(counted, _with_states(turns), strict=True):
         if isinstance(turn.payload, Plan):
             parent = before.next_parent[1]
             known = parent.candidate if parent and parent.candidate in before.sources else BASELINE

@@ -17,8 +17,9 @@ from astra_chat.report.turns import Texts, texts_of
 from astra_chat.tools.errors import AstraError
 from astra_chat.tools.evaluation import CaseLaunches, Evaluation
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.text import one_line
 from astra_chat.tools.types import AnyTime, Basis, Correct, Timed
-from astra_chat.transcript.events import BROKEN_OFF, Header, Resumed
+from astra_chat.transcript.events import BROKEN_OFF, Header, Resumed, TurnEvent, Unknown
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import baseline_text, task_of
 from astra_chat.transcript.summary import RunSummary, Timing, summarize
@@ -91,11 +92,15 @@ def run_page(transcript: Transcript, identifier: str) -> RunPage:
     """Raises BadInput where the transcript has no source of the baseline."""
     header, summary = transcript.header, summarize(transcript.records)
     turns = turns_of(transcript.records)
-    rounds = rounds_of(turns, baseline_text(transcript))
+    numbers = [r.turn for r in transcript.records if isinstance(r.event, TurnEvent)]
+    rounds = rounds_of(turns, baseline_text(transcript), numbers)
     basis: Basis = "measured" if header.device.kind == "cuda" else "estimated"
     left_out: list[str] = []
     if transcript.torn:
         left_out.append("the last line of the transcript, which was cut off")
+    if unknown := [r.event.kind for r in transcript.records if isinstance(r.event, Unknown)]:
+        kinds = ", ".join(one_line(kind)[:40] for kind in dict.fromkeys(unknown))
+        left_out.append(f"{len(unknown)} events of kinds that this version does not know: {kinds}")
     errors = list(_errors(rounds))
     best = _evaluation_of_best(rounds, summary)
     page = RunPage(

@@ -12,6 +12,7 @@ from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.display.turn_view import turn_lines
 from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.text import one_line
 from astra_chat.transcript.events import (
     Blob,
     BuildDone,
@@ -25,6 +26,7 @@ from astra_chat.transcript.events import (
     Record,
     RejectedReply,
     Resumed,
+    Unknown,
 )
 from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.turns import turn
@@ -139,6 +141,8 @@ def aside(event: Event) -> str:
             return f"resumed on {started}"
         case ModelCall(role=role, model=model, tokens=tokens):
             return f"{role} asked {model}: {tokens.prompt:,} tokens in, {tokens.completion:,} out"
+        case Unknown(kind=kind):
+            return f"an event of a kind that this version does not know: {one_line(kind)[:80]}"
         case _:
             return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -42,9 +43,42 @@ def test_json_is_one_document_quiet_or_not(path: Path) -> None:
         (["--rerun", "--rejudge"], "--rejudge and --rerun cannot be combined"),
         (["--prompts", "--quiet"], "--quiet and --prompts"),
         (["-o", "x"], "--out goes with --rerun"),
-        (["--turn", "3"], "--turn N goes with --prompts"),
+        (["--turn", "3", "--json"], "omit --json"),
+        (["--role", "coder", "--rejudge"], "omit --rejudge"),
+        (["--speed", "2", "--quiet"], "omit --quiet"),
+        (["--speed", "0"], "greater than 0"),
+        (["--round", "7"], "has rounds 0 to 1"),
+        (["--turn", "99"], "has turns 1 to 8"),
+        (["--role", "poet"], "it is one of"),
+        (["--role", "planner", "--turn", "1"], "no turn is in this round and by this role"),
     ],
 )
 def test_what_does_not_go_together(path: Path, words: list[str], said: str) -> None:
     done = replay(path, *words)
     assert isinstance(done.exception, BadInput) and said in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        (["--turn", "4"], [4]), (["--round", "0"], [1, 2, 3]),
+        (["--round", "1", "--role", "executor"], [6, 7]),
+        (["--role", "coder", "--role", "planner"], [4, 5]),
+    ],
+)  # fmt: skip
+def test_some_turns(path: Path, words: list[str], numbers: list[int]) -> None:
+    """The chosen ones look as in the whole, under the same head, and nothing else is shown."""
+    whole = replay(path).stdout
+    said = replay(path, *words)
+    assert said.exit_code == 0
+    assert [int(n) for n in re.findall(r"^ +(\d+)  \w+  ", said.stdout, re.MULTILINE)] == numbers
+    assert all(line in whole.splitlines() for line in said.stdout.splitlines())
+    assert said.stdout.splitlines()[0] == whole.splitlines()[0]
+
+
+def test_through_a_pager(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("click.echo_via_pager", lambda text, color: shown.append(text))
+    direct = replay(path, "--no-pager").stdout
+    paged = replay(path, "--pager").stdout
+    assert shown[0] + paged == direct and paged.startswith("transcript:")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -67,3 +68,16 @@ def test_a_torn_and_a_killed_one(tmp_path: Path) -> None:
     assert "cut off" in str(incompleteness(read(path)))
     path.write_text(text[: text.rstrip().rindex("\n") + 1])
     assert "killed before its end" in str(incompleteness(read(path)))
+
+
+def test_in_its_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    transcript = read(write_transcript(tmp_path / "t.jsonl"))
+    records = tuple(
+        record.model_copy(update={"t": 10.0 * record.turn}) for record in transcript.records
+    )
+    slow, pauses = dataclasses.replace(transcript, records=records), list[float]()
+    replay(slow, speed=4.0, pause=pauses.append)
+    timed = capsys.readouterr().out
+    assert pauses == [2.5] * 8
+    replay(slow)
+    assert capsys.readouterr().out == timed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,20 @@ def test_a_torn_line_is_said(tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     path.write_text(path.read_text() + '{"v":2,')
     assert "cut off" in run_page(read(path), "run1").left_out[0]
+
+
+def test_events_of_a_newer_astra_are_named(tmp_path: Path) -> None:
+    """And turns behind one keep their numbers."""
+    path = write_transcript(tmp_path / "t.jsonl")
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    at = next(n for n, line in enumerate(lines) if line["turn"] == 2)
+    new = {**lines[at], "event": {"kind": "vote", "for": "<b>"}}
+    for line in lines[at:]:
+        line["seq"] += 1
+        line["turn"] += 1
+    path.write_text("".join(json.dumps(one) + "\n" for one in [*lines[:at], new, *lines[at:]]))
+    page = run_page(read(path), "run1")
+    assert page.left_out[0] == "1 events of kinds that this version does not know: vote"
+    turns = {turn.number: turn.speaker for turn in page.texts.turns}
+    assert 2 not in turns and turns[page.rounds[0].turn] == "planner"
+    assert any("does not know: vote" in words for t in page.texts.turns for words in t.before)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.run_state import state_of
-from astra_chat.tools.timing.intervals import mean, mean_interval
+from astra_chat.tools.timing.intervals import mean, mean_interval, percent_of_limit
 from astra_chat.tools.types import Timed
 from astra_chat.tools.virtual_gpu.model.ratio_interval import SHARED
 from astra_chat.transcript.reader import read
@@ -35,3 +35,13 @@ def test_errors_of_one_model_do_not_average_out() -> None:
     low, high = mean_interval(twice.cases)
     assert math.log(high / low) / 2 == pytest.approx(half * math.sqrt(SHARED + (1 - SHARED) / 4))
     assert low < 2.0 < high
+
+
+def test_weights_of_nothing() -> None:
+    """As a transcript that others wrote may have them: every case counts the same."""
+    once = timed(2.0)
+    none = once.cases[0].model_copy(update={"weight": 0.0})
+    assert mean([(1.0, 0.0), (4.0, 0.0)]) == pytest.approx(2.0)
+    assert mean_interval([none, none]) == mean_interval(once.cases * 2)
+    nothing = once.model_copy(update={"cases": (none,)})
+    assert percent_of_limit(nothing) == none.percent_of_limit
