@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from astra_chat.tools.check.causes import Explained, explained
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.hidden_cases import draw
 from astra_chat.tools.check.trivial_outputs import Trial, trials, undetected
@@ -26,11 +27,14 @@ class TaskReport:
     cases: int
     """The task's cases, with the seeds that it states."""
     failed: tuple[str, ...]
-    """Cases that the baseline fails, and how."""
+    """Cases that the baseline fails, how, and why."""
     hidden: int
     hidden_failed: tuple[str, ...]
-    """Drawn cases that the baseline fails: legal by the contract, so the contract is too wide or
-    special values meet in ways that fast maths does not survive."""
+    """Drawn cases that the baseline fails: legal by the contract, so the contract is too wide, or
+    reference and baseline say different things."""
+    left_out: tuple[str, ...]
+    """Drawn cases that it fails by the values of the inputs alone: special values may meet in ways
+    that fast maths does not survive. No candidate is judged on such cases."""
     trials: tuple[Trial, ...]
     undetected: tuple[str, ...]
     """Trivial outputs that pass a whole family of values."""
@@ -41,14 +45,16 @@ class TaskReport:
 
     @property
     def fit(self) -> bool:
-        return not self.failed and not self.undetected
+        return not self.failed and not self.hidden_failed and not self.undetected
 
     def lines(self) -> list[str]:
         """The report as text."""
         lines = [
             f"baseline: correct on {self.cases - len(self.failed)} of {self.cases} check cases and"
-            f" {self.hidden - len(self.hidden_failed)} of {self.hidden} drawn ones",
+            f" {self.hidden - len(self.hidden_failed) - len(self.left_out)} of {self.hidden} drawn"
+            " ones",
             *(f"  {text}" for text in (*self.failed, *self.hidden_failed)),
+            *(f"  left out: {text}" for text in self.left_out),
         ]
         for argument, output in dict.fromkeys((t.argument, t.output) for t in self.trials):
             own = [t for t in self.trials if (t.argument, t.output) == (argument, output)]
@@ -57,7 +63,7 @@ class TaskReport:
             lines.append(f"{argument}: {output}: fails on {caught} of {len(own)} cases{note}")
         lines += [f"  not distinguished from real work: {text}" for text in self.undetected]
         lines += self.bugs.lines() if self.bugs else []
-        if self.failed or self.hidden_failed:
+        if self.failed or self.hidden_failed or self.left_out:
             lines.append(f"the same cases again: --seed {self.seed}")
         return [*lines, "fit to judge by" if self.fit else "not fit to judge by"]
 
@@ -70,8 +76,8 @@ def check_task(
     trust: bool = False,
     entropy: Entropy | None = None,
 ) -> TaskReport:
-    """Run the baseline on the task's cases and on drawn ones; try trivial outputs, and so many
-    seeded bugs, on the former.
+    """Run the baseline on the task's cases and on drawn ones, look for the causes where it fails;
+    try trivial outputs, and so many seeded bugs, on the former.
 
     `trust` lets an untrusted task run where this machine cannot isolate it. Raises
     MissingDependency.
@@ -85,14 +91,24 @@ def check_task(
         oracle_cases = oracle.oracle_cases([*task.check, *drawn], stop)
         own, hidden = oracle_cases[: len(task.check)], oracle_cases[len(task.check) :]
         failed, hidden_failed = checker.learn(own, tell), checker.learn(hidden, tell)
+        passed = [t.case for t in own if checker.baseline_errors.knows(t.case)]
+        why, hidden_why = (
+            explained(task, checker, oracle, stop, some, passed) for some in (failed, hidden_failed)
+        )
         all_trials = trials(task, own, checker.baseline_errors)
         bugs = None
-        if mutants and not failed:
+        if mutants and not failed and not _unexcused(hidden_why):
             bugs = Scorer(task, oracle, task.baseline, stop, mutants, tell, entropy).suite()
     finally:
         oracle.close()
     return TaskReport(
-        cases=len(own), failed=tuple(map(str, failed)), hidden=len(hidden),
-        hidden_failed=tuple(map(str, hidden_failed)), trials=tuple(all_trials), seed=seed.text,
-        undetected=tuple(undetected(all_trials)), bugs=bugs,
+        cases=len(own), failed=tuple(map(str, why)), hidden=len(hidden),
+        hidden_failed=tuple(map(str, _unexcused(hidden_why))),
+        left_out=tuple(str(one) for one in hidden_why if one.by_values),
+        trials=tuple(all_trials), seed=seed.text, undetected=tuple(undetected(all_trials)),
+        bugs=bugs,
     )  # fmt: skip
+
+
+def _unexcused(failed: Sequence[Explained]) -> list[Explained]:
+    return [one for one in failed if not one.by_values]

@@ -76,6 +76,6 @@ def _by_ctrl_c(end: BaseException) -> bool:
 def _fail(error: BaseException, words: str, code: int) -> int:
     if os.environ.get("ASTRA_DEBUG") == "1":
         raise error
-    for line in (words, *getattr(error, "__notes__", ())):
+    for line in (*words.splitlines(), *getattr(error, "__notes__", ())):
         note(line)
     return code

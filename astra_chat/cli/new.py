@@ -86,7 +86,7 @@ def advice(task: Task, device: Device, report: TaskReport) -> list[str]:
         lines.append(f"baseline.cu does not do what reference.py says: {describe(outcome)}")
     elif report.hidden_failed:
         lines.append(
-            "the baseline fails on cases that task.toml declares legal: if a shape is the cause,"
-            " narrow its dims; special values that it cannot handle are not drawn"
+            "the baseline fails on cases that task.toml declares legal: narrow what the cases name"
+            " (its dims, its values, its dtypes), or correct reference.py"
         )
     return lines

@@ -47,3 +47,17 @@ def test_a_wrong_baseline_shows(tmp_path: Path, device: Device) -> None:
     (folder / "baseline.cu").write_text(source.replace("1.0f + expf", "1.01f + expf"))
     report = check_task(small(load_task(folder)), device)
     assert not report.fit and any("the baseline is wrong" in words for words in report.failed)
+
+
+def test_a_scalar_that_the_reference_ignores_makes_the_task_unfit(
+    tmp_path: Path, device: Device
+) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "fused_add_rmsnorm", folder)
+    text = (folder / "reference.py").read_text()
+    assert 'inputs["eps"]' in text
+    (folder / "reference.py").write_text(text.replace('inputs["eps"]', "1e-6"))
+    report = check_task(small(load_task(folder)), device)
+    assert not report.failed and report.hidden_failed and not report.fit
+    assert any("correct with eps = 1e-06 instead of" in line for line in report.hidden_failed)
+    assert report.lines()[-1] == "not fit to judge by"

@@ -7,6 +7,7 @@ kinds/                 judgement kinds: close, exact, quantized, accept, distrib
 measured_values        the numbers of a run whose precision is measured
 error_norms            a kernel's error beside the baseline's own, in units in the last place
 floats                 dtypes as numbers: bytes to float64, rounding, ulps
+causes                 why a baseline fails a legal case: one thing set back to usual
 hidden_cases           cases drawn from the whole legal domain
 drawn_dims             extents of drawn cases: boundaries, even distances, many rows
 trivial_outputs        outputs that cost nothing must fail a task's own cases

@@ -2,6 +2,7 @@
 
 operators  mutation operators: small faults as edits of C++ tokens
 mutants    draws faults and builds them together
+reach      whether a legal case reaches the code that a fault is in
 scoring    runs mutants on cases in the sandbox; keeps the scores on disk
 scores     the results: killed and surviving mutants
 

@@ -77,6 +77,8 @@ class SuiteScore(Value):
     """Killed by the task's own check cases."""
     drawn: tuple[str, ...]
     """Killed by drawn cases only: missed by the task's own cases."""
+    unreached: tuple[str, ...] = ()
+    """In code that no case reaches; not among `mutants`."""
 
     @property
     def survivors(self) -> tuple[str, ...]:
@@ -89,4 +91,5 @@ class SuiteScore(Value):
             f"seeded bugs: the check cases kill {len(self.own)} of {len(self.mutants)}",
             *(f"  killed by drawn cases only: {name}" for name in self.drawn),
             *(f"  survived (possibly an equivalent mutant): {name}" for name in self.survivors),
+            *(f"  left out, no legal case reaches it: {name}" for name in self.unreached),
         ]

@@ -8,7 +8,7 @@ every run, with the seeds that the cases state.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -19,9 +19,11 @@ from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.mutants import (
     DEFAULT_COUNT,
     Built,
+    Mutant,
     build_mutants,
     mutants,
 )
+from astra_chat.tools.mutation.reach import probe
 from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
@@ -37,7 +39,7 @@ FIRST_WAVE = 8
 """Of the task's own cases."""
 MAX_BYTES = 2**24
 """Least bytes of a case that is scored."""
-VERSION = "2"
+VERSION = "3"
 """Of operators and scoring: what another one left on disk does not count."""
 
 Tell = Callable[[int, int, str], None]
@@ -107,11 +109,29 @@ class Scorer:
             for case in draw(self._task, "virtual", random.Random(0))
             if self._task.least_bytes(case) <= BUDGET_BYTES["virtual"]
         ]
-        kills = self._killing(lived, self._learned(drawn)[0]) if lived else {}
+        cases = self._learned(drawn)[0] if lived else []
+        kills = self._killing(lived, cases) if lived else {}
+        left = [built for built in lived if not kills[built.mutant.name]]
+        unreached = self._unreached([built.mutant for built in left], cases)
         return SuiteScore(
-            mutants=own.mutants, own=own.killed,
+            mutants=tuple(name for name in own.mutants if name not in unreached), own=own.killed,
             drawn=tuple(built.mutant.name for built in lived if kills[built.mutant.name]),
+            unreached=tuple(unreached),
         )  # fmt: skip
+
+    def _unreached(self, survivors: Sequence[Mutant], drawn: Sequence[OracleCase]) -> list[str]:
+        """Those in code that neither the task's cases nor drawn ones reach. A probe that does not
+        build tells nothing."""
+        probes: dict[str, list[str]] = {}
+        for mutant in survivors:
+            if source := probe(self._source, mutant.source):
+                probes.setdefault(source, []).append(mutant.name)
+        made = [Mutant("probe", place, "", "", source) for place, source in enumerate(probes)]
+        built = build_mutants(self._task, made, self._device, self._runner.stop)
+        for wave in _waves([*self._learned(self._task.check)[0], *drawn]):
+            kills = self._killing(built, wave) if built else {}
+            built = [one for one in built if not kills[one.mutant.name]]
+        return [name for one in built for name in probes[one.mutant.source]]
 
     def _own(self) -> _Own:
         """In waves: most mutants fail some of the smallest cases and need no others."""
@@ -204,3 +224,8 @@ class Scorer:
         with new_entry(final) as scratch:
             (scratch / path.name).write_text(result.model_dump_json())
         return result
+
+
+def _waves(cases: Sequence[OracleCase]) -> Iterator[Sequence[OracleCase]]:
+    """One case first: it reaches most code, and each stop ends a process."""
+    yield from (cases[:1], cases[1:FIRST_WAVE], cases[FIRST_WAVE:])

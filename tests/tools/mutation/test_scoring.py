@@ -64,3 +64,24 @@ def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
         oracle.close()
     assert suite.own == tuple(mutant.name for mutant in made[:3])
     assert suite.survivors == (made[3].name,)
+
+
+@pytest.mark.second_tier
+def test_bugs_in_code_that_no_legal_case_reaches_are_left_out(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guarded = "  if (rows > 4096) { rows = 4096; }\n  kernel<<<4"
+    source = SCALAR.replace("  kernel<<<4", guarded)
+    changes = {
+        "unreached": ("rows = 4096", "rows = 4095"),
+        "same": ("2.0f * in", "in[i] * 2.0f; // "),
+    }
+    made = [Mutant(name, 1, "", "", source.replace(*c)) for name, c in changes.items()]
+    monkeypatch.setattr("astra_chat.tools.mutation.scoring.mutants", lambda *_: made)
+    oracle = Oracle(task)
+    try:
+        suite = Scorer(task, oracle, source, Stop(), 4).suite()
+    finally:
+        oracle.close()
+    assert suite.unreached == (made[0].name,) and suite.survivors == (made[1].name,)
+    assert f"left out, no legal case reaches it: {made[0].name}" in suite.lines()[-1]

@@ -1,0 +1,140 @@
+"""Why a baseline fails a legal case: the case is judged again with one thing set back to usual.
+
+The usual is a case of the task that the baseline passes. What makes the failing case right when it
+alone is set back is a cause: a dim, a scalar, a dtype, a stride, an address, an absent argument or
+the values of the inputs (after Zeller and Hildebrandt's delta debugging, IEEE TSE 28, 2002, with
+one change at a time).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from astra_chat.tools.check.checker import Checker, Failed
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import Case
+
+MOST_CASES = 4
+"""Failing cases that are looked into."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A case with one thing set back."""
+
+    case: Case
+    back: str
+    """What it was set back to: "eps = 1e-06 instead of 0.01"."""
+    values: bool = False
+    """Only the values of the inputs are others."""
+
+
+@dataclass(frozen=True)
+class Explained:
+    """A case that the baseline fails, and what makes it right."""
+
+    failed: Failed
+    right_with: tuple[str, ...] = ()
+    by_values: bool = False
+    """Other values of the inputs make it right, and nothing else does."""
+    tried: bool = False
+
+    def __str__(self) -> str:
+        if not self.tried:
+            return str(self.failed)
+        if not self.right_with:
+            return f"{self.failed}; no dim, scalar or dtype alone is the cause"
+        return f"{self.failed}; correct with {', or with '.join(self.right_with)}"
+
+
+def explained(
+    task: Task, checker: Checker, oracle: Oracle, stop: Stop, failed: Sequence[Failed],
+    passed: Sequence[Case],
+) -> list[Explained]:  # fmt: skip
+    """Judge the baseline on variants of the first failing cases. `passed` are cases that it passes.
+
+    Values of inputs come last in the words of a case: they are the contract's to exclude only where
+    nothing else is the cause.
+    """
+    found = []
+    for number, one in enumerate(failed):
+        variants = list(changes(task, one.case, passed)) if passed else []
+        if number >= MOST_CASES or not variants:
+            found.append(Explained(one))
+            continue
+        right = _right(checker, oracle, stop, variants)
+        found.append(
+            Explained(
+                one, tuple(change.back for change in right),
+                bool(right) and all(change.values for change in right), tried=True,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _right(
+    checker: Checker, oracle: Oracle, stop: Stop, variants: Sequence[Change]
+) -> list[Change]:
+    """The variants that the baseline passes; each is learned alone, so that one that ends its
+    process leaves the others."""
+    right = []
+    for variant in variants:
+        (oracle_case,) = oracle.oracle_cases([variant.case], stop)
+        if not checker.learn([oracle_case]) and checker.baseline_errors.knows(variant.case):
+            right.append(variant)
+    return right
+
+
+def changes(task: Task, case: Case, passed: Sequence[Case]) -> Iterator[Change]:
+    """The legal cases that differ from this one in one thing, which is usual."""
+    for change in _all_changes(task, case, _nearest(case, passed)):
+        try:
+            task.require_legal(change.case)
+        except ValueError:
+            continue
+        yield change
+
+
+def _nearest(case: Case, passed: Sequence[Case]) -> Case:
+    """Of the cases that pass, the one that has most in common."""
+
+    def common(other: Case) -> int:
+        same = (case.dtype, case.types) == (other.dtype, other.types)
+        return len(case.dims) * same + sum(other.dims[n] == e for n, e in case.dims.items())
+
+    return max(passed, key=common)
+
+
+def _all_changes(task: Task, case: Case, usual: Case) -> Iterator[Change]:
+    for scalar in task.scalars:
+        value, back = scalar.value_in(case), scalar.value_in(usual)
+        if value != back:
+            scalars = {**case.scalars, scalar.name: back}
+            words = f"{scalar.name} = {back:g} instead of {value:g}"
+            yield Change(case.model_copy(update={"scalars": scalars}), words)
+    for name, extent in case.dims.items():
+        if (back := usual.dims[name]) != extent:
+            dims = {**case.dims, name: back}
+            words = f"{name} = {back} instead of {extent}"
+            yield Change(case.model_copy(update={"dims": dims}), words)
+    if (case.dtype, case.types) != (usual.dtype, usual.types):
+        other = case.model_copy(update={"dtype": usual.dtype, "types": usual.types})
+        yield Change(other, f"{_dtypes(usual)} instead of {_dtypes(case)}")
+    for what, empty in (
+        ("contiguous arguments instead of padded ones", {"pad": 0, "pads": {}}),
+        ("aligned arguments instead of shifted ones", {"offset": 0, "offsets": {}}),
+        (f"{', '.join(case.absent)} instead of null", {"absent": ()}),
+    ):
+        if any(getattr(case, name) for name in empty):
+            yield Change(case.model_copy(update=empty), what)
+    if case.values != "normal" or case.families:
+        plain = case.model_copy(update={"values": "normal", "families": {}})
+        families = sorted({*case.families.values(), case.values} - {"normal"})
+        yield Change(plain, f"normal values instead of {', '.join(families)}", values=True)
+
+
+def _dtypes(case: Case) -> str:
+    return ", ".join((case.dtype, *(f"{name} {dtype}" for name, dtype in case.types.items())))
