@@ -26,8 +26,9 @@ def new(
         list[Path],
         typer.Option(
             "--from",
-            metavar="FILE.cu",
-            help="The kernel; repeat it if kernel and binding are separate files.",
+            metavar="FILE",
+            help="The kernel: a CUDA file (repeat it for several), a folder of them, a flashinfer"
+            "-bench Definition (.json), or a Triton kernel (.py).",
         ),
     ],
     function: Annotated[

@@ -78,7 +78,7 @@ def _is_plain(function: Function) -> bool:
 
 def draft_of(
     function: Function, source: str, pieces: Sequence[Piece], entry: str,
-    headers: Mapping[str, str],
+    headers: Mapping[str, str], shapes: Mapping[str, tuple[str, ...]],
 ) -> Draft:  # fmt: skip
     """Read a launcher. Raises BadSource where a parameter fits no contract."""
     letters = _letters(function)
@@ -87,6 +87,7 @@ def draft_of(
         _read(reading, parameter, function, tracer, letters)
     _take_strides(reading)
     said = stated(function, source, pieces)
+    said.comments |= {name: [shape] for name, shape in shapes.items()}
     for tensor in reading.tensors:
         used = tracer.of(function, tensor.name)
         said.comments.setdefault(tensor.name, list(_kernel_comments(used, source, pieces)))

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.new import c_launcher, extension, framework
+from astra_chat.tools.new import c_launcher, definition, extension, framework, triton_kernel
+from astra_chat.tools.new.definition import Definition, read_definition
 from astra_chat.tools.new.draft import Draft
-from astra_chat.tools.new.headers import gathered
+from astra_chat.tools.new.headers import gathered, read
+from astra_chat.tools.new.kernel_folder import kernel_files
 from astra_chat.tools.new.source import BadSource, Function, code, functions, pieces
 from astra_chat.tools.new.task_files import files
 
@@ -17,48 +19,102 @@ from astra_chat.tools.new.task_files import files
 def new_task(name: str, kernels: Sequence[Path], function: str | None = None) -> tuple[Path, str]:
     """Write the folder `name` from a kernel's files; its path, and a sentence about what was read.
 
-    `function` chooses where the file offers several. Raises BadInput.
+    `kernels` are CUDA files, a folder of them, a Triton file, or a Definition of flashinfer-bench,
+    alone or with the kernel's files. `function` chooses where they offer several. Raises BadInput.
     """
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
         raise BadInput(f"'{name}' is not a valid task name: lower-case letters, digits and _ only")
     folder = Path(name)
     if folder.exists():
         raise BadInput(f"{folder} exists: nothing was written; choose another name or remove it")
+    draft, headers = _read(name, kernels, function)
     called = ", ".join(kernel.name for kernel in kernels)
-    given = gathered(kernels)
-    try:
-        draft = draft_of(given.source, name, function, given.headers)
-        if not draft.dims or not any(t.written for t in draft.tensors):
-            what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
-            raise BadInput(f"{draft.origin} takes {what}: a task needs one")
-    except BadSource as error:
-        raise BadInput(f"{given.place(error.line)}: {error.reason}") from None
-    except BadInput as error:
-        raise BadInput(f"{called}: {error}") from None
-    origin = f"{called}, {draft.origin}, as its author wrote it"
-    texts = files(name, draft, origin, tuple(given.headers)) | given.headers
+    origin = f"{called}, {draft.origin.split(';')[0]}, as its author wrote it"
+    texts = files(name, draft, origin, tuple(headers)) | headers
     folder.mkdir(parents=True)
     for file, text in texts.items():
         (folder / file).write_text(text)
     return folder, draft.origin
 
 
+def _read(name: str, kernels: Sequence[Path], function: str | None) -> tuple[Draft, dict[str, str]]:
+    """The draft, and the headers that lie beside it."""
+    definitions = [read_definition(path) for path in kernels if path.suffix == ".json"]
+    code_files = [path for path in kernels if path.suffix != ".json"]
+    if len(definitions) > 1:
+        raise BadInput("give one Definition: a task is one kernel")
+    if not code_files:
+        return definition.draft_of(definitions[0], name), {}
+    if code_files[0].suffix == ".py":
+        return _triton(name, code_files, function), {}
+    draft, headers = _cuda(name, code_files, function, definitions)
+    return (definition.with_definition(draft, definitions[0]) if definitions else draft), headers
+
+
+def _triton(name: str, paths: Sequence[Path], function: str | None) -> Draft:
+    if len(paths) > 1:
+        raise BadInput("a Triton kernel is one file: name no other beside it")
+    called = paths[0].name
+    found = triton_kernel.kernels(read(paths[0]), called)
+    if not found:
+        raise BadInput(f"{called}: there is no function under @triton.jit in it")
+    try:
+        chosen = _chosen([kernel.name for kernel in found], function, "has")
+        draft = triton_kernel.draft_of(found[chosen], name)
+        return _complete(draft)
+    except BadInput as error:
+        raise BadInput(f"{called}: {error}") from None
+
+
+def _cuda(
+    name: str, paths: Sequence[Path], function: str | None, definitions: Sequence[Definition]
+) -> tuple[Draft, dict[str, str]]:
+    called = ", ".join(path.name for path in paths)
+    folders = [path for path in paths if path.is_dir()]
+    expanded = [
+        file for path in paths
+        for file in (kernel_files(path, function) if path.is_dir() else [path])
+    ]  # fmt: skip
+    given = gathered(expanded, folders)
+    shapes = definitions[0].shapes if definitions else {}
+    try:
+        return _complete(
+            draft_of(given.source, name, function, given.headers, shapes)
+        ), given.headers
+    except BadSource as error:
+        raise BadInput(f"{given.place(error.line)}: {error.reason}") from None
+    except BadInput as error:
+        raise BadInput(f"{called}: {error}") from None
+
+
+def _complete(draft: Draft) -> Draft:
+    """Raises BadInput where no task can be made of it."""
+    if not draft.dims or not any(t.written for t in draft.tensors):
+        what = "no tensor that it writes" if draft.dims else "no size (an integer: int n)"
+        raise BadInput(f"{draft.origin.split(';')[0]} takes {what}: a task needs one")
+    return draft
+
+
 def draft_of(
-    source: str, name: str, function: str | None, headers: Mapping[str, str] | None = None
+    source: str,
+    name: str,
+    function: str | None,
+    headers: Mapping[str, str] | None = None,
+    shapes: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Draft:
-    """What a kernel file offers, as a draft. Raises BadInput."""
+    """What a kernel file offers, as a draft; `shapes` are known from elsewhere. Raises BadInput."""
     plain = code(pieces(source))
     defined = functions(plain)
-    names, headers = {piece.text for piece in plain}, headers or {}
+    names, headers, shapes = {piece.text for piece in plain}, headers or {}, shapes or {}
     entry = name if name not in names else f"{name}_launcher"
     if exports := framework.exports(plain, defined):
         chosen = _chosen([e.name for e in exports], function, "exports")
-        return extension.draft_of(exports[chosen], source, defined, entry, headers)
+        return extension.draft_of(exports[chosen], source, defined, entry, headers, shapes)
     found = c_launcher.launchers(defined, plain)
     if not found:
         raise BadInput(_no_launcher(defined))
     chosen = _chosen([f.name for f in found], function, "has the launchers")
-    return c_launcher.draft_of(found[chosen], source, plain, entry, headers)
+    return c_launcher.draft_of(found[chosen], source, plain, entry, headers, shapes)
 
 
 def _chosen(names: Sequence[str], wanted: str | None, verb: str) -> int:

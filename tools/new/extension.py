@@ -32,7 +32,7 @@ from astra_chat.tools.new.source import (
     functions,
     pieces,
 )
-from astra_chat.tools.new.stated import DTYPE_WORDS, Stated, comment_shapes, stated
+from astra_chat.tools.new.stated import DTYPE_WORDS, Shape, Stated, comment_shapes, stated
 from astra_chat.tools.new.translation import needs_framework, words
 from astra_chat.tools.types import DTypeName, is_float
 
@@ -61,17 +61,19 @@ class _Reading:
 
 def draft_of(
     export: Export, source: str, defined: Sequence[Function], entry: str,
-    headers: Mapping[str, str],
+    headers: Mapping[str, str], shapes: Mapping[str, tuple[str, ...]],
 ) -> Draft:  # fmt: skip
     """Tensors, sizes and scalars of an exported function, and the launcher to complete."""
+    known = {name: [shape] for name, shape in shapes.items()}
     for rewrite in (_without_copies, _with_named_sizes):
-        source = rewrite(source, export.function, code(pieces(source)))
+        source = rewrite(source, export.function, code(pieces(source)), known)
         plain = code(pieces(source))
         defined = functions(plain)
         export = next(e for e in exports(plain, defined) if e.name == export.name)
     all_pieces = pieces(source)
     function, facts = export.function, facts_of(export.function, plain)
     reading, said = _parameters(export, facts), stated(export.function, source, plain)
+    said.comments |= known
     tracer = Tracer([source, *headers.values()])
     uses = {t.name: tracer.of(function, t.name) for t in reading.tensors}
     for name, found in uses.items():
@@ -82,11 +84,11 @@ def draft_of(
     )  # fmt: skip
     facts.letters = _letters(facts.variables)
     tensors = [_tensor(t, export, facts, said, layout, uses[t.name]) for t in reading.tensors]
-    tensors, variables, known = _variables(tensors, facts, said)
+    tensors, variables, told = _variables(tensors, facts, said)
     dims, scalars = _sizes_and_scalars(reading, layout, tensors)
     draft = Draft(
         entry=entry, tensors=tuple(tensors), dims=tuple(dims), scalars=tuple(scalars),
-        variables=variables, variables_known=known, multiples=_multiples(said, layout, dims),
+        variables=variables, variables_known=told, multiples=_multiples(said, layout, dims),
         require=_relations(said, dims), origin=f"{export.name} of the {export.kind} extension",
     )  # fmt: skip
     facts.constants += reading.constants
@@ -95,7 +97,9 @@ def draft_of(
     return replace(draft, baseline=text)
 
 
-def _without_copies(source: str, function: Function, plain: Sequence[Piece]) -> str:
+def _without_copies(
+    source: str, function: Function, plain: Sequence[Piece], _: Mapping[str, list[Shape]]
+) -> str:
     """`auto a = b.contiguous();` is cut and a is b: the contract says what is contiguous."""
     start, end = plain[function.body].start, plain[function.close].end
     body = source[start:end]
@@ -104,13 +108,15 @@ def _without_copies(source: str, function: Function, plain: Sequence[Piece]) -> 
     return source[:start] + body + source[end:]
 
 
-def _with_named_sizes(source: str, function: Function, plain: Sequence[Piece]) -> str:
+def _with_named_sizes(
+    source: str, function: Function, plain: Sequence[Piece], known: Mapping[str, list[Shape]]
+) -> str:
     """x.size(0) in an expression becomes a variable of the function, and so a dim, by the name that
     a comment gives it."""
     start, end = plain[function.body].start, plain[function.close].end
     tensors = [p.name for p in function.parameters if _is_tensor(p)]
     names: dict[tuple[str, str], str] = {}
-    for tensor, shapes in comment_shapes(function, source).items():
+    for tensor, shapes in {**comment_shapes(function, source), **known}.items():
         for axis, extent in enumerate(shapes[0] if len(shapes) == 1 else ()):
             names[tensor, str(axis)] = extent
             names[tensor, str(axis - len(shapes[0]))] = extent

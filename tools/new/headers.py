@@ -50,15 +50,16 @@ class Gathered:
         return f"{self.chunks[-1].file}, its end"
 
 
-def gathered(kernels: Sequence[Path]) -> Gathered:
+def gathered(kernels: Sequence[Path], folders: Sequence[Path] = ()) -> Gathered:
     """The kernel files as one source, and by name the text of every file that they include in
     quotes, and of those that these do. Includes name the files as they lie in the task's folder.
 
-    Files are looked for as a compiler does first: beside the one that includes them. One that needs
-    a framework stands in the source itself, where the framework is cut. Raises BadInput where a
-    file is not there or cannot be named.
+    Files are looked for as a compiler does first: beside the one that includes them; then anywhere
+    in `folders`, where a name in angle brackets may lie too. One that needs a framework stands in
+    the source itself, where the framework is cut. Raises BadInput where a file is not there or
+    cannot be named.
     """
-    headers = _Headers()
+    headers = _Headers(folders)
     chunks: list[Chunk] = []
     for place, kernel in enumerate(kernels):
         chunks += [Chunk("\n", kernel.name, 1)] * bool(place)
@@ -80,7 +81,8 @@ def read(path: Path) -> str:
 class _Headers:
     """What was included so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, folders: Sequence[Path]) -> None:
+        self._folders = folders
         self.names: dict[Path, str] = {}
         self._foreign: dict[Path, bool] = {}
         self._stands: set[Path] = set()
@@ -93,7 +95,7 @@ class _Headers:
         def own(start: int, end: int) -> Chunk:
             return Chunk(text[start:end], file.name, 1 + text.count("\n", 0, start))
 
-        for include in _own_includes(text, file):
+        for include in _own_includes(text, file, self._folders):
             path = include.path
             if self._needs_framework(path):
                 parts += [own(at, include.start), *self._text(path)]
@@ -119,7 +121,9 @@ class _Headers:
                 framework.is_framework_header(piece.text)
                 for piece in _pieces(text, path)
                 if piece.token.kind == "header"
-            ) or any(self._needs_framework(one.path) for one in _own_includes(text, path))
+            ) or any(
+                self._needs_framework(one.path) for one in _own_includes(text, path, self._folders)
+            )
         return self._foreign[path]
 
 
@@ -133,19 +137,34 @@ class _Include:
     path: Path
 
 
-def _own_includes(text: str, file: Path) -> Iterator[_Include]:
-    """Includes in quotes that are no framework's."""
+def _own_includes(text: str, file: Path, folders: Sequence[Path]) -> Iterator[_Include]:
+    """Includes in quotes that are no framework's, and those in brackets that lie in the folders."""
     for directive, header in pairwise(_pieces(text, file)):
-        own = header.token.kind == "header" and header.text.startswith('"')
-        if not own or framework.is_framework_header(header.text):
+        if header.token.kind != "header" or framework.is_framework_header(header.text):
             continue
-        path = (file.parent / header.text.strip('"')).resolve()
-        if not path.is_file():
+        name = header.text.strip('"<>')
+        path = (file.parent / name).resolve()
+        if header.text.startswith("<") or not path.is_file():
+            path = _found(name, folders) or path
+        if header.text.startswith('"') and not path.is_file():
             raise BadInput(
                 f"{file.name}, line {header.token.line}: it includes {header.text}, and {path} is"
                 " not there: add it, or replace the line with its text"
             )
-        yield _Include(directive.start, header.start, header.end, path)
+        if path.is_file() and (header.text.startswith('"') or _found(name, folders)):
+            yield _Include(directive.start, header.start, header.end, path)
+
+
+def _found(name: str, folders: Sequence[Path]) -> Path | None:
+    """The one file of the folders whose path ends so."""
+    last = name.rsplit("/", 1)[-1]
+    ends = [
+        path.resolve()
+        for folder in folders
+        for path in sorted(folder.rglob(last))
+        if f"/{path.as_posix()}".endswith(f"/{name}")
+    ]
+    return ends[0] if len(set(ends)) == 1 else None
 
 
 def _pieces(text: str, file: Path) -> list[Piece]:

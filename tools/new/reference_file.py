@@ -17,7 +17,7 @@ def reference_py(name: str, draft: Draft) -> str:
     written = [t for t in draft.tensors if t.access in ("write", "readwrite")]
     drawn = [t for t in read if not draft.is_index(t)]
     results = [f'        "{t.name}": ...,  # {_words(draft, t)}' for t in written]
-    given = [f'    {_local(t.name)} = inputs["{t.name}"]{_wide(draft, t)}' for t in read]
+    given = [f'    {_local(t.name)} = inputs["{t.name}"]{wide(draft, t)}' for t in read]
     scalars = [
         f"    {s.name} = {scalar_value(s).capitalize() if s.type == 'bool' else scalar_value(s)}"
         "  # as in task.toml"
@@ -30,7 +30,7 @@ def reference_py(name: str, draft: Draft) -> str:
         + helpers
         + "\n".join(
             [
-                *_make_inputs(draft, drawn),
+                *make_inputs(draft, drawn),
                 "",
                 "",
                 "def reference(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:",
@@ -47,7 +47,7 @@ def reference_py(name: str, draft: Draft) -> str:
     )
 
 
-def _make_inputs(draft: Draft, drawn: list[Tensor]) -> list[str]:
+def make_inputs(draft: Draft, drawn: list[Tensor]) -> list[str]:
     """Index arguments are the judge's to draw."""
     return [
         "def make_inputs(case: Any, generator: torch.Generator) -> dict[str, torch.Tensor]:",
@@ -84,7 +84,8 @@ def _local(name: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def _wide(draft: Draft, tensor: Tensor) -> str:
+def wide(draft: Draft, tensor: Tensor) -> str:
+    """The call that makes a tensor what the oracle compares: float64, int64 or bool."""
     dtypes = draft.possible(tensor)
     if all(is_float(d) for d in dtypes):
         return ".double()"
@@ -92,5 +93,5 @@ def _wide(draft: Draft, tensor: Tensor) -> str:
 
 
 def _words(draft: Draft, tensor: Tensor) -> str:
-    wide = {".double()": "float64", ".long()": "int64", "": "bool"}[_wide(draft, tensor)]
-    return f"{wide}, [{', '.join(draft.shape_of(tensor))}]"
+    dtype = {".double()": "float64", ".long()": "int64", "": "bool"}[wide(draft, tensor)]
+    return f"{dtype}, [{', '.join(draft.shape_of(tensor))}]"

@@ -88,3 +88,24 @@ def test_a_baseline_that_disagrees_is_told_by_its_first_element(tmp_path: Path) 
     words = "\n".join(advice(found, DEVICE, report))
     assert words.startswith("baseline.cu does not do what reference.py says: wrong on")
     assert "expected" in words
+
+
+def test_all_errors_of_a_contract_are_told_at_once(tmp_path: Path) -> None:
+    folder = Path(task(tmp_path))
+    text = (folder / "task.toml").read_text()
+    for old, new in (
+        ('access = "write"', 'access = "wrote"'), ("max = 4096", "max = 0"),
+        ('{ rows = 3, d = 20, dtype = "float32" }', '{ rows = 3, d = 21, dtype = "float32" }'),
+    ):  # fmt: skip
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "task.toml").write_text(text)
+    done = astra(tmp_path, "tasks", "check", folder, "--device", "virtual")
+    lines = done.stderr.splitlines()
+    assert done.returncode == 2 and len(lines) >= 2, done.stderr
+    assert all(line.startswith(f"astra-chat: {folder}/task.toml, line ") for line in lines)
+    numbers = [int(line.split("line ")[1].split(":")[0]) for line in lines]
+    written = [
+        n for n, line in enumerate(text.splitlines(), 1) if "wrote" in line or "max = 0" in line
+    ]
+    assert set(written) <= set(numbers)
