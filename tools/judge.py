@@ -237,6 +237,7 @@ class Judge:
         require_trust(self._trust, source)
         if refused := self._builder.guard(source, steps):
             return refused
+        self._oracle.require_sound(self._stop)
         if self.device.kind == "virtual" or source == self.baseline:
             self._prefetch.background.wait()
         self._prefetch.beside_build(timed)

@@ -85,8 +85,9 @@ def check_task(
     require_trust(trust, task.baseline, *acting_files(task))
     oracle, stop, entropy = Oracle(task), Stop(), entropy or Entropy()
     seed = entropy.evaluation("the task")
-    checker = Checker(Runner(task, device, stop), oracle, entropy)
     try:
+        oracle.require_sound(stop)
+        checker = Checker(Runner(task, device, stop), oracle, entropy)
         drawn = draw(task, device.kind, seed.of("hidden cases").random())
         oracle_cases = oracle.oracle_cases([*task.check, *drawn], stop)
         own, hidden = oracle_cases[: len(task.check)], oracle_cases[len(task.check) :]

@@ -33,9 +33,9 @@ def answer(
     }
     said = {"why": "", "argument": "", "place": []}
     if accept := getattr(reference, "accept", None):
-        said = _said(accept(_copies(inputs), _copies(outputs)))
+        said = answered(accept(copies(inputs), copies(outputs)))
     if not said["why"] and (canonical := getattr(reference, "canonical", None)):
-        ordered = canonical(_copies(outputs), _copies(inputs))
+        ordered = canonical(copies(outputs), copies(inputs))
         for arg in written:
             if arg.present(case):
                 dtype = getattr(torch, arg.dtype_of(case))
@@ -51,7 +51,7 @@ def in_canonical_form(
     canonical = getattr(reference, "canonical", None)
     if canonical is None:
         return expected, False
-    return {**expected, **canonical(_copies(expected), _copies(inputs))}, True
+    return {**expected, **canonical(copies(expected), copies(inputs))}, True
 
 
 def named_values(task: Task, case: Case) -> Tensors:
@@ -127,7 +127,7 @@ def _tensor(tensors: Tensors, name: str) -> torch.Tensor:
     return tensor
 
 
-def _said(answered: Any) -> dict[str, Any]:
+def answered(answered: Any) -> dict[str, Any]:
     """None, "why", or ("why", place): a place is an index, or an argument's name and an index."""
     why, place = answered if isinstance(answered, tuple) else (answered, ())
     if why is None:
@@ -139,7 +139,7 @@ def _said(answered: Any) -> dict[str, Any]:
     return {"why": why, "argument": name, "place": [int(i) for i in where]}
 
 
-def _copies(tensors: Tensors) -> Tensors:
+def copies(tensors: Tensors) -> Tensors:
     """Functions of reference.py may write to what they are given."""
     return {
         name: tensor.clone() if isinstance(tensor, torch.Tensor) else tensor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import traceback
 from functools import cache, partial
 from hashlib import blake2b
 from pathlib import Path
@@ -23,6 +24,7 @@ from astra_chat.tools.children.answers import (
     write,
 )
 from astra_chat.tools.children.indices import draw_indices
+from astra_chat.tools.children.soundness import fault
 from astra_chat.tools.children.values import DrawnCase, Numbers, draw_argument
 from astra_chat.tools.run.oracle import CANONICAL
 from astra_chat.tools.sandbox.seccomp import lock
@@ -55,7 +57,7 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
     case.
 
     Inputs and expected outputs go to folders apart. Where there are outputs of a kernel, report
-    what reference.py says of them.
+    what reference.py says of them; where there are no folders, what is wrong with itself.
     """
     for index, item in enumerate(items):
         case = Case.model_validate(item["case"])
@@ -65,13 +67,28 @@ def _serve(task: Task, items: list[dict[str, Any]], reporter: Reporter) -> None:
                 inputs = _inputs(task, reference, case, Path(item["inputs"]))
                 outputs = Path(item["outputs"])
                 more = answer(task, reference, case, inputs | named_values(task, case), outputs)
+            elif "folder" not in item:
+                more = fault(task, reference, case, partial(_inputs, task, reference, case))
             else:
                 folders = Path(item["folder"]), Path(item["inputs"])
                 _write_case(task, reference, case, *folders, given=item["given"])
         except Exception as error:  # the reference is the user's code: the judge words the failure
-            reporter.send("failed", index=index, message=f"{type(error).__name__}: {error}")
+            message = f"{type(error).__name__}: {error}"
+            reporter.send("failed", index=index, message=message, line=_line(task, error))
             return
         reporter.send("case", index=index, **more)
+
+
+def _line(task: Task, error: Exception) -> int:
+    """The last line of reference.py that led to it, or that of its function `reference`, whose
+    results are not as they should be; 0 where there is none."""
+    path = task.folder / "reference.py"
+    frames = traceback.extract_tb(error.__traceback__)
+    if own := [f.lineno or 0 for f in frames if f.filename == str(path)]:
+        return own[-1]
+    lines = path.read_text().splitlines()
+    starts = (n for n, line in enumerate(lines, 1) if line.startswith("def reference("))
+    return next(starts, 0)
 
 
 def _write_case(

@@ -109,6 +109,7 @@ class Oracle:
         """Serializes requests to the process."""
         self._asking, self._quiet = 0, Stop()
         self._ahead: threading.Thread | None = None
+        self._sound = False
 
     def close(self) -> None:
         self._quiet.set()
@@ -218,6 +219,31 @@ class Oracle:
                 if not served:
                     self._end()
 
+    def require_sound(self, stop: Stop) -> None:
+        """Raises BadInput where reference.py writes its inputs, gives other dtypes than the
+        contract says or is not deterministic, on the smallest check case of each dtype; once."""
+        smallest: dict[tuple[str, ...], Case] = {}
+        for case in sorted(self._task.check, key=self._task.least_bytes):
+            smallest.setdefault((case.dtype, *case.types.values()), case)
+        cases = list(smallest.values())
+        with self._one:
+            if self._sound:
+                return
+            items = [{"case": case.model_dump()} for case in cases]
+            reports = list(self._served(items, stop, self.inputs, OUTPUTS_TIMEOUT_S))
+            for case, report in zip(cases, reports, strict=False):
+                if report["kind"] == "failed":
+                    raise self._failed(case, report)
+                if report["fault"]:
+                    where = f"{self._task.folder / 'reference.py'}, line {report['line']}"
+                    raise BadInput(f"{where}: {report['fault']} (case {case.label})")
+            self._sound = True
+
+    def _failed(self, case: Case, report: Mapping[str, Any]) -> BadInput:
+        line = f", line {report['line']}," if report["line"] else ""
+        place = f"{self._task.folder / 'reference.py'}{line}"
+        return BadInput(f"{place} failed on {case.label}: {report['message']}")
+
     def _complete(
         self, oracle_cases: Sequence[OracleCase], stop: Stop, on_case: Callable[[int], None]
     ) -> None:
@@ -262,11 +288,7 @@ class Oracle:
         try:
             for report in self._served(items, stop, scratch[0], ORACLE_TIMEOUT_S):
                 if report["kind"] == "failed":
-                    label = missing[report["index"]].case.label
-                    raise BadInput(
-                        f"{self._task.folder / 'reference.py'} failed on {label}: "
-                        f"{report['message']}"
-                    )
+                    raise self._failed(missing[report["index"]].case, report)
                 scratch[report["index"]].rename(missing[report["index"]].folder)
                 made += 1
                 on_case(made)

@@ -119,10 +119,33 @@ def test_a_broken_reference_is_the_users_to_mend(
     assert old in text
     (folder / "reference.py").write_text(text.replace(old, new))
     broken = Oracle(load_task(folder))
-    with pytest.raises(BadInput, match=r"reference\.py failed on 5x24 float16") as caught:
+    with pytest.raises(BadInput, match=r"reference\.py.* failed on 5x24 float16") as caught:
         broken.oracle_cases([case()], Stop())
     broken.close()
     assert said in str(caught.value)
+    assert ("line 16," in str(caught.value)) == ("def" not in old)
+
+
+def test_a_reference_that_cannot_be_judged_by_is_refused_with_its_line(tmp_path: Path) -> None:
+    folder = tmp_path / "task"
+    shutil.copytree(BUILTIN / "silu_and_mul", folder)
+    text = (folder / "reference.py").read_text()
+    broken = text.replace('inputs["input"].double()', 'inputs["input"].mul_(2).double()')
+    assert broken != text
+    for content, sound in ((broken, False), (text, True)):
+        (folder / "reference.py").write_text(content)
+        oracle = Oracle(load_task(folder))
+        try:
+            oracle.require_sound(Stop())
+            assert sound
+        except BadInput as error:
+            assert not sound
+            words = (
+                "reference.py, line 16: reference writes to its input 'input' (case 1x8 float16)"
+            )
+            assert words in str(error)
+        finally:
+            oracle.close()
 
 
 def test_one_process_serves_until_it_is_closed(oracle: Oracle) -> None:
