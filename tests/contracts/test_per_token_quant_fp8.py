@@ -8,6 +8,7 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.types import Wrong
 from tests.contracts.planted import contract, planted, variants, verdicts
 
+pytestmark = pytest.mark.second_tier
 TASK = contract("per_token_quant_fp8")
 CODED = "result.item[i] = __nv_fp8_e4m3(clamped(to_float(x.item[i]) * inverse));"
 FAULTS = {

@@ -8,6 +8,7 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.types import Wrong
 from tests.contracts.planted import contract, planted, variants, verdicts
 
+pytestmark = pytest.mark.second_tier
 TASK = contract("topk_softmax")
 FAULTS = {
     "the chosen expert stays": ("if (i * 32 + lane == expert) held[i] = -1.0f;", ""),

@@ -8,7 +8,13 @@ import pytest
 import torch
 
 from astra_chat.tools.children import cuda_compare as module
-from astra_chat.tools.children.cuda_compare import differs, elements, outside, worst_shares
+from astra_chat.tools.children.cuda_compare import (
+    differs,
+    elements,
+    outside,
+    unequal,
+    worst_shares,
+)
 from astra_chat.tools.task.buffer_layout import buffer_bytes, gathered
 from astra_chat.tools.task.folder import Arg, Tolerance, find_task
 from astra_chat.tools.types import Case
@@ -115,3 +121,21 @@ def test_heads_that_lie_apart_are_elements_and_the_rest_is_not() -> None:
         pairs = zip(outside(arg, case, buffers), outside(arg, case, changed), strict=True)
         seen = any(bool(differs(*pair)) for pair in pairs)
         assert seen == (place + 1 not in kept.tolist()), place
+
+
+def test_results_without_a_tolerance_are_for_the_oracle_where_a_byte_differs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    beside = torch.arange(4 * 3 * 5, dtype=torch.int32).reshape(4, 3, 5)
+    got = beside.clone()
+    got[1, 2, 4] += 1
+    for piece in (1, 20, 2**20):
+        monkeypatch.setattr(module, "PIECE", piece)
+        assert unequal(got, beside).tolist() == [0, INF, 0, 0]
+        assert unequal(got[[1, 3]], beside, [1, 3]).tolist() == [INF, 0]
+        assert unequal(got[[1, 3]], beside, [0, 3]).tolist() == [INF, 0]
+    codes = torch.zeros(2, 1, 3).to(torch.float8_e4m3fn)
+    minus = codes.view(torch.uint8).clone()
+    minus[1, 0, 2] = 0x80
+    assert unequal(minus.view(torch.float8_e4m3fn), codes).tolist() == [0, INF]
+    assert unequal(got[:, :, :4], beside[:, :, :4]).tolist() == [0, 0, 0, 0]

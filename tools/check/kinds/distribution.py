@@ -101,16 +101,18 @@ def _frequencies(rows: Array, table: Array) -> Refusal | None:
 
 def _groups(expected: Array, least: float) -> Array:
     """A group for each cell: one that expects enough draws is alone, the others are joined in their
-    order until each group does."""
+    order until each group does; those that do not together join the last that does."""
     alone = expected >= least
     large = int(alone.sum())
     group = np.cumsum(alone) - 1
     small = np.cumsum(expected[~alone])
     # A range of twice the least, less than `least` of which may lie in the ranges beside it.
-    ranges = max(1, int(small[-1] // (2 * least))) if len(small) else 0
-    if ranges:
-        before = small - expected[~alone]
-        group[~alone] = large + np.minimum((before // (2 * least)).astype(np.int64), ranges - 1)
+    ranges = int(small[-1] // (2 * least)) if len(small) else 0
+    if len(small) and not ranges and (small[-1] >= least or not large):
+        ranges = 1
+    before = small - expected[~alone]
+    places = np.minimum((before // (2 * least)).astype(np.int64), ranges - 1)
+    group[~alone] = large + places if ranges else large - 1
     return group
 
 

@@ -78,6 +78,21 @@ def test_what_cannot_be_drawn() -> None:
         assert refusal is not None and refusal.place == 2 and why in refusal.why
 
 
+@pytest.mark.parametrize("places", [slice(0, 3), slice(3, None, 7), slice(9, 12), slice(-1, None)])
+def test_symbols_that_cannot_be_drawn_hide_no_bias(places: slice) -> None:
+    """Alone they are no group: nothing is expected there."""
+    table = zipf(12)
+    table[places] = 0
+    table /= table.sum()
+    honest = drawn(table[None], DRAWS, 3)
+    assert judge_draws(honest, table, 12) is None
+    moved = biased(honest, table, 12, np.random.default_rng(1))
+    likeliest = np.full(DRAWS, table.argmax())
+    for draws in (moved, likeliest)[not (moved != honest).any() :]:
+        refusal = judge_draws(draws, table, 12)
+        assert refusal is not None and "nan" not in refusal.why
+
+
 def test_few_draws_say_nothing() -> None:
     assert judge_draws(np.array([0, 0, 1]), zipf(10), 10) is None
 
