@@ -31,7 +31,14 @@ from astra_chat.tools.descriptions import (
 )
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import telling
-from astra_chat.tools.task.folder import Arg, Scalar, Task
+from astra_chat.tools.task.contract_text import (
+    argument_text,
+    codes_text,
+    domain_lines,
+    scalar_text,
+    types_text,
+)
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced, one_line, report
 from astra_chat.tools.types import Timed
@@ -90,42 +97,23 @@ def _single_reply(context: ChatContext, state: RunState) -> Section:
 
 def _task(context: ChatContext, state: RunState) -> Section:
     task = context.task
-    dims = "\n".join(
-        f"- {name}: {dim.min} to {dim.max}"
-        + (f", in bytes a multiple of {dim.multiple_of_bytes}" if dim.multiple_of_bytes > 1 else "")
-        for name, dim in task.dims.items()
-    )
-    args = "\n".join([*map(_arg, task.args), *map(_scalar, task.scalars)])
+    dims = _bullets(domain_lines(task))
+    args = _bullets([*map(argument_text, task.args), *map(scalar_text, task.scalars)])
     tolerance = ", ".join(
         f"{dtype} rtol {t.rtol} atol {t.atol}" for dtype, t in task.tolerance.items()
     )
     return Section(
         f"Task {task.name}",
         f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\nLegal dims:\n{dims}\n"
-        f"dtypes: {', '.join(task.dtypes)}; tolerance: {tolerance}\n"
+        f"dtypes: {types_text(task) or ', '.join(task.dtypes)}; tolerance: {tolerance}\n"
         f"nvcc flags: {' '.join(task.flags)}\nDevice: {context.device}",
     )
-
-
-def _arg(arg: Arg) -> str:
-    stride = f", row stride {arg.name}_stride elements (at least one row)" if arg.strided else ""
-    numbers = f", values up to {arg.largest:g}" if arg.largest else ""
-    return (
-        f"- {arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {arg.access},"
-        f" aligned to {arg.min_alignment_bytes} bytes{stride}{numbers}"
-    )
-
-
-def _scalar(scalar: Scalar) -> str:
-    when = "in most cases, but the caller may pass another" if scalar.varies else "in every case"
-    when += f", {scalar.range[0]:g} to {scalar.range[1]:g}" if scalar.range else ""
-    return f"- {scalar.name}: {scalar.type}, {scalar.value:g} {when}"
 
 
 def _contract(context: ChatContext, state: RunState) -> Section:
     return Section(
         "The launcher to export",
-        f"```cuda\n{prototype(context.task)};\n```\ndtype: 0 float32, 1 float16, 2 bfloat16.\n"
+        f"```cuda\n{prototype(context.task)};\n```\n{codes_text(context.task)}\n"
         f"A complete example of the form, for another operation:\n```cuda\n{example()}```",
     )
 
@@ -146,14 +134,14 @@ def _baseline(context: ChatContext, state: RunState) -> Section:
 
 def _tests(context: ChatContext, state: RunState) -> Section | None:
     cases = [*context.task.check, *state.extra_cases]
-    return Section("Cases that every candidate must pass", _bullets([c.label for c in cases]), 3)
+    return Section("Cases that every candidate must pass", _bullets([c.named for c in cases]), 3)
 
 
 def _score(context: ChatContext, state: RunState) -> Section | None:
     scores = state.scores
     if scores is None:
         return None
-    dropped = [f"kills none, discarded: {case.label}" for case in scores.dropped]
+    dropped = [f"kills none, discarded: {case.named}" for case in scores.dropped]
     survived = [f"survived, possibly an equivalent mutant: {name}" for name in scores.survivors]
     return Section(
         "Score of your last cases, by seeded bugs of the baseline",
@@ -310,7 +298,7 @@ def judge_report(evaluation: Evaluation) -> str:
         lines += describe_times(evaluation)
         profile = outcome.profile
         why = one_line(profile.why)
-        lines.append(f"bottleneck on {profile.case.label}: {profile.bottleneck}: {why}")
+        lines.append(f"bottleneck on {profile.case.named}: {profile.bottleneck}: {why}")
         lines += [f"- {metric_text(m)}: {m.words}" for m in telling(profile.metrics)]
     return "\n".join(lines)
 

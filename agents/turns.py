@@ -54,6 +54,13 @@ class Extent(Value):
     value: int
 
 
+class TypeChoice(Value):
+    """What one type variable stands for."""
+
+    name: str
+    dtype: DTypeName
+
+
 class TestCase(Value):
     """A case that the tester proposes. No mappings: strict JSON schemas allow lists only."""
 
@@ -64,11 +71,14 @@ class TestCase(Value):
     values: ValueFamily
     why: str
     """What could fail here."""
+    types: tuple[TypeChoice, ...] = Field(default=(), exclude_if=lambda types: not types)
+    """Of type variables beside T, where the task has some."""
 
     def case(self) -> Case:
         return Case(
-            dims={dim.name: dim.value for dim in self.dims}, dtype=self.dtype, values=self.values
-        )
+            dims={dim.name: dim.value for dim in self.dims}, dtype=self.dtype, values=self.values,
+            types={choice.name: choice.dtype for choice in self.types},
+        )  # fmt: skip
 
 
 class TestSuite(Value):

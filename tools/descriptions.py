@@ -59,11 +59,11 @@ def describe(outcome: Outcome) -> str:
         case Wrong():
             return _wrong(outcome)
         case Unsafe(case=case, what=what, where=where):
-            return f"unsafe on {case.label}: {what}, {where}"
+            return f"unsafe on {case.named}: {what}, {where}"
         case Crashed(case=case, message=message):
-            return f"crashed on {case.label}: {message}"
+            return f"crashed on {case.named}: {message}"
         case Implausible(case=case, why=why):
-            return f"implausible on {case.label}: {why}"
+            return f"implausible on {case.named}: {why}"
         case TimedOut(step=step, limit_s=limit_s):
             return f"stopped: the step '{step}' ran past its limit of {number(limit_s)} s"
         case Correct() | Timed():
@@ -111,7 +111,7 @@ def describe_times(evaluation: Evaluation) -> list[str]:
     for time in timed.cases if isinstance(timed, Timed) else ():
         line = launches(evaluation, time.case)
         lines.append(
-            f"- {time.case.label}: {time.basis} {time.median_us:.3g} us, {ratio_text(time.ratio)}"
+            f"- {time.case.named}: {time.basis} {time.median_us:.3g} us, {ratio_text(time.ratio)}"
             f" ({time.ratio_low:.2f} to {time.ratio_high:.2f}),"
             f" {time.percent_of_limit:.0f} % of the limit, weight {time.weight:g}"
             + (f"; launches {line}" if line else "")
@@ -171,7 +171,7 @@ def _wrong(wrong: Wrong) -> str:
         "distribution": "drawn with other probabilities than the oracle's",
     }
     note = f"; {wrong.note}" if wrong.note else ""
-    said = f"wrong on {wrong.case.label}: {reasons[wrong.reason]}: {place}"
+    said = f"wrong on {wrong.case.named}: {reasons[wrong.reason]}: {place}"
     if wrong.reason == "not_accepted":  # of many that are legal there is no expected one
         return f"{said}{f' is {number(wrong.got)}' if wrong.index else ''}{note}"
     if wrong.reason == "distribution":

@@ -14,6 +14,7 @@ from astra_chat.tools.task.folder import Dim, Task
 from astra_chat.tools.timing.verdict import MIN_GAIN, NO_REGRESSION
 from astra_chat.tools.types import (
     Correct,
+    DTypeName,
     MeasuredTime,
     StepName,
     Timed,
@@ -256,12 +257,15 @@ def _precision(evaluation: Evaluation, record: CheckRecord) -> list[str]:
 
 
 def _domain(task: Task) -> int:
-    """Legal shapes over all dtypes."""
+    """Legal shapes over all dtypes, as if there were no relations between dims."""
     return sum(
-        math.prod(_extents(dim, dim.step(dtype)) for dim in task.dims.values())
-        for dtype in task.dtypes
+        math.prod(_extents(dim, kind.dtype) for dim in task.dims.values())
+        for kind in task.combinations
     )
 
 
-def _extents(dim: Dim, step: int) -> int:
+def _extents(dim: Dim, dtype: DTypeName) -> int:
+    if dim.values:
+        return sum(dim.allows(extent, dtype) for extent in dim.values)
+    step = dim.step(dtype)
     return dim.max // step - -(-dim.min // step) + 1

@@ -81,10 +81,19 @@ class Case(Value):
 
     @property
     def label(self) -> str:
-        words = ["x".join(str(extent) for extent in self.dims.values()), self.dtype]
+        """Short, for tables: "16x4096 float16"."""
+        return self._text("x".join(map(str, self.dims.values())))
+
+    @property
+    def named(self) -> str:
+        """With the dims' names: "tokens=16 d=4096 float16"."""
+        return self._text(" ".join(f"{name}={extent}" for name, extent in self.dims.items()))
+
+    def _text(self, dims: str) -> str:
+        words = [dims, self.dtype]
         words += (f"{variable}={dtype}" for variable, dtype in self.types.items())
         words += [self.values] * (self.values != "normal") + [f"pad {self.pad}"] * bool(self.pad)
-        words += (f"{name}+{pad}" for name, pad in self.pads.items())
+        words += (f"{name}+{pad}".replace(", ", ",") for name, pad in self.pads.items())
         words += (f"{name}: {family}" for name, family in self.families.items())
         words += [f"offset {self.offset}"] * bool(self.offset)
         words += (f"{name} at {offset}" for name, offset in self.offsets.items())

@@ -107,24 +107,26 @@ def check(
 def _contract(task: Task) -> Iterator[str]:
     """What a kernel has to do, for a reader."""
     from astra_chat.tools.task.case_text import case_text
+    from astra_chat.tools.task.contract_text import (
+        argument_text,
+        domain_lines,
+        scalar_text,
+        types_text,
+    )
     from astra_chat.tools.task.launcher import prototype
 
     yield f"{task.name}: {task.summary}"
     yield f"folder: {task.folder}"
     yield f"launcher: {prototype(task)}"
     yield "arguments:"
-    for arg in task.args:
-        dtype = ", ".join(task.dtypes) if arg.dtype == "T" else arg.dtype
-        strided = ", rows may lie apart" if arg.strided else ""
-        yield f"  {arg.name}: [{', '.join(arg.shape)}] {dtype}, {arg.access}{strided}"
+    yield from (f"  {argument_text(arg)}" for arg in task.args)
+    yield types_text(task) or f"dtypes: {', '.join(task.dtypes)}"
     yield "dims:"
-    for name, dim in task.dims.items():
-        units = f", rows of whole {dim.multiple_of_bytes} bytes" * (dim.multiple_of_bytes > 1)
-        yield f"  {name}: {dim.min} to {dim.max}{units}"
-    yield from (f"scalar: {one.name} = {one.value:g} ({one.type})" for one in task.scalars)
+    yield from (f"  {line}" for line in domain_lines(task))
+    yield from (f"scalar: {scalar_text(one)}" for one in task.scalars)
     yield "tolerance, against a float64 oracle:"
-    for dtype in task.dtypes:
-        yield f"  {dtype}: rtol {task.tolerance[dtype].rtol:g}, atol {task.tolerance[dtype].atol:g}"
+    for dtype, tolerance in task.tolerance.items():
+        yield f"  {dtype}: rtol {tolerance.rtol:g}, atol {tolerance.atol:g}"
     yield f"nvcc flags: {' '.join(task.flags)}"
     yield f"check cases: {len(task.check)}, the first {case_text(task.check[0])}"
     yield "timed cases:"

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
+from astra_chat.session.export_example import example_source
 from astra_chat.tools.build.nvcc import compiler_sandbox
 from astra_chat.tools.build.tvm_ffi_binding import (
     compile_cpp,
     ensure_binding,
+    given_dims,
     tvm_ffi_folder,
     tvm_ffi_version,
 )
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
+from astra_chat.tools.task.contract_text import access_text, strides_text, types_text
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case, candidate_id, sha256_of
+from astra_chat.tools.types import candidate_id, sha256_of
 from astra_chat.transcript.run_folder import (
     BEST_SOURCE,
     EXAMPLE,
+    INPUTS,
     PART_OF_SOURCE,
     README,
     module_file,
@@ -44,7 +48,8 @@ def leave_source(source: str | None, folder: Path, ours: Container[str]) -> None
 
 
 def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
-    """Write <entry>.so, README.md and load_example.py of a candidate into `folder`.
+    """Write <entry>.so, README.md, load_example.py and reference.py, which draws its inputs, of a
+    candidate into `folder`.
 
     The module runs on GPUs of `arch` and, from its PTX, on newer ones; CUDA's runtime is linked
     into it, so neither a toolkit nor Astra is needed to load it, only tvm-ffi and a driver.
@@ -57,7 +62,8 @@ def export_best(task: Task, source: str, folder: Path, *, arch: str) -> None:
     link_module([kernel, ensure_binding(task, toolkit)], folder / module_file(task.entry),
                 toolkit, cudart)  # fmt: skip
     (folder / README).write_text(_readme(task, source, arch, toolkit))
-    (folder / EXAMPLE).write_text(_example(task))
+    (folder / EXAMPLE).write_text(example_source(task))
+    (folder / INPUTS).write_text((task.folder / INPUTS).read_text())
 
 
 def compile_kernel(task: Task, source: str, toolkit: Toolkit, arch: str) -> Path:
@@ -92,37 +98,19 @@ def link_module(objects: list[Path], module: Path, toolkit: Toolkit, cudart: lis
 
 
 def _readme(task: Task, source: str, arch: str, toolkit: Toolkit) -> str:
-    arguments = ", ".join([*(arg.name for arg in task.args), *(s.name for s in task.scalars)])
+    names = [*(arg.name for arg in task.args), *given_dims(task), *(s.name for s in task.scalars)]
+    arguments = ", ".join(names)
     rows = "\n".join(
         f"| {arg.name} | {'dtype' if arg.dtype == 'T' else arg.dtype} |"
-        f" [{', '.join(arg.shape)}]{', rows may lie apart' if arg.strided else ''} | {arg.access} |"
+        f" [{', '.join(arg.shape)}]{strides_text(arg)} | {access_text(arg)} |"
         for arg in task.args
     )
     return _README.format(
         entry=task.entry, candidate=candidate_id(source), summary=task.summary,
-        arguments=arguments, rows=rows, dtypes=", ".join(task.dtypes), arch=arch,
-        nvcc=toolkit.version, tvm_ffi=tvm_ffi_version(),
+        arguments=arguments, rows=rows, arch=arch,
+        dtypes=types_text(task) or ", ".join(task.dtypes), nvcc=toolkit.version,
+        tvm_ffi=tvm_ffi_version(),
     )  # fmt: skip
-
-
-def _example(task: Task) -> str:
-    case = task.bench[0][0]
-    lines = [_tensor(task, index, case) for index in range(len(task.args))]
-    arguments = ", ".join(
-        [*(arg.name for arg in task.args), *(f"{s.value:g}" for s in task.scalars)]
-    )
-    written = next(arg.name for arg in task.args if arg.written)
-    return _EXAMPLE.format(
-        entry=task.entry, label=case.label, tensors="\n".join(lines), arguments=arguments,
-        written=written,
-    )  # fmt: skip
-
-
-def _tensor(task: Task, index: int, case: Case) -> str:
-    arg = task.args[index]
-    maker = "randn" if arg.read else "empty"
-    shape = ", ".join(map(str, arg.shape_of(case)))
-    return f'{arg.name} = torch.{maker}({shape}, dtype=torch.{arg.dtype_of(case)}, device="cuda")'
 
 
 _README = """\
@@ -152,18 +140,3 @@ Built by nvcc {nvcc} for {arch}, with PTX for newer GPUs; the driver must be as 
 CUDA's runtime is inside: no toolkit is needed. `python load_example.py` tries the module. The
 kernel's source is best.cu, one folder up.
 """
-
-_EXAMPLE = '''\
-"""Loads the module beside this file and calls it once: {label}."""
-
-from pathlib import Path
-
-import torch
-import tvm_ffi
-
-module = tvm_ffi.load_module(str(Path(__file__).with_name("{entry}.so")))
-{tensors}
-module.{entry}({arguments})
-torch.cuda.synchronize()
-print({written})
-'''

@@ -14,7 +14,7 @@ PART_OF_SOURCE = ".best.cu.part"
 """While it is being written."""
 BEST_MODULE = "best"
 """The winner as a tvm-ffi module: a folder."""
-README, EXAMPLE = "README.md", "load_example.py"
+README, EXAMPLE, INPUTS = "README.md", "load_example.py", "reference.py"
 """In BEST_MODULE, beside the module itself."""
 
 
@@ -42,7 +42,7 @@ def require_room(folder: Path) -> None:
 def require_no_links(folder: Path, entry: str) -> None:
     """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
     folder may come from anybody, and what it leads to would be overwritten."""
-    best = [folder / BEST_MODULE / name for name in (module_file(entry), README, EXAMPLE)]
+    best = [folder / BEST_MODULE / name for name in (module_file(entry), README, EXAMPLE, INPUTS)]
     names = (TRANSCRIPT, BEST_SOURCE, PART_OF_SOURCE, BEST_MODULE)
     for path in (*(folder / name for name in names), *best):
         if path.is_symlink():

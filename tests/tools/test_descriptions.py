@@ -32,7 +32,7 @@ OUTCOMES: list[tuple[Outcome, list[str]]] = [
         Unsupported(what="tensor maps", kernel="k", opcode="cp.async.bulk", line=9),
         ["tensor maps", "cp.async.bulk", "line 9", "k"],
     ),
-    (WRONG_OUTCOME, ["4x64 float32", "out[3, 63]", "never written", "1 of 256", "nan"]),
+    (WRONG_OUTCOME, ["=4 ", "=64 float32", "out[3, 63]", "never written", "1 of 256", "nan"]),
     (Unsafe(case=CASE, what="race", where="line 4"), ["race", "line 4"]),
     (Crashed(case=CASE, message="signal 11"), ["crashed", "signal 11"]),
     (TimedOut(step="check", limit_s=60), ["check", "60 s"]),
@@ -101,6 +101,6 @@ def test_a_timed_case_says_what_is_launched() -> None:
     )
     assert "launches" not in descriptions.describe_times(whole)[0]
     text = descriptions.describe_times(told)[0]
-    assert f"{case.label}: estimated" in text and "\x1b" not in text
+    assert f"{case.named}: estimated" in text and "\x1b" not in text
     assert "; launches silu grid 4x1x1 block 256x1x1" in text
     assert descriptions.describe_times(evaluation(VECTOR, WRONG_OUTCOME)) == []

@@ -4,13 +4,16 @@
 #include <tvm/ffi/container/tensor.h>
 #include <tvm/ffi/extra/c_env_api.h>
 #include <tvm/ffi/function.h>
+#include <tvm/ffi/optional.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <sstream>
 #include <string>
 
 namespace {
 
+using tvm::ffi::Optional;
 using tvm::ffi::TensorView;
 
 bool is(DLDataType dtype, int code, int bits) {
@@ -39,7 +42,7 @@ void require_layout(const TensorView& tensor, DLDevice device, int ndim, const c
   }
 }
 
-void require_contiguous(const TensorView& tensor, const char* name) {
+[[maybe_unused]] void require_contiguous(const TensorView& tensor, const char* name) {
   if (!tensor.IsContiguous()) {
     TVM_FFI_THROW(ValueError) << name << " must be contiguous";
   }
@@ -55,6 +58,33 @@ void require_contiguous(const TensorView& tensor, const char* name) {
   return stride;
 }
 
+// A stride that is the caller's to choose: no shorter than what it steps over, the inner axes.
+[[maybe_unused]] int64_t free_stride(const TensorView& tensor, int axis, const char* name) {
+  int64_t inner = 1;
+  for (int other = axis + 1; other < tensor.ndim(); ++other) {
+    if (tensor.shape()[other] > 1) {
+      inner = std::max(inner, tensor.shape()[other] * tensor.strides()[other]);
+    }
+  }
+  if (tensor.shape()[axis] <= 1) return inner;
+  if (tensor.strides()[axis] < inner) {
+    TVM_FFI_THROW(ValueError) << name << " must not overlap itself along axis " << axis;
+  }
+  return tensor.strides()[axis];
+}
+
+[[maybe_unused]] void require_stride(const TensorView& tensor, int axis, int64_t expected,
+                                     const char* name) {
+  if (tensor.shape()[axis] > 1 && tensor.strides()[axis] != expected) {
+    TVM_FFI_THROW(ValueError) << name << " must have stride " << expected << " along axis " << axis
+                              << ", got " << tensor.strides()[axis];
+  }
+}
+
+[[maybe_unused]] void require_relation(bool holds, const char* relation) {
+  if (!holds) TVM_FFI_THROW(ValueError) << relation << ": does not hold";
+}
+
 [[maybe_unused]] void require_dtype(const TensorView& tensor, int code, int bits, const char* name) {
   if (!is(tensor.dtype(), code, bits)) {
     TVM_FFI_THROW(TypeError) << name << " has the wrong dtype: " << bits << " bits are needed";
@@ -68,7 +98,7 @@ void require_contiguous(const TensorView& tensor, const char* name) {
   }
 }
 
-int64_t divided(const TensorView& tensor, int axis, int64_t divisor, const char* name,
+[[maybe_unused]] int64_t divided(const TensorView& tensor, int axis, int64_t divisor, const char* name,
                 const char* extent) {
   const int64_t size = tensor.shape()[axis];
   if (divisor == 0 || size % divisor != 0) {
@@ -86,7 +116,7 @@ void require_extent(const TensorView& tensor, int axis, int64_t expected, const 
   }
 }
 
-void require_legal(int64_t value, int64_t least, int64_t most, int64_t step, const char* name) {
+[[maybe_unused]] void require_legal(int64_t value, int64_t least, int64_t most, int64_t step, const char* name) {
   if (value < least || value > most || value % step != 0) {
     TVM_FFI_THROW(ValueError) << name << " = " << value << " is outside " << least << " to " << most
                               << " in steps of " << step << " for this dtype";

@@ -108,9 +108,7 @@ def _halved(task: Task, case: Case, names: Sequence[str]) -> Case:
     """Extents rounded up to legal steps, none below its least."""
     dims = dict(case.dims)
     for name in names:
-        dim = task.dims[name]
-        step = dim.step(case.dtype)
-        dims[name] = max(-(-dim.min // step), -(-(dims[name] // 2) // step)) * step
+        dims[name] = task.dims[name].above(dims[name] // 2, case.dtype)
     return case.model_copy(update={"dims": dims})
 
 

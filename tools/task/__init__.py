@@ -9,6 +9,7 @@ contradictions what a contract says that cannot be
 task_file      task.toml as fields, and its problems with their lines
 toml_lines     where in a TOML file a value stands
 tiers          tiers of baseline: whose kernel a candidate is held against
+contract_text  a contract as text, for models and people
 case_text      a case as a line of TOML, and back
 buffer_layout  how a tensor lies in its buffer: dense rows or padded rows
 launcher       the C side of the contract: the launcher's prototype, and the call that fits it

@@ -16,6 +16,7 @@ from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import candidate_id
 
+MADE = {"silu_and_mul.so", "README.md", "load_example.py", "reference.py"}
 CALL_ON_THE_HOST = """
 import sys, numpy, tvm_ffi
 function = tvm_ffi.load_module(sys.argv[1]).silu_and_mul
@@ -48,7 +49,7 @@ def test_best_cu_is_whole_and_goes_when_no_candidate_is_best(tmp_path: Path) -> 
 
 
 def test_the_folder_is_complete(best: Path) -> None:
-    assert {p.name for p in best.iterdir()} == {"silu_and_mul.so", "README.md", "load_example.py"}
+    assert {p.name for p in best.iterdir()} == MADE
 
 
 def test_the_module_loads_in_a_bare_process(best: Path, tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_the_words_name_candidate_arguments_and_module(best: Path) -> None:
     assert "| input | dtype | [tokens, 2*d] | read |" in words
     example = (best / "load_example.py").read_text()
     ast.parse(example)
-    assert "module.silu_and_mul(out, input)" in example
+    assert "module.silu_and_mul(tensors['out'], tensors['input'])" in example
 
 
 def test_a_source_that_does_not_compile_is_said_in_words(tmp_path: Path) -> None:

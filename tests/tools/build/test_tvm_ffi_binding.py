@@ -13,12 +13,12 @@ import pytest
 from astra_chat.session.export import link_module
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.build.tvm_ffi_binding import binding_source, ensure_binding
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_toolkit
-from astra_chat.tools.task.folder import Arg, Scalar, Task, find_task
+from astra_chat.tools.task.folder import Arg, Scalar, Task, find_task, load_task
 from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+from tests.tools.task.contracts import write_contract
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -84,10 +84,22 @@ def test_a_dim_is_solved_from_whatever_axis_gives_it() -> None:
     assert 'divided(out, 0, dim_tokens, "out", "tokens*d")' in source
 
 
-def test_a_dim_that_no_shape_gives_is_bad_input() -> None:
+def test_a_dim_that_no_shape_gives_is_a_parameter() -> None:
     args = (Arg(name="out", dtype="T", shape=("tokens*d",), access="write"),)
-    with pytest.raises(BadInput, match="the dim tokens does not follow from the shapes"):
-        binding_source(changed(args=args))
+    source = binding_source(changed(args=args))
+    assert "void call(TensorView out, int64_t dim_tokens) {" in source
+    assert 'const int64_t dim_d = divided(out, 0, dim_tokens, "out", "tokens*d")' in source
+
+
+def test_every_word_of_schema_2_compiles(tmp_path: Path) -> None:
+    task = load_task(write_contract(tmp_path / "task"))
+    source = binding_source(task)
+    assert ensure_binding(task, find_toolkit()).is_file()
+    assert "Optional<TensorView> given_bias, TensorView scratch, int64_t dim_rot_dim" in source
+    assert "bool causal" in source
+    assert "key_stride_0, key_stride_1, causal, code_T, code_I" in source
+    assert 'require_relation(dim_rot_dim <= dim_head_size, "rot_dim <= head_size");' in source
+    assert 'require_dtype(scratch, kDLUInt, 8, "scratch");' in source
 
 
 def test_scalars_and_float_tensors_compile() -> None:
@@ -122,5 +134,5 @@ def test_strided_arguments_pass_their_row_stride(tmp_path: Path, monkeypatch: An
     task = changed(args=args)
     source = binding_source(task)
     assert 'const int64_t input_stride = row_stride(input, "input");' in source
-    assert "dim_d, out_stride, input_stride, code" in source
+    assert "dim_d, out_stride, input_stride, code_T" in source
     assert ensure_binding(task, find_toolkit()).is_file()

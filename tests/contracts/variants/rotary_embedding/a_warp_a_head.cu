@@ -1,0 +1,48 @@
+// A warp a token and head: heads of the query first, then of the key, in one flat grid.
+#include <cstdint>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+template <typename T>
+__global__ void rotate(const int64_t* positions, T* query, T* key, const T* table, int64_t tokens,
+                       int64_t heads, int64_t kv_heads, int64_t q0, int64_t q1, int64_t k0,
+                       int64_t k1, int half, bool neox) {
+  const int64_t warp = (int64_t(blockIdx.x) * blockDim.x + threadIdx.x) / 32;
+  const int64_t token = warp / (heads + kv_heads), which = warp % (heads + kv_heads);
+  if (token >= tokens) return;
+  T* head = which < heads ? query + token * q0 + which * q1
+                          : key + token * k0 + (which - heads) * k1;
+  const T* row = table + positions[token] * 2 * half;
+  for (int pair = threadIdx.x % 32; pair < half; pair += 32) {
+    const int at = neox ? pair : 2 * pair, beside = neox ? half : 1;
+    const float c = float(row[pair]), s = float(row[pair + half]);
+    const float x = float(head[at]), y = float(head[at + beside]);
+    head[at] = T(x * c - y * s);
+    head[at + beside] = T(y * c + x * s);
+  }
+}
+
+extern "C" cudaError_t rotary_embedding(const void* positions, void* query, void* key,
+                                        const void* cos_sin_cache, int64_t tokens, int64_t heads,
+                                        int64_t kv_heads, int64_t head_size, int64_t rot_dim,
+                                        int64_t max_position, int64_t query_stride_0,
+                                        int64_t query_stride_1, int64_t key_stride_0,
+                                        int64_t key_stride_1, bool is_neox, int dtype,
+                                        cudaStream_t stream) {
+  const int half = int(rot_dim / 2);
+  const int64_t warps = tokens * (heads + kv_heads);
+  const unsigned blocks = unsigned((warps + 3) / 4);
+  const auto* at = static_cast<const int64_t*>(positions);
+  if (dtype == 1)
+    rotate<<<blocks, 128, 0, stream>>>(at, (__half*)query, (__half*)key,
+                                       (const __half*)cos_sin_cache, tokens, heads, kv_heads,
+                                       query_stride_0, query_stride_1, key_stride_0, key_stride_1,
+                                       half, is_neox);
+  else
+    rotate<<<blocks, 128, 0, stream>>>(at, (__nv_bfloat16*)query, (__nv_bfloat16*)key,
+                                       (const __nv_bfloat16*)cos_sin_cache, tokens, heads, kv_heads,
+                                       query_stride_0, query_stride_1, key_stride_0, key_stride_1,
+                                       half, is_neox);
+  return cudaGetLastError();
+}

@@ -1,0 +1,43 @@
+"""What models and people are told of a contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from astra_chat.tools.task.contract_text import (
+    argument_text,
+    codes_text,
+    domain_lines,
+    scalar_text,
+    types_text,
+)
+from astra_chat.tools.task.folder import find_task, load_task
+from tests.tools.task.contracts import write_contract
+
+
+def test_all_of_a_contract_is_told(tmp_path: Path) -> None:
+    task = load_task(write_contract(tmp_path / "task"))
+    cache, key, slot, bias, scratch = map(argument_text, task.args)
+    assert "T [blocks, block_size, heads * head_size], readwrite" in cache
+    assert "strides in elements [key_stride_0, key_stride_1, 1]" in key and "2 bytes" in key
+    assert "0 <= value < blocks * block_size (a place in cache), no number twice" in slot
+    assert "or -1 for no entry" in slot and "may be a null pointer" in bias
+    assert "workspace of the caller (its content is not specified)" in scratch
+    assert types_text(task).count("T ") == 3 and "I int32" in types_text(task)
+    assert codes_text(task) == "dtype: 1 float16, 0 float32. i_dtype: 8 int64, 7 int32."
+    lines = domain_lines(task)
+    assert "head_size: one of 8, 16, 64, 128, 256" in lines
+    assert "block_size: 16 to 64, a multiple of 16" in lines
+    assert "always rot_dim <= head_size" in lines
+    assert scalar_text(task.scalars[0]) == "causal: bool, one of true, false"
+
+
+def test_a_shipped_task_reads_as_before() -> None:
+    task = find_task("fused_add_rmsnorm")
+    assert argument_text(task.args[0]) == (
+        "input: T [tokens, h], readwrite, aligned to 16 bytes, row stride input_stride elements"
+        " (at least one row), values up to 1e+16"
+    )
+    assert codes_text(task) == "dtype: 0 float32, 1 float16, 2 bfloat16."
+    assert types_text(task) == ""
+    assert scalar_text(task.scalars[0]).startswith("eps: float, 1e-06 in most cases")

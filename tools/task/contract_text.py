@@ -1,0 +1,110 @@
+"""A contract as text, for models and people: what a caller may pass, line by line."""
+
+from __future__ import annotations
+
+from astra_chat.tools.task.contract import Arg, Dim, Index, Scalar
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.launcher import dtype_parameter
+from astra_chat.tools.types import DTYPE_CODES, DTypeName
+
+INDEX_TEXT = {
+    "any": "", "sorted": ", ascending in each row",
+    "permutation": ", each row a permutation of its first numbers",
+    "positions": ", in runs that count up", "slots": ", no number twice",
+}  # fmt: skip
+JUDGED_TEXT = {
+    "close": "", "exact": ", compared exactly", "accept": ", judged by accept of reference.py",
+    "distribution": ", draws that are judged by their distribution",
+}  # fmt: skip
+
+
+def argument_text(arg: Arg) -> str:
+    """Name, dtype, shape, access and what else a kernel has to know of an argument."""
+    numbers = f", values up to {arg.largest:g}" if arg.largest else ""
+    return (
+        f"{arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {access_text(arg)},"
+        f" aligned to {arg.min_alignment_bytes} bytes{strides_text(arg)}{numbers}"
+        f"{_index(arg.index) if arg.index else ''}{_judged(arg)}"
+    )
+
+
+def access_text(arg: Arg) -> str:
+    words = {"workspace": "workspace of the caller (its content is not specified)"}
+    optional = ", may be a null pointer" if arg.optional else ""
+    return words.get(arg.access, arg.access) + optional
+
+
+def strides_text(arg: Arg) -> str:
+    """Where entries lie, if not one after the other."""
+    if arg.strides is None:
+        return ""
+    if arg.strides == ("free", "1"):
+        return f", row stride {arg.name}_stride elements (at least one row)"
+    names = iter(arg.stride_names)
+    strides = [next(names) if stride == "free" else stride for stride in arg.strides]
+    return f", strides in elements [{', '.join(strides)}]"
+
+
+def _index(index: Index) -> str:
+    none = f", or {index.none} for no entry" if index.none is not None else ""
+    table = f" (a place in {index.table})" if index.table else ""
+    return f", {index.start} <= value < {index.below}{table}{INDEX_TEXT[index.kind]}{none}"
+
+
+def _judged(arg: Arg) -> str:
+    if arg.judged is None:
+        return ""
+    if arg.judged.by == "quantized":
+        share = f"{100 * arg.judged.off_by_one:g} %"
+        return f", codes of the scales in {arg.judged.scale}: up to {share} may be a step off"
+    return JUDGED_TEXT[arg.judged.by]
+
+
+def scalar_text(scalar: Scalar) -> str:
+    """Name, type and values of a scalar."""
+    if scalar.values:
+        values = ", ".join(_value(scalar, value) for value in scalar.values)
+        return f"{scalar.name}: {scalar.type}, one of {values}"
+    when = "in most cases, but the caller may pass another" if scalar.varies else "in every case"
+    when += f", {scalar.range[0]:g} to {scalar.range[1]:g}" if scalar.range else ""
+    return f"{scalar.name}: {scalar.type}, {_value(scalar, scalar.value)} {when}"
+
+
+def _value(scalar: Scalar, value: float) -> str:
+    return str(bool(value)).lower() if scalar.type == "bool" else f"{value:g}"
+
+
+def dim_text(name: str, dim: Dim) -> str:
+    """The legal extents of a dim."""
+    if dim.values:
+        return f"{name}: one of {', '.join(map(str, dim.values))}"
+    steps = f", a multiple of {dim.multiple_of}" if dim.multiple_of > 1 else ""
+    bytes_ = dim.multiple_of_bytes
+    return f"{name}: {dim.min} to {dim.max}{steps}" + (
+        f", in bytes a multiple of {bytes_}" if bytes_ > 1 else ""
+    )
+
+
+def domain_lines(task: Task) -> list[str]:
+    """All dims, and the relations between them."""
+    relations = [f"always {relation}" for relation in task.require]
+    return [*(dim_text(name, dim) for name, dim in task.dims.items()), *relations]
+
+
+def types_text(task: Task) -> str:
+    """What the type variables may stand for; "" without any but T."""
+    if len(task.variables) < 2:
+        return ""
+    each = (", ".join(f"{n} {dtype}" for n, dtype in types.items()) for types in task.types)
+    return f"combinations of types: {'; '.join(each)}"
+
+
+def codes_text(task: Task) -> str:
+    """What the launcher's dtype codes mean; "" where it takes none."""
+    lines = []
+    for variable in task.variables:
+        own: dict[DTypeName, None] = dict.fromkeys(types[variable] for types in task.types)
+        shown = ("float32", "float16", "bfloat16") if task.schema_version == 1 else own
+        codes = ", ".join(f"{DTYPE_CODES[name]} {name}" for name in shown)
+        lines.append(f"{dtype_parameter(variable)}: {codes}.")
+    return " ".join(lines)
