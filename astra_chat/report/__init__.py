@@ -8,6 +8,6 @@ rounds          a run by rounds: plans, candidates, what they changed, results
 turns           every turn as text
 diff, highlight sources side by side, with syntax colours
 figures         plots as SVG in the colours of the page
-round_plots, case_plots, spending_plots  the plots of one run
+round_plots, case_plots, part_plots, spending_plots  the plots of one run
 templates/      the page: one file a section, style sheet and script
 """

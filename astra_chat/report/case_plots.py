@@ -1,4 +1,4 @@
-"""Plots of the timed cases of one run: times, where they go, roofline; and errors by candidate.
+"""Plots of the timed cases of one run: times, roofline; and errors by candidate.
 
 Bars of measured times are filled, those of estimated ones are hatched.
 """
@@ -14,15 +14,13 @@ from astra_chat.report.figures import (
     GOOD,
     HATCH,
     INK,
-    MUTED,
     PAPER,
-    TIE,
     Drawing,
     Plot,
     words,
 )
 from astra_chat.tools.gpu_specs import GpuSpec
-from astra_chat.tools.types import AnyTime, Basis, MeasuredTime
+from astra_chat.tools.types import AnyTime, Basis
 from astra_chat.transcript.summary import Timing
 
 ROW_IN = 0.34
@@ -35,7 +33,7 @@ MOST_CASES = 40
 def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
     """`named`: it is a candidate's; else the baseline's against itself."""
     cases = timing.cases[:MOST_CASES]
-    plot = _rows(f"{name}-cases", "Time by case, of the baseline's", cases)
+    plot = case_rows(f"{name}-cases", "Time by case, of the baseline's", cases)
     for row, case in enumerate(cases):
         _bar(plot, row - 0.2, 100.0, BASELINE, timing.basis, "baseline",
              f"{case.case.label}: baseline {case.baseline_us:.2f} us")  # fmt: skip
@@ -57,51 +55,6 @@ def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
     if len(timing.cases) > MOST_CASES:
         caption += f" The first {MOST_CASES} of {len(timing.cases)} cases."
     return plot.drawing(caption, timing.basis)
-
-
-def parts_by_case(name: str, timing: Timing, named: bool) -> Drawing | None:
-    """Where the time goes before and after; None where no part was measured."""
-    measured = [c for c in timing.cases if isinstance(c, MeasuredTime) and c.warm_us is not None]
-    cases = measured[:MOST_CASES]
-    if not cases:
-        return None
-    plot = _rows(f"{name}-parts", "Where the time goes, before and after", cases)
-    for row, case in enumerate(cases):
-        label, whole = case.case.label, case.baseline_us
-        assert case.warm_us is not None
-        warm = case.baseline_warm_us if case.baseline_warm_us is not None else case.baseline_us
-        _parts(plot, row - 0.2, (whole, warm, case.limit_us), whole, f"{label}, baseline")
-        if named:
-            times = (case.median_us, case.warm_us, case.limit_us)
-            _parts(plot, row + 0.2, times, whole, f"{label}, best")
-    plot.axes.set_xlabel(
-        "% of the baseline's time, L2 cold; above: baseline, below: best candidate"
-    )
-    plot.legend()
-    caption = (
-        "Measured: the physical limit; what a call takes above it with its data in the L2; what"
-        " fetching the data from memory adds. Launch overhead of the host is in the table."
-    )
-    return plot.drawing(caption, "measured")
-
-
-def _parts(
-    plot: Plot, y: float, times_us: tuple[float, float, float], whole_us: float, label: str
-) -> None:
-    """`times_us`: with a cold L2, with a warm one, the physical limit."""
-    cold, warm, limit = times_us
-    shares = (
-        ("physical limit", min(limit, cold), MUTED),
-        ("above it, data in the L2", max(0.0, min(warm, cold) - limit), TIE),
-        ("data from memory", cold - max(min(warm, cold), min(limit, cold)), BEST),
-    )
-    left = 0.0
-    for name, part_us, color in shares:
-        plot.axes.barh(
-            y, 100 * part_us / whole_us, 0.36, left, color=color, label=name,
-            gid=plot.hint(f"{label}: {name} {part_us:.2f} us"),
-        )  # fmt: skip
-        left += 100 * part_us / whole_us
 
 
 def roofline(
@@ -167,7 +120,7 @@ def errors(name: str, found: Sequence[tuple[str, str, float | None]]) -> Drawing
     return plot.drawing("Against the float64 oracle. Errors are computed, never estimated.", None)
 
 
-def _rows(name: str, title: str, cases: Sequence[AnyTime]) -> Plot:
+def case_rows(name: str, title: str, cases: Sequence[AnyTime]) -> Plot:
     """A plot with a row for each case, the first on top."""
     labels = [words(one.case.label, 44) for one in cases]
     plot = Plot(

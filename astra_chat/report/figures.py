@@ -11,6 +11,7 @@ import io
 import logging
 import math
 import re
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,7 +23,9 @@ from matplotlib.figure import Figure
 from astra_chat.tools.text import plain
 from astra_chat.tools.types import Basis
 
-logging.getLogger("matplotlib").setLevel(logging.ERROR)  # says on stderr that it looks for fonts
+# It says on stderr that it looks for fonts, that a letter is in none, that a number is too large.
+logging.getLogger("matplotlib").setLevel(logging.ERROR)
+warnings.filterwarnings("ignore", module="matplotlib")
 
 INK, MUTED, GRID, PAPER = "#010101", "#010102", "#010103", "#010104"
 BASELINE, BEST, GOOD, TIE, BAD = "#010105", "#010106", "#010107", "#010108", "#010109"

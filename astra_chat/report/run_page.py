@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from astra_chat.display.results_table import where
-from astra_chat.report import case_plots, round_plots, spending_plots
+from astra_chat.report import case_plots, part_plots, round_plots, spending_plots
 from astra_chat.report.figures import Drawing
 from astra_chat.report.highlight import highlighted
 from astra_chat.report.rounds import Candidate, Round, rounds_of
@@ -64,6 +64,10 @@ class RunPage:
     environment: list[tuple[str, str]]
     left_out: list[str]
     """What this page does not show, and why."""
+    baseline: Timed | None
+    """The baseline against itself."""
+    best: Timed | None
+    """The last timing of the winner."""
 
     @property
     def timing(self) -> Timing | None:
@@ -119,6 +123,8 @@ def run_page(transcript: Transcript, identifier: str) -> RunPage:
         launches=best.evidence.plans if best and best.evidence else (),
         environment=list(_environment(transcript, best)),
         left_out=left_out,
+        baseline=_timed(next((t.payload for t in turns if t.kind == "evaluation"), None)),
+        best=_timed(best),
     )
     for drawing in _drawings(page, transcript):
         page.drawings[drawing.name.removeprefix(f"{identifier}-")] = drawing
@@ -156,9 +162,17 @@ def _case_drawings(page: RunPage, transcript: Transcript, shown: Timing) -> list
         page.left_out.append("the roofline: the recorded task does not give flops and bytes")
     return [
         case_plots.times_by_case(page.id, shown, named),
-        case_plots.parts_by_case(page.id, shown, named),
+        _parts(page, shown, named),
         roofline,
     ]
+
+
+def _parts(page: RunPage, shown: Timing, named: bool) -> Drawing | None:
+    """By profiles where they divide their times; else by what was measured."""
+    before = part_plots.profiles_of(page.baseline)
+    after = part_plots.profiles_of(page.best)
+    found = part_plots.profiled_parts(page.id, shown.cases, before, after, page.basis)
+    return found or part_plots.measured_parts(page.id, shown, named)
 
 
 def _drawable(case: AnyTime) -> bool:
@@ -192,6 +206,11 @@ def _evaluation_of_best(rounds: Sequence[Round], summary: RunSummary) -> Evaluat
     same = [c for each in rounds for c in each.candidates if c.name == name]
     found = [e for c in same for e in (c.evaluation, c.confirmation) if e is not None]
     return found[-1] if found else None
+
+
+def _timed(payload: object) -> Timed | None:
+    outcome = payload.outcome if isinstance(payload, Evaluation) else None
+    return outcome if isinstance(outcome, Timed) else None
 
 
 def _winner(transcript: Transcript, summary: RunSummary) -> list[Markup]:

@@ -1,6 +1,7 @@
 """The lab: figures of Astra itself, results, comparisons. Not needed to use Astra.
 
 measure_astra       start-up, turns, judge, noise
+measure_reports     a report by the length of its run
 measure_long_runs   a chat's own time by its length
 results             docs/research/results.md from recorded runs
 result_tables       its tables

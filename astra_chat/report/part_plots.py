@@ -1,0 +1,115 @@
+"""Where the time of each case goes, before and after: by the parts that a profile gives, else by
+what the memory hierarchy adds to the physical limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from astra_chat.report.case_plots import MOST_CASES, case_rows
+from astra_chat.report.figures import BEST, HATCH, MUTED, SERIES, TIE, Drawing, Plot
+from astra_chat.tools.profiling.metrics import TIME_PARTS
+from astra_chat.tools.types import AnyTime, Basis, MeasuredTime, Profile, Timed
+from astra_chat.transcript.summary import Timing
+
+COLORS = dict(zip(TIME_PARTS, (MUTED, SERIES[1], SERIES[4], SERIES[3], SERIES[0]), strict=True))
+XLABEL = "% of the baseline's time, L2 cold; above: baseline, below: best candidate"
+
+
+def profiles_of(timed: Timed | None) -> dict[str, Profile]:
+    """Profiles that divide their time into parts, by the labels of their cases."""
+    every = (timed.profile, *timed.other_profiles) if timed else ()
+    names = set(TIME_PARTS.values())
+    return {p.case.label: p for p in every if names <= {metric.name for metric in p.metrics}}
+
+
+def profiled_parts(
+    name: str,
+    cases: Sequence[AnyTime],
+    before: Mapping[str, Profile],
+    after: Mapping[str, Profile],
+    basis: Basis,
+) -> Drawing | None:
+    """By the profiles of the baseline and the best candidate; None where there are none."""
+    shown = [one for one in cases if one.case.label in before][:MOST_CASES]
+    if not shown:
+        return None
+    plot = case_rows(f"{name}-parts", "Where the time goes, before and after", shown)
+    for row, case in enumerate(shown):
+        label = case.case.label
+        whole = sum(_parts_of(before[label]).values()) or 1.0
+        _profiled(plot, row - 0.2, _parts_of(before[label]), whole, f"{label}, baseline", basis)
+        if label in after:
+            _profiled(plot, row + 0.2, _parts_of(after[label]), whole, f"{label}, best", basis)
+    plot.axes.set_xlabel(XLABEL)
+    plot.legend(5)
+    what = "by the virtual GPU's model" if basis == "estimated" else (
+        "of Nsight Compute's duration: an attribution by its figures, not a measurement of each"
+    )  # fmt: skip
+    caption = (
+        f"Parts {what}. Fixed: starting the launch and its first access to memory. Block start:"
+        " starting blocks. Waits: for loads and atomics."
+    )
+    return plot.drawing(caption, basis)
+
+
+def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
+    """By times with a cold and a warm L2; None where no warm one was measured. `named`: it is a
+    candidate's; else the baseline's against itself."""
+    measured = [c for c in timing.cases if isinstance(c, MeasuredTime) and c.warm_us is not None]
+    cases = measured[:MOST_CASES]
+    if not cases:
+        return None
+    plot = case_rows(f"{name}-parts", "Where the time goes, before and after", cases)
+    for row, case in enumerate(cases):
+        label, whole = case.case.label, case.baseline_us
+        warm = case.baseline_warm_us if case.baseline_warm_us is not None else case.baseline_us
+        _measured(plot, row - 0.2, (whole, warm, case.limit_us), whole, f"{label}, baseline")
+        if named and case.warm_us is not None:
+            times = (case.median_us, case.warm_us, case.limit_us)
+            _measured(plot, row + 0.2, times, whole, f"{label}, best")
+    plot.axes.set_xlabel(XLABEL)
+    plot.legend()
+    caption = (
+        "Measured: the physical limit; what a call takes above it with its data in the L2; what"
+        " fetching the data from memory adds. Launch overhead of the host is in the table."
+    )
+    return plot.drawing(caption, "measured")
+
+
+def _parts_of(profile: Profile) -> dict[str, float]:
+    """us by part."""
+    values = {metric.name: metric.value for metric in profile.metrics}
+    return {part: max(0.0, values[name]) for part, name in TIME_PARTS.items()}
+
+
+def _profiled(
+    plot: Plot, y: float, parts_us: Mapping[str, float], whole_us: float, label: str, basis: Basis
+) -> None:
+    left = 0.0
+    for part, time_us in parts_us.items():
+        said = part.replace("_", " ")
+        plot.axes.barh(
+            y, 100 * time_us / whole_us, 0.36, left, edgecolor=COLORS[part],
+            facecolor=COLORS[part] if basis == "measured" else "none", hatch=HATCH[basis],
+            label=said, gid=plot.hint(f"{label}: {said} {time_us:.2f} us"),
+        )  # fmt: skip
+        left += 100 * time_us / whole_us
+
+
+def _measured(
+    plot: Plot, y: float, times_us: tuple[float, float, float], whole_us: float, label: str
+) -> None:
+    """`times_us`: with a cold L2, with a warm one, the physical limit."""
+    cold, warm, limit = times_us
+    shares = (
+        ("physical limit", min(limit, cold), MUTED),
+        ("above it, data in the L2", max(0.0, min(warm, cold) - limit), TIE),
+        ("data from memory", cold - max(min(warm, cold), min(limit, cold)), BEST),
+    )
+    left = 0.0
+    for name, part_us, color in shares:
+        plot.axes.barh(
+            y, 100 * part_us / whole_us, 0.36, left, color=color, label=name,
+            gid=plot.hint(f"{label}: {name} {part_us:.2f} us"),
+        )  # fmt: skip
+        left += 100 * part_us / whole_us
