@@ -1,6 +1,8 @@
 """Astra: a group chat of agents optimizes CUDA kernels, and a judge checks every claim.
 
 cli/             the command astra-chat
+mcp/             the program's functions as tools of an MCP server
+skill/           what coding agents are told
 judging/         the judge for users: what command line, Python and MCP call alike
 session/         one run: options, chat, resume, export
 approval/        a human decides: at once, by a file, or later

@@ -26,6 +26,19 @@ class MissingDependency(AstraError):
     exit_code = 3
 
 
+def failure(error: BaseException) -> tuple[str, int]:
+    """What a user is told about a failure, in one line, and the exit code: the same words wherever
+    Astra is called from."""
+    if isinstance(error, AstraError):
+        return str(error), error.exit_code
+    if isinstance(error, OSError):  # a full disk, a folder that cannot be written
+        what = error.strerror or str(error) or type(error).__name__
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{what} (ASTRA_DEBUG=1 shows more)", MissingDependency.exit_code
+    words = f"internal error: {type(error).__name__}: {error} (ASTRA_DEBUG=1 shows more)"
+    return words, MissingDependency.exit_code
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
     """A file that the user named and that cannot be read, or is not text, is BadInput."""

@@ -6,6 +6,8 @@ approve  decide for a run that waits
 judge    check, time, profile
 models   models check
 mailbox  the questions of runs with a mailbox, and their answers
+skill    a SKILL.md for coding agents
+mcp      a server for MCP clients
 new      draft a task from a kernel
 replay   a recorded run shown, judged or run again
 tasks    list, show and check tasks

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from astra_chat.cli import streams
 from astra_chat.display.notes import note
-from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
+from astra_chat.tools.errors import BadInput, MissingDependency, failure
 
 CHECK_FAILED = 1
 """The kernel failed, or another check that was asked for: never a failure of Astra's own."""
@@ -36,19 +36,14 @@ def exit_code_of(command: Callable[[], None]) -> int:
 def _protected(command: Callable[[], None]) -> int:
     try:
         command()
-    except AstraError as error:
-        return _fail(error, str(error), error.exit_code)
     except SystemExit as end:
         if end.code == INTERRUPTED and _by_ctrl_c(end):
             note("interrupted")
         return _code(end)
     except KeyboardInterrupt as error:
         return _fail(error, "interrupted", INTERRUPTED)
-    except OSError as error:
-        return _fail(error, _of_the_system(error), ENVIRONMENT)
     except Exception as error:
-        words = f"internal error: {type(error).__name__}: {error} (ASTRA_DEBUG=1 shows more)"
-        return _fail(error, words, ENVIRONMENT)
+        return _fail(error, *failure(error))
     return 0
 
 
@@ -58,13 +53,6 @@ def _code(end: SystemExit) -> int:
         return end.code or 0
     note(str(end.code))
     return BAD_INPUT
-
-
-def _of_the_system(error: OSError) -> str:
-    """A full disk, a folder that cannot be written: the file and what is wrong with it."""
-    what = error.strerror or str(error) or type(error).__name__
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{what} (ASTRA_DEBUG=1 shows more)"
 
 
 def _by_ctrl_c(end: BaseException) -> bool:

@@ -93,6 +93,8 @@ def _register_others() -> None:
         "cli.new",
         "cli.models",
         "cli.mailbox",
+        "cli.skill",
+        "cli.mcp",
         "cli.doctor",
         "cli.cache",
     ):

@@ -1,0 +1,28 @@
+"""`astra-chat mcp`: a Model Context Protocol server on stdin and stdout."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+import typer
+
+from astra_chat.cli.tasks import TrustOption
+from astra_chat.tools.errors import BadInput, MissingDependency
+
+INSTALL = "pip install 'astra-chat[mcp]'"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("mcp")(mcp)
+
+
+def mcp(trust: TrustOption = False) -> None:
+    """Serve tools to an MCP client on stdin and stdout: evaluate, tasks, mailbox, runs."""
+    if find_spec("mcp") is None or find_spec("mcp.server.mcpserver") is None:
+        raise MissingDependency(f"no MCP SDK of version 2 or newer: {INSTALL}")
+    if sys.stdin.isatty():
+        raise BadInput("mcp speaks to a client, not to a terminal: let an MCP client start it")
+    from astra_chat.mcp.server import serve
+
+    serve(trust)

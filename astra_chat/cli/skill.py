@@ -1,0 +1,67 @@
+"""`astra-chat skill`: what a coding agent has to know about Astra, as a SKILL.md."""
+
+from __future__ import annotations
+
+import sys
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from astra_chat.tools.errors import BadInput
+
+NAME = "astra-chat"
+SKILL, SNIPPET = "SKILL.md", "AGENTS.md"
+
+
+def register(app: typer.Typer) -> None:
+    app.command("skill")(skill)
+
+
+def skill(
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--dir", metavar="DIR", help="Write it to DIR/astra-chat/, say to .claude/skills."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace files that differ from these.")
+    ] = False,
+) -> None:
+    """Print a SKILL.md for coding agents, or write it with a snippet for AGENTS.md."""
+    if folder is None:
+        sys.stdout.write(text_of(SKILL))
+        return
+    home = folder / NAME
+    written = {home / name: text_of(name) for name in (SKILL, SNIPPET)}
+    different = [path for path, text in written.items() if _differs(path, text)]
+    if different and not force:
+        raise BadInput(f"{different[0]} exists and differs: --force replaces it")
+    for path, text in written.items():
+        _write(path, text)
+        print(path)
+    print(f"add the text of {home / SNIPPET} to your project's AGENTS.md")
+
+
+def text_of(name: str) -> str:
+    """A file of astra_chat/skill/."""
+    return files("astra_chat.skill").joinpath(name).read_text(encoding="utf-8")
+
+
+def _differs(path: Path, text: str) -> bool:
+    try:
+        return path.read_text(encoding="utf-8") != text
+    except FileNotFoundError:
+        return False
+    except (OSError, UnicodeDecodeError):
+        return True
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}") from None

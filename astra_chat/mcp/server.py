@@ -1,0 +1,296 @@
+"""The tools of the server: each calls what the command line calls, and fails in the same words."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import anyio
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from astra_chat.mailbox.checking import answer
+from astra_chat.mailbox.questions import Question, find, waiting
+from astra_chat.mcp.jobs import ENDED, Jobs, JobStatus
+from astra_chat.tools.errors import failure
+from astra_chat.tools.task.folder import find_task, task_names
+from astra_chat.tools.task.launcher import prototype
+from astra_chat.tools.task.tiers import baseline_source
+from astra_chat.tools.types import Value
+from astra_chat.transcript.reader import incompleteness, read
+from astra_chat.transcript.run_folder import TRANSCRIPT
+from astra_chat.transcript.summary import summarize
+from astra_chat.version import __version__
+
+INSTRUCTIONS = (
+    "Astra judges and optimizes CUDA kernels. `tasks` and `task` say what a kernel has to do;"
+    " `evaluate` checks, times and profiles one, and `evaluation` asks again while it is under way."
+    " `mailbox_next` and `mailbox_answer` answer the questions of a run that was started with"
+    " --models mailbox:DIR. `runs` and `transcript` show what runs found. Times that are"
+    " 'estimated' were not measured."
+)
+LOOK_S = 0.2
+"""Between two looks at an evaluation or a mailbox."""
+MAX_WAIT_S = 600.0
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Wait = Annotated[
+    float, Field(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the end before returning.")
+]
+Box = Annotated[str, Field(description="The folder of --models mailbox:DIR.")]
+TaskName = Annotated[str, Field(description="A shipped task's name, or a path of a task folder.")]
+
+
+class TaskRow(Value):
+    """A shipped task."""
+
+    name: str
+    summary: str
+    dtypes: list[str]
+
+
+class TaskContract(Value):
+    """What a kernel has to do."""
+
+    name: str
+    prototype: str
+    """The launcher that the source has to export."""
+    contract: dict[str, Any]
+    """task.toml as values: arguments, legal dims, cases, tolerance."""
+    baseline: str
+    """Source of the kernel to beat."""
+
+
+class QuestionText(Value):
+    """A question of a run; all of `id` empty where none waits."""
+
+    id: str = ""
+    run: str = ""
+    role: str = ""
+    prompt: str = ""
+    """All that a model would be sent."""
+    reply: dict[str, Any] = Field(default_factory=dict)
+    """JSON schema of the reply."""
+    kernel: bool = False
+    """`mailbox_answer` also takes a kernel's source, with `words`."""
+
+
+class Given(Value):
+    """An answer that was taken."""
+
+    id: str
+    checked: str
+    """Against what."""
+
+
+class RunRow(Value):
+    """A recorded run."""
+
+    transcript: str
+    task: str = ""
+    device: str = ""
+    rounds: int = 0
+    best: str = ""
+    """The best candidate; empty where none was faster."""
+    ratio: float | None = None
+    """Its speed over the baseline."""
+    basis: str = ""
+    """measured or estimated."""
+    ended: str = ""
+    """Why the run ended; empty where it is under way or was killed."""
+    problem: str = ""
+    """Why it cannot be read, or what is missing."""
+
+
+def same_words(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
+    """A failure as the line that the command line prints, with its exit code."""
+
+    @functools.wraps(tool)
+    async def told(*args: P.args, **words: P.kwargs) -> T:
+        try:
+            return await tool(*args, **words)
+        except Exception as error:
+            line, code = failure(error)
+            raise ToolError(f"{line} (exit code {code})") from None
+
+    return told
+
+
+def serve(trust: bool = False) -> None:
+    """Serve a client on stdin and stdout until it is gone; then nothing is left running.
+
+    `trust`: kernels run even where this machine cannot isolate them.
+    """
+    jobs = Jobs()
+    try:
+        server(jobs, trust).run("stdio")
+    finally:
+        jobs.close()
+
+
+def server(jobs: Jobs, trust: bool = False) -> MCPServer[Any]:
+    """The server with all its tools."""
+    made: MCPServer[Any] = MCPServer(
+        "astra-chat", version=__version__, instructions=INSTRUCTIONS, log_level="ERROR"
+    )
+    for tool in (*_of_tasks(), *_of_evaluations(jobs, trust), *_of_mailboxes(), *_of_runs()):
+        made.tool()(same_words(tool))
+    return made
+
+
+Tool = Callable[..., Awaitable[Any]]
+
+
+def _of_tasks() -> list[Tool]:
+    async def tasks() -> list[TaskRow]:
+        """List the tasks that ship with Astra."""
+        found = map(find_task, task_names())
+        return [TaskRow(name=t.name, summary=t.summary, dtypes=list(t.dtypes)) for t in found]
+
+    async def task(name: TaskName) -> TaskContract:
+        """Show the contract of a task, the launcher's prototype and the baseline's source."""
+        found = find_task(name)
+        return TaskContract(
+            name=found.name, prototype=prototype(found),
+            contract=found.model_dump(mode="json", by_alias=True),
+            baseline=baseline_source(found, "sglang"),
+        )  # fmt: skip
+
+    return [tasks, task]
+
+
+def _of_evaluations(jobs: Jobs, trust: bool) -> list[Tool]:
+    async def evaluate(
+        context: Context[Any, Any],
+        task: TaskName,
+        kernel: Annotated[str, Field(description="The kernel's source.")],
+        device: Annotated[str, Field(description="auto, cuda, cuda:N or virtual.")] = "auto",
+        gpu: Annotated[str | None, Field(description="GPU model to estimate for: h200.")] = None,
+        cases: Annotated[str | None, Field(description="Timed cases: demo or bench.")] = None,
+        baseline: Annotated[str, Field(description="sglang or paper.")] = "sglang",
+        more_cases: Annotated[
+            list[str] | None, Field(description="More cases, each as in task.toml.")
+        ] = None,
+        final: Annotated[
+            bool, Field(description="As for a winner: sanitizers first, then fresh inputs.")
+        ] = False,
+        seed: Annotated[str | None, Field(description="Draw the same cases again.")] = None,
+        wait_s: Wait = 60.0,
+    ) -> JobStatus:
+        """Check, time and profile a kernel of a task. Returns when that is done, or after `wait_s`
+        with state running: then ask with `evaluation`."""
+        begun = jobs.begin(
+            kernel, more_cases or [], final, task=task, device=device, gpu=gpu, cases=cases,
+            baseline=baseline, seed=seed, trust=trust,
+        )  # fmt: skip
+        return await _awaited(jobs, begun.job, wait_s, context)
+
+    async def evaluation(context: Context[Any, Any], job: str, wait_s: Wait = 60.0) -> JobStatus:
+        """Where an evaluation stands; waits up to `wait_s` for its end."""
+        return await _awaited(jobs, job, wait_s, context)
+
+    async def evaluation_values(job: str) -> dict[str, Any]:
+        """All values of an evaluation that is done: every case, time, metric and step."""
+        found = jobs.found(job)
+        return {} if found is None else found.model_dump(mode="json")
+
+    async def cancel_evaluation(job: str) -> JobStatus:
+        """Stop an evaluation."""
+        return jobs.cancel(job)
+
+    return [evaluate, evaluation, evaluation_values, cancel_evaluation]
+
+
+async def _awaited(jobs: Jobs, job: str, wait_s: float, context: Context[Any, Any]) -> JobStatus:
+    """The status at the end, or after `wait_s`; progress is reported on the way."""
+    deadline, told, number = time.monotonic() + wait_s, "", 0
+    while (status := jobs.status(job)).state not in ENDED and time.monotonic() < deadline:
+        if status.progress != told:
+            told, number = status.progress, number + 1
+            await context.report_progress(number, None, told)
+        await anyio.sleep(LOOK_S)
+    return status
+
+
+def _of_mailboxes() -> list[Tool]:
+    async def mailbox_next(
+        folder: Box, role: str | None = None, run: str | None = None, wait_s: Wait = 60.0
+    ) -> QuestionText:
+        """The oldest question of a mailbox without an answer; waits up to `wait_s` for one."""
+        deadline = time.monotonic() + wait_s
+        while (question := next(waiting(Path(folder), role, run), None)) is None:
+            if time.monotonic() >= deadline:
+                return QuestionText()
+            await anyio.sleep(LOOK_S)
+        return _text_of(question)
+
+    async def mailbox_answer(
+        folder: Box,
+        id: str,
+        reply: Annotated[
+            str, Field(description="The reply as JSON text; with `words` a kernel's source.")
+        ],
+        words: Annotated[
+            str | None, Field(description="What you did, where `reply` is a kernel.")
+        ] = None,
+        answered_by: Annotated[
+            str, Field(description="Who answers: the transcript names it.")
+        ] = "",
+        as_is: Annotated[
+            bool, Field(description="Give it although it contradicts the run's facts.")
+        ] = False,
+    ) -> Given:
+        """Check an answer against schema and facts, and give it to the run."""
+        question = find(Path(folder), id)
+        given = functools.partial(
+            answer, question, reply, words=words, answered_by=answered_by, as_is=as_is
+        )
+        return Given(id=id, checked=await anyio.to_thread.run_sync(given))
+
+    return [mailbox_next, mailbox_answer]
+
+
+def _text_of(question: Question) -> QuestionText:
+    meta = question.meta
+    return QuestionText(
+        id=meta.id, run=meta.run, role=meta.role, prompt=question.prompt, reply=question.schema,
+        kernel=meta.kernel,
+    )  # fmt: skip
+
+
+def _of_runs() -> list[Tool]:
+    async def runs(
+        folder: Annotated[str, Field(description="Where runs lie.")] = "transcripts",
+    ) -> list[RunRow]:
+        """List the runs in a folder, and what came of each."""
+        paths = sorted([*Path(folder).glob("*.jsonl"), *Path(folder).glob(f"*/{TRANSCRIPT}")])
+        return [await anyio.to_thread.run_sync(_row, path) for path in paths]
+
+    async def transcript(
+        path: Annotated[str, Field(description="A transcript, or the folder of a run.")],
+    ) -> dict[str, Any]:
+        """What came of a run: rounds, candidates, times, predictions, what was spent; the document
+        of `astra-chat replay --json`."""
+        found = await anyio.to_thread.run_sync(read, Path(path))
+        return summarize(found.records).model_dump(mode="json")
+
+    return [runs, transcript]
+
+
+def _row(path: Path) -> RunRow:
+    try:
+        found = read(path)
+        one = summarize(found.records)
+    except Exception as error:
+        return RunRow(transcript=str(path), problem=failure(error)[0])
+    return RunRow(
+        transcript=str(path), task=one.task, device=one.device.name, rounds=len(one.rounds),
+        best=one.best.candidate if one.best else "", ratio=one.best.ratio if one.best else None,
+        basis=one.best.basis if one.best else "", ended=one.ended.reason if one.ended else "",
+        problem=incompleteness(found) or "",
+    )  # fmt: skip
