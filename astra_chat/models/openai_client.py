@@ -29,6 +29,7 @@ from astra_chat.models.openai_errors import (
     NoAnswer,
     asked_wait_s,
     explained,
+    holds_key,
     in_short,
     passing,
     withheld,
@@ -39,6 +40,8 @@ from astra_chat.models.retry import persist
 from astra_chat.models.schema import in_words, response_format
 
 FINISHED = {"stop": "stop", "length": "length", "content_filter": "content_filter"}
+
+REPEATED_KEY = "(the reply held the API key and was dropped: answer without it)"
 
 WITHHELD = Answer(finish_reason="content_filter", content="", usage=NO_USAGE, cached=False)
 
@@ -156,11 +159,14 @@ class OpenAIClient(OpenAIChatCompletionClient):
         usage = completion.usage
         prompt = usage.prompt_tokens_details if usage else None
         spoken = usage.completion_tokens_details if usage else None
+        refusal = _text(said.refusal)
+        if holds_key(text, self._key):  # masked in a kernel it would be another kernel
+            text, refusal = "", REPEATED_KEY
         return Answer(
             finish_reason=cast(Any, FINISHED.get(choice.finish_reason or "", "unknown")),
-            content=self._clean(text),
+            content=_whole(text),
             thought=self._clean(str(hidden or thought)) or None,
-            refusal=self._clean(_text(said.refusal)),
+            refusal=self._clean(refusal),
             usage=RequestUsage(
                 prompt_tokens=(usage.prompt_tokens or 0) if usage else 0,
                 completion_tokens=(usage.completion_tokens or 0) if usage else 0,
@@ -171,8 +177,13 @@ class OpenAIClient(OpenAIChatCompletionClient):
         )
 
     def _clean(self, text: str) -> str:
-        """Without the key, and without half characters, which no file takes."""
-        return without_key(text, self._key).encode(errors="replace").decode()
+        """Without the key."""
+        return without_key(_whole(text), self._key)
+
+
+def _whole(text: str) -> str:
+    """Without half characters, which no file takes."""
+    return text.encode(errors="replace").decode()
 
 
 def _text(content: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import openai
 from pydantic import SecretStr
 
-from astra_chat.models.openai_options import NO_KEY, OpenAIOptions
+from astra_chat.models.openai_options import MASKED_CHARACTERS, OpenAIOptions
 from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
 
 PASSING_STATUS = (408, 409, 425, 429)
@@ -159,6 +159,12 @@ def scrubbed(text: str, key: SecretStr) -> str:
 
 
 def without_key(text: str, key: SecretStr) -> str:
-    """The text, should a server have put the key into it."""
+    """The text, should a server have put the key into it. A short key is not masked: it may be a
+    common word."""
+    return text.replace(key.get_secret_value(), "[key]") if holds_key(text, key) else text
+
+
+def holds_key(text: str, key: SecretStr) -> bool:
+    """Whether a key that is long enough to be one occurs in the text."""
     secret = key.get_secret_value()
-    return text if secret == NO_KEY else text.replace(secret, "[key]")
+    return len(secret) >= MASKED_CHARACTERS and secret in text

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from functools import cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -18,11 +20,17 @@ OPENAI_URL = "https://api.openai.com/v1"
 NO_KEY = "EMPTY"
 """Sent to servers that want none; the client insists on something."""
 
+MASKED_CHARACTERS = 16
+"""A key of fewer characters is masked nowhere: in a text it may be a word like any other."""
+
 WIRE = (
     "reasoning_effort", "max_completion_tokens", "max_tokens", "temperature", "top_p", "seed",
     "service_tier",
 )  # fmt: skip
 """Options that go into each request as they are."""
+
+
+logger = logging.getLogger(__name__)
 
 
 class OpenAIOptions(Value):
@@ -116,10 +124,21 @@ def _words(error: ValidationError) -> str:
     return f"{name}: {problem['msg'].removeprefix('Value error, ')}"
 
 
+@cache
+def _warn_of_short_key(name: str) -> None:
+    """Once for each variable."""
+    logger.warning(
+        "the key in %s has fewer than %d characters: should a server repeat it in an error, it is"
+        " not masked", name, MASKED_CHARACTERS,
+    )  # fmt: skip
+
+
 def key_of(options: OpenAIOptions) -> SecretStr:
     """The key, from the environment alone. Raises MissingDependency where one is needed."""
     key = os.environ.get(options.key_env, "").strip()
     if key:
+        if len(key) < MASKED_CHARACTERS and key != NO_KEY:
+            _warn_of_short_key(options.key_env)
         return SecretStr(key)
     if options.base_url == OPENAI_URL or options.key_env != "OPENAI_API_KEY":
         raise MissingDependency(

@@ -12,9 +12,10 @@ from autogen_core import CancellationToken
 from autogen_core.models import AssistantMessage, SystemMessage, UserMessage
 from pydantic import SecretStr
 
+from astra_chat.agents.reply_errors import UnusableReply
 from astra_chat.agents.turns import PlannerReply
 from astra_chat.models import retry
-from astra_chat.models.answer import Answer
+from astra_chat.models.answer import Answer, require_usable
 from astra_chat.models.openai_client import OpenAIClient
 from astra_chat.models.openai_options import OpenAIOptions
 from astra_chat.tools.errors import AstraError, BadInput, MissingDependency
@@ -163,6 +164,15 @@ def test_azure_refuses_in_the_same_words() -> None:
 def test_a_key_that_the_server_says_back_goes_no_further() -> None:
     answer, _ = one(said(f"your key is {KEY}", reasoning_content=KEY))
     assert KEY not in answer.model_dump_json()
+    with pytest.raises(UnusableReply, match="held the API key"):
+        require_usable(answer)
+
+
+def test_a_kernel_is_never_altered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a placeholder as key, as servers that want none get it, kernels may say the same."""
+    monkeypatch.setattr(f"{__name__}.KEY", "none")
+    answer, _ = one(said('{"reply": "enum { none, x }; // none"}'))
+    assert answer.content == '{"reply": "enum { none, x }; // none"}'
 
 
 TIMEOUT_S = 1.5

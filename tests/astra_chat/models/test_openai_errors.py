@@ -111,3 +111,10 @@ def test_words_of_servers_are_cut_joined_and_hold_no_key() -> None:
     assert scrubbed(f"a\n  b {KEY.get_secret_value()} sk-abcdef", KEY) == "a b [key] [key]"
     assert len(scrubbed("x" * 10_000, KEY)) == LONGEST_WORDS + 3
     assert without_key("an EMPTY reply", SecretStr(NO_KEY)) == "an EMPTY reply"
+
+
+@pytest.mark.parametrize("short", ["none", "x", "fifteen-letters"])
+def test_a_short_key_is_a_word_like_any_other(short: str) -> None:
+    assert without_key(f"return {short};", SecretStr(short)) == f"return {short};"
+    long = "sixteen-letters!"
+    assert without_key(f"return {long};", SecretStr(long)) == "return [key];"

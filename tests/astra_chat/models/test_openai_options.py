@@ -68,6 +68,19 @@ def test_another_server_may_need_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert key_of(here).get_secret_value() == "k1"
 
 
+def test_a_short_key_is_warned_about_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("A_SHORT_KEY", "none")
+    named = options(base_url="http://127.0.0.1:1/v1", key_env="A_SHORT_KEY")
+    for _ in range(3):
+        assert key_of(named).get_secret_value() == "none"
+    assert caplog.text.count("the key in A_SHORT_KEY has fewer than 16 characters") == 1
+    monkeypatch.setenv("A_LONG_KEY", "sixteen-letters!")
+    key_of(options(base_url="http://127.0.0.1:1/v1", key_env="A_LONG_KEY"))
+    assert "A_LONG_KEY" not in caplog.text
+
+
 def test_a_named_key_must_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
     named = options(base_url="http://127.0.0.1:1/v1", key_env="OTHER_KEY")
     with pytest.raises(MissingDependency, match="set OTHER_KEY"):
