@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import termios
 import tomllib
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,8 +21,9 @@ from astra_chat.agents.turn_order import Gate
 from astra_chat.agents.turns import Turn
 from astra_chat.approval.view import MAX_LINES, show_difference, show_question
 from astra_chat.display.console import console
-from astra_chat.tools.errors import BadInput, reading
+from astra_chat.tools.errors import AstraError, BadInput, reading
 from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Value
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import turns_of
@@ -30,15 +32,40 @@ ASK, DETACHED = "ask", "detached"
 Answer: TypeAlias = Turn | Literal["wait", "stop"]
 """A turn of the human's; or the run ends, to be resumed: waiting for one, or stopped."""
 
-KEYS: dict[str, Choice | Literal["stop", "difference"]] = {
-    "a": "approve",
-    "l": "approve_all",
-    "r": "reject",
-    "e": "edit",
-    "d": "difference",
-    "s": "stop",
+Word: TypeAlias = Choice | Literal["stop", "difference", "help"]
+WORDS: dict[str, Word] = {
+    **dict.fromkeys(("a", "approve"), "approve"),
+    **dict.fromkeys(("l", "all", "approve all"), "approve_all"),
+    **dict.fromkeys(("r", "reject"), "reject"),
+    **dict.fromkeys(("e", "edit"), "edit"),
+    **dict.fromkeys(("d", "difference"), "difference"),
+    **dict.fromkeys(("s", "stop"), "stop"),
+    **dict.fromkeys(("?", "help"), "help"),
 }
-PROMPT = "[a]pprove, [r]eject, [e]dit, approve al[l], whole [d]ifference, [s]top? "
+"""What may be typed, a letter or the whole word: a longer answer may mean the opposite."""
+CHOICES = "[a]pprove, [r]eject, [e]dit, approve al[l], whole [d]ifference, [s]top, [?]"
+PROMPTS: dict[Gate, str] = {
+    "run": f"run it? {CHOICES} ",
+    "accept": f"accept it as the best? {CHOICES} ",
+}
+HELP = """\
+a  approve      {yes}
+r  reject       {no}; the planner is told why
+e  edit         change its source in $EDITOR; your version is built and judged in its place
+l  all          approve it, and ask no more in this run
+d  difference   show all of what it changes in its parent
+s  stop         decide later: the run ends and can be resumed
+"""
+MEANING: dict[Gate, dict[str, str]] = {
+    "run": {
+        "yes": "its code is run on this machine, isolated, to check and time it",
+        "no": "none of its code is run",
+    },
+    "accept": {
+        "yes": "it is the best so far: later plans change it, and best.cu holds it",
+        "no": "the best so far stays what it is",
+    },
+}
 
 
 class Approver(Protocol):
@@ -54,17 +81,35 @@ class Terminal:
         self._in, self._out = source, out
 
     def decide(self, asked: Question) -> Answer:
-        out = console(self._out)
-        show_question(out, asked, MAX_LINES)
-        while (line := self._read(PROMPT)) is not None:
-            word = KEYS.get(line.strip().lower()[:1])
+        show_question(console(self._out), asked, MAX_LINES)
+        self._forget_typed()
+        while (line := self._read(PROMPTS[asked.gate])) is not None:
+            word = WORDS.get(" ".join(line.lower().split()))
             if word == "stop":
                 return "stop"
-            if word == "difference":
-                show_difference(out, asked)
-            elif word is not None and (said := self._turn_of(asked, word)) is not None:
+            said = self._answer(asked, word, line)
+            if said is not None:
                 return said
         return "stop"
+
+    def _answer(self, asked: Question, word: Word | None, line: str) -> Turn | None:
+        """The turn that a word makes; None where the user has to be asked again."""
+        match word:
+            case None | "stop":
+                if line.strip():
+                    print(f"not understood: {one_line(line)[:80]}; ? explains", file=self._out)
+            case "help":
+                print(HELP.format(**MEANING[asked.gate]), end="", file=self._out)
+            case "difference":
+                show_difference(console(self._out), asked)
+            case choice:
+                return self._turn_of(asked, choice)
+        return None
+
+    def _forget_typed(self) -> None:
+        """What was typed before the question was shown is no answer to it."""
+        if self._in.isatty():
+            termios.tcflush(self._in.fileno(), termios.TCIFLUSH)
 
     def _turn_of(self, asked: Question, choice: Choice) -> Turn | None:
         """The turn of a choice; None if the user has to be asked again."""
@@ -72,8 +117,10 @@ class Terminal:
             return self._edited(asked)
         if choice != "reject":
             return decision(asked, choice)
-        reason = self._read("why? ")
-        return None if reason is None else decision(asked, choice, reason.strip())
+        while (reason := self._read("why? The planner reads it: ")) is not None:
+            if reason.strip():
+                return decision(asked, choice, reason.strip())
+        return None
 
     def _edited(self, asked: Question) -> Turn | None:
         try:
@@ -187,18 +234,22 @@ class Detached:
         return "wait"
 
 
-class Nobody:
-    """No terminal to ask at: what nobody approves is rejected; the run does not hang."""
+class NoTerminal(AstraError):
+    """Somebody is to be asked, and there is no terminal to ask at."""
 
-    def decide(self, asked: Question) -> Answer:
-        return decision(asked, "reject", "there was no terminal to ask at")
+    exit_code = 4
 
 
 def approver_for(spec: str) -> Approver:
-    """By --approver: ask, detached, a TOML file, or a recorded run. Raises BadInput."""
+    """By --approver: ask, detached, a TOML file, or a recorded run. Raises BadInput, and
+    NoTerminal."""
     if spec == ASK:
-        there = sys.stdin.isatty() and sys.stderr.isatty()
-        return Terminal(sys.stdin, sys.stderr) if there else Nobody()
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise NoTerminal(
+                f"--approve: there is no terminal to ask at: --approver {DETACHED} waits for"
+                " decisions by astra-chat approve, --approver FILE.toml reads them"
+            )
+        return Terminal(sys.stdin, sys.stderr)
     if spec == DETACHED:
         return Detached()
     path = Path(spec)

@@ -9,9 +9,10 @@ from astra_chat.agents.approval import Question, question
 from astra_chat.agents.turns import Turn
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.text import one_line
+from astra_chat.transcript.events import Blob, ChatMessage, Ended, Proposed
 from astra_chat.transcript.reader import Transcript, incompleteness, read
 from astra_chat.transcript.recorded_task import baseline_text
-from astra_chat.transcript.turns import events_of, state_of, texts
+from astra_chat.transcript.turns import events_of, state_of, texts, turns_of
 from astra_chat.transcript.writer import Writer
 
 
@@ -21,6 +22,10 @@ class Waiting:
 
     transcript: Transcript
     question: Question
+    decided: Turn | None = None
+    """A decision that the run has not used yet: another takes its place."""
+    kept: int | None = None
+    """Records before that decision."""
 
 
 def waiting(path: Path) -> Waiting:
@@ -30,6 +35,10 @@ def waiting(path: Path) -> Waiting:
     asked = question(state_of(transcript.records), baseline)
     if asked is not None:
         return Waiting(transcript, asked)
+    if (kept := _before_decision(transcript)) is not None:
+        asked = question(state_of(transcript.records[:kept]), baseline)
+        if asked is not None:
+            return Waiting(transcript, asked, turns_of(transcript.records)[-1], kept)
     if transcript.ended is not None and transcript.ended.question:
         raise BadInput(
             f"{transcript.path}: the run waits for an answer in its mailbox, not for a decision:"
@@ -45,10 +54,24 @@ def waiting(path: Path) -> Waiting:
     raise BadInput(f"{transcript.path}: no decision is pending")
 
 
+def _before_decision(transcript: Transcript) -> int | None:
+    """How many records stand before a decision that nothing follows yet; None if there is none."""
+    kept = len(transcript.records)
+    while isinstance(transcript.records[kept - 1].event, Blob | ChatMessage | Proposed):
+        kept -= 1
+    last = transcript.records[kept - 1].event
+    decided = kept < len(transcript.records)
+    return kept if decided and isinstance(last, Ended) and last.reason == "waiting" else None
+
+
 def record(run: Waiting, answer: Turn) -> None:
-    """Append the human's turn. Raises BadInput if the run continues elsewhere in the meantime."""
-    writer = Writer.go_on(run.transcript)
+    """Append the human's turn, in the place of one that the run has not used yet.
+
+    Raises BadInput if the run continues elsewhere in the meantime.
+    """
+    kept = run.transcript.records[: run.kept]
+    writer = Writer.go_on(run.transcript, len(kept))
     try:
-        writer.append(*events_of(answer, set(texts(run.transcript.records))))
+        writer.append(*events_of(answer, set(texts(kept))))
     finally:
         writer.close()

@@ -8,14 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from astra_chat.display.notes import note
 from astra_chat.tools.errors import BadInput
 
 if TYPE_CHECKING:
     from astra_chat.agents.approval import Choice
+    from astra_chat.agents.turns import Turn
 
 
 def register(app: typer.Typer) -> None:
     app.command("approve")(approve)
+
+
+def _told(decided: Turn) -> str:
+    """A decision in half a sentence."""
+    from astra_chat.agents.approval import describe_approval
+    from astra_chat.agents.turns import Approval
+
+    payload = decided.payload
+    return describe_approval(payload) if isinstance(payload, Approval) else "an edit"
 
 
 def approve(
@@ -54,9 +65,13 @@ def approve(
     answers = [word for word, given in decisions.items() if given]
     if len(answers) > 1:
         raise BadInput("give one of --approve, --all, --reject WHY, --edit FILE.cu")
+    if reject is not None and not reject.strip():
+        raise BadInput("--reject WHY: say why; the planner reads it")
     if source and (answers or go_on):
         raise BadInput("--source only prints: use it alone")
     run = waiting(file)
+    if run.decided is not None and not source:
+        note(f"decided before, not used yet: {_told(run.decided)}; another decision replaces it")
     if source:
         sys.stdout.write(run.question.kernel.source)
         return

@@ -181,8 +181,10 @@ def load_script(task: Task) -> Script:
     path = folder / "script.toml"
     if not path.is_file():
         raise BadInput(
-            f"task {task.name} has no scripted run: {path} is missing,"
-            " so '--models scripted' has nothing to replay"
+            f"task {task.name} has no scripted run ({path} is missing): --models says who answers:"
+            " mailbox:DIR (you or a coding agent, no key), openai:MODEL (a key in OPENAI_API_KEY),"
+            " or openai:MODEL with --base-url http://HOST:PORT/v1 (your own server); without a"
+            f" chat, astra-chat evaluate {task.folder} KERNEL.cu judges a kernel"
         )
     try:
         script = ScriptFile.model_validate(tomllib.loads(path.read_text()))

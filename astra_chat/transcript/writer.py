@@ -34,10 +34,11 @@ class Writer:
         self._seq = self._turn = 0
 
     @classmethod
-    def go_on(cls, transcript: Transcript) -> Writer:
-        """Append to a transcript that was read; a torn last line is cut away."""
-        last = transcript.records[-1]
-        writer = cls(transcript.path, last.run, _open_again(transcript))
+    def go_on(cls, transcript: Transcript, kept: int | None = None) -> Writer:
+        """Append to a transcript that was read; a torn last line is cut away, and with `kept` all
+        but so many records."""
+        last = transcript.records[:kept][-1]
+        writer = cls(transcript.path, last.run, _open_again(transcript, kept))
         writer._count_from(last)
         return writer
 
@@ -111,7 +112,7 @@ def _create(path: Path) -> FileIO:
     return file
 
 
-def _open_again(transcript: Transcript) -> FileIO:
+def _open_again(transcript: Transcript, kept: int | None) -> FileIO:
     path = transcript.path
     try:
         # No link: what it leads to would be appended to, wherever it is.
@@ -123,8 +124,9 @@ def _open_again(transcript: Transcript) -> FileIO:
     if len(whole) + len(newline) != transcript.size:
         file.close()
         raise BadInput(f"{path} has grown since it was read: another process is writing to it")
-    file.truncate(transcript.size)
-    file.seek(transcript.size)
+    size = sum(len(line) + 1 for line in whole.split(b"\n")[:kept])
+    file.truncate(size)
+    file.seek(size)
     return file
 
 

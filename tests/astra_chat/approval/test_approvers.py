@@ -12,8 +12,16 @@ import pytest
 from astra_chat.agents.approval import question
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Approval, Kernel, Turn
-from astra_chat.approval.approvers import Nobody, Recorded, Scripted, Terminal, approver_for, edited
+from astra_chat.approval.approvers import (
+    NoTerminal,
+    Recorded,
+    Scripted,
+    Terminal,
+    approver_for,
+    edited,
+)
 from astra_chat.approval.pending import record, waiting
+from astra_chat.cli.exit_codes import WAITING
 from astra_chat.models.open_models import open_models
 from astra_chat.session.request import Request, SessionOptions
 from astra_chat.session.results import RunResult
@@ -198,8 +206,7 @@ def test_detached_decisions_come_to_the_identical_end(task: Task, tmp_path: Path
         run_now = waiting(path)
         word = "reject" if rounds == 0 else "approve"
         record(run_now, _said(run_now.question, word))
-        with pytest.raises(BadInput, match="decided; resume with: astra-chat run --resume"):
-            waiting(path)
+        assert waiting(path).decided == _said(run_now.question, word)
         go_on(task, path)
         rounds += 1
     spec = decisions(tmp_path, "reject", "approve", "approve")
@@ -235,16 +242,15 @@ def test_a_recorded_decision_is_about_its_candidate(task: Task, tmp_path: Path) 
     assert waits.summary.ended is not None and waits.summary.ended.reason == "waiting"
 
 
-def test_without_a_terminal_it_is_rejected_and_never_hangs(
+def test_without_a_terminal_nothing_begins(
     task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("approve\n" * 9))
-    assert isinstance(approver_for("ask"), Nobody)
     judge = judge_of_edits()
-    result = run(task, tmp_path / "out", "ask", judge)
-    assert [source for source, _ in judge.evaluated] == [SCALAR]
-    reasons = [t.payload.reason for t in human(result.transcript)]  # type: ignore[union-attr]
-    assert reasons and all("no terminal" in reason for reason in reasons)
+    with pytest.raises(NoTerminal, match="--approver detached") as caught:
+        run(task, tmp_path / "out", "ask", judge)
+    assert caught.value.exit_code == WAITING and len(str(caught.value).splitlines()) == 1
+    assert not judge.evaluated and not (tmp_path / "out").exists()
 
 
 def asked_now():  # type: ignore[no-untyped-def]
@@ -263,7 +269,9 @@ def asked_now():  # type: ignore[no-untyped-def]
     ("typed", "word", "reason"),
     [
         ("a\n", "approve", ""),
-        ("what\n\nall\nl\n", "approve", ""),
+        ("absolutely not\n\nno\nappprove\nall of it\n Approve \n", "approve", ""),
+        ("reject it, a bad idea\nr\n\n \ntoo bold\n", "reject", "too bold"),
+        ("approve  ALL\n", "approve_all", ""),
         ("L\n", "approve_all", ""),
         ("r\n too bold \n", "reject", "too bold"),
     ],
@@ -284,10 +292,23 @@ def test_the_whole_difference_is_shown_where_it_is_asked_for() -> None:
     assert Terminal(io.StringIO("d\ns\n"), out).decide(asked) == "stop"
     before, after = out.getvalue().split("whole [d]ifference, ", 1)
     assert before.count("+// line") < 200 and "d shows all" in before
-    assert after.count("+// line") == 500 and after.count("[s]top? ") == 2
+    assert after.count("+// line") == 500 and after.count("[s]top, ") == 2
 
 
-@pytest.mark.parametrize("typed", ["", "s\n", "x\n", "r\n"])
+def test_the_question_says_what_it_is_about_and_explains() -> None:
+    for gate, question_mark, meaning in (
+        ("run", "run it? ", "its code is run on this machine"),
+        ("accept", "accept it as the best? ", "best.cu holds it"),
+    ):
+        out = io.StringIO()
+        asked = replace(asked_now(), gate=gate)
+        assert Terminal(io.StringIO("?\nabsolutely not\ns\n"), out).decide(asked) == "stop"
+        shown = out.getvalue()
+        assert shown.count(question_mark) == 3 and meaning in shown
+        assert "not understood: absolutely not; ? explains" in shown
+
+
+@pytest.mark.parametrize("typed", ["", "s\n", "x\n", "r\n", "r\n\n"])
 def test_the_end_of_the_input_stops(typed: str) -> None:
     assert Terminal(io.StringIO(typed), io.StringIO()).decide(asked_now()) == "stop"
 

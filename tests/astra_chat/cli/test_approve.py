@@ -120,8 +120,10 @@ def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., S
     assert here("approve", path, "--source").stdout == KERNELS["vector.cu"]
     said = here("approve", path, "--approve")
     assert said.stdout == f"decided; resume with: {RESUME} {path}\n"
+    again = here("approve", path, "--reject", "not today")
+    assert again.stderr.startswith("astra-chat: decided before, not used yet: approves ")
     again = here("approve", path, "--approve")
-    assert again.stderr == f"astra-chat: {path}: decided; resume with: {RESUME} {path}\n"
+    assert "not used yet: rejects " in again.stderr and "not today" in again.stderr
     assert "decided; resume with" in here("replay", path).stderr
     second = astra("run", "--resume", path)
     assert second.returncode == 4, second.stderr
@@ -141,7 +143,8 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
     """Ctrl-C while it asks; then resumed; then all is approved."""
     path = tmp_path / "out" / "transcript.jsonl"
     first = Terminal("run", short, *QUICK, "-o", path.parent, "--approve")
-    first.wait_for("[s]top? ")
+    first.wait_for("run it? ")
+    first.wait_for("[?] ")
     assert "waits to be run" in first.plain
     first.type("\x03")
     assert first.end() == 130, first.shown
@@ -149,13 +152,21 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
     ended = read(path).ended
     assert ended is not None and ended.reason == "interrupted"
     second = Terminal("run", "--resume", path)
-    second.wait_for("[s]top? ")
+    second.type("a\n")  # before anything is asked: it is no answer
+    second.wait_for("[?] ")
     second.type("a\n")
-    second.wait_for("[s]top? ")
+    second.wait_for("accept it as the best? ")
+    second.wait_for("[?] ")
     assert "waits to be accepted as the best" in second.plain and "ratio" in second.plain
     second.type("l\n")
     assert second.end() == 0, second.shown
     assert (path.parent / "best.cu").is_file()
+
+
+def test_without_a_terminal_it_ends_at_once(short: Path, tmp_path: Path) -> None:
+    done = astra("run", short, *QUICK, "-o", tmp_path / "out", "--approve")
+    assert done.returncode == 4 and not (tmp_path / "out").exists()
+    assert "--approver detached" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
@@ -165,6 +176,7 @@ def test_at_a_terminal(short: Path, tmp_path: Path) -> None:
         (["--reject", "no", "--edit", "x.cu"], "give one of"),
         (["--approve"], "no decision is pending"),
         (["--source", "--approve"], "--source only prints"),
+        (["--reject", " "], "say why"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -159,4 +159,7 @@ def test_mistakes_are_named(task_folder: Path, old: str, new: str, said: str) ->
 
 def test_a_task_without_a_script(task_folder: Path) -> None:
     (task_folder / "script" / "script.toml").unlink()
-    assert "has no scripted run" in refusal(task_folder)
+    said = refusal(task_folder)
+    assert "has no scripted run" in said and len(said.splitlines()) == 1
+    for way in ("mailbox:DIR", "openai:MODEL", "--base-url", f"evaluate {task_folder} KERNEL.cu"):
+        assert way in said
