@@ -76,7 +76,7 @@ def answer(
         Path | None, typer.Option(metavar="FILE", help="The same as --words, from a file.")
     ] = None,
     answered_by: Annotated[
-        str, typer.Option(metavar="NAME", help="Who answers; the transcript names it.")
+        str, typer.Option(metavar="NAME", help="Your name; the transcript records it.")
     ] = "",
     as_is: Annotated[
         bool, typer.Option("--as-is", help="Give it although it contradicts the run's facts.")

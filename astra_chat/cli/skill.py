@@ -23,14 +23,16 @@ def skill(
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--dir", metavar="DIR", help="Write it to DIR/astra-chat/, say to .claude/skills."
+            "--dir",
+            metavar="DIR",
+            help="Write it to DIR/astra-chat/; DIR is for example .claude/skills.",
         ),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace files that differ from these.")
     ] = False,
 ) -> None:
-    """Print a SKILL.md for coding agents, or write it with a snippet for AGENTS.md."""
+    """Print a skill file for coding agents, or write it with a snippet for their instructions."""
     if folder is None:
         sys.stdout.write(text_of(SKILL))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from astra_chat.spending.budget import Budget
+from astra_chat.tools.text import one_line
 from astra_chat.transcript.spending import ModelCall, RoleSpent, Spent, Tokens
 
 
@@ -10,7 +11,15 @@ def asked_words(event: ModelCall, so_far: Tokens, budget: Budget) -> str:
     """One answer's tokens, and the total so far with its budget."""
     total = f"{so_far.total:,}" + (f" of {budget.tokens:,}" if budget.tokens else "")
     money = f", {_usd(so_far.usd)}" + (f" of ${budget.usd:g}" if budget.usd else "")
-    return f"{event.role} asked {event.model}: {tokens_words(event.tokens)}; so far {total}{money}"
+    return f"{asked_whom(event)}: {tokens_words(event.tokens)}; so far {total}{money}"
+
+
+def asked_whom(event: ModelCall) -> str:
+    """ "coder asked mailbox, answered by Ada (2 answers refused before)"."""
+    by = f", answered by {one_line(event.answered_by)}" if event.answered_by else ""
+    times = "1 answer" if event.refused == 1 else f"{event.refused} answers"
+    refused = f" ({times} refused before)" if event.refused else ""
+    return f"{event.role} asked {event.model}{by}{refused}"
 
 
 def judged_words(evaluations: int, gpu_s: float, wall_s: float, budget: Budget) -> str:

@@ -10,6 +10,7 @@ from rich.text import Text
 from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Kernel, Turn
+from astra_chat.display.spending_view import asked_whom
 from astra_chat.display.turn_view import turn_lines
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.text import one_line
@@ -139,8 +140,8 @@ def aside(event: Event) -> str:
             return f"not as scripted: expected {expected} of {candidate}, the judge found {found}"
         case Resumed(started=started):
             return f"resumed on {started}"
-        case ModelCall(role=role, model=model, tokens=tokens):
-            return f"{role} asked {model}: {tokens.prompt:,} tokens in, {tokens.completion:,} out"
+        case ModelCall(tokens=tokens) as asked:
+            return f"{asked_whom(asked)}: {tokens.prompt:,} tokens in, {tokens.completion:,} out"
         case Unknown(kind=kind):
             return f"an event of a kind that this version does not know: {one_line(kind)[:80]}"
         case _:

@@ -30,8 +30,14 @@ print("loaded", found, file=sys.stderr)
         (["replay", EXAMPLE, "--rejudge", "--device", "cuda:99"], "astra_chat.replay.rejudge"),
         (["report", EXAMPLE, "--out", "report.html"], "astra_chat.report.html"),
         (["check", "silu_and_mul", "empty.cu", "--device", "virtual"], "astra_chat.tools.judge"),
+        (
+            ["evaluate", "silu_and_mul", "empty.cu", "--device", "virtual"],
+            "astra_chat.judging.evaluating",
+        ),
+        (["mailbox", "list", "."], "astra_chat.mailbox.questions"),
+        (["mailbox", "answer", ".", "nothing", "empty.cu"], "astra_chat.mailbox.checking"),
     ],
-    ids=["replay", "prompts", "rejudge", "report", "check"],
+    ids=["replay", "prompts", "rejudge", "report", "check", "evaluate", "mailbox", "answer"],
 )
 def test_it_loads_no_autogen(tmp_path: Path, arguments: list[str], modules: str) -> None:
     (tmp_path / "empty.cu").write_text("// no launcher\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
+from astra_chat.display.spending_view import asked_whom, asked_words, judged_words, ledger_lines
 from astra_chat.spending.budget import Budget
 from astra_chat.transcript.spending import (
     ModelCall,
@@ -31,6 +31,14 @@ def test_an_answer_beside_the_budget() -> None:
     assert asked_words(plain, plain.tokens, Budget()) == (
         "coder asked openai:x: 1 tokens in, 0 out, price unknown; so far 1, price unknown"
     )
+
+
+def test_it_says_who_answered_in_a_mailbox() -> None:
+    event = ModelCall(role="coder", model="mailbox", tokens=ONE, answered_by="Ada\n\x1b[2J")
+    assert asked_whom(event) == "coder asked mailbox, answered by Ada \\x1b[2J"
+    twice = event.model_copy(update={"answered_by": "", "refused": 2})
+    assert asked_whom(twice) == "coder asked mailbox (2 answers refused before)"
+    assert asked_words(event, ONE, Budget()).startswith(asked_whom(event))
 
 
 def test_evaluations_beside_the_budget() -> None:
