@@ -21,10 +21,10 @@ from astra_chat.tools.task.folder import find_task, task_names
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.tools.types import Value
-from astra_chat.transcript.reader import incompleteness, read
-from astra_chat.transcript.run_folder import TRANSCRIPT
+from astra_chat.transcript.reader import read
 from astra_chat.transcript.summary import summarize
 from astra_chat.version import __version__
+from astra_chat.viewer.runs import RunRow, Runs, require_folder
 
 INSTRUCTIONS = (
     "Astra judges and optimizes CUDA kernels. `tasks` and `task` say what a kernel has to do;"
@@ -86,25 +86,6 @@ class Given(Value):
     id: str
     checked: str
     """Against what."""
-
-
-class RunRow(Value):
-    """A recorded run."""
-
-    transcript: str
-    task: str = ""
-    device: str = ""
-    rounds: int = 0
-    best: str = ""
-    """The best candidate; empty where none was faster."""
-    ratio: float | None = None
-    """Its speed over the baseline."""
-    basis: str = ""
-    """measured or estimated."""
-    ended: str = ""
-    """Why the run ended; empty where it is under way or was killed."""
-    problem: str = ""
-    """Why it cannot be read, or what is missing."""
 
 
 def same_words(tool: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
@@ -267,9 +248,9 @@ def _of_runs() -> list[Tool]:
     async def runs(
         folder: Annotated[str, Field(description="Where runs lie.")] = "transcripts",
     ) -> list[RunRow]:
-        """List the runs in a folder, and what came of each."""
-        paths = sorted([*Path(folder).glob("*.jsonl"), *Path(folder).glob(f"*/{TRANSCRIPT}")])
-        return [await anyio.to_thread.run_sync(_row, path) for path in paths]
+        """List the runs in a folder and what came of each, as `astra-chat runs list`."""
+        require_folder(Path(folder))
+        return await anyio.to_thread.run_sync(Runs(Path(folder)).list)
 
     async def transcript(
         path: Annotated[str, Field(description="A transcript, or the folder of a run.")],
@@ -280,17 +261,3 @@ def _of_runs() -> list[Tool]:
         return summarize(found.records).model_dump(mode="json")
 
     return [runs, transcript]
-
-
-def _row(path: Path) -> RunRow:
-    try:
-        found = read(path)
-        one = summarize(found.records)
-    except Exception as error:
-        return RunRow(transcript=str(path), problem=failure(error)[0])
-    return RunRow(
-        transcript=str(path), task=one.task, device=one.device.name, rounds=len(one.rounds),
-        best=one.best.candidate if one.best else "", ratio=one.best.ratio if one.best else None,
-        basis=one.best.basis if one.best else "", ended=one.ended.reason if one.ended else "",
-        problem=incompleteness(found) or "",
-    )  # fmt: skip

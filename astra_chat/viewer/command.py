@@ -34,9 +34,10 @@ def view(
 
     The address holds a random token: who has it can read the runs, on this machine only.
     """
+    from astra_chat.viewer.runs import require_folder
     from astra_chat.viewer.server import Server, Viewer
 
-    _require_folder(folder)
+    require_folder(folder)
     with Server(Viewer(folder), port) as server:
         print(server.url, flush=True)
         with suppress(KeyboardInterrupt):
@@ -49,9 +50,9 @@ def list_runs(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
 ) -> None:
     """List the runs in a folder, the newest first: results, and what waits."""
-    from astra_chat.viewer.runs import Runs
+    from astra_chat.viewer.runs import Runs, require_folder
 
-    _require_folder(folder)
+    require_folder(folder)
     rows = Runs(folder).list()
     if as_json:
         found = [row.model_dump(mode="json") for row in rows]
@@ -83,10 +84,3 @@ def _print(rows: list[RunRow], folder: Path) -> None:
     for row in rows:
         if row.state in ("running", "waiting", "unreadable"):
             out.print(Text(f"{row.path}: {row.words}"), soft_wrap=True)
-
-
-def _require_folder(folder: Path) -> None:
-    from astra_chat.tools.errors import BadInput
-
-    if not folder.is_dir():
-        raise BadInput(f"{folder} is not a folder: name one that holds runs")

@@ -92,7 +92,9 @@ def test_a_client_does_everything(task: Task, tmp_path: Path) -> None:
             assert asked["id"] == ""
 
             (row,) = await call(client, "runs", folder=str(tmp_path / "runs"))
-            assert (row["task"], row["ended"]) == ("doubled", "waiting")
+            assert (row["task"], row["state"], row["path"]) == (
+                "doubled", "waiting", "one/transcript.jsonl",
+            )  # fmt: skip
             summary = await call(client, "transcript", path=str(tmp_path / "finished.jsonl"))
             assert summary["schema"] == "astra-chat/run/1" and summary["best"]["ratio"] == 1.9
 
@@ -117,6 +119,7 @@ FAILURES: list[tuple[str, dict[str, Any], str]] = [
     ("evaluation", {"job": "nope"}, "no evaluation 'nope' here: begin one (exit code 2)"),
     ("mailbox_next", {"folder": "/no/such/box"}, "a run makes it with --models mailbox:"),
     ("transcript", {"path": "/etc/hostname"}, "not a transcript"),
+    ("runs", {"folder": "/no/such/folder"}, "is not a folder: name one that holds runs"),
 ]
 
 
