@@ -54,6 +54,10 @@ FAULTS = {
         "const float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;",
         "const float inverse = 1.0f / scale;",
     ),
+    "448 over the maximum, which fast maths takes for zero where that is huge": (
+        "const float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;",
+        "const float inverse = scale > 0.0f ? 448.0f / (scale * 448.0f) : 0.0f;",
+    ),
     "warps from one token later": ("if (token >= tokens)", "if (token >= tokens - 1)"),
     "the scale of the token before": ("output_s[token] = scale;\n  quantize(output_q + token * "
                                       "hidden, row, scale, hidden, lane, 32);",

@@ -33,6 +33,18 @@ OUTCOMES: list[tuple[Outcome, list[str]]] = [
         ["tensor maps", "cp.async.bulk", "line 9", "k"],
     ),
     (WRONG_OUTCOME, ["=4 ", "=64 float32", "out[3, 63]", "never written", "1 of 256", "nan"]),
+    (
+        WRONG_OUTCOME.model_copy(
+            update={"reason": "not_accepted", "got": 7.0, "note": "this expert stands there twice"}
+        ),
+        ["accept of reference.py refuses it: out[3, 63] is 7; this expert stands there twice"],
+    ),
+    (
+        WRONG_OUTCOME.model_copy(
+            update={"reason": "distribution", "got": 5.0, "note": "1,000 draws"}
+        ),
+        ["drawn with other probabilities", "out[3, 63] is 5; 1,000 draws"],
+    ),
     (Unsafe(case=CASE, what="race", where="line 4"), ["race", "line 4"]),
     (Crashed(case=CASE, message="signal 11"), ["crashed", "signal 11"]),
     (TimedOut(step="check", limit_s=60), ["check", "60 s"]),

@@ -7,6 +7,7 @@ import numpy as np
 from astra_chat.tools.check.floats import Array, as_float
 from astra_chat.tools.check.kinds.quantized import dequantized, group_places, to_code
 from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.task.contract import MEASURED
 from astra_chat.tools.task.expressions import evaluate
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import ITEM_BYTES, Case
@@ -24,8 +25,7 @@ def measured_args(task: Task, run: CaseRun) -> list[Arg]:
     if run.oracle_case.has_canonical:
         return []
     case = run.oracle_case.case
-    kinds = ("close", "quantized")
-    return [arg for arg in task.args if arg.written and arg.judged_by(case) in kinds]
+    return [arg for arg in task.args if arg.written and arg.judged_by(case) in MEASURED]
 
 
 def pieces(task: Task, run: CaseRun) -> list[Piece]:

@@ -24,6 +24,7 @@ from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
+from astra_chat.tools.task.contract import MEASURED
 from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, Wrong, is_float
 
@@ -123,7 +124,7 @@ class _Trials:
         arg, case = self.arg, self.case
         if self.oracle_case.has_canonical or not self.baseline_errors.knows(case):
             return True
-        if arg.judged_by(case) not in ("close", "quantized"):
+        if arg.judged_by(case) not in MEASURED:
             return True
         got = as_float(content, arg.dtype_of(case))
         places = np.arange(len(expected))

@@ -22,6 +22,8 @@ INTEGERS: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 """The least and the greatest number of each integer dtype."""
 JudgedBy = Literal["close", "exact", "quantized", "accept", "distribution"]
+MEASURED: tuple[JudgedBy, ...] = ("close", "quantized")
+"""Results that have an error, which is held against the baseline's own."""
 
 
 class Tolerance(Value):
@@ -65,7 +67,8 @@ class Judged(Value):
     off_by_one: float = Field(default=0.01, ge=0, le=1)
     """quantized: the share of codes that may be a step off."""
     probabilities: Name | None = None
-    """distribution: the argument of the probabilities, [..., vocabulary]."""
+    """distribution: the argument of what the probabilities come from, [..., vocabulary]. They
+    themselves are what reference.py gives."""
 
 
 class Arg(Value):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from astra_chat.tools.task.contract import INTEGERS, Arg, Dim, Name, Scalar, Variable
+from astra_chat.tools.task.contract import INTEGERS, MEASURED, Arg, Dim, Name, Scalar, Variable
 from astra_chat.tools.task.expressions import Extent, Relation, evaluate
 from astra_chat.tools.task.relations import broken
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value
@@ -192,9 +192,11 @@ class Domain(Value):
         )
 
     def least_results(self, case: Case) -> int:
-        """Elements of the smallest result that the caller wants."""
+        """Elements of the smallest result whose errors are measured; MAX_BYTES where there is none:
+        few results are no lack then."""
         written = (arg for arg in self.args if arg.written and arg.present(case))
-        return min((math.prod(arg.shape_of(case)) for arg in written), default=0)
+        measured = (arg for arg in written if arg.judged_by(case) in MEASURED)
+        return min((math.prod(arg.shape_of(case)) for arg in measured), default=MAX_BYTES)
 
     def least_bytes(self, case: Case) -> int:
         """Bytes that any kernel must move: each argument read once, each written once, unless the

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.task.contract import Dim
+from astra_chat.tools.task.domain import MAX_BYTES
 from astra_chat.tools.task.folder import Task, load_task
 from astra_chat.tools.types import Case
 from tests.tools.task.contracts import write_contract
@@ -84,3 +86,17 @@ def test_extents_next_to_one() -> None:
     assert [of_values.above(e, "int8") for e in (1, 8, 20, 999)] == [8, 8, 64, 64]
     assert [in_steps.nearest(e, "int8") for e in (1, 7, 8, 999)] == [4, 4, 8, 96]
     assert [in_steps.above(e, "int8") for e in (1, 7, 8, 999)] == [4, 8, 8, 96]
+
+
+def test_the_smallest_result_is_one_whose_errors_are_measured(task: Task) -> None:
+    """A count beside long results is exact, whatever its size."""
+    case = task.check[2]
+    cache = next(arg for arg in task.args if arg.written)
+    size = math.prod(cache.shape_of(case))
+    count = cache.model_copy(
+        update={"name": "count", "dtype": "int32", "shape": ("1",), "strides": None}
+    )
+    both = task.model_copy(update={"args": (*task.args, count)})
+    assert task.least_results(case) == both.least_results(case) == size
+    counts = task.model_copy(update={"args": (count,)})
+    assert counts.least_results(case) == MAX_BYTES

@@ -1,5 +1,5 @@
 // The maximum by the bits of the magnitudes, which ascend as they do; a warp a token, one element a
-// lane at a time; 448 / maximum in place of a reciprocal of the scale.
+// lane at a time.
 
 #include <cstdint>
 #include <cuda_bf16.h>
@@ -29,7 +29,7 @@ __global__ void by_bits(const T* __restrict__ input, __nv_fp8_storage_t* __restr
   const float largest = __uint_as_float(bits);
   const float scale = largest / 448.0f;
   if (lane == 0) output_s[token] = scale;
-  const float times = scale == 0.0f ? 0.0f : 448.0f / largest;
+  const float times = scale == 0.0f ? 0.0f : 1.0f / scale;
   for (int column = lane; column < hidden; column += 32) {
     const float value = fmaxf(fminf(to_float(row[column]) * times, 448.0f), -448.0f);
     output_q[token * hidden + column] = __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
