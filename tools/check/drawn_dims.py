@@ -147,9 +147,7 @@ def _within(
     """Least dims beside the fixed ones, rounded up to what is legal; none if too large."""
     dims = least(task, kind)
     for name, extent in fixed.items():
-        dim = task.dims[name]
-        step = dim.step(kind.dtype)
-        dims[name] = min(-(-extent // step), dim.max // step) * step
+        dims[name] = task.dims[name].above(extent, kind.dtype)
     found = _legal(task, kind, dims, fixed)
     if found and _within_bytes(task, kind, most)(found):
         yield kind, found
@@ -187,7 +185,7 @@ def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
             rows = max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
         except ZeroDivisionError:
             return False
-        return ROW_US * rows + BYTE_US * task.least_bytes(case) <= SHORT_US
+        return ROW_US * rows + BYTE_US * task.size_bytes(case) <= SHORT_US
 
     return low, _most_units(task, kind, dims, name, short)
 
@@ -212,7 +210,7 @@ def _most_units(
 def _within_bytes(task: Task, kind: Combination, most: int) -> Callable[[Dims], bool]:
     def within(dims: Dims) -> bool:
         try:
-            return task.least_bytes(kind.case(dims)) <= most
+            return task.size_bytes(kind.case(dims)) <= most
         except ZeroDivisionError:
             return False
 

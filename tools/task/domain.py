@@ -205,6 +205,11 @@ class Domain(Value):
             return evaluate(self.stated_least_bytes, self.names_in(case))
         return sum(a.bytes_of(case) * (int(a.read) + int(a.written)) for a in self.args)
 
+    def size_bytes(self, case: Case) -> int:
+        """Bytes of its arguments, or what a call moves at least, if that is more."""
+        held = sum(arg.bytes_of(case) for arg in self.args)
+        return max(held, self.least_bytes(case))
+
     def flops_of(self, case: Case) -> int:
         return evaluate(self.flops, self.names_in(case))
 

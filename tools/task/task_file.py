@@ -110,13 +110,20 @@ def _weighted(row: Any, dims: list[str], types: Types, fixed: Any, section: str)
 def problems_of(error: ValidationError) -> list[tuple[Place, str]]:
     """Everything that a validation found, with its places in task.toml."""
     found: list[tuple[Place, str]] = []
-    for one in error.errors(include_url=False):
+    errors = error.errors(include_url=False)
+    for one in errors:
+        if one["type"] == "too_short" and any(_below(other["loc"], one["loc"]) for other in errors):
+            continue  # it has entries, all of them wrong
         whole = one.get("ctx", {}).get("error")
         if isinstance(whole, Contradictions):
             found += whole.problems
         else:
             found.append((_in_the_file(one["loc"]), one["msg"].removeprefix("Value error, ")))
     return list({(place, what): None for place, what in found})
+
+
+def _below(location: tuple[str | int, ...], above: tuple[str | int, ...]) -> bool:
+    return len(location) > len(above) and location[: len(above)] == above
 
 
 def _in_the_file(location: tuple[str | int, ...]) -> Place:

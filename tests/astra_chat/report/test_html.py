@@ -144,7 +144,7 @@ def test_what_a_reader_of_several_runs_wants_to_know(tmp_path: Path) -> None:
     link = f'in <a href="#run1-source-{kernel.candidate}"><code>{kernel.candidate}</code></a>'
     assert f"{link}. Predicts 1.50x" in page, "what the second plan changes"
     assert "line 5: error: identifier &#34;inn&#34; is undefined" in page
-    assert "wrong on 4x64 float32" in page
+    assert "wrong on rows=4 d=64 float32" in page
     assert "<li>planner: no such line</li>" in page
     assert "<li>abc: expected tie, found accepted</li>" in page
     assert "<th>warm:" not in page, "an estimate has no such column"

@@ -20,6 +20,7 @@ from astra_chat.tools.check.hidden_cases import (
 from astra_chat.tools.task.contract import Dim
 from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 from astra_chat.tools.types import AnyFamily, Case, DeviceKind, ValueFamily
+from tests.tools.task.contracts import write_contract
 
 SEEDS = range(20)
 FUSED = find_task("fused_add_rmsnorm")
@@ -170,3 +171,34 @@ def test_scalars_are_drawn_over_their_range() -> None:
     assert decades == set(range(-8, 0))
     with pytest.raises(ValueError, match="outside its range"):
         FUSED.require_legal(FUSED.check[0].model_copy(update={"scalars": {"eps": 0.5}}))
+
+
+CONTRACTS = Path(__file__).parents[2] / "contracts"
+
+
+@pytest.mark.parametrize("name", ["rotary_embedding", "reshape_and_cache"])
+def test_relations_views_and_scalars_of_schema_2(name: str) -> None:
+    task = load_task(CONTRACTS / name)
+    cases = [*draw(task, "virtual", random.Random(3)), *draw_shared(task, random.Random(3))]
+    for case in cases:
+        task.require_legal(case)
+        task.require_small(case)
+    packed = [case.pads[task.args[1].name] for case in cases]
+    assert all(isinstance(pads, tuple) and len(pads) == 2 for pads in packed)
+    assert len({pads[0] for pads in packed if isinstance(pads, tuple)}) > 5
+    for dim in task.dims:
+        assert len({case.dims[dim] for case in cases}) > 3
+    if task.scalars:
+        assert {case.scalars["is_neox"] for case in cases} == {0.0, 1.0}
+
+
+def test_every_combination_and_every_absence_is_drawn(tmp_path: Path) -> None:
+    task = load_task(write_contract(tmp_path / "task"))
+    cases = list(drawn(task, seeds=range(3)))
+    for case in cases:
+        task.require_legal(case)
+    assert {(c.dtype, c.types["I"]) for c in cases} == {
+        ("float16", "int64"), ("float16", "int32"), ("float32", "int64"),
+    }  # fmt: skip
+    assert {case.absent for case in cases} == {(), ("bias",)}
+    assert {family for case in cases for family in case.families} == {"key"}

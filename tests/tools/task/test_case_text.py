@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.case_text import case_text, read_case
-from astra_chat.tools.task.folder import find_task, task_names
+from astra_chat.tools.task.folder import find_task, load_task, task_names
+from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.types import Case
+from tests.tools.task.contracts import CONTRACT, write_contract
 
 TASK = find_task("silu_and_mul")
 CASE = Case(dims={"tokens": 3, "d": 24}, dtype="float16", seed=7)
@@ -33,6 +37,38 @@ def test_pads_and_scalars_come_back() -> None:
     strided = next(arg.name for arg in task.args if arg.strided)
     case = task.check[0].model_copy(update={"pads": {strided: 8}, "offset": 2})
     assert read_case(task, case_text(case)) == case
+
+
+def test_all_that_schema_2_says_of_a_case_comes_back(tmp_path: Path) -> None:
+    task = load_task(write_contract(tmp_path / "task"))
+    for case in task.check:
+        assert read_case(task, case_text(case)) == case
+        assert read_case(task, case.model_dump_json()) == case
+    whole = case_text(task.check[2])
+    assert 'I = "int32"' in whole and "key = [4, 2]" in whole and 'absent = ["bias"]' in whole
+    follows = "{ tokens = 1, heads = 1, head_size = 8, rot_dim = 2, blocks = 1, block_size = 16,"
+    assert read_case(task, follows + ' T = "float32" }').types == {"I": "int64"}
+    with pytest.raises(BadInput, match="names I"):
+        read_case(task, follows + ' T = "float16" }')
+    with pytest.raises(BadInput, match="dtype"):
+        read_case(task, follows + ' I = "int64" }')
+
+
+def test_a_task_without_variables_needs_no_dtype(tmp_path: Path) -> None:
+    fixed = [("types = [", "# types = ["), ('dtype = "T"', 'dtype = "float32"')]
+    fixed += [('dtype = "T"', 'dtype = "float32"'), ('dtype = "I"', 'dtype = "int64"')]
+    text = CONTRACT
+    for old, new in fixed:
+        text = text.replace(old, new, 1)
+    rows = text.splitlines()
+    stated = re.compile(r', (T|I|dtype) = "[a-z0-9]+"')
+    text = "\n".join(stated.sub("", row) if "tokens =" in row else row for row in rows)
+    folder = write_contract(tmp_path / "task")
+    (folder / "task.toml").write_text(text)
+    task = load_task(folder)
+    assert task.variables == () and task.check[0].dtype == "float32"
+    assert "int dtype" not in prototype(task)
+    assert read_case(task, case_text(task.check[0])) == task.check[0]
 
 
 @pytest.mark.parametrize(
