@@ -9,7 +9,13 @@ strategy          which source the next plan changes
 selector          chooses who acts, by rule or by asking a model
 selector_prompt   what that model is asked
 roles/            standing instructions of each role
-prompt            the prompt of a turn
+prompt            the prompt of a turn; of its parts as text:
+task_text         the task, the launcher, how candidates are compared
+results_text      the judge's report: all timed cases, and metrics with names
+source_text       sources without comments, or with line numbers
+history_text      earlier rounds and predictions
+plan_text         a plan
+standing          how candidates stand against parent and best; which is kept
 position          where in the chat a turn is: the last line of its prompt
 role_agent        a role that a model plays: asks, checks the reply, sends it back if unusable
 reply_errors      what is wrong with a reply

@@ -10,11 +10,12 @@ from difflib import get_close_matches
 
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import RunState, profile_of
+from astra_chat.agents.strategy import named
 from astra_chat.agents.turns import Analysis, Payload, Plan
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import BOTTLENECKS, KNOWN, telling
 from astra_chat.tools.text import one_line
-from astra_chat.tools.types import Profile
+from astra_chat.tools.types import Profile, Timed
 
 MAX_NAMES = 8
 MAX_SHOWN = 120
@@ -43,15 +44,34 @@ def ask_to_check(reason: str) -> str:
 
 
 def _of_plan(plan: Plan, context: ChatContext, state: RunState) -> list[str]:
-    parent = state.parent
+    other = named(state.tried, plan.parent)
+    if plan.parent and other is None:
+        return [_unknown_parent(plan.parent, state)]
+    parent = other[1] if other else state.parent
     source = state.sources.get(parent.candidate) if parent else None
     reasons = _of_anchor(plan.anchor, context.baseline if source is None else source)
+    reasons = reasons if not plan.parent else []  # it was not shown
+    reasons += _of_case(plan.case, parent)
     profile = profile_of(parent)
     names = {metric.name for metric in profile.metrics} if profile else set()
     if plan.metric not in names | KNOWN:
         reasons.append(f"no profile has a metric '{_shown(plan.metric)}': {_names(profile)}"
                      f"{_nearest(plan.metric, names | KNOWN)}")  # fmt: skip
     return reasons
+
+
+def _unknown_parent(name: str, state: RunState) -> str:
+    correct = [one.evaluation.candidate for one in state.tried if one.correct and one.evaluation]
+    known = ", ".join(dict.fromkeys(correct)) or "none yet"
+    return f"no correct candidate is named '{_shown(name)}': use one of {known}"
+
+
+def _of_case(label: str, parent: Evaluation | None) -> list[str]:
+    outcome = parent.outcome if parent else None
+    labels = [time.case.named for time in outcome.cases] if isinstance(outcome, Timed) else []
+    if not label or not labels or label in labels:
+        return []
+    return [f"'{_shown(label)}' is no timed case: use one of {', '.join(labels)}"]
 
 
 def _of_anchor(anchor: str, source: str) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from astra_chat.agents.rounds import Round, failed
 from astra_chat.agents.turns import Direction, Plan
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.profiling.metrics import profile_on
 from astra_chat.tools.types import Timed, Value
 
 UNCHANGED = 0.01
@@ -29,6 +30,8 @@ class Prediction(Value):
     before: float | None = None
     """The metric in the parent's profile; None if that has no such metric."""
     after: float | None = None
+    case: str = ""
+    """The case that the plan named; "" for that of greatest weight."""
 
     @property
     def moved(self) -> Direction:
@@ -137,11 +140,18 @@ def _judged(one: Round, parent: Evaluation) -> Prediction:
         actual_ratio=best.ratio / was.ratio if best and was else None,
         before=_metric(was, one.plan),
         after=_metric(best, one.plan),
+        case=one.plan.case,
     )
 
 
 def _metric(timed: Timed | None, plan: Plan) -> float | None:
-    metric = timed.profile.metric(plan.metric) if timed else None
+    """On the case that the plan names."""
+    if timed is None:
+        return None
+    cases = {time.case.named: time.case for time in timed.cases}
+    case = cases.get(plan.case) if plan.case else timed.profile.case
+    profile = profile_on(timed, case) if case else None
+    metric = profile.metric(plan.metric) if profile else None
     return metric.value if metric else None
 
 

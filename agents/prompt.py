@@ -1,7 +1,7 @@
 """The prompt of a turn: a pure function of the state, and bounded.
 
-The stable part (task, contract, baseline) comes first, so that model servers can cache it. What
-changes comes last, and the position in the chat at the very end.
+The stable part (task, rules, contract) comes first, then the source, so that model servers can
+cache them. What changes comes last, and the position in the chat at the very end.
 """
 
 from __future__ import annotations
@@ -9,39 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from astra_chat.agents.edits import lines_of
-from astra_chat.agents.plan_predictions import Prediction, predictions, score
+from astra_chat.agents.history_text import prediction_line, round_lines
+from astra_chat.agents.plan_predictions import predictions, score
+from astra_chat.agents.plan_text import plan_in_short, plan_text
 from astra_chat.agents.position import position_line, position_of
-from astra_chat.agents.roles import example
-from astra_chat.agents.rounds import Attempt, Round
+from astra_chat.agents.results_text import cases_text, judge_report
 from astra_chat.agents.run_state import RunState
+from astra_chat.agents.source_text import device_lines, numbered, without_comments
+from astra_chat.agents.standing import rounds_without_gain, standings
+from astra_chat.agents.task_text import comparison_text, launcher_text, task_text
 from astra_chat.agents.turn_order import acts_as
 from astra_chat.agents.turns import MODEL_ROLES, RoleName
 from astra_chat.tools.descriptions import (
-    describe,
     describe_build,
     describe_evaluation,
-    describe_resources,
-    describe_times,
-    metric_text,
-    number,
-    ratio_text,
     speed,
-    verdict,
 )
 from astra_chat.tools.evaluation import Evaluation
-from astra_chat.tools.profiling.metrics import telling
-from astra_chat.tools.task.contract_text import (
-    argument_text,
-    codes_text,
-    domain_lines,
-    scalar_text,
-    types_text,
-)
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced, one_line, report
-from astra_chat.tools.types import Timed
+from astra_chat.tools.types import Basis, Timed
 
 MAX_CHARACTERS = 64_000
 """A prompt stays below this unless a single source is longer by itself."""
@@ -60,6 +47,8 @@ class ChatContext:
     device: str
     roles: tuple[RoleName, ...] = MODEL_ROLES
     """Roles that models play in this chat."""
+    evaluations: int | None = None
+    """How many the budget allows; None: no limit."""
 
 
 @dataclass(frozen=True)
@@ -96,26 +85,21 @@ def _single_reply(context: ChatContext, state: RunState) -> Section:
 
 
 def _task(context: ChatContext, state: RunState) -> Section:
-    task = context.task
-    dims = _bullets(domain_lines(task))
-    args = _bullets([*map(argument_text, task.args), *map(scalar_text, task.scalars)])
-    tolerance = ", ".join(
-        f"{dtype} rtol {t.rtol} atol {t.atol}" for dtype, t in task.tolerance.items()
-    )
-    return Section(
-        f"Task {task.name}",
-        f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\nLegal dims:\n{dims}\n"
-        f"dtypes: {types_text(task) or ', '.join(task.dtypes)}; tolerance: {tolerance}\n"
-        f"nvcc flags: {' '.join(task.flags)}\nDevice: {context.device}",
-    )
+    return Section(f"Task {context.task.name}", task_text(context.task, context.device))
+
+
+def _rules(context: ChatContext, state: RunState) -> Section | None:
+    basis = _basis(state)
+    return Section("How candidates are compared", comparison_text(basis)) if basis else None
+
+
+def _basis(state: RunState) -> Basis | None:
+    outcome = state.baseline.outcome if state.baseline else None
+    return outcome.basis if isinstance(outcome, Timed) else None
 
 
 def _contract(context: ChatContext, state: RunState) -> Section:
-    return Section(
-        "The launcher to export",
-        f"```cuda\n{prototype(context.task)};\n```\n{codes_text(context.task)}\n"
-        f"A complete example of the form, for another operation:\n```cuda\n{example()}```",
-    )
+    return Section("The launcher to export", launcher_text(context.task))
 
 
 def _headers(context: ChatContext, state: RunState) -> Section | None:
@@ -126,10 +110,11 @@ def _headers(context: ChatContext, state: RunState) -> Section | None:
     return Section("Headers of the task that a candidate may include", "\n".join(blocks), 4)
 
 
-def _baseline(context: ChatContext, state: RunState) -> Section:
-    drop_rank = 0 if state.best is None else 2
-    title = f"The baseline ({context.tier})"
-    return Section(title, fenced(context.baseline), drop_rank)
+def _tested(context: ChatContext, state: RunState) -> Section:
+    """The best so far, whose branches a tester's cases have to reach."""
+    best = state.best[0].candidate if state.best else ""
+    name = f"The best candidate so far: {best}" if best in state.sources else "The baseline"
+    return Section(name, numbered(state.sources.get(best, context.baseline)))
 
 
 def _tests(context: ChatContext, state: RunState) -> Section | None:
@@ -144,85 +129,88 @@ def _score(context: ChatContext, state: RunState) -> Section | None:
     dropped = [f"kills none, discarded: {case.named}" for case in scores.dropped]
     survived = [f"survived, possibly an equivalent mutant: {name}" for name in scores.survivors]
     return Section(
-        "Score of your last cases, by seeded bugs of the baseline",
+        "Score of your last cases, by seeded bugs",
         f"{scores.summary()}\n{_bullets([*dropped, *survived])}",
     )
+
+
+def _state(context: ChatContext, state: RunState) -> Section:
+    """Rounds and evaluations, and what is kept."""
+    limits, begun = state.limits, len(state.rounds)
+    lines = [f"{begun} of {limits.rounds} rounds begun; {state.evaluations} evaluations so far"]
+    if context.evaluations is not None:
+        lines[0] += f" of {context.evaluations}"
+    if limits.patience is not None:
+        gone = rounds_without_gain(state.rounds)
+        lines.append(f"{gone} rounds in a row without gain; {limits.patience} end the run")
+    if state.best is None:
+        lines.append("no candidate is faster than the baseline so far")
+    else:
+        lines.append(f"best so far, kept: {state.best[0].candidate}, {speed(state.best[1])}")
+    return Section("Where the run stands", _bullets(lines))
+
+
+def _standing(context: ChatContext, state: RunState) -> Section | None:
+    """How the last candidate stands, for who is not shown the earlier rounds."""
+    stands = list(standings(state.rounds))
+    return Section("The last candidate stands", stands[-1].text) if stands else None
 
 
 def _log(context: ChatContext, state: RunState) -> Section | None:
     if not state.rounds:
         return None
-    lines = [_round_line(one) for one in state.rounds[-LOG_ROUNDS:]]
+    lines = round_lines(state.rounds)[-LOG_ROUNDS:]
     if len(state.rounds) > LOG_ROUNDS:
         lines.insert(0, f"({len(state.rounds) - LOG_ROUNDS} earlier rounds omitted)")
     return Section("Earlier rounds", _bullets(lines), 1)
 
 
-def _round_line(one: Round) -> str:
-    results = [result for attempt in one.attempts if (result := _result(attempt))]
-    return f"round {one.number}, {one_line(one.plan.title)}: {'; '.join(results) or 'no candidate'}"
+def _parent(context: ChatContext, state: RunState) -> Section:
+    """As it is: edits are copied from it."""
+    return Section(_parent_title(state), fenced(_parent_now(context, state)))
 
 
-def _result(attempt: Attempt) -> str:
-    """The result of a candidate; empty if it was not built."""
-    result = ""
-    if attempt.evaluation:
-        outcome = attempt.evaluation.outcome
-        timed = f" {ratio_text(outcome.ratio)}" if isinstance(outcome, Timed) else ""
-        result = f"{attempt.speaker}: {verdict(outcome)}{timed}"
-    elif attempt.build:
-        result = f"{attempt.speaker}: {verdict(attempt.build.result)}"
-    if attempt.rejected is None:
-        return result
-    return f"{result}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"
+def _parent_read(context: ChatContext, state: RunState) -> Section:
+    """Without comments: it is read, and only its lines are copied as anchors."""
+    return Section(_parent_title(state), without_comments(_parent_now(context, state)))
 
 
-def _parent(context: ChatContext, state: RunState) -> Section | None:
+def _parent_now(context: ChatContext, state: RunState) -> str:
     parent = state.parent
-    source = state.sources.get(parent.candidate) if parent else None
-    if parent is None or source is None:
-        return Section("The source to change", "The baseline.")
+    return state.sources.get(parent.candidate, context.baseline) if parent else context.baseline
+
+
+def _parent_title(state: RunState) -> str:
+    parent = state.parent
+    if parent is None or parent.candidate not in state.sources:
+        return "The source to change: the baseline"
     best, outcome = state.best, parent.outcome
-    name = (
-        "the best candidate so far"
-        if best and best[0].candidate == parent.candidate
-        else "a candidate"
-    )
+    is_best = best is not None and best[0].candidate == parent.candidate
+    name = "the best candidate so far" if is_best else "a candidate"
     speedup = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
-    return Section(f"The source to change: {name}{speedup}", fenced(source))
+    return f"The source to change: {name}, {parent.candidate}{speedup}"
 
 
 def _plan(context: ChatContext, state: RunState) -> Section | None:
     if state.round is None:
         return None
     plan, source = state.round.plan, _parent_source(context, state)
-    lines = ", ".join(map(str, lines_of(plan.anchor, source)))
-    where = f"line {lines}" if lines else "not found in the source to change"
-    moves = "" if plan.moves == "unsaid" else f", {plan.moves}"
-    risk = f"\nRisk: {one_line(plan.risk)}" if plan.risk else ""
-    return Section(
-        f"The plan: {one_line(plan.title)}",
-        f"Change: {one_line(plan.change)}\nWhy: {one_line(plan.why)}\n"
-        f"Where: {one_line(plan.anchor)} ({where})\n"
-        f"Metric that should change: {one_line(plan.metric)}{moves}{risk}",
-    )
+    return Section(f"The plan: {one_line(plan.title)}", plan_text(plan, source, _basis(state)))
+
+
+def _plan_in_short(context: ChatContext, state: RunState) -> Section | None:
+    if state.round is None:
+        return None
+    plan = state.round.plan
+    return Section(f"The plan: {one_line(plan.title)}", plan_in_short(plan))
 
 
 def _predictions(context: ChatContext, state: RunState) -> Section | None:
     judged = predictions(state.rounds)
     if not judged:
         return None
-    lines = [score(judged).text, *(_prediction_line(one) for one in judged[-PREDICTION_ROUNDS:])]
+    lines = [score(judged).text, *(prediction_line(one) for one in judged[-PREDICTION_ROUNDS:])]
     return Section("Predictions of plans and their results", _bullets(lines), 2)
-
-
-def _prediction_line(one: Prediction) -> str:
-    actual = "no correct kernel" if one.actual_ratio is None else ratio_text(one.actual_ratio)
-    line = f"round {one.round}: predicted {ratio_text(one.predicted_ratio)}, actual {actual}"
-    if one.before is None or one.after is None:
-        return line
-    predicted = "" if one.moves == "unsaid" else f" (predicted: {one.moves})"
-    return f"{line}; {one_line(one.metric)} {number(one.before)} to {number(one.after)}{predicted}"
 
 
 def source_to_edit(role: RoleName, context: ChatContext, state: RunState) -> str:
@@ -257,6 +245,15 @@ def _profile(context: ChatContext, state: RunState) -> Section | None:
     return _report("Profile of the source to change", state.parent) if state.parent else None
 
 
+def _parent_cases(context: ChatContext, state: RunState) -> Section | None:
+    parent = state.parent
+    if parent is None or not isinstance(parent.outcome, Timed):
+        return None
+    return Section(
+        "Timed cases of the source to change", cases_text(parent, parent.outcome, launched=False), 2
+    )
+
+
 def _analysis(context: ChatContext, state: RunState) -> Section | None:
     """The profiler's last analysis, and which source it is about."""
     analysis, about, parent = state.analysis, state.analysed, state.parent
@@ -278,6 +275,15 @@ def _other_report(context: ChatContext, state: RunState) -> Section | None:
     return None if same else _last_report(context, state)
 
 
+def _last_source(context: ChatContext, state: RunState) -> Section | None:
+    last = state.evaluated
+    if last is None or last.candidate not in state.sources:
+        return None
+    source = state.sources[last.candidate]
+    code = numbered(source, device_lines(source))
+    return Section(f"Device code of the last candidate: {last.candidate}", code)
+
+
 def _last_report(context: ChatContext, state: RunState) -> Section | None:
     return (
         _report("The judge's report on the last candidate", state.evaluated)
@@ -288,19 +294,6 @@ def _last_report(context: ChatContext, state: RunState) -> Section | None:
 
 def _report(title: str, evaluation: Evaluation) -> Section:
     return Section(title, judge_report(evaluation))
-
-
-def judge_report(evaluation: Evaluation) -> str:
-    """What the judge found about a candidate, as the chat is told it."""
-    outcome = evaluation.outcome
-    lines = [report(describe(outcome)), f"resources: {describe_resources(evaluation.resources)}"]
-    if isinstance(outcome, Timed):
-        lines += describe_times(evaluation)
-        profile = outcome.profile
-        why = one_line(profile.why)
-        lines.append(f"bottleneck on {profile.case.named}: {profile.bottleneck}: {why}")
-        lines += [f"- {metric_text(m)}: {m.words}" for m in telling(profile.metrics)]
-    return "\n".join(lines)
 
 
 def _bullets(lines: list[str]) -> str:
@@ -320,10 +313,12 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 """Sections that a single agent gets in addition to those of the role it acts as."""
 
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
-    "tester": (_task, _baseline, _tests, _log, _score, _analysis),
-    "planner": (_task, _baseline, _log, _predictions, _parent, _profile, _analysis),
-    "coder": (_task, _contract, _headers, _baseline, _parent, _plan),
+    "tester": (_task, _tested, _tests, _score, _analysis),
+    "planner": (
+        _task, _rules, _parent_read, _state, _log, _predictions, _profile, _analysis,
+    ),
+    "coder": (_task, _contract, _headers, _parent, _parent_cases, _plan),
     "fixer": (_task, _contract, _headers, _plan, _failing),
-    "profiler": (_task, _log, _predictions, _plan, _last_report),
-    "single": (_task, _baseline),
-}
+    "profiler": (_task, _rules, _last_source, _state, _plan_in_short, _standing, _last_report),
+    "single": (_task, _parent),
+}  # fmt: skip

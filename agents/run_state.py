@@ -13,7 +13,7 @@ from typing import Any
 
 from astra_chat.agents.limits import Limits
 from astra_chat.agents.rounds import Round, tried
-from astra_chat.agents.strategy import Strategy, choose_parent
+from astra_chat.agents.strategy import Strategy, Tried, choose_parent, named
 from astra_chat.agents.turns import (
     Analysis,
     Approval,
@@ -75,6 +75,8 @@ class RunState:
     shown: str = ""
     """The candidate of the last build or evaluation."""
     approve_all: bool = False
+    evaluations: int = 0
+    """Those of the baseline and confirmations included."""
     tester_turns: int = 0
     human_turns: int = 0
     unsure: int = 0
@@ -107,6 +109,7 @@ class RunState:
         changes: dict[str, Any] = {
             "last": turn, "shown": name, "confirmations": self.confirmations + 1,
             "confirmed": {**self.confirmed, name: evaluation}, "before_confirmation": None,
+            "evaluations": self.evaluations + 1,
         }  # fmt: skip
         at_once = isinstance(before, Evaluation) and not before.confirms
         if at_once and isinstance(before, Evaluation) and before.candidate == name:
@@ -171,15 +174,21 @@ class RunState:
         return max(timed, key=lambda one: one[1].ratio, default=None)
 
     @cached_property
+    def tried(self) -> list[Tried]:
+        """All candidates, the baseline first; none before it was judged."""
+        if self.baseline is None:
+            return []
+        accepted = {name: evaluation for name, (evaluation, _) in self.counted.items()}
+        return tried(self.baseline, self.rounds, accepted)
+
+    @cached_property
     def next_parent(self) -> tuple[int, Evaluation | None]:
         """What the next plan changes by the strategy, and its index among what was tried."""
-        if self.baseline is None:
+        if not self.tried:
             return 0, None
-        accepted = {name: evaluation for name, (evaluation, _) in self.counted.items()}
-        everything = tried(self.baseline, self.rounds, accepted)
-        index = choose_parent(self.strategy, everything, len(self.rounds))
-        assert everything[index].evaluation is not None, "no strategy chooses what was not judged"
-        return index, everything[index].evaluation
+        index = choose_parent(self.strategy, self.tried, len(self.rounds))
+        assert self.tried[index].evaluation is not None, "no strategy chooses what was not judged"
+        return index, self.tried[index].evaluation
 
     @property
     def parent(self) -> Evaluation | None:
@@ -200,18 +209,6 @@ class RunState:
             return self.round.attempts[-1].kernel.candidate
         parent = self.round.parent if self.round else self.baseline
         return parent.candidate if parent else ""
-
-    @property
-    def rounds_without_gain(self) -> int:
-        """Number of last rounds in a row without a new best, by the evaluations of the search."""
-        best = self.best_of_search
-        name = best[0].candidate if best else None
-        gained = (
-            one.number
-            for one in self.rounds
-            if any(attempt.kernel.candidate == name for attempt in one.attempts)
-        )
-        return len(self.rounds) - next(gained, 0)
 
     def position(self, role: str) -> Position:
         """The position of `role`'s turn if it were next."""
@@ -242,7 +239,7 @@ class RunState:
 
     def _plan(self, turn: Turn) -> dict[str, Any]:
         assert isinstance(turn.payload, Plan)
-        index, parent = self.next_parent
+        index, parent = named(self.tried, turn.payload.parent) or self.next_parent
         new = Round(len(self.rounds) + 1, turn.payload, parent, index)
         return {"rounds": (*self.rounds, new)}
 
@@ -265,7 +262,9 @@ class RunState:
         evaluation = turn.payload
         assert isinstance(evaluation, Evaluation)
         name = evaluation.candidate
-        changes = {"evaluated": evaluation, "shown": name}
+        changes: dict[str, Any] = {
+            "evaluated": evaluation, "shown": name, "evaluations": self.evaluations + 1,
+        }  # fmt: skip
         if self.baseline is None:
             return changes | {"baseline": evaluation}
         changes |= self._marked(name, evaluation=evaluation)

@@ -85,6 +85,14 @@ def choose_parent(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> in
     return CHOICES[strategy.kind](strategy, tried, rounds)
 
 
+def named(tried: Sequence[Tried], candidate: str) -> tuple[int, Evaluation] | None:
+    """The index and the evaluation of a correct candidate: any may be a plan's parent."""
+    for index, one in enumerate(tried if candidate else ()):
+        if one.correct and one.evaluation and one.evaluation.candidate == candidate:
+            return index, one.evaluation
+    return None
+
+
 def _best(strategy: Strategy, tried: Sequence[Tried], rounds: int) -> int:
     return _ranked(tried)[0]
 

@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState, faster, proposed
+from astra_chat.agents.standing import rounds_without_gain
 from astra_chat.agents.turns import (
     Analysis,
     Kernel,
@@ -313,6 +314,6 @@ def _next_round(state: RunState) -> Ask | Stop:
     best, wanted = state.best_of_search, limits.stop_at_percent
     if best is not None and wanted is not None and percent_of_limit(best[1]) >= wanted:
         return Stop("near_limit")
-    if limits.patience is not None and state.rounds_without_gain >= limits.patience:
+    if limits.patience is not None and rounds_without_gain(state.rounds) >= limits.patience:
         return Stop("no_gain")
     return _ask("planner")

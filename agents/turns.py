@@ -12,6 +12,7 @@ from pydantic import Field
 from astra_chat.agents.strategy import Strategy
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.profiling.metrics import BOTTLENECKS
 from astra_chat.tools.types import (
     Case,
     DTypeName,
@@ -111,6 +112,11 @@ class Plan(Value):
     """The direction in which the metric should change."""
     risk: str = ""
     """What could go wrong."""
+    case: str = ""
+    """The timed case, as the profile writes it, on which the metric should change; "" for the case
+    of greatest weight."""
+    parent: str = ""
+    """An earlier correct candidate to change in place of the source shown; "" for that source."""
 
 
 class Kernel(Value):
@@ -160,7 +166,7 @@ class Analysis(Value):
 
     kind: Literal["analysis"] = "analysis"
     words: str
-    bottleneck: str
+    bottleneck: str = Field(json_schema_extra={"enum": list(BOTTLENECKS)})
     evidence: tuple[str, ...]
     """Names of metrics of the last profile; their values are looked up."""
     next: Literal["plan", "unsure", "stop"]
@@ -262,4 +268,4 @@ REPLY_TYPES: dict[RoleName, type[AnyReply]] = {
 class NextSpeaker(Value):
     """The selector model's answer."""
 
-    choose: str
+    choose: str = Field(json_schema_extra={"enum": ["planner", "tester"]})

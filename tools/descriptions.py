@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
+from astra_chat.tools.mangled import kernel_name
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import (
     BuildFailed,
@@ -90,33 +91,22 @@ def metric_text(metric: Metric) -> str:
 
 
 def describe_resources(resources: tuple[Resources, ...]) -> str:
-    """ptxas' report, kernel by kernel."""
-    parts = []
+    """ptxas' report, kernel by kernel; instantiations of one kernel together."""
+    by_name: dict[str, list[str]] = {}
     for used in resources:
         spills = f", {used.spill_bytes} B spilled" if used.spill_bytes else ""
         shared = f", {used.static_shared_bytes} B shared" if used.static_shared_bytes else ""
-        parts.append(f"{used.registers} registers{shared}{spills}")
-    return "; ".join(dict.fromkeys(parts)) or "no kernel"
+        by_name.setdefault(kernel_name(used.kernel), []).append(
+            f"{used.registers} registers{shared}{spills}"
+        )
+    parts = (f"{name} {' or '.join(dict.fromkeys(used))}" for name, used in by_name.items())
+    return "; ".join(parts) or "no kernel"
 
 
 def launches(evaluation: Evaluation, case: Case) -> str:
     """What the candidate launches for a case, in one line; "" where that is not on record."""
     plans = evaluation.evidence.plans if evaluation.evidence else ()
     return next((one_line(plan.launches) for plan in plans if plan.case == case), "")
-
-
-def describe_times(evaluation: Evaluation) -> list[str]:
-    """A line for each timed case: time, ratio, interval, and what is launched."""
-    timed, lines = evaluation.outcome, list[str]()
-    for time in timed.cases if isinstance(timed, Timed) else ():
-        line = launches(evaluation, time.case)
-        lines.append(
-            f"- {time.case.named}: {time.basis} {time.median_us:.3g} us, {ratio_text(time.ratio)}"
-            f" ({time.ratio_low:.2f} to {time.ratio_high:.2f}),"
-            f" {time.percent_of_limit:.0f} % of the limit, weight {time.weight:g}"
-            + (f"; launches {line}" if line else "")
-        )
-    return lines
 
 
 def ratio_text(ratio: float) -> str:

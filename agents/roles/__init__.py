@@ -1,4 +1,4 @@
-"""The roles' standing instructions, as Markdown files beside this one, and the coder's example."""
+"""The roles' standing instructions, as Markdown files beside this one."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ from astra_chat.agents.turns import RoleName
 def instructions(role: RoleName) -> str:
     """What a role is told in every turn, the shared part first."""
     own = ("single", "planner", "coder", "fixer") if role == "single" else (role,)
-    return "\n".join([_read("everyone.md"), *(_read(f"{name}.md") for name in own)])
-
-
-@cache
-def example() -> str:
-    """A small launcher of another operation, compiled by a test: how candidates look."""
-    return _read("example.cu")
+    rules = ["kernel_rules"] if {"coder", "fixer"}.intersection(own) else []
+    return "\n".join(_read(f"{name}.md") for name in ("everyone", *own, *rules))
 
 
 def _read(name: str) -> str:

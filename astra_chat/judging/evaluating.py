@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from astra_chat.agents.prompt import judge_report
+from astra_chat.agents.results_text import judge_report
 from astra_chat.judging.opening import open_judge
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.errors import reading

@@ -15,6 +15,7 @@ from astra_chat.agents.selector_prompt import question
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import RoleName, Speaker
 from astra_chat.models.spec import Role
+from astra_chat.spending.budget import parse_budget
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.transcript.events import Contradiction, RejectedReply
@@ -52,6 +53,7 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
             baseline=baseline_source(task, transcript.header.options.tier),
             tier=transcript.header.options.tier,
             device=transcript.header.device.name,
+            evaluations=parse_budget(transcript.options.budget).evaluations,
         )
         sent_back = _sent_back(transcript)
         before = list(states(turns, transcript.options.limits))

@@ -126,6 +126,7 @@ class Session:
             tier=request.options.tier,
             device=request.device.name,
             roles=("single",) if request.options.strategy.kind == "single" else MODEL_ROLES,
+            evaluations=request.budget.evaluations,
         )
         self._pause, self._token = ExternalTermination(), CancellationToken()
         self._interrupted = False

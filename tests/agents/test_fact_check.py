@@ -11,6 +11,7 @@ from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.turns import Analysis, Kernel, Pass, Plan, Turn
 from astra_chat.tools.task.folder import Task
+from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import texts, turns_of
 from tests.chat_samples import (
@@ -143,3 +144,21 @@ def test_no_plan_of_a_shipped_run_is_a_contradiction(path: Path, context: ChatCo
             assert contradiction(payload, own, state_of(turns[:number])) is None
             found += 1
     assert found >= 4
+
+
+def test_a_case_has_to_be_a_timed_one(context: ChatContext) -> None:
+    label = "rows=4 d=64 float32"
+    assert contradiction(planned(case=label), context, state_of(baseline_turns())) is None
+    said = contradiction(planned(case="9x9 float32"), context, state_of(baseline_turns()))
+    assert said == f"'9x9 float32' is no timed case: use one of {label}"
+
+
+def test_a_parent_has_to_be_a_correct_candidate_and_its_lines_are_not_known(
+    context: ChatContext,
+) -> None:
+    state = state_of(faster())
+    named = planned(parent=candidate_id(SCALAR), anchor="")
+    assert contradiction(named, context, state) is None
+    said = contradiction(planned(parent="0" * 12), context, state)
+    names = f"{candidate_id(SCALAR)}, {candidate_id(VECTOR)}"
+    assert said == f"no correct candidate is named '{'0' * 12}': use one of {names}"

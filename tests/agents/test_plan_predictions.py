@@ -7,7 +7,7 @@ import pytest
 from astra_chat.agents.plan_predictions import predictions, score
 from astra_chat.agents.prompt import ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
-from astra_chat.agents.turns import Approval, Direction, Kernel, Turn
+from astra_chat.agents.turns import Approval, Direction, Kernel, Plan, Turn
 from astra_chat.tools.task.folder import Task
 from tests.chat_samples import (
     BROKEN,
@@ -95,10 +95,19 @@ def test_an_untold_round_is_not_judged() -> None:
     assert score([]).text == "no predictions to compare yet"
 
 
-def test_the_planner_and_the_profiler_are_told(task: Task) -> None:
+def test_the_planner_is_told(task: Task) -> None:
     context = ChatContext(task, task.baseline, "sglang", "virtual")
     turns = [*baseline_turns(), *one(VECTOR, 1.9, 25.0)]
-    for role in ("planner", "profiler"):
-        prompt = turn_prompt(role, context, state_of(turns))  # type: ignore[arg-type]
-        assert "Predictions of plans" in prompt and "predicted 1.50x, actual 1.90x" in prompt
-        assert f"{METRIC} 100 to 25 (predicted: down)" in prompt
+    prompt = turn_prompt("planner", context, state_of(turns))
+    assert "Predictions of plans" in prompt and "predicted 1.50x, actual 1.90x" in prompt
+    assert f"{METRIC} 100 to 25 (predicted: down)" in prompt
+
+
+def test_a_metric_is_read_on_the_case_that_the_plan_names() -> None:
+    turns = [*baseline_turns(), *one(VECTOR, 1.9, 25.0)]
+    planned = turns[-4].payload
+    assert isinstance(planned, Plan)
+    for case, after in (("rows=4 d=64 float32", 25.0), ("9x9 float32", None)):
+        turns[-4] = Turn("planner", planned.model_copy(update={"case": case}))
+        (found,) = predictions(state_of(turns).rounds)
+        assert (found.case, found.after) == (case, after)

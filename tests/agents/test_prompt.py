@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from astra_chat.agents.limits import Limits
 from astra_chat.agents.position import read_position
 from astra_chat.agents.prompt import LOG_ROUNDS, MAX_CHARACTERS, ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
 from astra_chat.agents.strategy import Strategy
 from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, RoleName, Turn
-from astra_chat.tools.task.folder import Scalar, Task
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
+from astra_chat.tools.types import candidate_id
 from tests.chat_samples import (
     BROKEN,
     SCALAR,
@@ -54,33 +56,48 @@ def test_prompts_end_with_their_place(context: ChatContext, role: RoleName) -> N
     ), "pure"
 
 
-def test_the_coder_is_shown_prototype_example_and_plan(context: ChatContext) -> None:
+def test_the_coder_is_shown_prototype_source_cases_and_plan(context: ChatContext) -> None:
     text = turn_prompt(
         "coder", context, state_of([*baseline_turns(), Turn("planner", plan("Wider loads"))])
     )
-    assert prototype(context.task) in text
-    assert "scaled_add" in text and "Wider loads" in text
+    assert prototype(context.task) in text and "Wider loads" in text
     assert SCALAR in text, "the baseline is what it starts from"
+    assert "## Timed cases of the source to change" in text and "estimated 2.00 us" in text
 
 
-def test_the_contract_says_where_arguments_begin_and_what_scalars_are(context: ChatContext) -> None:
-    """Hidden cases move every argument by its least alignment, and rows apart."""
-    task = context.task
-    out, *others = task.args
-    moved = out.model_copy(update={"min_alignment_bytes": 4, "strides": ("free", "1")})
-    eps = Scalar(name="eps", type="float", value=1e-6)
-    changed = task.model_copy(update={"args": (moved, *others), "scalars": (eps,)})
-    text = turn_prompt("coder", replace(context, task=changed), state_of(baseline_turns()))
-    stride = f"row stride {out.name}_stride elements"
-    assert f"write, aligned to 4 bytes, {stride} (at least one row)\n" in text
-    assert "read, aligned to 16 bytes\n" in text
-    assert "- eps: float, 1e-06 in every case\n" in text
+def test_who_speaks_of_a_source_sees_it_with_line_numbers(context: ChatContext) -> None:
+    thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)]
+    number = VECTOR.splitlines().index("  float4 v = in[i];") + 1
+    for role in ("profiler", "tester"):
+        text = turn_prompt(role, context, state_of(thread))  # type: ignore[arg-type]
+        assert f"\n{number}   float4 v = in[i];\n" in text
+        assert SCALAR not in text, "the baseline is left out once a better one stands"
+
+
+def test_rounds_evaluations_and_what_is_kept_are_told(context: ChatContext) -> None:
+    thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)]
+    limited = replace(context, evaluations=9)
+    text = turn_prompt("planner", limited, state_of(thread, Limits(rounds=4, patience=2)))
+    assert "- 1 of 4 rounds begun; 2 evaluations so far of 9\n" in text
+    assert "- 0 rounds in a row without gain; 2 end the run\n" in text
+    assert f"- best so far, kept: {candidate_id(VECTOR)}, estimated 1.50x" in text
+    assert "closer than 4% are a tie" in text
+    first = turn_prompt("planner", context, state_of(baseline_turns()))
+    assert "- no candidate is faster than the baseline so far\n" in first
+
+
+def test_a_plan_below_the_resolution_is_told_so(context: ChatContext) -> None:
+    for ratio, told in ((1.02, True), (1.2, False)):
+        planned = plan().model_copy(update={"predicted_ratio": ratio})
+        thread = [*baseline_turns(), Turn("planner", planned)]
+        text = turn_prompt("coder", context, state_of(thread))
+        assert ("inside the resolution of estimates (4%)" in text) is told
 
 
 def test_the_coder_starts_from_the_best_source(context: ChatContext) -> None:
     better = [*baseline_turns(), *one_round(1, VECTOR, 1.5), Turn("planner", plan("next"))]
     text = turn_prompt("coder", context, state_of(better))
-    assert VECTOR in text and "estimated 1.50x" in text
+    assert VECTOR in text and "estimated 1.50x" in text and SCALAR not in text
 
 
 def test_the_fixer_is_shown_the_candidate_and_the_finding(context: ChatContext) -> None:
@@ -146,8 +163,9 @@ def test_the_stable_part_comes_first(context: ChatContext) -> None:
     late = turn_prompt(
         "planner", context, state_of([*baseline_turns(), *one_round(1, VECTOR, 1.5)])
     )
-    stable = early[: early.index(SCALAR) + len(SCALAR)]
-    assert late.startswith(stable), "task and baseline can be cached"
+    stable = early[: early.index("## The source to change")]
+    assert late.startswith(stable), "task and rules can be cached"
+    assert "## How candidates are compared" in stable
 
 
 def test_prompts_stay_bounded(context: ChatContext) -> None:
@@ -168,7 +186,7 @@ def test_what_can_be_spared_goes_first(context: ChatContext) -> None:
     thread = [*baseline_turns(), *one_round(1, large, 2.0), Turn("planner", plan("next"))]
     text = turn_prompt("coder", context, state_of(thread))
     assert large in text and "next" in text, "source and plan are never left out"
-    assert "## The baseline (" not in text
+    assert "## Timed cases" not in text
 
 
 def test_the_planner_is_told_why_a_human_rejected(context: ChatContext) -> None:

@@ -243,10 +243,21 @@ def test_what_a_kernel_is_derived_from() -> None:
     assert first.parent_of("coder") == candidate_id(SCALAR)
 
 
-def test_rounds_without_gain() -> None:
-    assert state_of(chat("best", (VECTOR, 1.9), (OTHER, 0.7))).rounds_without_gain == 1
-    assert state_of(chat("best", (SCALAR + "//", 0.9), (OTHER, 0.7))).rounds_without_gain == 2
-    assert state_of(chat("best", (VECTOR, 1.2), (OTHER, 1.9))).rounds_without_gain == 0
+def test_a_plan_may_name_any_correct_candidate_as_its_parent() -> None:
+    turns = chat("best", (VECTOR, 1.9), (OTHER, 0.7))
+    named = plan().model_copy(update={"parent": candidate_id(OTHER)})
+    state = state_of([*turns, Turn("planner", named)])
+    assert state.parent_of("coder") == candidate_id(OTHER)
+    assert state.round is not None and state.round.parent_index == 2
+    unknown = plan().model_copy(update={"parent": "0" * 12})
+    assert state_of([*turns, Turn("planner", unknown)]).parent_of("coder") == candidate_id(VECTOR)
+
+
+def test_evaluations_are_counted_with_the_baseline_and_confirmations() -> None:
+    turns = chat("best", (VECTOR, 1.9), (OTHER, 0.7))
+    confirmed = evaluation(VECTOR, timed(1.9)).model_copy(update={"confirms": True})
+    assert state_of(turns).evaluations == 3
+    assert state_of([*turns, Turn("executor", confirmed)]).evaluations == 4
 
 
 def test_patience_and_the_limit_end_the_chat() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.agents.strategy import Strategy, Tried, choose_parent, parse_strategy
+from astra_chat.agents.strategy import (
+    Strategy,
+    Tried,
+    choose_parent,
+    named,
+    parse_strategy,
+)
+from astra_chat.tools.types import candidate_id
 from tests.chat_samples import SCALAR, WRONG_OUTCOME, evaluation, timed
 
 
@@ -37,6 +44,13 @@ def test_other_words_are_refused(words: str) -> None:
 @pytest.mark.parametrize("words", ["best", "paper", "tree", "single", "beam:3"])
 def test_all_begin_with_the_baseline(words: str) -> None:
     assert choose_parent(parse_strategy(words), [BASELINE], 0) == 0
+
+
+def test_a_correct_candidate_is_found_by_its_name_and_no_other() -> None:
+    found = [tried(None), tried(1.2)]
+    assert named(found, candidate_id(SCALAR)) == (1, found[1].evaluation)
+    assert named(found, "0" * 12) is None and named(found, "") is None
+    assert named(found[:1], candidate_id(SCALAR)) is None
 
 
 def test_best_goes_on_from_the_best_accepted() -> None:

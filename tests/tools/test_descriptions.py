@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools import descriptions
-from astra_chat.tools.evaluation import CaseLaunches, Evidence
 from astra_chat.tools.types import (
     BuildFailed,
     Correct,
@@ -15,12 +14,11 @@ from astra_chat.tools.types import (
     Outcome,
     Refused,
     Resources,
-    Timed,
     TimedOut,
     Unsafe,
     Unsupported,
 )
-from tests.chat_samples import BROKEN, CASE, VECTOR, WRONG_OUTCOME, build, evaluation, timed
+from tests.chat_samples import BROKEN, CASE, VECTOR, WRONG_OUTCOME, build, timed
 
 OUTCOMES: list[tuple[Outcome, list[str]]] = [
     (
@@ -98,21 +96,11 @@ def test_numbers(value: float, text: str) -> None:
 def test_metrics_and_resources() -> None:
     assert descriptions.metric_text(Metric(name="m", value=2, unit="B", words="")) == "m 2 B"
     used = Resources(kernel="k", registers=32, static_shared_bytes=64, spill_bytes=8, stack_bytes=0)
-    assert descriptions.describe_resources((used, used)) == "32 registers, 64 B shared, 8 B spilled"
-    assert descriptions.describe_resources(()) == "no kernel"
-
-
-def test_a_timed_case_says_what_is_launched() -> None:
-    whole = evaluation(VECTOR, timed(1.5))
-    assert isinstance(whole.outcome, Timed)
-    case = whole.outcome.cases[0].case
-    line = "silu grid 4x1x1 block 256x1x1\x1b[31m"
-    plan = CaseLaunches(case=case, launches=line, plan_sha256="0")
-    told = whole.model_copy(
-        update={"evidence": Evidence(judge_sha256="0", cubin_sha256="0", plans=(plan,))}
+    told = "k 32 registers, 64 B shared, 8 B spilled"
+    assert descriptions.describe_resources((used, used)) == told
+    half = used.model_copy(update={"kernel": "_Z4siluI6__halfEvPT_", "spill_bytes": 0})
+    whole = half.model_copy(update={"kernel": "_Z4siluIfEvPT_", "registers": 30})
+    assert descriptions.describe_resources((used, half, whole)) == (
+        f"{told}; silu 32 registers, 64 B shared or 30 registers, 64 B shared"
     )
-    assert "launches" not in descriptions.describe_times(whole)[0]
-    text = descriptions.describe_times(told)[0]
-    assert f"{case.named}: estimated" in text and "\x1b" not in text
-    assert "; launches silu grid 4x1x1 block 256x1x1" in text
-    assert descriptions.describe_times(evaluation(VECTOR, WRONG_OUTCOME)) == []
+    assert descriptions.describe_resources(()) == "no kernel"

@@ -147,5 +147,5 @@ def test_prompts_stay_bounded_and_share_their_beginning(task: Task, role: RoleNa
         first = before[: before.index("\n## ")]
         assert after.startswith(first), "what does not change comes first"
     if role in ("coder", "fixer"):
-        stable = made[0][: made[0].index("## The baseline" if role == "coder" else "## The plan")]
+        stable = made[0][: made[0].index("## The source" if role == "coder" else "## The plan")]
         assert all(prompt.startswith(stable) for prompt in made) and "## The launcher" in stable

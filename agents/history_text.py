@@ -1,0 +1,49 @@
+"""Earlier rounds and predictions as a prompt shows them, a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from astra_chat.agents.plan_predictions import Prediction
+from astra_chat.agents.rounds import Attempt, Round
+from astra_chat.agents.standing import Standing, standings
+from astra_chat.tools.descriptions import number, ratio_text, verdict
+from astra_chat.tools.text import one_line
+
+
+def round_lines(rounds: Sequence[Round]) -> list[str]:
+    """Of each round its plan and what became of its candidates, with their names."""
+    stands = {(one.round, id(one.attempt)): one for one in standings(rounds)}
+    lines = []
+    for one in rounds:
+        results = [_result(a, stands.get((one.number, id(a)))) for a in one.attempts]
+        told = "; ".join(filter(None, results)) or "no candidate"
+        lines.append(f"round {one.number}, {one_line(one.plan.title)}: {told}")
+    return lines
+
+
+def prediction_line(one: Prediction) -> str:
+    """A plan's prediction beside the result."""
+    actual = "no correct kernel" if one.actual_ratio is None else ratio_text(one.actual_ratio)
+    line = f"round {one.round}: predicted {ratio_text(one.predicted_ratio)}, actual {actual}"
+    if one.before is None or one.after is None:
+        return line
+    case = f" on {one_line(one.case)}" if one.case else ""
+    predicted = "" if one.moves == "unsaid" else f" (predicted: {one.moves})"
+    moved = f"{number(one.before)} to {number(one.after)}"
+    return f"{line}; {one_line(one.metric)} {moved}{case}{predicted}"
+
+
+def _result(attempt: Attempt, standing: Standing | None) -> str:
+    """The result of a candidate; empty if it was not built."""
+    result = ""
+    if standing:
+        timed = standing.timed
+        result = f"{attempt.kernel.candidate} {ratio_text(timed.ratio)} ({standing.text})"
+    elif attempt.evaluation:
+        result = f"{attempt.speaker}: {verdict(attempt.evaluation.outcome)}"
+    elif attempt.build:
+        result = f"{attempt.speaker}: {verdict(attempt.build.result)}"
+    if attempt.rejected is None:
+        return result
+    return f"{result}, rejected by the human: {one_line(attempt.rejected) or 'no reason given'}"

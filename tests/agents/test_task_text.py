@@ -1,0 +1,37 @@
+"""The stable part of a prompt: the task, its launcher, and how candidates are compared."""
+
+from __future__ import annotations
+
+from astra_chat.agents.task_text import comparison_text, launcher_text, task_text
+from astra_chat.tools.task.folder import Scalar, Task
+from astra_chat.tools.task.launcher import prototype
+
+
+def test_it_says_where_arguments_begin_and_what_scalars_are(task: Task) -> None:
+    """Hidden cases move every argument by its least alignment, and rows apart."""
+    out, *others = task.args
+    moved = out.model_copy(update={"min_alignment_bytes": 4, "strides": ("free", "1")})
+    eps = Scalar(name="eps", type="float", value=1e-6)
+    changed = task.model_copy(update={"args": (moved, *others), "scalars": (eps,)})
+    text = task_text(changed, "virtual GPU")
+    stride = f"row stride {out.name}_stride elements"
+    assert f"write, aligned to 4 bytes, {stride} (at least one row)\n" in text
+    assert "read, aligned to 16 bytes\n" in text
+    assert "- eps: float, 1e-06 in every case\n" in text
+
+
+def test_precision_is_told_as_it_is_judged(task: Task) -> None:
+    text = task_text(task, "virtual GPU")
+    assert "float32 rtol 1e-06 atol 1e-06" in text
+    assert "rms error at most 2 times the baseline's own" in text
+
+
+def test_the_launcher_is_a_prototype(task: Task) -> None:
+    assert f"{prototype(task)};" in launcher_text(task)
+
+
+def test_a_tie_is_told_with_the_rule_that_decides_it() -> None:
+    assert "closer than 4% are a tie: the one with the higher ratio is kept" in comparison_text(
+        "estimated"
+    )
+    assert "intervals of both" in comparison_text("measured")

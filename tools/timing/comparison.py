@@ -1,0 +1,38 @@
+"""Two candidates of one run compared: by how much their ratios must differ to be told apart."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from astra_chat.tools.timing.intervals import mean_interval
+from astra_chat.tools.types import Basis, Timed
+from astra_chat.tools.virtual_gpu.model.ratio_interval import ALIKE, SPREAD
+
+Comparison = Literal["faster", "tie", "slower"]
+ESTIMATES = math.exp(SPREAD * ALIKE)
+"""Estimates of kernels that spend their time alike are told apart from this ratio on."""
+
+
+def resolution(one: Timed, other: Timed) -> float:
+    """The least ratio of their speeds that is no tie. Measured: from the intervals of both over the
+    same baseline. Estimated: ESTIMATES, for the model errs alike on two like kernels."""
+    if one.basis == "estimated":
+        return ESTIMATES
+    intervals = map(mean_interval, (one.cases, other.cases))
+    return math.exp(math.hypot(*(math.log(high / low) / 2 for low, high in intervals)))
+
+
+def compared(new: Timed, old: Timed) -> Comparison:
+    """The new one against the old one, over all cases."""
+    ratio, least = new.ratio / old.ratio, resolution(new, old)
+    if ratio >= least:
+        return "faster"
+    return "slower" if ratio <= 1 / least else "tie"
+
+
+def resolution_text(basis: Basis) -> str:
+    """What a tie between two candidates is, as text."""
+    if basis == "measured":
+        return "closer than the 95 % intervals of both, in quadrature"
+    return f"closer than {ESTIMATES - 1:.0%}"
