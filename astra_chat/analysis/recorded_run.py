@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from astra_chat.agents.turns import Turn
-from astra_chat.analysis.evaluation_rows import evaluation_rows
+from astra_chat.analysis.evaluation_rows import evaluation_rows, run_columns
 from astra_chat.analysis.round_rows import round_rows, turn_rows
 from astra_chat.analysis.rows import EvaluationRow, RoundRow, TurnRow
 from astra_chat.transcript.reader import Transcript, incompleteness, read
@@ -36,6 +36,11 @@ class RecordedRun:
     @property
     def path(self) -> Path:
         return self.transcript.path
+
+    @cached_property
+    def columns(self) -> dict[str, Any]:
+        """What every row says about the run, by column."""
+        return run_columns(self.transcript)
 
     @cached_property
     def summary(self) -> RunSummary:

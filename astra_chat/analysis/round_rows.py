@@ -71,8 +71,11 @@ def round_rows(
     """Every round, in order. `turns` are the run's."""
     columns = run_columns(transcript)
     rows, best = list[RoundRow](), 1.0
+    own: dict[int, list[TurnRow]] = {}
+    for row in turns:
+        own.setdefault(row.round, []).append(row)
     for one in summary.rounds:
-        rows.append(_round(columns, one, best, [row for row in turns if row.round == one.number]))
+        rows.append(_round(columns, one, best, own.get(one.number, [])))
         best = rows[-1].best_ratio or best
     return rows
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 from astra_chat.agents.turns import Kernel, Plan, Turn
-from astra_chat.analysis.evaluation_rows import run_columns
 from astra_chat.analysis.recorded_run import RecordedRun
 from astra_chat.analysis.rows import EvaluationRow, RunColumns
 from astra_chat.export.filters import Filter
@@ -118,32 +117,30 @@ def reply(said: Turn) -> str:
 
 def _turns(run: RecordedRun) -> Iterator[tuple[Prompt, Turn, EvaluationRow | None]]:
     """Each turn of a model with its prompt, and the evaluation that it led to."""
-    rows = [row for row in run.evaluations if not row.confirms]
+    kernels: dict[str, list[EvaluationRow]] = {}
+    rounds: dict[int, list[EvaluationRow]] = {}
+    for row in run.evaluations:
+        if not row.confirms:
+            kernels.setdefault(row.candidate, []).append(row)
+            rounds.setdefault(row.round, []).append(row)
     for prompt in prompts(run.transcript):
-        if prompt.role != "selector":
-            said = run.chat[prompt.turn - 1]
-            yield prompt, said, _led_to(run, prompt.turn, said, rows)
-
-
-def _led_to(
-    run: RecordedRun, turn: int, said: Turn, rows: list[EvaluationRow]
-) -> EvaluationRow | None:
-    """A kernel's first evaluation after its turn; of a plan that of its round with the highest
-    ratio."""
-    if isinstance(said.payload, Kernel):
-        name = said.payload.candidate
-        return next((row for row in rows if row.candidate == name and row.turn > turn), None)
-    if not isinstance(said.payload, Plan):
-        return None
-    own = [row for row in rows if row.round == run.turns[turn - 1].round]
-    return max(own, key=lambda row: row.ratio or 0.0, default=None)
+        if prompt.role == "selector":
+            continue
+        said, led_to = run.chat[prompt.turn - 1], None
+        if isinstance(said.payload, Kernel):  # its first evaluation after this turn
+            own = kernels.get(said.payload.candidate, [])
+            led_to = next((row for row in own if row.turn > prompt.turn), None)
+        if isinstance(said.payload, Plan):  # the best of its round
+            own = rounds.get(run.turns[prompt.turn - 1].round, [])
+            led_to = max(own, key=lambda row: row.ratio or 0.0, default=None)
+        yield prompt, said, led_to
 
 
 def _turn(
     run: RecordedRun, prompt: Prompt, row: EvaluationRow | None, license: str
 ) -> dict[str, Any]:
     return {
-        **run_columns(run.transcript), "turn": prompt.turn, "role": prompt.role,
+        **run.columns, "turn": prompt.turn, "role": prompt.role,
         "round": run.turns[prompt.turn - 1].round, "license": license,
         "candidate": row.candidate if row else "", "basis": row.basis if row else None,
         "verdict": row.verdict if row else "", "ratio": row.ratio if row else None,

@@ -33,7 +33,8 @@ def run_claims(run: Run) -> Iterator[Claim]:
                 else:
                     yield claim(LEDGER, where, not why, why)
             case Ended() as ended:
-                yield from _winner(ended, state_of(records[:place]), where)
+                last = place == len(records) - 1
+                yield from _winner(ended, run.state if last else state_of(records[:place]), where)
     if not isinstance(records[-1].event, Ended):
         yield unchecked(WINNER, f"line {len(finished(records))}", "the run did not come to its end")
 

@@ -29,6 +29,8 @@ print("loaded", found, file=sys.stderr)
         (["replay", EXAMPLE, "--prompts", "--turn", "4"], "astra_chat.replay.prompts"),
         (["replay", EXAMPLE, "--rejudge", "--device", "cuda:99"], "astra_chat.replay.rejudge"),
         (["report", EXAMPLE, "--out", "report.html"], "astra_chat.report.html"),
+        (["verify", EXAMPLE], "astra_chat.verify.verify"),
+        (["export", EXAMPLE, "--to", "sft", "-o", "s.jsonl"], "astra_chat.export.chats"),
         (["check", "silu_and_mul", "empty.cu", "--device", "virtual"], "astra_chat.tools.judge"),
         (
             ["evaluate", "silu_and_mul", "empty.cu", "--device", "virtual"],
@@ -37,8 +39,11 @@ print("loaded", found, file=sys.stderr)
         (["mailbox", "list", "."], "astra_chat.mailbox.questions"),
         (["mailbox", "answer", ".", "nothing", "empty.cu"], "astra_chat.mailbox.checking"),
     ],
-    ids=["replay", "prompts", "rejudge", "report", "check", "evaluate", "mailbox", "answer"],
-)
+    ids=[
+        "replay", "prompts", "rejudge", "report", "verify", "export", "check", "evaluate",
+        "mailbox", "answer",
+    ],
+)  # fmt: skip
 def test_it_loads_no_autogen(tmp_path: Path, arguments: list[str], modules: str) -> None:
     (tmp_path / "empty.cu").write_text("// no launcher\n")
     program = f"{RUN}\nassert {modules!r} in sys.modules, 'the command did not come that far'\n"
