@@ -3,6 +3,7 @@
 measure_astra       start-up, turns, judge, noise
 measure_reports     a report by the length of its run
 measure_transcripts long transcripts: read, exported, verified
+prompt_sizes        characters of prompts, by role
 measure_long_runs   a chat's own time by its length
 results             docs/research/results.md from recorded runs
 result_tables       its tables
