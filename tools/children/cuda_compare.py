@@ -70,13 +70,18 @@ def unequal(
     as those of `worst_shares`."""
     step = max(1, PIECE // max(1, math.prod(got.shape[1:])))
     places = None if which is None else torch.tensor(which, device=got.device)
+    left, right = _bytes(got), _bytes(beside)  # few operations know 8-bit floats
     found = torch.zeros(len(got), device=got.device)
     for start in range(0, len(got), step):
         part = slice(start, start + step)
-        others = beside[part] if places is None else beside[places[part]]
-        differ = got[part].view(torch.uint8) != others.view(torch.uint8)
-        found[part] = differ.flatten(1).any(dim=1).float() * math.inf
-    return found.nan_to_num_(nan=0.0, posinf=math.inf)
+        others = right[part] if places is None else right[places[part]]
+        found[part].masked_fill_((left[part] != others).flatten(1).any(dim=1), math.inf)
+    return found
+
+
+def _bytes(values: torch.Tensor) -> torch.Tensor:
+    whole = values if values.stride(-1) == 1 else values.contiguous()
+    return whole.view(torch.uint8)
 
 
 def worst_shares(

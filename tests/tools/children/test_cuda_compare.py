@@ -139,3 +139,5 @@ def test_results_without_a_tolerance_are_for_the_oracle_where_a_byte_differs(
     minus[1, 0, 2] = 0x80
     assert unequal(minus.view(torch.float8_e4m3fn), codes).tolist() == [0, INF]
     assert unequal(got[:, :, :4], beside[:, :, :4]).tolist() == [0, 0, 0, 0]
+    assert unequal(got[:, :, ::2], beside[:, :, ::2], [0, 1, 2, 3]).tolist() == [0, INF, 0, 0]
+    assert unequal(got[:, :0], beside[:, :0]).tolist() == [0, 0, 0, 0], "an absent argument"

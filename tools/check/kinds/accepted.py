@@ -19,7 +19,8 @@ def comparable(task: Task, run: CaseRun, outputs: Outputs) -> Outputs | Wrong:
     """The outputs to be compared with the expected ones: in canonical form, where the task has one;
     without those that accept has judged. Wrong where it refuses them.
 
-    A sample of blocks leaves outputs that nobody can judge as a whole: none of them are compared.
+    A sample of blocks leaves outputs that nobody can judge as a whole: only what is compared by its
+    elements is left then, and nothing that needs a canonical form.
     """
     case = run.oracle_case.case
     asked = {arg.name for arg in task.args if arg.written and arg.judged_by(case) == "accept"}
@@ -27,7 +28,8 @@ def comparable(task: Task, run: CaseRun, outputs: Outputs) -> Outputs | Wrong:
     if not asked and not canonical:
         return outputs
     if run.report.sampled:
-        return {}
+        kept = () if canonical else outputs.keys() - asked
+        return {name: outputs[name] for name in kept}
     for arg in task.args:
         if arg.written and arg.dtype_of(case) == "bool" and (outputs[arg.name] > 1).any():
             return _refused(task, case, outputs, Answer("a bool is 0 or 1", arg.name))

@@ -41,8 +41,14 @@ __global__ void by_rank(float* __restrict__ topk_weights, int* __restrict__ topk
       topk_ids[token * topk + rank] = expert;
     }
   }
-  atomicAdd(&sums[0], all);
-  atomicAdd(&sums[1], chosen);
+  for (int lanes = 16; lanes > 0; lanes /= 2) {
+    all += __shfl_xor_sync(0xffffffffu, all, lanes);
+    chosen += __shfl_xor_sync(0xffffffffu, chosen, lanes);
+  }
+  if (threadIdx.x % 32 == 0) {
+    atomicAdd(&sums[0], all);
+    atomicAdd(&sums[1], chosen);
+  }
   __syncthreads();
   if (threadIdx.x < topk) {
     topk_weights[token * topk + threadIdx.x] /= sums[renormalize ? 1 : 0];

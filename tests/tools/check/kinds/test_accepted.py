@@ -127,17 +127,17 @@ class Scene:
         return places
 
 
-@pytest.fixture
-def accepting(tmp_path: Path) -> Iterator[Scene]:
-    task = written(tmp_path, ', judged = { by = "accept" }', ACCEPT)
+@pytest.fixture(scope="module")
+def accepting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    task = written(tmp_path_factory.mktemp("accepting"), ', judged = { by = "accept" }', ACCEPT)
     oracle = Oracle(task)
     yield Scene(task, oracle)
     oracle.close()
 
 
-@pytest.fixture
-def ordering(tmp_path: Path) -> Iterator[Scene]:
-    task = written(tmp_path, "", CANONICAL)
+@pytest.fixture(scope="module")
+def ordering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    task = written(tmp_path_factory.mktemp("ordering"), "", CANONICAL)
     oracle = Oracle(task)
     yield Scene(task, oracle)
     oracle.close()
@@ -178,7 +178,13 @@ def test_what_accept_cannot_read_is_wrong_and_ends_nothing(
 
 
 def test_a_sample_of_blocks_is_not_judged_as_a_whole(accepting: Scene) -> None:
-    assert accepting.judge(np.zeros(40), sampled="1 of 3 blocks") == 0.0
+    sample = "1 of 3 blocks"
+    assert accepting.judge(np.zeros(40), sampled=sample) == 0.0
+    assert isinstance(accepting.judge(np.zeros(40), accepting.count + 1, sample), Wrong)
+
+
+def test_of_a_sample_nothing_has_a_canonical_form(ordering: Scene) -> None:
+    assert ordering.judge(np.zeros(40), sampled="1 of 3 blocks") == 0.0
 
 
 def test_outputs_in_canonical_form_are_compared_exactly(ordering: Scene) -> None:
