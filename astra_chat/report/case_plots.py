@@ -36,11 +36,11 @@ def times_by_case(name: str, timing: Timing, named: bool) -> Drawing:
     plot = case_rows(f"{name}-cases", "Time by case, of the baseline's", cases)
     for row, case in enumerate(cases):
         _bar(plot, row - 0.2, 100.0, BASELINE, timing.basis, "baseline",
-             f"{case.case.label}: baseline {case.baseline_us:.2f} us")  # fmt: skip
+             f"{case.case.named}: baseline {case.baseline_us:.2f} us")  # fmt: skip
         share = 100 * case.median_us / case.baseline_us
         if named:
             _bar(plot, row + 0.2, share, BEST, timing.basis, "best candidate",
-                 f"{case.case.label}: best {case.median_us:.2f} us, {case.ratio:.2f}x")  # fmt: skip
+                 f"{case.case.named}: best {case.median_us:.2f} us, {case.ratio:.2f}x")  # fmt: skip
         plot.axes.plot(
             [100 * case.limit_us / case.baseline_us] * 2, [row - 0.42, row + 0.42], color=INK,
             linewidth=2, label="physical limit", gid=plot.hint(f"limit {case.limit_us:.2f} us"),
@@ -80,10 +80,10 @@ def roofline(
     for x, flops, case in points:
         reached = [flops / (us * 1e3) for us in (case.baseline_us, case.median_us)]
         _dot(plot, x, reached[0], BASELINE, timing.basis, "baseline",
-             f"{case.case.label}, baseline: {reached[0]:,.0f} Gflop/s")  # fmt: skip
+             f"{case.case.named}, baseline: {reached[0]:,.0f} Gflop/s")  # fmt: skip
         if named:
             _dot(plot, x, reached[1], BEST, timing.basis, "best candidate",
-                 f"{case.case.label}, best: {reached[1]:,.0f} Gflop/s")  # fmt: skip
+                 f"{case.case.named}, best: {reached[1]:,.0f} Gflop/s")  # fmt: skip
     for axis, scale in ((axes.xaxis, axes.set_xscale), (axes.yaxis, axes.set_yscale)):
         scale("log")
         axis.set_major_formatter("{x:g}")
@@ -122,7 +122,7 @@ def errors(name: str, found: Sequence[tuple[str, str, float | None]]) -> Drawing
 
 def case_rows(name: str, title: str, cases: Sequence[AnyTime]) -> Plot:
     """A plot with a row for each case, the first on top."""
-    labels = [words(one.case.label, 44) for one in cases]
+    labels = [words(one.case.named, 44) for one in cases]
     plot = Plot(
         name, title, 0.9 + ROW_IN * len(cases) * 1.25, 0.2 + CHARACTER_IN * _longest(labels)
     )

@@ -128,7 +128,7 @@ class Plot:
         text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{self.name}-", text)
         for number, hint in enumerate(self._hints):
             group = f'<g id="{self.name}-hint{number}">'
-            text = text.replace(group, f"{group}<title>{escape(words(hint))}</title>", 1)
+            text = text.replace(group, f"{group}<title>{escape(words(hint, 300))}</title>", 1)
         for color, variable in VARIABLES.items():
             text = text.replace(color, f"var({variable})")
         return Markup(re.sub(r"\n\s*", "\n", text))

@@ -35,11 +35,11 @@ def profiled_parts(
         return None
     plot = case_rows(f"{name}-parts", "Where the time goes, before and after", shown)
     for row, case in enumerate(shown):
-        label = case.case.label
+        label, said = case.case.label, case.case.named
         whole = sum(_parts_of(before[label]).values()) or 1.0
-        _profiled(plot, row - 0.2, _parts_of(before[label]), whole, f"{label}, baseline", basis)
+        _profiled(plot, row - 0.2, _parts_of(before[label]), whole, f"{said}, baseline", basis)
         if label in after:
-            _profiled(plot, row + 0.2, _parts_of(after[label]), whole, f"{label}, best", basis)
+            _profiled(plot, row + 0.2, _parts_of(after[label]), whole, f"{said}, best", basis)
     plot.axes.set_xlabel(XLABEL)
     plot.legend(5)
     what = "by the virtual GPU's model" if basis == "estimated" else (
@@ -61,7 +61,7 @@ def measured_parts(name: str, timing: Timing, named: bool) -> Drawing | None:
         return None
     plot = case_rows(f"{name}-parts", "Where the time goes, before and after", cases)
     for row, case in enumerate(cases):
-        label, whole = case.case.label, case.baseline_us
+        label, whole = case.case.named, case.baseline_us
         warm = case.baseline_warm_us if case.baseline_warm_us is not None else case.baseline_us
         _measured(plot, row - 0.2, (whole, warm, case.limit_us), whole, f"{label}, baseline")
         if named and case.warm_us is not None:

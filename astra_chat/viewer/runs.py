@@ -14,6 +14,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Basis, Value
 from astra_chat.transcript.events import Chosen, Ended, Record, TurnEvent
 from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.summary import Speed, summarize
 
 MOST_FILES = 20_000
@@ -55,7 +56,8 @@ class RunRow(Value):
     @property
     def folder(self) -> str:
         """Where it lies: runs of one campaign lie together."""
-        return str(Path(self.path).parent.parent)
+        path = Path(self.path)
+        return str(path.parent.parent if path.name == TRANSCRIPT else path.parent)
 
 
 @dataclass

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from astra_chat.report.comparison import groups_of
 from astra_chat.report.run_page import run_page
 from astra_chat.transcript.reader import read
@@ -12,6 +14,7 @@ from tests.chat_samples import write_transcript
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.second_tier
 def test_by_task(tmp_path: Path) -> None:
     examples = ROOT / "transcripts/examples"
     paths = [

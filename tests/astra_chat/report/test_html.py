@@ -8,8 +8,11 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pytest
+
 from astra_chat.agents.turns import Approval, Kernel, Turn
 from astra_chat.report.html import report
+from astra_chat.tools.descriptions import describe
 from astra_chat.tools.types import candidate_id
 from astra_chat.transcript.events import Contradiction, Deviation, Event, RejectedReply
 from astra_chat.transcript.reader import read
@@ -86,6 +89,7 @@ def script_is_the_allowed_one(page: str) -> bool:
     return f"script-src 'sha256-{found}'" in page and "default-src 'none'" in page
 
 
+@pytest.mark.second_tier
 def test_measured_runs_side_by_side() -> None:
     paths = sorted((ROOT / "transcripts" / "examples" / "h200").glob("*.jsonl"))
     assert len(paths) == 2
@@ -144,7 +148,7 @@ def test_what_a_reader_of_several_runs_wants_to_know(tmp_path: Path) -> None:
     link = f'in <a href="#run1-source-{kernel.candidate}"><code>{kernel.candidate}</code></a>'
     assert f"{link}. Predicts 1.50x" in page, "what the second plan changes"
     assert "line 5: error: identifier &#34;inn&#34; is undefined" in page
-    assert "wrong on rows=4 d=64 float32" in page
+    assert describe(WRONG_OUTCOME).splitlines()[0] in page
     assert "<li>planner: no such line</li>" in page
     assert "<li>abc: expected tie, found accepted</li>" in page
     assert "<th>warm:" not in page, "an estimate has no such column"

@@ -25,6 +25,7 @@ def test_what_came_of_a_run(root: Path) -> None:
     (row,) = Runs(root).list()
     assert (row.state, row.path, row.task) == ("ended", "a/transcript.jsonl", "doubled")
     assert row.best is not None and row.best.ratio == 1.9 and row.basis == "estimated"
+    assert row.folder == "." and row.model_copy(update={"path": "x/b.jsonl"}).folder == "x"
     assert row.words and row.turns == 8 and row.rounds == 1 and row.cost_usd is None
 
 
