@@ -27,7 +27,7 @@ def task_text(task: Task, device: str) -> str:
     return (
         f"{task.summary}\nArguments (T is the dtype of the case):\n{args}\n"
         f"Legal dims:\n{_bullets(domain_lines(task))}\n"
-        f"dtypes: {types_text(task) or ', '.join(task.dtypes)}; tolerance: {tolerance}; rms error"
+        f"dtypes: {types_text(task)}; tolerance: {tolerance}; rms error"
         f" at most {task.oracle_ratio:g} times the baseline's own\n"
         f"nvcc flags: {' '.join(task.flags)}\nDevice: {device}"
     )

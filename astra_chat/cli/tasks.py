@@ -120,7 +120,7 @@ def _contract(task: Task) -> Iterator[str]:
     yield f"launcher: {prototype(task)}"
     yield "arguments:"
     yield from (f"  {argument_text(arg)}" for arg in task.args)
-    yield types_text(task) or f"dtypes: {', '.join(task.dtypes)}"
+    yield f"dtypes: {types_text(task)}"
     yield "dims:"
     yield from (f"  {line}" for line in domain_lines(task))
     yield from (f"scalar: {scalar_text(one)}" for one in task.scalars)

@@ -108,7 +108,7 @@ def _readme(task: Task, source: str, arch: str, toolkit: Toolkit) -> str:
     return _README.format(
         entry=task.entry, candidate=candidate_id(source), summary=task.summary,
         arguments=arguments, rows=rows, arch=arch,
-        dtypes=types_text(task) or ", ".join(task.dtypes), nvcc=toolkit.version,
+        dtypes=types_text(task), nvcc=toolkit.version,
         tvm_ffi=tvm_ffi_version(),
     )  # fmt: skip
 

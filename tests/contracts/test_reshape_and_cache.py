@@ -9,6 +9,7 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.types import Wrong
 from tests.contracts.planted import contract, planted, variants, verdicts
 
+pytestmark = pytest.mark.second_tier
 TASK = contract("reshape_and_cache")
 FAULTS = {
     "padding is written to slot 0": ("if (slot < 0) return;", "if (slot < -1) return;"),

@@ -9,6 +9,7 @@ from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.types import Wrong
 from tests.contracts.planted import contract, planted, variants, verdicts
 
+pytestmark = pytest.mark.second_tier
 TASK = contract("rotary_embedding")
 TURNED = "head[first] = T(x * cos - y * sin);"
 FAULTS = {

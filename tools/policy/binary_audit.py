@@ -226,9 +226,10 @@ def _device_code(ptx: str, task: Task) -> Said:
 
 
 def _low_precision(ptx: str, task: Task) -> Said:
-    if "float32" in task.dtypes and (what := ptx_audit.tf32(ptx)):
+    float32 = [task.is_float32(kind.case({})) for kind in task.combinations]
+    if any(float32) and (what := ptx_audit.tf32(ptx)):
         yield what, "rounds float32 to ten bits: the contract says float32"
-    elif set(task.dtypes) == {"float32"} and (what := ptx_audit.tensor_or_low_precision(ptx)):
+    elif all(float32) and (what := ptx_audit.tensor_or_low_precision(ptx)):
         yield what, "computes below float32: the contract says float32"
 
 

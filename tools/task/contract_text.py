@@ -92,11 +92,13 @@ def domain_lines(task: Task) -> list[str]:
 
 
 def types_text(task: Task) -> str:
-    """What the type variables may stand for; "" without any but T."""
-    if len(task.variables) < 2:
-        return ""
+    """What the type variables may stand for."""
+    if not task.variables:
+        return "as the arguments say"
+    if len(task.variables) == 1:
+        return ", ".join(task.dtypes)
     each = (", ".join(f"{n} {dtype}" for n, dtype in types.items()) for types in task.types)
-    return f"combinations of types: {'; '.join(each)}"
+    return f"one of these combinations: {'; '.join(each)}"
 
 
 def codes_text(task: Task) -> str:

@@ -11,7 +11,7 @@ from pydantic import Field
 from astra_chat.tools.task.contract import INTEGERS, MEASURED, Arg, Dim, Name, Scalar, Variable
 from astra_chat.tools.task.expressions import Extent, Relation, evaluate
 from astra_chat.tools.task.relations import broken
-from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value
+from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value, is_float
 
 MAX_BYTES = 2**26
 """Of one case that a tester may ask for."""
@@ -190,6 +190,11 @@ class Domain(Value):
             * ITEM_BYTES[arg.dtype_of(case)]
             for arg in self.args
         )
+
+    def is_float32(self, case: Case) -> bool:
+        """Whether all floats of a case are float32: no arithmetic below that is granted."""
+        dtypes = {arg.dtype_of(case) for arg in self.args}
+        return "float32" in dtypes and not any(is_float(d) for d in dtypes - {"float32"})
 
     def least_results(self, case: Case) -> int:
         """Elements of the smallest result whose errors are measured; MAX_BYTES where there is none:

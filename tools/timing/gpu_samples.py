@@ -140,6 +140,6 @@ def case_limit_us(runner: Runner, oracle_case: OracleCase) -> float:
 
 def contract_limit_us(task: Task, case: Case, device: Device) -> float:
     """The same of any case of a task on any device whose constants are known."""
-    tensor = case.dtype != "float32" or task.tensor_float32
+    tensor = not task.is_float32(case) or task.tensor_float32
     gpu = spec(device.spec)
     return limit_us(task.least_bytes(case), task.flops_of(case), gpu, tensor=tensor)

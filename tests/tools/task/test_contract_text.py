@@ -39,5 +39,5 @@ def test_a_shipped_task_reads_as_before() -> None:
         " (at least one row), values up to 1e+16"
     )
     assert codes_text(task) == "dtype: 0 float32, 1 float16, 2 bfloat16."
-    assert types_text(task) == ""
+    assert types_text(task) == "float16, bfloat16, float32"
     assert scalar_text(task.scalars[0]).startswith("eps: float, 1e-06 in most cases")

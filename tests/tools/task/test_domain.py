@@ -100,3 +100,11 @@ def test_the_smallest_result_is_one_whose_errors_are_measured(task: Task) -> Non
     assert task.least_results(case) == both.least_results(case) == size
     counts = task.model_copy(update={"args": (count,)})
     assert counts.least_results(case) == MAX_BYTES
+
+
+def test_float32_is_what_all_floats_are(task: Task) -> None:
+    """Float32 beside 16 bits or 8 leaves the kernel its tensor cores."""
+    half, single, _ = task.check
+    assert task.is_float32(single) and not task.is_float32(half)
+    integers = task.model_copy(update={"args": (task.args[2],)})
+    assert not integers.is_float32(half)
