@@ -28,7 +28,9 @@ NAMES = {path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*.*"
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 FILE = re.compile(r"(?<![\w./<>*-])(\w+\.(?:py|md|toml|cu))\b")
 OF_A_MAILBOX = {"prompt.md", "words.md", "closed.md"}
-A_USERS_FILES = {"my.cu", "mine.cu", "rms.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py"}
+A_USERS_FILES = {
+    "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
+}  # fmt: skip
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2")
 COMMAND = re.compile(r"^(?: {4}|\$ )?(astra-chat .*)$", re.MULTILINE)

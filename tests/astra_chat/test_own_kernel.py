@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.new.unfinished import marks
+from astra_chat.tools.task.folder import load_task
 from astra_chat.transcript.reader import read
 
 ROOT = Path(__file__).parents[2]
@@ -65,5 +66,20 @@ def test_the_candidate_is_judged(walked: tuple[Path, list[str]]) -> None:
 def test_run_from_python_takes_the_folder(walked: tuple[Path, list[str]]) -> None:
     folder, said = walked
     records = read(folder / "run" / "transcript.jsonl").records
-    assert records[-1].event.kind == "ended" and "run/transcript.jsonl" in said[-1]
+    (printed,) = (s for (language, _), s in zip(BLOCKS, said, strict=True) if language == "python")
+    assert records[-1].event.kind == "ended" and "run/transcript.jsonl" in printed
     assert (folder / "run" / "best.cu").read_text() == (folder / "faster.cu").read_text()
+
+
+def test_a_kernel_of_a_server_is_read_and_fit(walked: tuple[Path, list[str]]) -> None:
+    """int64 positions, strided query and key of different head counts, in place."""
+    folder, said = walked
+    made, checked = said[-2:]
+    assert "rotary_embedding of the torch extension" in made
+    places = [line for line in made.splitlines() if line.startswith("  rope/task.toml")]
+    assert places and not [place for place in places if "shape" in place]
+    args = {arg.name: arg for arg in load_task(folder / "rope").args}
+    assert args["positions"].dtype == "int64" and args["positions"].index is not None
+    assert args["query"].stride_names == ("query_stride",)
+    assert {args[name].access for name in ("query", "key")} == {"readwrite"}
+    assert "fit to judge by" in checked and "not fit" not in checked

@@ -6,6 +6,7 @@ brackets         brackets and calls in tokens
 kernel_folder    the files of a folder that a kernel needs
 headers          a kernel's files as one source and its headers
 stated           what comments and checks state of shapes, sizes and dtypes
+accesses         what a place in code does with an element
 pointer_uses     what is read and written, through helpers and launches
 layout           shapes and strides, from code, comments and checks together
 c_launcher       a file with a launcher in plain C++
@@ -13,6 +14,7 @@ framework        what a torch C++ extension or a tvm-ffi file exports
 extension        an exported function of such a file as a draft
 definition       a flashinfer-bench Definition as a draft
 triton_kernel    the signature of a Triton kernel as a draft
+type_variables   dtypes of tensors, and the type variables among them
 host_function    sizes, strides, shapes and dtypes that a framework's host function states
 named_sizes      names for sizes such as x.size(0), so that they can be dims
 draft            the draft of a task, before it is written

@@ -64,8 +64,9 @@ def _cuts(
     functions, names."""
     used = {piece.text for piece in plain[exported.body : exported.close]}
     yield from _directive_cuts(draft, facts, source, pieces, used)
+    directives = [(pieces[a].start, pieces[b].end) for a, b in _directives(pieces)]
     for start, end in _statement_cuts(source, plain, defined):
-        yield start, end, ""
+        yield from _around(directives, start, end, "")
     for function in defined:
         end = plain[function.close].end
         foreign = not function.on_device and FOREIGN.search(source[function.start : end])
@@ -74,14 +75,22 @@ def _cuts(
                 f"// {MARK}: {function.name} used the framework and was cut; it is called below.\n"
             )
             called = function.name in used and function != exported
-            yield function.start, end, comment if called else ""
+            yield from _around(directives, function.start, end, comment if called else "")
 
 
-def _directive_cuts(
-    draft: Draft, facts: Facts, source: str, pieces: Sequence[Piece], used: set[str]
+def _around(
+    directives: Sequence[tuple[int, int]], start: int, end: int, left: str
 ) -> Iterator[tuple[int, int, str]]:
-    """Includes of the framework, and macros that name it; one that the function calls is put in
-    the launcher's words."""
+    """A cut without the directives in it: an #if and its #endif stand or fall together."""
+    for first, last in directives:
+        if start < first and last < end:
+            yield start, first, f"{left}\n"
+            start, left = last, ""
+    yield start, end, left
+
+
+def _directives(pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
+    """The first and the last piece of each."""
     for index, piece in enumerate(pieces):
         if piece.token.kind != "directive":
             continue
@@ -90,6 +99,16 @@ def _directive_cuts(
             if pieces[last + 1].token.kind == "directive":
                 break
             last += 1
+        yield index, last
+
+
+def _directive_cuts(
+    draft: Draft, facts: Facts, source: str, pieces: Sequence[Piece], used: set[str]
+) -> Iterator[tuple[int, int, str]]:
+    """Includes of the framework, and macros that name it; one that the function calls is put in
+    the launcher's words."""
+    for index, last in _directives(pieces):
+        piece = pieces[index]
         end = pieces[last].end
         text = source[piece.start : end]
         foreign = re.search(r'["<](torch|ATen|c10|pybind11|tvm|dlpack|Python\.h|caffe2)\b', text)
@@ -225,7 +244,10 @@ def _statement(draft: Draft, facts: Facts, statement: str, deep: int) -> Iterato
         statement = _RETURN.sub("return cudaSuccess;", statement)
     text = words(draft, facts, statement)
     margin = "  " * deep
-    if needs_framework(draft, text):
+    uses_lost = any(re.search(rf"\b{re.escape(name)}\b", text) for name in facts.lost)
+    if uses_lost or needs_framework(draft, text):
+        if made := re.match(r"\s*(?:[\w:<>]+[\s&*]+)+(\w+)\s*[=({;]", statement):
+            facts.lost.add(made[1])
         yield f"{margin}// {MARK}: this needs the framework; say it in plain CUDA:"
         yield from (f"{margin}// {line.strip()}" for line in statement.splitlines())
         return
@@ -248,7 +270,7 @@ def _is_dropped(draft: Draft, facts: Facts, statement: str, deep: int) -> bool:
     named = {t.name for t in draft.tensors}
     if made[1] in named and re.search(r"(torch|at)::(empty|zeros)", statement):
         return True
-    if re.search(r"TensorOptions|\.options\(\)", statement):
+    if re.search(r"TensorOptions|\.options\(\)|=\s*\w+\.device\(\)\s*;", statement):
         return True  # of results that the caller allocates
     if made[1] == "stream" and _STREAM_MADE.match(statement):
         return True

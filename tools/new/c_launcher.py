@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from astra_chat.tools.new.accesses import Uses, element
 from astra_chat.tools.new.draft import (
     HEADERS,
     MARK,
@@ -26,7 +27,7 @@ from astra_chat.tools.new.draft import (
     variables_of,
 )
 from astra_chat.tools.new.layout import contiguous, layout_of
-from astra_chat.tools.new.pointer_uses import Tracer, Uses, element
+from astra_chat.tools.new.pointer_uses import Tracer
 from astra_chat.tools.new.source import BadSource, Function, Parameter, Piece, functions
 from astra_chat.tools.new.stated import comment_shapes, stated
 from astra_chat.tools.types import DTYPE_CODES, DTypeName

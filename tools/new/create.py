@@ -71,10 +71,9 @@ def _cuda(
 ) -> tuple[Draft, dict[str, str]]:
     called = ", ".join(path.name for path in paths)
     folders = [path for path in paths if path.is_dir()]
-    expanded = [
-        file for path in paths
-        for file in (kernel_files(path, function) if path.is_dir() else [path])
-    ]  # fmt: skip
+    expanded = [path for path in paths if not path.is_dir()]
+    for folder in folders:
+        expanded += kernel_files(folder, function, required=not expanded)
     given = gathered(expanded, folders)
     shapes = definitions[0].shapes if definitions else {}
     try:

@@ -7,13 +7,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from astra_chat.tools.new.pointer_uses import Uses
+from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.types import DTYPE_CODES, DTYPES, DTypeName, is_float
 
 MARK = "COMPLETE"
 """Stands where a person has to look: `tasks check` lists what is left of it."""
 
 COLUMNS = 100
+MOST_AXES = 4
+"""Of a shape that nothing states: of more dims the first and the last are taken."""
 
 USUAL: tuple[DTypeName, ...] = ("float16", "bfloat16", "float32")
 """Of a type variable whose dtypes the source does not tell."""
@@ -179,7 +181,7 @@ class Draft:
 
     def shape_of(self, tensor: Tensor) -> tuple[str, ...]:
         """Its shape, or the likeliest one: the first dim for indices, the last for a weight, two
-        for a tensor with a stride, else all."""
+        for a tensor with a stride, else all, or two where these are many."""
         if tensor.shape:
             return tensor.shape
         if self.is_index(tensor):
@@ -189,7 +191,7 @@ class Draft:
         if tensor.strides and len(tensor.strides) != len(self.dims):
             rank = len(tensor.strides)
             return (*self.dims[: rank - 1], self.dims[-1])[:rank] or self.dims
-        return self.dims
+        return self.dims if len(self.dims) <= MOST_AXES else (self.dims[0], self.dims[-1])
 
 
 def variables_of(

@@ -6,23 +6,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.baseline_source import baseline
 from astra_chat.tools.new.draft import (
-    C_TYPES,
-    USUAL,
     Draft,
     Scalar,
     Tensor,
     access_of,
-    dtype_named,
     is_no_size,
-    variables_of,
 )
 from astra_chat.tools.new.framework import Export, exports
 from astra_chat.tools.new.host_function import DECLARED, Facts, facts_of
 from astra_chat.tools.new.layout import Layout, expression, layout_of, strides_of
 from astra_chat.tools.new.named_sizes import with_names
-from astra_chat.tools.new.pointer_uses import Tracer, Uses
+from astra_chat.tools.new.pointer_uses import Tracer
 from astra_chat.tools.new.source import (
     BadSource,
     Function,
@@ -32,9 +29,9 @@ from astra_chat.tools.new.source import (
     functions,
     pieces,
 )
-from astra_chat.tools.new.stated import DTYPE_WORDS, Shape, Stated, comment_shapes, stated
+from astra_chat.tools.new.stated import Shape, Stated, comment_shapes, stated
 from astra_chat.tools.new.translation import needs_framework, words
-from astra_chat.tools.types import DTypeName, is_float
+from astra_chat.tools.new.type_variables import dtype_of, letters_of, variables_among
 
 TENSORS = ("Tensor", "TensorView", "DLTensor")
 _COPY = re.compile(r"((?:[\w:&]+[ \t]+&?)?\b(\w+)\s*=\s*(\w+)\.contiguous\(\)\s*;)")
@@ -82,9 +79,11 @@ def draft_of(
         [t.name for t in reading.tensors], said, facts.sizes, facts.shapes, facts.dims,
         [n.name for n in reading.integers],
     )  # fmt: skip
-    facts.letters = _letters(facts.variables)
+    facts.letters = letters_of(facts.variables)
     tensors = [_tensor(t, export, facts, said, layout, uses[t.name]) for t in reading.tensors]
-    tensors, variables, told = _variables(tensors, facts, said)
+    if not any(t.written for t in tensors):
+        tensors = [replace(t, access="readwrite") if NOT_SEEN in t.doubts else t for t in tensors]
+    tensors, variables, told = variables_among(tensors, facts, said)
     dims, scalars = _sizes_and_scalars(reading, layout, tensors)
     draft = Draft(
         entry=entry, tensors=tuple(tensors), dims=tuple(dims), scalars=tuple(scalars),
@@ -150,7 +149,7 @@ def _parameters(export: Export, facts: Facts) -> _Reading:
         elif kind in (*_FLOATS, "bool") and not _is_optional(parameter):
             scalar = "bool" if kind == "bool" else "float"
             reading.scalars.append(Scalar(parameter.name, scalar, default))
-        elif kind in (*_TEXTS, *_INTEGERS, *_FLOATS, "bool", "ScalarType"):
+        elif kind in (*_TEXTS, "ScalarType", "Generator") or _is_optional(parameter):
             reading.constants += _constant(parameter, kind, default)
         else:
             raise BadSource(
@@ -191,18 +190,6 @@ def _kernel_comments(uses: Uses, defined: Sequence[Function], source: str) -> li
     return []
 
 
-def _letters(variables: Mapping[str, tuple[DTypeName, ...]]) -> dict[str, str]:
-    """A type variable for each dispatched type: T for the first, Q for codes, I for indices."""
-    letters: dict[str, str] = {}
-    for name, dtypes in variables.items():
-        wanted = "T" if not letters else "I" if "int64" in dtypes else "U"
-        if letters and ("float8_e4m3fn" in dtypes or "int8" in dtypes):
-            wanted = "Q"
-        free = [letter for letter in (wanted, *"UVWXYZ") if letter not in letters.values()]
-        letters[name] = free[0]
-    return letters
-
-
 def _tensor(
     tensor: Tensor, export: Export, facts: Facts, said: Stated, layout: Layout, uses: Uses
 ) -> Tensor:
@@ -219,7 +206,7 @@ def _tensor(
     elif strides.count("free") > len({a % len(shape) for a in asked}):
         doubts.append("are the outer strides free?")
     return replace(
-        tensor, access=access, dtype=_dtype(tensor, facts, said, uses), shape=shape,
+        tensor, access=access, dtype=dtype_of(tensor, facts, said, uses), shape=shape,
         strides=strides, loose=uses.loose and access == "read",
         doubts=tuple(doubt for doubt in doubts if doubt),
     )  # fmt: skip
@@ -237,59 +224,6 @@ def _access(tensor: Tensor, export: Export, uses: Uses) -> tuple[str, str]:
     by_name = tensor.name.startswith(("out", "dst", "result")) or tensor.name == "y"
     written = bool(by_schema) if export.schema else by_name
     return ("write" if written else "read"), NOT_SEEN if written or not export.schema else ""
-
-
-def _dtype(tensor: Tensor, facts: Facts, said: Stated, uses: Uses) -> str:
-    """A dtype, a type variable, or "T" where nothing is known."""
-    name = tensor.name
-    if name in facts.switched:
-        return facts.letters[facts.switched[name]]
-    known = facts.elements.get(name, [])
-    for told in (list(said.dtypes.get(name, ())), known):
-        if len(told) == 1:
-            return told[0]
-    made = facts.made_dtypes.get(name, "").rsplit("::", 1)[-1]
-    if dtype := DTYPE_WORDS.get(made.removeprefix("k")):
-        return dtype
-    for word in uses.elements:
-        if letter := facts.letters.get(word):
-            return letter
-        if (dtype := dtype_named(word)) and not known:
-            return dtype
-    return "T"
-
-
-def _variables(
-    tensors: Sequence[Tensor], facts: Facts, said: Stated
-) -> tuple[list[Tensor], dict[str, tuple[DTypeName, ...]], bool]:
-    """The type variables that tensors have, and whether the source tells their dtypes."""
-    used = {t.dtype for t in tensors}
-    variables = {
-        facts.letters[name]: dtypes for name, dtypes in facts.variables.items()
-        if facts.letters[name] in used
-    }  # fmt: skip
-    for name, letter in facts.letters.items():
-        if letter != "T" and len(facts.variables[name]) == 1:
-            (dtype,) = variables.pop(letter, facts.variables[name])
-            facts.constants.append(f"using {name} = {C_TYPES[dtype]};")
-            tensors = [replace(t, dtype=dtype) if t.dtype == letter else t for t in tensors]
-    if "T" not in used and not variables:
-        fixed, found, known = variables_of(tensors)
-        return list(fixed), found, known
-    known = True
-    if "T" in used and "T" not in variables:
-        listed = [d for d in said.dtypes.values() if len(d) > 1 and all(map(is_float, d))]
-        halves = [d for d in ("float16", "bfloat16") if d in used]
-        dtypes = facts.branches or (listed[0] if listed else ())
-        if not dtypes and len(halves) == 1:
-            dtypes = (halves[0],)
-        told = [d for d in halves if d in dtypes]
-        tensors = [replace(t, dtype="T") if t.dtype in told else t for t in tensors]
-        known = bool(dtypes)
-        variables = {"T": dtypes or USUAL, **variables}
-    if "T" in variables and variables["T"] == ("float32",):
-        tensors = [replace(t, dtype="T") if t.dtype == "float32" else t for t in tensors]
-    return list(tensors), variables, known
 
 
 def _sizes_and_scalars(
@@ -322,7 +256,8 @@ def _relations(said: Stated, dims: Sequence[str]) -> tuple[str, ...]:
     relations = []
     for text in said.relations:
         names = re.findall(r"[A-Za-z_]\w*", text)
-        if names and all(name in dims for name in names):
+        sides = re.split(r"==|<=|>=|<|>", text)
+        if names and all(name in dims for name in names) and len(set(sides)) > 1:
             spaced = re.sub(r"(==|<=|>=|<|>)", r" \1 ", text)
             relations.append(re.sub(r"(?<!/)/(?!/)", "//", spaced))
     return tuple(dict.fromkeys(relations))
@@ -334,7 +269,13 @@ def _with_other_sizes(draft: Draft, facts: Facts) -> Draft:
     dims = list(draft.dims)
     for name, value in _DECLARATION.findall(facts.body):
         asks = re.search(r"(?:\.|->)(?:size|sizes|shape|dim|ndim|numel|stride|strides)\b", value)
-        if name not in dims and asks and needs_framework(draft, words(draft, facts, value)):
+        whole = re.search(r"(?:sizes|strides)\(\)(?!\[)", value)  # an array, no size
+        if (
+            name not in dims
+            and asks
+            and not whole
+            and needs_framework(draft, words(draft, facts, value))
+        ):
             dims.append(name)
             facts.declared[name] = value
             notes[name] = f"the function computes it as {' '.join(value.split())}"

@@ -78,6 +78,10 @@ class Facts:
     """Dtypes of tensors that the code tells apart with if."""
     constants: list[str] = field(default_factory=list)
     """Statements that stand for parameters which no contract holds."""
+    lost: set[str] = field(default_factory=set)
+    """Variables whose declarations are left to the user: so are the statements that use them."""
+    guessed: bool = False
+    """A dispatch macro does not say its dtypes."""
     letters: dict[str, str] = field(default_factory=dict)
     """C++ type name: the type variable of the contract."""
 
@@ -202,6 +206,8 @@ def _dispatch(facts: Facts, pieces: Sequence[Piece], start: int) -> None:
     elif type_name not in [p.text for p in pieces[lambda_at : closing(pieces, opened)]]:
         type_name = "scalar_t"
     dtypes = _dispatched(macro, " ".join(parts))
+    if not dtypes and "TYPE" in macro:
+        dtypes, facts.guessed = ("float16", "bfloat16"), True
     if dtypes:
         facts.variables.setdefault(type_name, dtypes)
         if tensor := re.search(r"(\w+)(?:\.|->)(?:scalar_type|dtype)", " ".join(parts)):

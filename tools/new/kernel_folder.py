@@ -27,13 +27,16 @@ class _File:
         self.registered = {self.pieces[i].text for i in inside}
 
 
-def kernel_files(folder: Path, function: str | None) -> list[Path]:
+def kernel_files(folder: Path, function: str | None, *, required: bool = True) -> list[Path]:
     """Source files of a folder, those of the chosen function alone if there are several. Raises
-    BadInput where there is none, or where the choice is open."""
+    BadInput where there is none, or where the choice is open; where none is required, the folder
+    may be one of headers."""
     paths = sorted(
         p for p in folder.rglob("*") if p.suffix in ENDINGS
         and not any(part.startswith(".") for part in p.relative_to(folder).parts)
     )  # fmt: skip
+    if not paths and not required:
+        return []
     if not paths:
         raise BadInput(f"{folder}: there is no file that ends in {', '.join(ENDINGS)}")
     if len(paths) == 1:

@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 
+from astra_chat.tools.new.accesses import (
+    POINTER_METHODS,
+    Uses,
+    after_fields,
+    data_of,
+    element,
+    is_unary,
+    record_access,
+)
 from astra_chat.tools.new.brackets import (
     CASTS,
     CLOSE,
@@ -30,37 +38,6 @@ _NO_ACCESS = re.compile(
     r"device_of|get_device|\w*Guard|\w*DISPATCH\w*|(empty|zeros)_like|move|options"
 )
 """Calls of a framework that touch no element."""
-_POINTER_METHODS = re.compile(r"(mutable_|const_)?data(_ptr)?|value")
-_QUALIFIERS = re.compile(r"\b(const|volatile|__restrict__|__restrict|struct|typename)\b|[*&\[\]]")
-
-
-@dataclass
-class Uses:
-    """What is known of a pointer."""
-
-    reads: bool = False
-    writes: bool = False
-    unclear: set[str] = field(default_factory=set)
-    """Functions that get it and that the files do not define."""
-    loose: bool = False
-    """A function takes it as a pointer to what is not const."""
-    elements: list[str] = field(default_factory=list)
-    """C types of its elements as the places name them, the first one first."""
-    parameters: list[tuple[str, str]] = field(default_factory=list)
-    """Functions and their parameters that it is given to, the first one first."""
-
-    def add(self, other: Uses) -> None:
-        self.reads |= other.reads
-        self.writes |= other.writes
-        self.unclear |= other.unclear
-        self.loose |= other.loose
-        self.elements += [e for e in other.elements if e not in self.elements]
-        self.parameters += [p for p in other.parameters if p not in self.parameters]
-
-
-def element(declared: str) -> str:
-    """The type of what a pointer points to: "const int64_t * __restrict__" is "int64_t"."""
-    return " ".join(_QUALIFIERS.sub(" ", declared).split())
 
 
 class Tracer:
@@ -92,7 +69,7 @@ class Tracer:
             if texts[index - 1] in (".", "->", "::") or _is_declaration(texts, index):
                 continue
             if text in references:
-                _access(uses, texts, index, index + 1)
+                record_access(uses, texts, index, index + 1)
             elif text in pointers:
                 self._use(uses, texts, index)
         return uses
@@ -107,35 +84,40 @@ class Tracer:
 
     def _use(self, uses: Uses, texts: Sequence[str], index: int) -> None:
         """Climb from the name to what is done with its value."""
-        start, end = _own(uses, texts, index)
+        start, end = data_of(uses, texts, index)
         while start >= 0:
             if texts[end] == "[":
-                end = _after_fields(texts, partner(texts, end) + 1)
-                if texts[start - 1] != "&" or not _is_unary(texts, start - 1):
+                end = after_fields(texts, partner(texts, end) + 1)
+                if texts[start - 1] != "&" or not is_unary(texts, start - 1):
                     return self._element(uses, texts, start, end)
                 start -= 1
             elif texts[start - 1] == "*":
                 end += 2 * (texts[end : end + 2] in (["+", "+"], ["-", "-"]))
                 return self._element(uses, texts, start - 1, end)
             elif texts[start - 1] == ")" and texts[start - 2] == "*":
-                start = partner(texts, start - 1)
-                uses.elements.append(spaced(texts[start + 1 : partner(texts, start) - 1]))
+                close, start = start - 1, partner(texts, start - 1)
+                uses.elements.append(spaced(texts[start + 1 : close - 1]))
             else:
-                opened = enclosing(texts, start)
-                if opened < 0 or texts[opened] != "(":
-                    return None
-                name = call_at(texts, opened)
-                if name and CASTS.fullmatch(texts[name[0]]):
-                    cast = element(spaced(texts[name[0] + 2 : opened - 1]))
-                    uses.elements.append(cast)
-                    start, end = name[0], partner(texts, opened) + 1
-                elif name:
-                    return self._call(uses, texts, name, opened, start)
-                elif texts[opened - 1] in NO_CALLS:
-                    return None
-                else:
-                    start, end = opened, partner(texts, opened) + 1
+                start, end = self._outward(uses, texts, start)
         return None
+
+    def _outward(self, uses: Uses, texts: Sequence[str], start: int) -> tuple[int, int]:
+        """Out of the brackets around a pointer: the expression that they make, or -1 where they are
+        a call, a list or nothing, which is recorded."""
+        opened = enclosing(texts, start)
+        if opened < 0 or texts[opened] == "[" or texts[opened - 1] in NO_CALLS:
+            return -1, opened
+        if texts[opened] == "{":
+            self._packed(uses, texts, opened, start)
+            return -1, opened
+        name = call_at(texts, opened)
+        if name is None:
+            return opened, partner(texts, opened) + 1
+        if not CASTS.fullmatch(texts[name[0]]):
+            self._call(uses, texts, name, opened, start)
+            return -1, opened
+        uses.elements.append(element(spaced(texts[name[0] + 2 : opened - 1])))
+        return name[0], partner(texts, opened) + 1
 
     def _element(self, uses: Uses, texts: Sequence[str], start: int, end: int) -> None:
         """An element: assigned, changed, or read; given by reference to a function, both."""
@@ -151,7 +133,7 @@ class Tracer:
             if "&" in kind and "const" not in kind.split():
                 uses.reads = uses.writes = True
                 return
-        _access(uses, texts, start, end)
+        record_access(uses, texts, start, end)
 
     def _call(
         self, uses: Uses, texts: Sequence[str], name: tuple[int, int], opened: int, start: int
@@ -162,8 +144,7 @@ class Tracer:
         if CHECKS.fullmatch(called):
             return
         if called in ("cudaLaunchKernelEx", "cudaLaunchKernelExC"):
-            arguments = [t for t in texts[opened : partner(texts, opened)] if t in self._by_name]
-            called, place = (arguments[0], place - 2) if arguments else (called, place)
+            called, place = self._launched(texts, opened) or called, place - 2
         if called in self._by_name:
             uses.add(self._of_parameter(self._by_name[called], place))
         elif called in _COPIES:
@@ -177,6 +158,32 @@ class Tracer:
             uses.writes = True
         elif called not in self._macros and not _NO_ACCESS.fullmatch(called):
             uses.unclear.add(called)
+
+    def _packed(self, uses: Uses, texts: Sequence[str], opened: int, start: int) -> None:
+        """An element of void* args[] = {&x, ...}, which a cudaLaunchKernel gets."""
+        if texts[opened - 1] != "=" or texts[opened - 2] != "]":
+            return
+        array, place = texts[opened - 4], argument_at(texts, opened, start)
+        for index, text in enumerate(texts):
+            if text == "cudaLaunchKernel" and texts[index + 1] == "(":
+                inside = texts[index + 1 : partner(texts, index + 1)]
+                kernel = self._launched(texts, index + 1)
+                if array in inside and kernel:
+                    uses.add(self._of_parameter(self._by_name[kernel], place))
+
+    def _launched(self, texts: Sequence[str], opened: int) -> str:
+        """The kernel among the arguments of a launch, by its name or in a variable."""
+        inside = texts[opened : partner(texts, opened)]
+        for text in inside:
+            if text in self._by_name:
+                return text
+        for text in inside:
+            for at in _assignments(texts):
+                if texts[at - 1] == text:
+                    named = [t for t in texts[at : texts.index(";", at)] if t in self._by_name]
+                    if named:
+                        return named[0]
+        return ""
 
     def _of_parameter(self, function: Function, place: int) -> Uses:
         key = (function.name, place)
@@ -280,51 +287,7 @@ def _taken(texts: Sequence[str], start: int, pointers: set[str]) -> str:
             if probe.reads or probe.writes or probe.unclear:
                 return "element" if not probe.unclear else ""
             after = texts[index + 1]
-            if after in (".", "->") and not _POINTER_METHODS.fullmatch(texts[index + 2]):
+            if after in (".", "->") and not POINTER_METHODS.fullmatch(texts[index + 2]):
                 return ""
             return "pointer"
     return ""
-
-
-def _own(uses: Uses, texts: Sequence[str], index: int) -> tuple[int, int]:
-    """The name with the calls that give its pointer: x.data_ptr<float>(); -1 for other members."""
-    end = index + 1
-    while texts[end] in (".", "->"):
-        method = texts[end + 1]
-        if not _POINTER_METHODS.fullmatch(method):
-            return -1, end
-        end += 2
-        if texts[end] == "<":
-            close = texts.index(">", end)
-            uses.elements.append(element(spaced(texts[end + 1 : close])))
-            end = close + 1
-        if texts[end] == "(":
-            end = partner(texts, end) + 1
-    return index, end
-
-
-def _access(uses: Uses, texts: Sequence[str], start: int, end: int) -> None:
-    """Record whether an element is assigned, changed or read."""
-    after = list(texts[end : end + 3])
-    before = list(texts[max(0, start - 2) : start])
-    stepped = ["+", "+"], ["-", "-"]
-    if after[:1] == ["="] and after[1:2] != ["="]:
-        uses.writes = True
-    elif (after[:1] and after[0] in "+-*/%&|^" and after[1:2] == ["="]) or (
-        after[:2] in stepped or before in stepped
-    ):
-        uses.reads = uses.writes = True
-    else:
-        uses.reads = True
-
-
-def _after_fields(texts: Sequence[str], end: int) -> int:
-    """Past members and further subscripts of an element."""
-    while texts[end] in (".", "->", "["):
-        end = partner(texts, end) + 1 if texts[end] == "[" else end + 2
-    return end
-
-
-def _is_unary(texts: Sequence[str], at: int) -> bool:
-    before = texts[at - 1]
-    return before in ("return",) or not re.fullmatch(r"\w+|\)|\]", before)

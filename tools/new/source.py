@@ -67,6 +67,8 @@ class Function:
     """Index of the piece that opens its body."""
     close: int
     """Index of the piece that closes it."""
+    end: int = 0
+    """Where its body ends in the source."""
     namespaces: tuple[str, ...] = ()
     """Those that have names, from the outermost; an extern "C" function needs none."""
 
@@ -178,6 +180,7 @@ def _function(
         parameters=tuple(_parameters(pieces[name + 2 : end])),
         c_linkage=in_c or _has_linkage(before), line=pieces[name].token.line,
         start=pieces[head].start, body=body, close=closing(pieces, body),
+        end=pieces[closing(pieces, body)].end,
         namespaces=tuple(name for name in spaces if name),
     )  # fmt: skip
 

@@ -60,9 +60,11 @@ def stated(function: Function, source: str, pieces: Sequence[Piece]) -> Stated:
 
 
 def comment_shapes(function: Function, source: str) -> dict[str, list[Shape]]:
-    """By parameter: the shapes in the comment behind it, or after its name in one before."""
+    """By parameter: the shapes in the comment behind it, or after its name in one before the
+    function or in its body."""
     shapes: dict[str, list[Shape]] = {}
-    before = _before(function, source)
+    inside = re.findall(r"//[^\n]*", source[function.start : function.end])
+    before = "\n".join([_before(function, source), *inside])
     for parameter in function.parameters:
         comment = _AFTER_PARAMETER.match(source, parameter.end)
         text = comment[1] if comment else ""

@@ -10,8 +10,8 @@ import ast
 import re
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import MARK, USUAL, Draft, Scalar, Tensor, head, is_no_size
-from astra_chat.tools.new.pointer_uses import Uses
 
 NEEDS_GPU = (
     "Triton's machine code can be captured only on a machine with a GPU, so the launcher of"

@@ -61,6 +61,9 @@ def test_checks_allocations_and_returns_are_cut() -> None:
         ("auto y = torch::empty_like(x); y.fill_(torch::ones(1));", "// y.fill_(torch::ones(1));"),
         ("auto y = torch::empty_like(x); int d = helper(x.get_device());",
          "COMPLETE: this needs the framework"),
+        ("auto y = torch::empty_like(x); auto d = x.storage(); int e = d + 1; n = e + 2; n = 1;",
+         "  // int e = d + 1;\n  // COMPLETE: this needs the framework; say it in plain CUDA:\n"
+         "  // n = e + 2;\n  n = 1;"),
         ("auto options = x.options(); auto y = torch::empty_like(x, options); LAST(x)",
          "\n  LAST(x)\n"),
         ("auto y = torch::empty_like(x); if (x.dtype() == torch::kHalf) { n = 1; }",
@@ -84,3 +87,12 @@ def test_a_helper_that_was_cut_is_named_where_it_is_called() -> None:
     assert "COMPLETE: helper used the framework and was cut" in text
     text = draft_of(EXTENSION % "auto y = torch::empty_like(x);", "m", None).baseline
     assert "helper" not in text and "using namespace" not in text
+
+
+def test_directives_in_what_is_cut_stay() -> None:
+    source = EXTENSION % "auto y = torch::empty_like(x);"
+    guarded = "#ifndef ONCE\n#define ONCE\nMADE_BY(TORCH_EXTENSION_NAME)\n#endif\n"
+    text = draft_of(source.replace("using namespace torch;", f"{guarded}using namespace torch;"),
+                    "mine", None).baseline  # fmt: skip
+    assert "MADE_BY" not in text and text.count("#ifndef") == text.count("#endif") == 1
+    assert text.index("#ifndef ONCE") < text.index("#endif")

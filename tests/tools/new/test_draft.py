@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from astra_chat.tools.new.accesses import Uses
 from astra_chat.tools.new.draft import (
     COLUMNS,
     Tensor,
@@ -15,7 +16,6 @@ from astra_chat.tools.new.draft import (
     pointer,
     variables_of,
 )
-from astra_chat.tools.new.pointer_uses import Uses
 from tests.tools.new.samples import draft
 
 

@@ -76,3 +76,8 @@ def test_dispatches_inside_dispatches_name_their_types_and_tensors() -> None:
 def test_strides_that_are_asked_for() -> None:
     found = facts("int64_t a = x.stride(0); f(y.stride(-2), y.strides()[1]);")
     assert found.strides == {"x": {0}, "y": {-2, 1}}
+
+
+def test_a_macro_that_does_not_say_its_dtypes() -> None:
+    found = facts("DISPATCH_PYTORCH_DTYPE_TO_CTYPE(x.scalar_type(), c_type, [&] { return true; });")
+    assert found.variables == {"c_type": ("float16", "bfloat16")} and found.guessed

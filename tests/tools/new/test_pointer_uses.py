@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.new.pointer_uses import Tracer, Uses, element
+from astra_chat.tools.new.accesses import Uses
+from astra_chat.tools.new.pointer_uses import Tracer
 from astra_chat.tools.new.source import code, functions, pieces
 
 HELPERS = """
@@ -49,13 +50,16 @@ def uses(body: str, parameters: str = "float* x", before: str = "") -> Uses:
         ("kernel<<<1, 2, 0, s>>>(y, x, z);", True, False),
         ("kernel<<<1, 2, 0, s>>>(y, z, x);", True, True),
         ("cudaLaunchKernelEx(&config, kernel<float>, x, y, z);", False, True),
+        ("auto k = kernel<float>; cudaLaunchKernelEx(&config, k, x, y, z);", False, True),
+        ("void* args[] = {&y, (void*)&x, &z}; auto k = kernel<float>;"
+         " cudaLaunchKernel((void*)k, grid, block, args, 0, stream);", True, False),
         ("float y = __ldg(x + 1); vec.load(x); ", True, False),
         ("vec.store(x + 1); __stcs(x, 1.0f);", False, True),
         ("cudaMemsetAsync(x, 0, n, s);", False, True),
         ("if (x == nullptr) return;", False, False),
         ("sum += x[0].y; x[1].z = 3;", True, True),
     ],
-)
+)  # fmt: skip
 def test_accesses(body: str, reads: bool, writes: bool) -> None:
     found = uses(body)
     assert (found.reads, found.writes) == (reads, writes) and not found.unclear
@@ -83,5 +87,4 @@ def test_what_leaves_the_files_is_unclear() -> None:
 
 
 def test_elements() -> None:
-    assert element("const int64_t * __restrict__") == "int64_t"
     assert uses("kernel<<<1, 2>>>(y, z, x);", "void* x").elements == ["int"]

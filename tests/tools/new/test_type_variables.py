@@ -1,0 +1,60 @@
+"""Dtypes come from dispatches first, then checks, pointers, allocations and kernels."""
+
+from __future__ import annotations
+
+import pytest
+
+from astra_chat.tools.new.accesses import Uses
+from astra_chat.tools.new.draft import USUAL, Tensor
+from astra_chat.tools.new.host_function import Facts
+from astra_chat.tools.new.stated import Stated
+from astra_chat.tools.new.type_variables import dtype_of, letters_of, variables_among
+
+HALVES = ("float16", "bfloat16")
+X = Tensor("x", "read")
+
+
+def test_letters() -> None:
+    found = letters_of(
+        {"scalar_t": HALVES, "quant_t": ("float8_e4m3fn", "int8"), "index_t": ("int32", "int64"),
+         "other_t": HALVES}
+    )  # fmt: skip
+    assert found == {"scalar_t": "T", "quant_t": "Q", "index_t": "I", "other_t": "U"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "said", "uses", "dtype"),
+    [
+        (Facts(switched={"x": "scalar_t"}, letters={"scalar_t": "T"}), Stated(), Uses(), "T"),
+        (Facts(), Stated(dtypes={"x": ("int64",)}), Uses(), "int64"),
+        (Facts(elements={"x": ["uint8"]}), Stated(), Uses(), "uint8"),
+        (Facts(made_dtypes={"x": "kInt"}), Stated(), Uses(), "int32"),
+        (Facts(letters={"fp8_t": "Q"}), Stated(), Uses(elements=["fp8_t"]), "Q"),
+        (Facts(), Stated(), Uses(elements=["int64_t", "int4"]), "int64"),
+        (Facts(), Stated(), Uses(), "T"),
+    ],
+)
+def test_dtypes(facts: Facts, said: Stated, uses: Uses, dtype: str) -> None:
+    assert dtype_of(X, facts, said, uses) == dtype
+
+
+def test_a_variable_of_one_dtype_is_that_dtype() -> None:
+    facts = Facts(variables={"scalar_t": HALVES, "fp8_t": ("float8_e4m3fn",)})  # type: ignore[dict-item]
+    facts.letters = letters_of(facts.variables)
+    tensors, variables, known = variables_among(
+        [X, Tensor("y", "write", "Q"), Tensor("s", "write", "float32")], facts, Stated()
+    )
+    assert [t.dtype for t in tensors] == ["T", "float8_e4m3fn", "float32"]
+    assert variables == {"T": HALVES} and known
+    assert facts.constants == ["using fp8_t = __nv_fp8_e4m3;"]
+
+
+def test_branches_and_checks_tell_the_dtypes_of_t() -> None:
+    facts = Facts(branches=("float16", "bfloat16"))
+    tensors, variables, known = variables_among(
+        [X, Tensor("y", "write", "float16")], facts, Stated()
+    )
+    assert [t.dtype for t in tensors] == ["T", "T"] and variables == {"T": HALVES} and known
+    said = Stated(dtypes={"x": ("float16", "bfloat16")})
+    assert variables_among([X], Facts(), said)[1] == {"T": HALVES}
+    assert variables_among([X], Facts(), Stated())[1:] == ({"T": USUAL}, False)

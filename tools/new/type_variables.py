@@ -1,0 +1,77 @@
+"""The dtypes of an exported function's tensors, and the type variables among them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from astra_chat.tools.new.accesses import Uses
+from astra_chat.tools.new.draft import C_TYPES, USUAL, Tensor, dtype_named, variables_of
+from astra_chat.tools.new.host_function import Facts
+from astra_chat.tools.new.stated import DTYPE_WORDS, Stated
+from astra_chat.tools.types import DTypeName, is_float
+
+
+def letters_of(variables: Mapping[str, tuple[DTypeName, ...]]) -> dict[str, str]:
+    """A type variable for each dispatched type: T for the first, Q for codes, I for indices."""
+    letters: dict[str, str] = {}
+    for name, dtypes in variables.items():
+        wanted = "T" if not letters else "I" if "int64" in dtypes else "U"
+        if letters and ("float8_e4m3fn" in dtypes or "int8" in dtypes):
+            wanted = "Q"
+        free = [letter for letter in (wanted, *"UVWXYZ") if letter not in letters.values()]
+        letters[name] = free[0]
+    return letters
+
+
+def dtype_of(tensor: Tensor, facts: Facts, said: Stated, uses: Uses) -> str:
+    """A dtype, a type variable, or "T" where nothing is known."""
+    name = tensor.name
+    if name in facts.switched:
+        return facts.letters[facts.switched[name]]
+    known = facts.elements.get(name, [])
+    for told in (list(said.dtypes.get(name, ())), known):
+        if len(told) == 1:
+            return told[0]
+    made = facts.made_dtypes.get(name, "").rsplit("::", 1)[-1]
+    if dtype := DTYPE_WORDS.get(made.removeprefix("k")):
+        return dtype
+    for word in uses.elements:
+        if letter := facts.letters.get(word):
+            return letter
+        if (dtype := dtype_named(word)) and not known:
+            return dtype
+    return "T"
+
+
+def variables_among(
+    tensors: Sequence[Tensor], facts: Facts, said: Stated
+) -> tuple[list[Tensor], dict[str, tuple[DTypeName, ...]], bool]:
+    """The type variables that tensors have, and whether the source tells their dtypes."""
+    used = {t.dtype for t in tensors}
+    variables = {
+        facts.letters[name]: dtypes for name, dtypes in facts.variables.items()
+        if facts.letters[name] in used
+    }  # fmt: skip
+    for name, letter in facts.letters.items():
+        if letter != "T" and len(facts.variables[name]) == 1:
+            (dtype,) = variables.pop(letter, facts.variables[name])
+            facts.constants.append(f"using {name} = {C_TYPES[dtype]};")
+            tensors = [replace(t, dtype=dtype) if t.dtype == letter else t for t in tensors]
+    if "T" not in used and not variables:
+        fixed, found, known = variables_of(tensors)
+        return list(fixed), found, known
+    known = not facts.guessed
+    if "T" in used and "T" not in variables:
+        listed = [d for d in said.dtypes.values() if len(d) > 1 and all(map(is_float, d))]
+        halves = [d for d in ("float16", "bfloat16") if d in used]
+        dtypes = facts.branches or (listed[0] if listed else ())
+        if not dtypes and len(halves) == 1:
+            dtypes = (halves[0],)
+        told = [d for d in halves if d in dtypes]
+        tensors = [replace(t, dtype="T") if t.dtype in told else t for t in tensors]
+        known = known and bool(dtypes)
+        variables = {"T": dtypes or USUAL, **variables}
+    if "T" in variables and variables["T"] == ("float32",):
+        tensors = [replace(t, dtype="T") if t.dtype == "float32" else t for t in tensors]
+    return list(tensors), variables, known
