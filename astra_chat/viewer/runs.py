@@ -151,7 +151,8 @@ def state_of_run(records: Sequence[Record], running: bool) -> tuple[State, str]:
     if not isinstance(last, Ended):
         return "stopped", "killed before its end"
     if last.reason == "waiting":
-        return "waiting", last.words
+        answer = "mailbox next" if last.question else "approve"
+        return "waiting", f"{last.words} (astra-chat {answer})"
     over = last.reason not in ("interrupted", "budget", "error")
     return ("ended" if over else "stopped"), last.words
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from astra_chat.agents.turn_order import Decision
-from astra_chat.transcript.events import Chosen
+from astra_chat.transcript.events import Chosen, Ended
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.writer import Writer
-from astra_chat.viewer.runs import Runs, doing, locked_inodes, transcripts_in
+from astra_chat.viewer.runs import Runs, doing, locked_inodes, state_of_run, transcripts_in
 from tests.chat_samples import write_transcript
 
 
@@ -91,3 +91,15 @@ def test_keys_name_what_lies_in_the_folder_only(root: Path) -> None:
     (row,) = runs.list()
     assert runs.path_of(row.key) == root / "a" / "transcript.jsonl"
     assert runs.path_of("../../etc/passwd") is None and runs.path_of("") is None
+
+
+@pytest.mark.parametrize(("question", "command"), [("", "approve"), ("0001-coder", "mailbox next")])
+def test_a_run_that_stopped_to_wait_says_how_to_answer(
+    root: Path, question: str, command: str
+) -> None:
+    records = read(root / "a" / "transcript.jsonl").records
+    last = Ended(
+        reason="waiting", words="Waiting.", best=None, ratio=None, basis=None, question=question
+    )
+    told = [*records[:-1], records[-1].model_copy(update={"event": last})]
+    assert state_of_run(told, False) == ("waiting", f"Waiting. (astra-chat {command})")
