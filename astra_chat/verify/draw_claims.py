@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from astra_chat.tools.check.hidden_cases import draw, draw_shared, reseeded
 from astra_chat.tools.entropy import EVALUATION, Entropy, Seed
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import CheckRecord, Evaluation
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Correct, Timed
@@ -36,7 +37,11 @@ def _seeds(run: Run) -> Iterator[Claim]:
     """A session's root, told at its end, gives the seed of each of its evaluations: no seed was
     chosen for its result."""
     for root, judged in run.sessions:
-        entropy = Entropy(root) if root else None
+        try:
+            entropy = Entropy(root) if root else None
+        except BadInput as error:
+            yield claim(SEEDS, "the session's root", False, str(error))
+            continue
         for turn, evaluation in judged:
             where = about(turn, evaluation)
             if not evaluation.seed or entropy is None:

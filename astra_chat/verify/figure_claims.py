@@ -71,7 +71,10 @@ def _errors(evaluation: Evaluation, where: str) -> Iterator[Claim]:
 
 def _verdict(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
     """The weighted mean is arithmetic. The rule may change with the judge's version."""
-    ratio, verdict, why = judge_times(timed.cases)
+    try:
+        ratio, verdict, why = judge_times(timed.cases)
+    except (ArithmeticError, ValueError) as error:
+        return claim(VERDICT, where, False, f"the cases have no mean: {error}")
     if wrong := differences([("ratio", timed.ratio, ratio)]):
         return claim(VERDICT, where, False, wrong)
     wrong = differences([("verdict", timed.verdict, verdict), ("reason", timed.why, why)])
@@ -83,6 +86,8 @@ def _verdict(evaluation: Evaluation, timed: Timed, where: str) -> Claim:
 def _ratio(time: AnyTime, where: str) -> Claim:
     """Of an estimate the ratio is that of the two times; of a measurement a median of pairs, whose
     interval holds it."""
+    if not time.median_us > 0:
+        return claim(RATIOS, where, False, f"no call takes {time.median_us} us")
     inside = time.ratio_low <= time.ratio <= time.ratio_high
     pairs: list[tuple[str, object, object]] = [
         ("percent of limit", time.percent_of_limit, 100 * time.limit_us / time.median_us)
@@ -114,8 +119,8 @@ def _samples(time: MeasuredTime, where: str) -> Claim:
         return unchecked(SAMPLES, where, "recorded before samples were kept")
     try:
         found = time_of(unpack(time.raw), time.case, time.weight, time.limit_us)
-    except BadInput as error:
-        return claim(SAMPLES, where, False, str(error))
+    except (BadInput, ArithmeticError, ValueError) as error:
+        return claim(SAMPLES, where, False, str(error).splitlines()[0])
     if not isinstance(found, MeasuredTime):
         return claim(SAMPLES, where, False, f"they are implausible: {found.why}")
     names = sorted(set(MeasuredTime.model_fields) - LATER)

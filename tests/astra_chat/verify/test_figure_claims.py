@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from astra_chat.tools.timing.raw_samples import pack
 from astra_chat.transcript.reader import read
 from astra_chat.verify.claims import Claim
 from astra_chat.verify.figure_claims import SAMPLES, figure_claims
 from astra_chat.verify.recorded import opened
-from tests.astra_chat.verify.forgeries import H200, Edit, forged, judged, with_samples
+from tests.astra_chat.verify.forgeries import H200, Edit, forged, judged, samples, with_samples
 
 
 def first_samples(edit: Edit, folder: Path) -> Claim:
@@ -43,5 +44,15 @@ def test_another_figure_than_that_of_the_samples_fails(
 def test_samples_that_are_none_fail(tmp_path: Path) -> None:
     def edit(events: list[dict[str, object]]) -> None:
         judged(events, 0)["outcome"]["cases"][0]["raw"] = "AAAA"
+
+    assert first_samples(edit, tmp_path).status == "fails"
+
+
+def test_samples_without_a_logarithm_fail(tmp_path: Path) -> None:
+    def edit(events: list[dict[str, object]]) -> None:
+        block = samples().blocks[0].model_copy(update={"candidate": (0.0, 0.0)})
+        text = pack(samples().model_copy(update={"blocks": (block,)}))
+        case = judged(events, 0)["outcome"]["cases"][0]
+        case["raw"], case["limit_us"] = text, 0.0
 
     assert first_samples(edit, tmp_path).status == "fails"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,11 @@ def _unconfirmed(events: list[dict[str, object]]) -> None:
     judged(events)["confirms"] = False
 
 
+def _weightless(events: list[dict[str, Any]]) -> None:
+    for case in judged(events)["outcome"]["cases"]:
+        case["weight"] = 0
+
+
 FORGERIES: dict[str, tuple[Edit, str]] = {
     "a text": (_text, TEXTS),
     "the task's id": (_task, TASK),
@@ -100,6 +106,9 @@ FORGERIES: dict[str, tuple[Edit, str]] = {
     "the winner's ratio": (ended("ratio", 1.7), WINNER),
     "no confirmation": (_unconfirmed, CONFIRMED),
     "the ledger": (_ledger, LEDGER),
+    "a time of nothing": (changed("outcome.cases.1.median_us", 0), RATIOS),
+    "weights of nothing": (_weightless, VERDICT),
+    "a root that is none": (ended("seed", "xyz"), SEEDS),
 }
 
 
