@@ -8,15 +8,16 @@ with the dims at which it fails.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from astra_chat.tools.task.contract import INTEGERS, Arg, Dim
+from astra_chat.tools.task.contract import INTEGERS, Arg, Dim, Judged
 from astra_chat.tools.task.domain import Combination, Domain, Place
-from astra_chat.tools.task.expressions import parse, parse_relation
+from astra_chat.tools.task.expressions import evaluate, parse, parse_relation
 from astra_chat.tools.task.relations import broken, settled
-from astra_chat.tools.types import DTYPES, Case, DTypeName, is_float
+from astra_chat.tools.types import DTYPES, ITEM_BYTES, Case, DTypeName, is_float
 
 MOST_POINTS = 512
 Problem = tuple[Place, str]
@@ -27,6 +28,7 @@ def problems(domain: Domain, cases: Sequence[Case] = ()) -> list[Problem]:
     found = list(_types(domain))
     found += [*_names(domain), *_arguments(domain)] if not found else []
     found += _somewhere(domain, cases) if not found else []
+    found += _scales(domain, cases) if not found else []
     return list(dict(reversed(found)).items())[::-1]
 
 
@@ -115,10 +117,45 @@ def _of_judged(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator[t
     for other in (judged.scale, judged.probabilities):
         if other not in {None, *names}:
             yield "judged", f"no argument is named '{other}'"
-    if judged.by == "quantized" and not judged.scale:
-        yield "judged", "quantized codes have a scale: name its argument"
     if judged.by == "close" and not all(map(is_float, dtypes)):
         yield "judged", f"close is for floats: '{arg.name}' is {dtypes[0]}"
+    if judged.by == "quantized":
+        yield from _of_codes(arg, judged, dtypes)
+    if judged.by == "distribution":
+        if not judged.probabilities:
+            yield "judged", "draws have probabilities: name the argument that they come from"
+        if not all(dtype in INTEGERS for dtype in dtypes):
+            yield "judged", f"draws are integers: '{arg.name}' is {dtypes[0]}"
+
+
+def _of_codes(arg: Arg, judged: Judged, dtypes: list[DTypeName]) -> Iterator[tuple[str, str]]:
+    if not judged.scale:
+        yield "judged", "quantized codes have a scale: name its argument"
+    if len(judged.group) != len(arg.shape):
+        what = f"group has {len(judged.group)} extents, '{arg.name}' {len(arg.shape)} axes"
+        yield "judged", what
+    if any(ITEM_BYTES[dtype] > 1 or dtype == "bool" for dtype in dtypes):
+        yield "judged", f"codes have 8 bits: '{arg.name}' is {dtypes[0]}"
+
+
+def _scales(domain: Domain, cases: Sequence[Case]) -> Iterator[Problem]:
+    """Codes whose groups are not as many as their scales, on a case of the lists."""
+    by_name = {arg.name: arg for arg in domain.args}
+    for at, arg in enumerate(domain.args):
+        if not arg.judged or not arg.judged.scale:
+            continue
+        for case in cases:
+            names, shape = arg.names_in(case), arg.shape_of(case)
+            group = [evaluate(extent, names) for extent in arg.judged.group]
+            if min(group) < 1:
+                yield ("args", at, "judged"), f"a group of {min(group)} with {case.dims}"
+                break
+            groups = math.prod(-(-n // size) for n, size in zip(shape, group, strict=True))
+            scales = math.prod(by_name[arg.judged.scale].shape_of(case))
+            if groups != scales and arg.present(case):
+                what = f"{groups} groups of codes, {scales} scales with {case.dims}"
+                yield ("args", at, "judged"), what
+                break
 
 
 def _somewhere(domain: Domain, cases: Sequence[Case]) -> Iterator[Problem]:

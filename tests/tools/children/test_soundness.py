@@ -88,6 +88,7 @@ def test_a_sound_reference(task: Task) -> None:
         ("torch.rand(8, generator=generator)", "torch.rand(8)", "make_inputs draws another 'x'", 3),
         ('inputs["x"].double()', 'inputs["x"].mul_(0.5).double()', "writes to its input 'x'", 5),
         ("x * 254,", "x * 254 + torch.rand(1),", "reference gives another 'codes'", 5),
+        ("def accept(", "def accepts(", "'order' is judged by accept, and there is no function", 5),
         ("x.argsort()", "x.argsort(descending=True)", "accept refuses what reference", 8),
         (
             '"order": outputs["order"].sort().values',

@@ -12,6 +12,9 @@ from astra_chat.tools.task.folder import load_task
 from tests.tools.task.contracts import CONTRACT, write_contract
 
 SHAPE = 'shape = ["tokens", "heads", "head_size"]'
+WRITTEN = 'dtype = "T", shape = ["blocks", "block_size", "heads * head_size"], access = "readwrite"'
+CODES = WRITTEN + ', judged = {{ by = "quantized", group = {}, scale = "{}" }}'
+INT8 = CODES.replace('"T"', '"int8"')
 WRONG = [
     ('below = "blocks * block_size"', 'below = "blocks * block_size + 1"', "has .* entries"),
     ('below = "blocks * block_size", kind', 'below = "tokens - 1", kind', "it needs"),
@@ -40,6 +43,11 @@ WRONG = [
     ('access = "workspace"', 'access = "workspace", largest = 2', "a workspace has no"),
     ('optional = true', 'optional = true, judged = { by = "exact" }', "not written"),
     ('access = "readwrite"', 'access = "readwrite", judged = { by = "quantized" }', "a scale"),
+    (WRITTEN, WRITTEN + ', judged = { by = "distribution" }', "draws have probabilities"),
+    (WRITTEN, CODES.format(["1", "1"], "bias"), "group has 2 extents, 'cache' 3 axes"),
+    (WRITTEN, CODES.format(["1", "1", "8"], "bias"), "codes have 8 bits: 'cache' is float16"),
+    (WRITTEN, INT8.format(["1", "1", "8"], "bias"), "64 groups of codes, 2 scales with"),
+    (WRITTEN, INT8.format(["1", "1", "heads - heads"], "bias"), "a group of 0 with"),
     ('access = "readwrite"', 'access = "read"', "no argument is written"),
     ('float32 = { rtol', 'bfloat16 = { rtol', "missing for float32"),
     ('values = [true, false]', 'values = [false]', "outside its range or its values"),
