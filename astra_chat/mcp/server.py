@@ -190,12 +190,14 @@ def _of_evaluations(jobs: Jobs, trust: bool) -> list[Tool]:
 async def _awaited(jobs: Jobs, job: str, wait_s: float, context: Context[Any, Any]) -> JobStatus:
     """The status at the end, or after `wait_s`; progress is reported on the way."""
     deadline, told, number = time.monotonic() + wait_s, "", 0
-    while (status := jobs.status(job)).state not in ENDED and time.monotonic() < deadline:
-        if status.progress != told:
-            told, number = status.progress, number + 1
+    while True:
+        status = jobs.status(job)
+        if (words := status.progress or status.state) != told:
+            told, number = words, number + 1
             await context.report_progress(number, None, told)
+        if status.state in ENDED or time.monotonic() >= deadline:
+            return status
         await anyio.sleep(LOOK_S)
-    return status
 
 
 def _of_mailboxes() -> list[Tool]:
