@@ -142,6 +142,10 @@ def _read(
     letters: Mapping[str, str],
 ) -> None:  # fmt: skip
     kind, name = parameter.type, parameter.name
+    if not name and INTEGERS.fullmatch(kind):
+        reading.dtype = True  # nothing reads it: a dtype code that the launcher ignores
+        reading.passed.append("0")
+        return
     if not re.fullmatch(r"[a-z_][a-z0-9_]*", name) and kind not in STREAMS:
         raise BadSource(
             parameter.line,

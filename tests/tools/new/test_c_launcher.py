@@ -80,3 +80,10 @@ def test_what_no_contract_holds_is_refused(
     with pytest.raises(BadInput, match=words):
         new_task("mine", [tmp_path / "go.cu"])
     assert not (tmp_path / "mine").exists()
+
+
+def test_an_integer_without_a_name_is_ignored() -> None:
+    source = launcher("void* y, const void* x, int64_t n, int, cudaStream_t s", "cudaError_t")
+    assert draft_of(source, "mine", None).baseline == source, "it fits as it is"
+    found = draft_of(launcher("float* y, int n, int, cudaStream_t s"), "mine", None)
+    assert found.dims == ("n",) and "static_cast<int>(n), 0, stream);" in found.baseline
