@@ -33,7 +33,7 @@ from astra_chat.tools.types import Basis, Timed
 MAX_CHARACTERS = 64_000
 """A prompt stays below this unless a single source is longer by itself."""
 LOG_ROUNDS = 12
-PREDICTION_ROUNDS = 4
+PREDICTION_ROUNDS = 2
 
 
 @dataclass(frozen=True)

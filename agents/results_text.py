@@ -29,13 +29,14 @@ from astra_chat.tools.profiling.metrics import (
 from astra_chat.tools.text import one_line, report
 from astra_chat.tools.types import AnyTime, Metric, Profile, Resources, Timed
 
-MOST_UNITS = 3
+MOST_UNITS = 2
 """Of the counts of instructions by unit, the largest are shown."""
 IN_TABLE = frozenset((*TIME_PARTS.values(), REACHABLE, LEFT, TIME))
 _ALONE = re.compile(r":? (take|takes)? ?\d[\d.]* us alone")
 """A term of the model, which does not add up with the parts."""
 COLUMNS = (
-    f"us = {' + '.join(TIME_PARTS.values())}; {REACHABLE}, the floor of this task, and {LEFT} above"
+    f"{{}} us = {' + '.join(TIME_PARTS.values())}; {REACHABLE}, the floor of this task, and"
+    f" {LEFT} above"
 )
 
 
@@ -63,7 +64,8 @@ def used(evaluation: Evaluation) -> tuple[Resources, ...]:
 
 def cases_text(evaluation: Evaluation, timed: Timed, *, launched: bool = True) -> str:
     """A line for each timed case; `launched`: with what it launches."""
-    lines = [COLUMNS] if REACHABLE in {metric.name for metric in timed.profile.metrics} else []
+    split = REACHABLE in {metric.name for metric in timed.profile.metrics}
+    lines = [COLUMNS.format(timed.basis)] if split else []
     for time in timed.cases:
         line = launches(evaluation, time.case) if launched else ""
         lines.append(_case_line(timed, time, re.sub(r"(\d)(x1)+\b", r"\1", line)))
@@ -72,14 +74,15 @@ def cases_text(evaluation: Evaluation, timed: Timed, *, launched: bool = True) -
 
 def _case_line(timed: Timed, time: AnyTime, launch_line: str) -> str:
     profile = profile_on(timed, time.case)
-    parts = [f"- {time.case.named}, weight {time.weight:g}: {time.basis} {time.median_us:.2f} us"]
+    head = f"- {time.case.named}, weight {time.weight:g}:"
     figures = {metric.name: metric.value for metric in profile.metrics} if profile else {}
     if REACHABLE in figures:
         split = " + ".join(f"{figures[name]:.2f}" for name in TIME_PARTS.values())
-        parts[0] += f" = {split}"
-        parts.append(f"reachable {figures[REACHABLE]:.2f}, left {figures[LEFT]:.2f}")
+        reach = f"reachable {figures[REACHABLE]:.2f}, left {figures[LEFT]:.2f}"
+        parts = [f"{head} {time.median_us:.2f} = {split}", reach]
     else:
-        parts.append(f"{time.percent_of_limit:.0f} % of the limit")
+        us = f"{time.basis} {time.median_us:.2f} us"
+        parts = [f"{head} {us}", f"{time.percent_of_limit:.0f} % of the limit"]
     parts.append(ratio_text(time.ratio))
     if profile:
         sentence = one_line(profile.why).partition(";")[0]

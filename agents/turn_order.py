@@ -287,9 +287,10 @@ def _after_analysis(state: RunState, analysis: Analysis) -> Step:
     if analysis.next == "stop":
         return Stop("profiler")
     following = _next_round(state)
-    if analysis.next == "unsure" and isinstance(following, Ask):
+    useful = state.scores is None or not state.scores.mutants or state.scores.survivors
+    if analysis.next == "unsure" and isinstance(following, Ask) and useful:
         return _ask("planner", "tester")
-    return following
+    return following  # where no seeded bug survives, a tester has nothing left to find
 
 
 def _after_pass(state: RunState, speaker: Speaker) -> Step:

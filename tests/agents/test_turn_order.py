@@ -510,3 +510,24 @@ def test_the_humans_own_source_needs_no_leave_to_run_but_others_do() -> None:
     turns = confirmable(HELD, *own)
     assert step(turns) == Run(Kernel(words="", source=FASTER))
     assert step([*turns, Turn("executor", build(SCALAR + "// of a beam"))]) == AskHuman("run")
+
+
+@pytest.mark.parametrize(
+    ("killed", "asked"), [((), True), (("a",), True), (("a", "b"), False)], ids=str
+)
+def test_the_tester_is_not_asked_where_no_seeded_bug_survives(
+    killed: tuple[str, ...], asked: bool
+) -> None:
+    scores = CaseScores(asked=2, mutants=("a", "b"), own=killed, cases=())
+    opened = [*baseline_turns()[:2], Turn("executor", scores), *baseline_turns()[2:]]
+    rest = chat(*PLANNED, JUDGED, ("profiler", analysis("unsure")))[len(baseline_turns()) :]
+    found = step([*opened, *rest])
+    assert isinstance(found, Ask) and found.role == "planner"
+    assert found.alternatives == (("tester",) if asked else ())
+
+
+def test_the_tester_is_asked_where_no_seeded_bug_could_be_built() -> None:
+    scores = CaseScores(asked=2, mutants=(), own=(), cases=())
+    opened = [*baseline_turns()[:2], Turn("executor", scores), *baseline_turns()[2:]]
+    rest = chat(*PLANNED, JUDGED, ("profiler", analysis("unsure")))[len(baseline_turns()) :]
+    assert step([*opened, *rest]) == Ask("planner", "planner", alternatives=("tester",))
