@@ -52,7 +52,7 @@ def test_duckdb_reads_it(file: Path) -> None:
 
 @pytest.mark.second_tier
 def test_datasets_reads_it_and_chat_examples(file: Path, tmp_path: Path) -> None:
-    import datasets
+    datasets = pytest.importorskip("datasets", reason="extra `hub`")
 
     rows = datasets.load_dataset(
         "parquet", data_files=str(file), split="train", cache_dir=str(tmp_path)

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser
 
 from astra_chat.report.html import report
 from astra_chat.transcript.reader import read
 from tests.browser import browsers, needs_browser, opened
 from tests.chat_samples import write_transcript
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = needs_browser
 CONTRAST = """selector => [...document.querySelectorAll(selector)].slice(0, 400).map(element => {
@@ -55,7 +58,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_it_opens(browser: Browser, url: str, theme: str, width: int, scripts: bool) -> None:
     seen = opened(browser, url, width, color_scheme=theme, java_script_enabled=scripts)
     assert seen.console == [] and seen.requests == [url]
-    assert seen.page.locator("svg.plot").count() == 15
+    assert seen.page.locator("svg.plot").count() == 16
     if scripts:
         assert seen.page.evaluate("document.documentElement.scrollWidth") == width
     dark = seen.page.locator("body").evaluate("e => getComputedStyle(e).backgroundColor")

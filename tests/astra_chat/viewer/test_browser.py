@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import Browser
 
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.writer import Writer
 from astra_chat.viewer.server import Server, Viewer
 from tests.browser import browsers, needs_browser, opened
 from tests.chat_samples import write_transcript
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = needs_browser
 
