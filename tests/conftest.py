@@ -49,8 +49,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if tier := config.getoption("tier"):
         first, second = split(items)
-        config.hook.pytest_deselected(items=second if tier == "first" else first)
-        items[:] = first if tier == "first" else second
+        chosen = first if tier == "first" else second
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+        items[:] = chosen
     if gpu_names():
         return
     skip = pytest.mark.skip(reason="no GPU here")

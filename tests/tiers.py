@@ -2,7 +2,8 @@
 
 The first tier runs every test at least once: of one with many parameters a sample, evenly spread
 and always the same. The second tier has the rest, and what is marked `second_tier`: long searches,
-fits and kills at full count. `--tier` picks one; without it pytest runs whatever is selected.
+fits and kills at full count. Of tests marked `sampled(n)` it has at most n, evenly spread: for all
+of them run pytest without `--tier`, which runs whatever is selected.
 """
 
 from __future__ import annotations
@@ -17,13 +18,19 @@ Tier = Literal["first", "second"]
 SAMPLE = 2
 """Parameters of one test function in the first tier."""
 MARK = "second_tier"
+SAMPLED = "sampled"
+
+
+def spread(count: int, sample: int) -> set[int]:
+    """So many places of `count`, evenly spread; at least two."""
+    return {round(place * (count - 1) / (sample - 1)) for place in range(sample)}
 
 
 def first_tier(count: int) -> set[int]:
     """Places of a test function's parameters that belong to the first tier."""
     if count <= SAMPLE:
         return set(range(count))
-    return {round(place * (count - 1) / (SAMPLE - 1)) for place in range(SAMPLE)}
+    return spread(count, SAMPLE)
 
 
 def by_function(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
@@ -38,7 +45,11 @@ def by_function(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
 def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Items of the first tier and of the second, each in their order."""
     first: set[pytest.Item] = set()
+    left_out: set[pytest.Item] = set()
     for own in by_function(items):
         short = [item for item in own if not item.get_closest_marker(MARK)]
         first |= {short[place] for place in first_tier(len(short))}
-    return [i for i in items if i in first], [i for i in items if i not in first]
+        if (mark := own[0].get_closest_marker(SAMPLED)) and len(own) > mark.args[0]:
+            left_out |= set(own) - {own[place] for place in spread(len(own), mark.args[0])}
+    second = [i for i in items if i not in first and i not in left_out]
+    return [i for i in items if i in first], second

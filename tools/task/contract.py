@@ -150,7 +150,7 @@ class Arg(Value):
 
     def names_in(self, case: Case) -> dict[str, int]:
         """What the names in its expressions stand for."""
-        scalars = {name: int(value) for name, value in case.scalars.items()}
+        scalars = {name: int(v) for name, v in case.scalars.items() if math.isfinite(v)}
         return {**self.usual_scalars, **scalars, **case.dims}
 
     def present(self, case: Case) -> bool:

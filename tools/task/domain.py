@@ -77,7 +77,8 @@ class Domain(Value):
 
     def names_in(self, case: Case) -> dict[str, int]:
         """What the names in its expressions stand for."""
-        given = {n: int(v) for n, v in case.scalars.items() if n in self.usual_scalars}
+        finite = {n: int(v) for n, v in case.scalars.items() if math.isfinite(v)}
+        given = {n: v for n, v in finite.items() if n in self.usual_scalars}
         return {**self.usual_scalars, **given, **case.dims}
 
     def require_legal(self, case: Case) -> None:
