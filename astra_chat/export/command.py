@@ -59,7 +59,7 @@ def export(
     """Write recorded runs as data: one row for each evaluation (parquet, jsonl), chat examples
     (sft), states, actions and rewards (rl), or a data set of flashinfer-bench.
 
-    Columns, reward and licence are described in docs/export.md. Runs of one name are taken once.
+    Runs of one name are taken once.
     """
     from astra_chat.analysis.recorded_run import load_transcript
     from astra_chat.display.notes import note

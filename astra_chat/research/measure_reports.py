@@ -20,6 +20,7 @@ from typing import Any
 
 from astra_chat.report.html import report
 from astra_chat.tools.types import sha256_of
+from astra_chat.transcript import lines as bounds
 from astra_chat.transcript.migrations import migrated
 from astra_chat.transcript.reader import read
 
@@ -94,6 +95,7 @@ def measured(path: Path) -> dict[str, float]:
 
 
 def main() -> None:
+    bounds.MAX_VALUES = 4_000_000  # 10,000 turns have more values than a reader takes
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measured(Path(sys.argv[2]))))
         return

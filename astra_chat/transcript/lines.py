@@ -15,8 +15,8 @@ from astra_chat.tools.errors import BadInput
 MAX_FILE_BYTES = 2**27
 MAX_LINE_BYTES = 2**22
 """A source of the most characters that a model may give (agents/reply_errors.py), each escaped."""
-MAX_VALUES = 3_200_000
-"""Of JSON in the whole file, texts counted as one: some 2,500 evaluations, or 10,000 turns. A value
+MAX_VALUES = 1_000_000
+"""Of JSON in the whole file, texts counted as one: some 600 evaluations, or 4,000 turns. A value
 may take a hundred times the memory of its text."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 DIGITS = bytes.maketrans(b"123456789", b"000000000")

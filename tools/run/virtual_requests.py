@@ -91,4 +91,5 @@ class VirtualRequests:
 
 
 def _threads(call: CallRequest) -> int:
-    return sum(prod(node.grid) * prod(node.block) for node in call.launches.kernels)
+    nodes = call.plan.kernels if call.plan else ()
+    return sum(prod(node.grid) * prod(node.block) for node in nodes)

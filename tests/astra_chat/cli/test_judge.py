@@ -113,7 +113,7 @@ def test_a_task_is_shown(command: Command, name: str) -> None:
     code, out, _ = command("tasks", "show", name)
     task = find_task(name)
     assert code == 0 and f"launcher: {prototype(task)}" in out
-    assert all(f"  {arg.name}: [" in out for arg in task.args)
+    assert all(f"  {arg.name}: {arg.dtype} [" in out for arg in task.args)
     assert out.count(", weight ") == len(task.bench)
     code, out, _ = command("tasks", "show", name, "--json")
     assert code == 0 and json.loads(out)["task"]["entry"] == task.entry
@@ -233,7 +233,7 @@ def test_evaluate_prints_the_report_of_the_chat(
     (tmp_path / "k.cu").write_text(KERNELS["vector.cu"])
     words = ("evaluate", task_folder, tmp_path / "k.cu", "--device", "virtual", "--seed", "5eed")
     code, out, _ = command(*words)
-    assert code == 0 and "bottleneck on " in out
+    assert code == 0 and "dram__bytes_read.sum" in out
     code, text, err = command(*words, "--json", "--min-ratio", "99")
     document = json.loads(text)
     assert code == 1 and "below --min-ratio 99" in err

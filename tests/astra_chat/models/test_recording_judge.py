@@ -198,19 +198,18 @@ def test_a_replay_that_stops_and_goes_on_is_the_same_run(
     (task.folder / "script" / "scalar.cu").write_text(SCALAR)
     task = load_task(task.folder)
     judge = Drifting({VECTOR: timed(1.0, "tie")})
-    whole = run(task, open_models(f"record:{recording}:scripted", task), tmp_path / "live", judge)
+    limited = run_options(budget=f"evaluations={evaluations}")
+    live, models = tmp_path / "live", open_models(f"record:{recording}:scripted", task)
+    run_request(Request(task, DEVICE, models, folder=live, options=limited), judge=judge)
+    models = open_models(f"auto:{recording}:scripted", task)  # what it is told names its limit
+    request = Request(task, DEVICE, models, folder=live, options=run_options())
+    whole = run_request(request, judge=judge, past=resumed(live))
     ratios = [e.outcome.ratio for r in read(whole.transcript).records
               if isinstance(r.event, Judged) and (e := r.event.evaluation)
               and isinstance(e.outcome, Timed) and e.candidate == candidate_id(SCALAR)]  # fmt: skip
     assert len(set(ratios)) == 2, "or this test shows nothing"
     models, folder = open_models(f"replay:{recording}", task), tmp_path / "again"
-    request = Request(
-        task,
-        DEVICE,
-        models,
-        folder=folder,
-        options=run_options(budget=f"evaluations={evaluations}"),
-    )
+    request = Request(task, DEVICE, models, folder=folder, options=limited)
     stopped = run_request(request, judge=NoJudge())
     assert stopped.summary.ended is not None and stopped.summary.ended.reason == "budget"
     request = Request(

@@ -15,7 +15,7 @@ import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.check.calls import Call, check
-from astra_chat.tools.run.batch import RUN_TIMEOUT_S, Batch
+from astra_chat.tools.run.batch import PATIENCE, RUN_TIMEOUT_S, Batch
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
@@ -171,7 +171,7 @@ def test_what_never_ends_is_timed_out(
     run: Run, which: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(RUN_TIMEOUT_S, "check", 3.0)
-    assert run(which) == TimedOut(step="check", limit_s=3.0)
+    assert run(which) == TimedOut(step="check", limit_s=3.0 * PATIENCE["virtual"])
 
 
 def test_memory_piece_by_piece_ends_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
