@@ -14,7 +14,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.display.results_table import table
 from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
-from astra_chat.display.turn_view import turn_lines
+from astra_chat.display.turn_view import chosen_text, objection_text, turn_lines
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.transcript.events import (
@@ -104,11 +104,8 @@ class View:
         match record.event:
             case Blob(sha256=sha, text=text):
                 self._texts[sha] = text
-            case RejectedReply(speaker=speaker, reason=reason):
-                self._line(f"{speaker}'s reply was sent back: {reason}", "yellow")
-            case Contradiction(speaker=speaker, reason=reason, stands=stands):
-                came = "repeats its reply in spite of this" if stands else "is asked to check"
-                self._line(f"{speaker} {came}: {reason}", "yellow")
+            case RejectedReply() | Contradiction() as objection:
+                self._line(objection_text(objection), "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
                 self._line(
                     f"not as scripted: the script expected {expected} of {candidate},"
@@ -158,14 +155,8 @@ class View:
 
     def _who_chose(self, said: Turn) -> str:
         decision, self._decision = self._decision, None
-        if decision is None:
-            return "decides" if said.speaker == "human" else "opens the chat"
-        if len(decision.legal) == 1:
-            return "(chosen by rule)"
-        between = " or ".join(decision.legal)
-        if decision.by == "model":
-            return f"(chosen by the selector's model between {between})"
-        return f"(chosen by rule: the selector's model gave no legal choice between {between})"
+        chosen = chosen_text(decision, said)
+        return chosen if decision is None else f"({chosen})"
 
     def _show_end(self, ended: Ended) -> None:
         self._out.print()

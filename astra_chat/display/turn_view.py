@@ -10,6 +10,7 @@ from rich.text import Text
 from astra_chat.agents.approval import describe_approval
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import RunState, profile_of
+from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import (
     Analysis,
     Approval,
@@ -33,6 +34,7 @@ from astra_chat.tools.descriptions import (
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import Profile, Timed, candidate_id
+from astra_chat.transcript.events import Contradiction, RejectedReply
 
 MAX_CHANGES = 8
 
@@ -63,6 +65,28 @@ def turn_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: in
             return [Text(describe_approval(approval))]
         case Pass(words=words):
             return [Text(f"passes: {words}", "italic")]
+
+
+def chosen_text(decision: Decision | None, said: Turn) -> str:
+    """Who chose the speaker of a turn."""
+    if decision is None:
+        return "decides" if said.speaker == "human" else "opens the chat"
+    if len(decision.legal) == 1:
+        return "chosen by rule"
+    between = " or ".join(decision.legal)
+    if decision.by == "model":
+        return f"chosen by the selector's model between {between}"
+    return f"chosen by rule: the selector's model gave no legal choice between {between}"
+
+
+def objection_text(objection: RejectedReply | Contradiction) -> str:
+    """Why a reply was not taken as it came."""
+    match objection:
+        case RejectedReply(speaker=speaker, reason=reason):
+            return f"{speaker}'s reply was sent back: {reason}"
+        case Contradiction(speaker=speaker, reason=reason, stands=stands):
+            came = "repeats its reply in spite of this" if stands else "is asked to check"
+            return f"{speaker} {came}: {reason}"
 
 
 def _kernel_lines(

@@ -11,7 +11,7 @@ from astra_chat.agents.run_state import RunState
 from astra_chat.agents.turn_order import Decision
 from astra_chat.agents.turns import Kernel, Turn
 from astra_chat.display.spending_view import asked_whom
-from astra_chat.display.turn_view import turn_lines
+from astra_chat.display.turn_view import chosen_text, objection_text, turn_lines
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.events import (
@@ -115,7 +115,7 @@ class TurnTexts:
         self._state = self._state.after(said)
         self.turns.append(
             TurnText(
-                record.turn, said.speaker, said.kind, record.t, _chosen(decision, said), lines,
+                record.turn, said.speaker, said.kind, record.t, chosen_text(decision, said), lines,
                 len(self._state.rounds), _candidate(said), before,
             )
         )  # fmt: skip
@@ -131,11 +131,8 @@ def texts_of(records: Sequence[Record]) -> Texts:
 def aside(event: Event) -> str:
     """An event that is no turn, in one line; "" for those that say nothing to a reader."""
     match event:
-        case RejectedReply(speaker=speaker, reason=reason):
-            return f"{speaker}'s reply was sent back: {reason}"
-        case Contradiction(speaker=speaker, reason=reason, stands=stands):
-            came = "repeats its reply in spite of this" if stands else "is asked to check"
-            return f"{speaker} {came}: {reason}"
+        case RejectedReply() | Contradiction() as objection:
+            return objection_text(objection)
         case Deviation(candidate=candidate, expected=expected, found=found):
             return f"not as scripted: expected {expected} of {candidate}, the judge found {found}"
         case Resumed(started=started):
@@ -156,17 +153,6 @@ def _style(text: Text) -> str:
         if word in style:
             return name
     return ""
-
-
-def _chosen(decision: Decision | None, said: Turn) -> str:
-    if decision is None:
-        return "decides" if said.speaker == "human" else "opens the chat"
-    if len(decision.legal) == 1:
-        return "chosen by rule"
-    between = " or ".join(decision.legal)
-    if decision.by == "model":
-        return f"chosen by the selector's model between {between}"
-    return f"chosen by rule: the selector's model gave no legal choice between {between}"
 
 
 def _candidate(said: Turn) -> str:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +27,6 @@ def meta(name: str, **changes: Any) -> Meta:
         "transcript": "/nowhere/transcript.jsonl",
     }  # fmt: skip
     return Meta.model_validate({**fields, **changes})
-
-
-@contextmanager
-def full_disk(size: int) -> Iterator[None]:
-    """Files may hold so many bytes and no more."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def run(task: Task, box: Path, out: Path, *, no_wait: bool = True) -> RunResult:

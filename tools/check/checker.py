@@ -12,7 +12,7 @@ from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
-from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, draw_shared, seeded, twin
+from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, draw_shared, seeded, twin, unique
 from astra_chat.tools.check.trivial_outputs import trials, undetected
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.errors import BadInput
@@ -71,7 +71,7 @@ class Checker:
         self._own = sorted(
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
         )
-        self._shared = _unique(
+        self._shared = unique(
             draw_shared(self._task, self._entropy.cases.of("shared cases").random())
         )
         # These are many, and to measure the baseline on one takes several runs.
@@ -99,13 +99,13 @@ class Checker:
         """
         seed = seed or self._entropy.evaluation(built.folder.name)
         rng = seed.of("hidden cases").random()
-        drawn = _unique(draw(self._task, self._device.kind, rng))
+        drawn = unique(draw(self._task, self._device.kind, rng))
         if confirming:
             again = seed.of("confirming cases").random()
-            drawn = _unique([*drawn, *draw_shared(self._task, again, confirming=True)])
+            drawn = unique([*drawn, *draw_shared(self._task, again, confirming=True)])
         pairs = [(first, twin(first, rng)) for first in _first_of_each_dtype(drawn)]
         drawn += [second for _, second in pairs]
-        extra = _unique(extra)
+        extra = unique(extra)
         # One oracle process makes them all.
         self._oracle_cases([*self._own, *self._shared, *extra, *drawn], tell)
         hidden, further = self._oracle_cases(drawn, tell), self._oracle_cases(extra, tell)
@@ -315,10 +315,6 @@ def _first_of_each_dtype(cases: Sequence[Case]) -> list[Case]:
         if case.values == "normal" and not case.families:
             first.setdefault((case.dtype, *case.types.values()), case)
     return list(first.values())
-
-
-def _unique(cases: Sequence[Case]) -> list[Case]:
-    return list({_key(case): case for case in cases}.values())
 
 
 def _turn(oracle_case: OracleCase) -> int:

@@ -98,6 +98,11 @@ def heaviest(weighted: Weighted) -> int:
     return weights.index(max(weights))
 
 
+def unique(cases: Sequence[Case]) -> list[Case]:
+    """Each case once, in their order."""
+    return list({case.model_dump_json(): case for case in cases}.values())
+
+
 def reseeded(weighted: Weighted, seed: Seed) -> Weighted:
     """Cases to time on numbers that no candidate has met."""
     drawn = [1 + seed.of("timed case", place).bits(SEED_BITS) for place in range(len(weighted))]

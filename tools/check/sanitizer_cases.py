@@ -15,6 +15,7 @@ from itertools import chain, combinations
 from math import prod
 
 from astra_chat.tools.build.nvcc import Build
+from astra_chat.tools.check.hidden_cases import unique
 from astra_chat.tools.plan.model import KernelNode, LaunchPlan
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.task.folder import Task
@@ -48,8 +49,7 @@ def covering(runner: Runner, build: Build, timed: Sequence[Case]) -> list[Case]:
     """
     task = runner.task
     cases = [*task.check, *chain.from_iterable(_shrunk(task, case) for case in timed), *timed]
-    distinct = {case.model_dump_json(): case for case in cases}.values()
-    small_first = sorted(distinct, key=task.least_bytes)
+    small_first = sorted(unique(cases), key=task.least_bytes)
     wanted = _needs(_plans(runner, build, timed))
     chosen: list[Case] = []
     for plan in _plans(runner, build, small_first):
@@ -99,7 +99,7 @@ def _shrunk(task: Task, case: Case) -> Iterator[Case]:
     for some in chain.from_iterable(combinations(names, size) for size in sizes):
         last, smaller = case, _halved(task, case, some)
         while smaller != last:
-            if _legal(task, smaller):
+            if task.allows(smaller):
                 yield smaller
             last, smaller = smaller, _halved(task, smaller, some)
 
@@ -110,11 +110,3 @@ def _halved(task: Task, case: Case, names: Sequence[str]) -> Case:
     for name in names:
         dims[name] = task.dims[name].above(dims[name] // 2, case.dtype)
     return case.model_copy(update={"dims": dims})
-
-
-def _legal(task: Task, case: Case) -> bool:
-    try:
-        task.require_legal(case)
-    except ValueError:
-        return False
-    return True

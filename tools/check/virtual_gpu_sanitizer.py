@@ -21,7 +21,7 @@ MAX_BYTES = 2**17
 """Larger cases would take the CPU seconds each."""
 
 
-def second_opinion(
+def sanitize_virtual(
     runner: Runner, candidate: Build, oracle: Oracle, cases: Sequence[Case]
 ) -> Unsafe | Refused | None:
     """The first fault that it finds on the small ones of these cases. Raises Cancelled."""

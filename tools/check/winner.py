@@ -8,7 +8,7 @@ from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.check.compute_sanitizer import Found, sanitize_cuda
 from astra_chat.tools.check.sanitizer_cases import covering
 from astra_chat.tools.check.shipped_launcher import launches_otherwise
-from astra_chat.tools.check.virtual_gpu_sanitizer import second_opinion
+from astra_chat.tools.check.virtual_gpu_sanitizer import sanitize_virtual
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.types import Case, Refused
@@ -38,5 +38,5 @@ def winner_fault(
     return (
         launches_otherwise(runner, build, [*small, *large], baseline)
         or sanitize_cuda(runner, build, small, large, on_tool, baseline)
-        or second_opinion(runner, build, oracle, [*check, *reaching])
+        or sanitize_virtual(runner, build, oracle, [*check, *reaching])
     )

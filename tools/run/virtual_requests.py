@@ -63,27 +63,30 @@ class VirtualRequests:
         counters: bool,
     ) -> VirtualRequest:
         """`counters`: whether a time is estimated."""
+        engine: Engine = "c" if build.ptx in self.long_running else self.engine
         return VirtualRequest(
             task=self.task.folder,
             ptx=build.ptx,
             spec=self.device.spec,
-            engine="c" if build.ptx in self.long_running else self.engine,
+            engine=engine,
             counters=counters,
-            compiled=self._compiled(build, oracle_cases, calls),
+            compiled=self._compiled(engine, build, oracle_cases, calls),
             resources={r.kernel: (r.registers, r.static_shared_bytes) for r in build.resources},
             seed=seed,
             calls=tuple(calls),
         )
 
     def _compiled(
-        self, build: Build, oracle_cases: Sequence[OracleCase], calls: Sequence[CallRequest]
+        self,
+        engine: Engine,
+        build: Build,
+        oracle_cases: Sequence[OracleCase],
+        calls: Sequence[CallRequest],
     ) -> dict[str, Path]:
         """Libraries of the virtual GPU's C engine: the runner may not start a compiler itself."""
-        if self.engine == "numpy":
-            return {}
         sizes = (arg.bytes_of(t.case) for t in oracle_cases for arg in self.task.args)
         worth = max(sizes) >= C_ENGINE_BYTES or max(map(_threads, calls)) >= C_ENGINE_THREADS
-        if not worth and self.engine == "auto" and build.ptx not in self.long_running:
+        if engine == "numpy" or (engine == "auto" and not worth):
             return {}
         if build.ptx not in self.libraries:
             self.libraries[build.ptx] = compile_walled(build.ptx, self.engine, self.stop)

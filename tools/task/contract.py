@@ -71,6 +71,17 @@ class Judged(Value):
     themselves are what reference.py gives."""
 
 
+def names_in(case: Case, usual_scalars: Mapping[str, int]) -> dict[str, int]:
+    """What the names in a contract's expressions stand for: dims, and integer scalars, of which the
+    case may give other values than the usual ones."""
+    given = {
+        name: int(value)
+        for name, value in case.scalars.items()
+        if name in usual_scalars and math.isfinite(value)
+    }
+    return {**usual_scalars, **given, **case.dims}
+
+
 class Arg(Value):
     """A tensor that the launcher takes, in upstream's order."""
 
@@ -150,8 +161,7 @@ class Arg(Value):
 
     def names_in(self, case: Case) -> dict[str, int]:
         """What the names in its expressions stand for."""
-        scalars = {name: int(v) for name, v in case.scalars.items() if math.isfinite(v)}
-        return {**self.usual_scalars, **scalars, **case.dims}
+        return names_in(case, self.usual_scalars)
 
     def present(self, case: Case) -> bool:
         """Whether the caller passes it, rather than a null pointer."""

@@ -8,7 +8,16 @@ from typing import NamedTuple
 
 from pydantic import Field
 
-from astra_chat.tools.task.contract import INTEGERS, MEASURED, Arg, Dim, Name, Scalar, Variable
+from astra_chat.tools.task.contract import (
+    INTEGERS,
+    MEASURED,
+    Arg,
+    Dim,
+    Name,
+    Scalar,
+    Variable,
+    names_in,
+)
 from astra_chat.tools.task.expressions import Extent, Relation, evaluate
 from astra_chat.tools.task.relations import broken
 from astra_chat.tools.types import ITEM_BYTES, Case, DTypeName, Value, is_float
@@ -77,9 +86,15 @@ class Domain(Value):
 
     def names_in(self, case: Case) -> dict[str, int]:
         """What the names in its expressions stand for."""
-        finite = {n: int(v) for n, v in case.scalars.items() if math.isfinite(v)}
-        given = {n: v for n, v in finite.items() if n in self.usual_scalars}
-        return {**self.usual_scalars, **given, **case.dims}
+        return names_in(case, self.usual_scalars)
+
+    def allows(self, case: Case) -> bool:
+        """Whether the case lies in the contract's domain."""
+        try:
+            self.require_legal(case)
+        except ValueError:
+            return False
+        return True
 
     def require_legal(self, case: Case) -> None:
         """Raise ValueError unless the case lies in the contract's domain."""

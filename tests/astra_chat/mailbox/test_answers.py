@@ -14,7 +14,8 @@ from astra_chat.mailbox.answers import SETTLED_S, give, kernel_reply, refuse, re
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.mailbox.questions import Question, ask
 from astra_chat.tools.errors import BadInput, MissingDependency
-from tests.astra_chat.mailbox_samples import full_disk, meta
+from tests.astra_chat.mailbox_samples import meta
+from tests.full_disk import full_disk
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.mailbox.files import MAX_BYTES, Unreadable, read_text, write_new
 from astra_chat.tools.errors import MissingDependency
-from tests.astra_chat.mailbox_samples import full_disk
+from tests.full_disk import full_disk
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from astra_chat.mailbox.questions import (
     waiting,
 )
 from astra_chat.tools.errors import BadInput, MissingDependency
-from tests.astra_chat.mailbox_samples import full_disk, meta
+from tests.astra_chat.mailbox_samples import meta
+from tests.full_disk import full_disk
 
 
 def asked(box: Path, name: str = "run-1-coder-r1a1-0", **changes: object) -> Question:

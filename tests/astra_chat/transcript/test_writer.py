@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,6 +14,7 @@ from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
 from astra_chat.transcript.writer import Writer
 from tests.chat_samples import VECTOR, baseline_turns, header, write_transcript
+from tests.full_disk import full_disk
 
 
 def test_lines_are_numbered_and_carry_their_turn(tmp_path: Path) -> None:
@@ -71,24 +69,13 @@ def test_a_folder_that_cannot_hold_files() -> None:
         Writer(Path("/proc/none/transcript.jsonl"), "r")
 
 
-@contextmanager
-def files_of_at_most(size: int) -> Iterator[None]:
-    """As on a disk that is nearly full: a write ends in the middle."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 def test_a_full_disk_leaves_whole_lines_and_what_follows_stands_behind_them(tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "t.jsonl")
     transcript = read(path)
     writer = Writer.go_on(transcript)
     turn = Turn("coder", Kernel(words="x" * 5000, source=VECTOR))
     with (
-        files_of_at_most(transcript.size + 3000),
+        full_disk(transcript.size + 3000),
         pytest.raises(MissingDependency, match="cannot write"),
     ):
         writer.append(*events_of(turn, set()))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.build.nvcc import Build, build
-from astra_chat.tools.check.virtual_gpu_sanitizer import second_opinion
+from astra_chat.tools.check.virtual_gpu_sanitizer import sanitize_virtual
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
@@ -31,7 +31,7 @@ def opinion(oracle: Oracle, source: str) -> Unsafe | None:
     built = build(TASK, source, DEVICE)
     assert isinstance(built, Build)
     cases = [case for case in TASK.check if case.values == "normal"]
-    return second_opinion(Runner(TASK, DEVICE), built, oracle, cases)
+    return sanitize_virtual(Runner(TASK, DEVICE), built, oracle, cases)
 
 
 def test_a_race_between_blocks_is_told(oracle: Oracle) -> None:
