@@ -18,9 +18,9 @@ __global__ void norm(T* __restrict__ x, float* __restrict__ norms, int64_t n, fl
   for (int o = 16; o > 0; o /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, o);
   if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = sum;
   __syncthreads();
-  float total = eps;
+  float total = 0.0f;
   for (int w = 0; w < 32; ++w) total += partial[w];
-  const float length = sqrtf(total);
+  const float length = sqrtf(total + eps);
 #pragma unroll
   for (int k = 0; k < 16; ++k) {
     const int64_t i = threadIdx.x + 1024 * k;

@@ -7,13 +7,13 @@ template <typename T>
 __global__ void norm(T* x, float* norms, int64_t n, float eps) {
   __shared__ float total;
   T* row = x + blockIdx.x * n;
-  if (threadIdx.x == 0) total = eps;
+  if (threadIdx.x == 0) total = 0.0f;
   __syncthreads();
   float squares = 0.0f;
   for (int64_t i = threadIdx.x; i < n; i += 128) squares += float(row[i]) * float(row[i]);
   atomicAdd(&total, squares);
   __syncthreads();
-  const float length = sqrtf(total);
+  const float length = sqrtf(total + eps);
   for (int64_t i = threadIdx.x; i < n; i += 128) row[i] = T(float(row[i]) / length);
   if (threadIdx.x == 0) norms[blockIdx.x] = length;
 }
