@@ -1,5 +1,6 @@
-"""Judges sources of a contract on its check cases, on the virtual GPU: honest variants and planted
-faults, all in one build, by the gates of a candidate: oracle, tolerance, precision, sanitizer."""
+"""Judges sources of a contract on its check cases: honest variants and planted faults, all in one
+build, by the gates of a candidate: oracle, tolerance, precision, guard bands, and on the virtual GPU
+its sanitizer."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
 from astra_chat.tools.run.runner import Runner
-from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task, load_task
-from astra_chat.tools.types import Wrong
+from astra_chat.tools.types import Device, Wrong
 
 FOLDER = Path(__file__).parent
+CONTRACTS = sorted(path.parent.name for path in FOLDER.glob("*/task.toml"))
 
 
 def contract(name: str) -> Task:
@@ -40,9 +41,26 @@ def planted(source: str, edits: Mapping[str, tuple[str, str]]) -> dict[str, str]
     return changed
 
 
-def verdicts(task: Task, sources: Mapping[str, str]) -> dict[str, Wrong | Failure | None]:
+def judged(
+    task: Task, faults: Mapping[str, str], device: Device
+) -> dict[str, Wrong | Failure | None]:
+    """What is wrong with each planted fault, by name. Fails where an honest variant is wrong, or a
+    planted fault is not."""
+    honest = variants(task.name)
+    assert honest, f"{task.name} has no honest variants"
+    found = verdicts(task, {**honest, **faults}, device)
+    wrong = {name: found[name] for name in honest if found[name]}
+    assert not wrong, f"honest variants are wrong: {wrong}"
+    passed = [name for name in faults if found[name] is None]
+    assert not passed, f"{len(passed)} of {len(faults)} planted faults pass: {passed}"
+    return found
+
+
+def verdicts(
+    task: Task, sources: Mapping[str, str], device: Device
+) -> dict[str, Wrong | Failure | None]:
     """What is wrong with each source on the check cases, by name; None: nothing."""
-    device, stop, entropy = pick_device("virtual"), Stop(), Entropy("c17")
+    stop, entropy = Stop(), Entropy("c17")
     runner = Runner(task, device, stop, seed=entropy.cases)
     oracle = Oracle(task)
     try:
@@ -54,37 +72,37 @@ def verdicts(task: Task, sources: Mapping[str, str]) -> dict[str, Wrong | Failur
         built = build_mutants(task, mutants, device, stop)
         assert {one.mutant.operator for one in built} == set(sources), "some do not build"
         found: dict[str, Wrong | Failure | None] = dict.fromkeys(sources)
-        for one, wrong in _wrongs(task, runner, checker, built, oracle_cases):
-            if found[one.mutant.operator] is None:
-                found[one.mutant.operator] = wrong
+        left = [(one, oracle_case) for one in built for oracle_case in oracle_cases]
+        while left:
+            library = left[0][0].build
+            same = [call for call in left if call[0].build.folder == library.folder]
+            done = _judge(task, runner, checker, same, found)
+            left = [call for call in left if call not in same[:done] and not found[_name(call[0])]]
         return found
     finally:
         oracle.close()
 
 
-def _wrongs(
+def _judge(
     task: Task,
     runner: Runner,
     checker: Checker,
-    built: list[Built],
-    oracle_cases: list[OracleCase],
-) -> list[tuple[Built, Wrong | Failure]]:
-    left = [(one, oracle_case) for one in built for oracle_case in oracle_cases]
-    wrongs: list[tuple[Built, Wrong | Failure]] = []
-    while left:
-        library = left[0][0].build
-        same = [(one, case) for one, case in left if one.build.folder == library.folder]
-        entries = [one.entry for one, _ in same]
-        done = 0
-        for run in runner.run(library, [case for _, case in same], "check", entries=entries):
-            one = same[done][0]
-            wrong = _wrong(task, checker, run)
-            if wrong:
-                wrongs.append((one, wrong))
-            done += 1
-        gone = same[: max(1, done)]
-        left = [call for call in left if call not in gone]
-    return wrongs
+    calls: list[tuple[Built, OracleCase]],
+    found: dict[str, Wrong | Failure | None],
+) -> int:
+    """How many of these calls of one build were made: on a GPU a failure ends the process."""
+    entries, cases = [one.entry for one, _ in calls], [case for _, case in calls]
+    done = 0
+    for run in runner.run(calls[0][0].build, cases, "check", entries=entries):
+        name = _name(calls[done][0])
+        found[name] = found[name] or _wrong(task, checker, run)
+        done += 1
+    assert done, "the runner made no call"
+    return done
+
+
+def _name(one: Built) -> str:
+    return one.mutant.operator
 
 
 def _wrong(task: Task, checker: Checker, run: CaseRun | Failure) -> Wrong | Failure | None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.types import Wrong
-from tests.contracts.planted import contract, planted, variants, verdicts
+from astra_chat.tools.types import Device
+from tests.contracts.planted import contract, judged, planted
 
 pytestmark = pytest.mark.second_tier
 TASK = contract("moe_align_block_size")
@@ -49,8 +48,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, Wrong | Failure | None]:
+def test_honest_variants_pass_and_planted_faults_fail(device: Device) -> None:
     faults = planted(TASK.baseline, FAULTS)
     name = "ids of 64 bits read as of 32"
     faults[name] = faults[name].replace(
@@ -58,15 +56,4 @@ def found() -> dict[str, Wrong | Failure | None]:
         "      reinterpret_cast<const int32_t*>(ids), static_cast<int*>(sorted_token_ids),"
         " static_cast<int*>(counters), numel);",
     )
-    return verdicts(TASK, {**variants(TASK.name), **faults})
-
-
-def test_honest_variants_pass(found: dict[str, Wrong | Failure | None]) -> None:
-    names = variants(TASK.name)
-    assert len(names) >= 3
-    assert {name: found[name] for name in names if found[name]} == {}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_planted_faults_fail(fault: str, found: dict[str, Wrong | Failure | None]) -> None:
-    assert found[fault] is not None
+    judged(TASK, faults, device)

@@ -3,11 +3,8 @@ bias of 2 % among them."""
 
 from __future__ import annotations
 
-import pytest
-
-from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.types import Wrong
-from tests.contracts.planted import contract, planted, variants, verdicts
+from astra_chat.tools.types import Device, Wrong
+from tests.contracts.planted import contract, judged, planted
 
 TASK = contract("sample_symbols")
 DRAWN = "samples[place] = low;"
@@ -33,16 +30,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, Wrong | Failure | None]:
-    return verdicts(TASK, {**variants(TASK.name), **planted(TASK.baseline, FAULTS)})
-
-
-def test_another_honest_sampler_passes(found: dict[str, Wrong | Failure | None]) -> None:
-    assert {name: found[name] for name in variants(TASK.name)} == {"exponential_race": None}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_planted_faults_fail(fault: str, found: dict[str, Wrong | Failure | None]) -> None:
-    wrong = found[fault]
-    assert isinstance(wrong, Wrong) and wrong.reason == "distribution" and wrong.note
+def test_honest_variants_pass_and_planted_faults_fail(device: Device) -> None:
+    for name, wrong in judged(TASK, planted(TASK.baseline, FAULTS), device).items():
+        if name in FAULTS:
+            assert isinstance(wrong, Wrong) and wrong.reason == "distribution" and wrong.note

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from astra_chat.tools.run.failures import Failure
-from astra_chat.tools.types import Wrong
-from tests.contracts.planted import contract, planted, variants, verdicts
+from astra_chat.tools.types import Device, Wrong
+from tests.contracts.planted import contract, judged, planted
 
 pytestmark = pytest.mark.second_tier
 TASK = contract("topk_softmax")
@@ -54,23 +53,9 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def found() -> dict[str, Wrong | Failure | None]:
-    return verdicts(TASK, {**variants(TASK.name), **planted(TASK.baseline, FAULTS)})
-
-
-def test_honest_variants_pass(found: dict[str, Wrong | Failure | None]) -> None:
-    names = variants(TASK.name)
-    assert len(names) >= 3
-    assert {name: found[name] for name in names if found[name]} == {}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_planted_faults_fail(fault: str, found: dict[str, Wrong | Failure | None]) -> None:
-    assert found[fault] is not None
-
-
-def test_an_expert_that_stands_twice_is_named(found: dict[str, Wrong | Failure | None]) -> None:
+def test_honest_variants_pass_and_planted_faults_fail(device: Device) -> None:
+    found = judged(TASK, planted(TASK.baseline, FAULTS), device)
+    # An expert that stands twice is named.
     wrong = found["the chosen expert stays"]
     assert isinstance(wrong, Wrong) and wrong.argument in ("topk_ids", "topk_weights")
     wrong = found["ids one too high"]

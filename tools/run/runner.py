@@ -135,9 +135,9 @@ class Runner:
 
         What a call draws depends on its number in `turns`, which is its place where there are none.
 
-        `entries`, on the virtual GPU: which of the library's launchers each case calls. They have
+        `entries`: which of the library's launchers each case calls. On the virtual GPU they have
         nothing to do with each other, so a failure ends its call only, which has a limit of time of
-        its own; what ends the process still ends the run.
+        its own; what ends the process still ends the run, as any failure on a real GPU does.
         """
         plans = self.plans(build, oracle_cases, entries)
         timed_beside = baseline if self.device.kind == "cuda" else None
@@ -155,7 +155,8 @@ class Runner:
             baseline_plans=[beside[i] for i, _ in good] if beside else None,
             hows=hows and [hows[i] for i, _ in good],
             turns=[(turns or range(len(plans)))[i] for i, _ in good],
-            plans=[plan for _, plan in good], apart=bool(entries),
+            plans=[plan for _, plan in good],
+            apart=bool(entries) and self.device.kind == "virtual",
         )  # fmt: skip
         runs = self._runs(batch)
         for plan in plans:
