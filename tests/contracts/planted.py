@@ -1,6 +1,6 @@
 """Judges sources of a contract on its check cases: honest variants and planted faults, all in one
-build, by the gates of a candidate: oracle, tolerance, precision, guard bands, and on the virtual GPU
-its sanitizer."""
+build, by the gates of a candidate: oracle, tolerance, precision, guard bands; on the virtual GPU by
+its sanitizer, too."""
 
 from __future__ import annotations
 

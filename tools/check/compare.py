@@ -8,7 +8,7 @@ all cores; every element is compared.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Literal, TypeVar
@@ -41,20 +41,25 @@ def compare(task: Task, run: CaseRun) -> float | Wrong:
     Of several copies of the same call, those that equal the first byte for byte, guards included,
     are what it is.
     """
-    worst = _compare_copy(task, run, 0)
+    worst = _compare_copy(task, run, 0, task.args)
     for copy in range(1, run.copies):
         if isinstance(worst, Wrong):
             return worst
         if run.repeats_the_first(task.args, copy):
             continue
-        verdict = _compare_copy(task, run, copy)
+        verdict = _compare_copy(task, run, copy, task.args)
         worst = verdict if isinstance(verdict, Wrong) else max(worst, verdict)
     return worst
 
 
-def _compare_copy(task: Task, run: CaseRun, copy: int) -> float | Wrong:
+def compare_written(task: Task, run: CaseRun) -> float | Wrong:
+    """The same of one call of which only the written arguments were handed over."""
+    return _compare_copy(task, run, 0, [arg for arg in task.args if arg.written])
+
+
+def _compare_copy(task: Task, run: CaseRun, copy: int, args: Sequence[Arg]) -> float | Wrong:
     outputs: dict[str, Array] = {}
-    for arg in task.args:
+    for arg in args:
         content, guards = run.after(arg, copy)
         if wrong := _outside(arg, run, guards) or _read_only(arg, run, content):
             return wrong

@@ -33,7 +33,9 @@ def winner_fault(
     """
     by_size = sorted(runner.task.check, key=runner.task.least_bytes, reverse=True)
     reaching = covering(runner, build, timed)
-    small = oracle_cases([*{case.dtype: case for case in by_size}.values(), *reaching])
+    small = oracle_cases(
+        [*{(case.dtype, *case.types.values()): case for case in by_size}.values(), *reaching]
+    )
     large = oracle_cases([case for case in timed if case not in reaching])
     return (
         launches_otherwise(runner, build, [*small, *large], baseline)

@@ -229,6 +229,8 @@ def turned_away(
     """
     shape, strides = arg.shape_of(call.case), arg.strides_of(call.case)
     item, rows = ITEM_BYTES[arg.dtype_of(call.case)], math.prod(shape[:-1])
+    if not len(original):
+        return  # it is absent
     if rows > 1 and strides[0] * shape[0] * item != len(original):
         return  # its first axis is not the outermost
     dense = rows * shape[-1] * item == len(original)

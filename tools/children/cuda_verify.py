@@ -61,7 +61,7 @@ def _worst(task: Task, call: CallRequest, sets: BufferSets, kept: Kept) -> list[
     """Of each kept set, over all written arguments."""
     worst = torch.zeros(len(kept.sets), device="cuda")
     for arg in task.args:
-        if arg.written:
+        if arg.written and arg.bytes_of(call.case):
             got, beside = (
                 elements(arg, call.case, buffers)
                 for buffers in (kept.results[arg.name], sets.results[arg.name])

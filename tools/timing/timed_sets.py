@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from astra_chat.tools.check.compare import compare
+from astra_chat.tools.check.compare import compare_written
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle, OracleCase
@@ -61,7 +61,7 @@ def _of_set(run: CaseRun, fetched: FetchedSet, oracle_case: OracleCase) -> CaseR
 
 def _require_correct(task: Task, run: CaseRun) -> None:
     """Raises BadInput where the baseline's results of a set are wrong."""
-    verdict = compare(_written(task), replace(run, folder=run.folder / "baseline"))
+    verdict = compare_written(task, replace(run, folder=run.folder / "baseline"))
     if isinstance(verdict, Wrong):
         raise BadInput(
             f"the baseline of {task.name} is wrong on inputs like those of timed case"
@@ -72,16 +72,11 @@ def _require_correct(task: Task, run: CaseRun) -> None:
 
 
 def _wrong(task: Task, fetched: FetchedSet, run: CaseRun) -> Wrong | None:
-    verdict = compare(_written(task), run)
+    verdict = compare_written(task, run)
     if not isinstance(verdict, Wrong):
         return None
     note = "; ".join(filter(None, [verdict.note, HOW_TEXT[fetched.mode]]))
     return verdict.model_copy(update={"note": note})
-
-
-def _written(task: Task) -> Task:
-    """Arguments that may only be read were compared on the device."""
-    return task.model_copy(update={"args": tuple(arg for arg in task.args if arg.written)})
 
 
 def _touched(run: CaseRun, argument: str) -> Wrong:

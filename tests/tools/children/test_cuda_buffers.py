@@ -89,3 +89,13 @@ def test_heads_that_lie_apart_change_in_every_row() -> None:
     assert sorted(turned.tolist()) == values.tolist() and turned[0] != 0
     between = gathered(arg, case, filled[0].numpy())[1]
     assert (between == 0xFF).all()
+
+
+def test_an_absent_argument_has_nothing_to_change() -> None:
+    arg = Arg(name="bias", dtype="T", shape=("n", "d"), access="read", optional=True)
+    case = Case(dims={"n": 4, "d": 64}, dtype="float16", absent=("bias",))
+    call = CallRequest(case=case, inputs=Path(), after=Path())
+    filled = torch.full((3, 1024), 7, dtype=torch.uint8)
+    turned_away(arg, call, filled[0, :0], 0.5, filled[1])
+    estranged(arg, call, filled, [1, 2], 5)
+    assert (filled == 7).all()

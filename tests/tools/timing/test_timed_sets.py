@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from astra_chat.tools.check.kinds.distribution import honest
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import Oracle
@@ -16,6 +17,7 @@ from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.timing.timed_sets import judged
 from astra_chat.tools.types import Case, Wrong
+from tests.contracts.planted import contract
 
 TASK = find_task("silu_and_mul")
 CASE = Case(dims={"tokens": 5, "d": 24}, dtype="float16")
@@ -101,3 +103,24 @@ def test_a_file_of_another_size_is_odd(run: CaseRun, name: str) -> None:
     (run.folder / name).write_bytes(b"short")
     odd = run.oddity(TASK.args)
     assert odd is not None and name in odd.message
+
+
+def test_draws_are_judged_though_what_they_come_from_is_not_handed_over(tmp_path: Path) -> None:
+    task = contract("sample_symbols")
+    case = Case(dims={"draws": 131072, "symbols": 30}, dtype="float32")
+    fetched = FetchedSet(mode="cold", number=1, own=True, baseline=True)
+    oracle = Oracle(task)
+    try:
+        (own,) = oracle.oracle_cases([case], Stop())
+        chances = np.asarray(own.expected(task.args[0]))
+        draws = honest(chances, 30, 131072, np.random.default_rng(1))
+        for folder in (tmp_path / fetched.folder, tmp_path / fetched.folder / "baseline"):
+            folder.mkdir()
+            draws.astype(np.int32).tofile(folder / "samples.after")
+        run = CaseRun(own, tmp_path, CaseReport(sets=(fetched,)), 0x7FA5)
+        assert isinstance(judged(task, run, oracle, Stop()), CaseRun)
+        np.zeros(131072, np.int32).tofile(tmp_path / fetched.folder / "samples.after")
+        found = judged(task, run, oracle, Stop())
+        assert isinstance(found, Wrong) and found.reason == "distribution"
+    finally:
+        oracle.close()
