@@ -77,6 +77,9 @@ class CheckRecord(Value):
     """Of arguments that may only be read, compared with what they were."""
     repeats: int
     """Calls whose bits were compared with those of an earlier call on the same inputs."""
+    swept: int = 0
+    """Further drawn cases whose results were compared with the baseline's on the device; those that
+    differ are among the shared."""
     worst_error: ErrorNorm | None = None  # the one closest to its limit
     warnings: tuple[str, ...] = ()  # of the virtual GPU, each place once
 

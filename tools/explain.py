@@ -167,6 +167,7 @@ def _check(evaluation: Evaluation, record: CheckRecord, task: Task) -> list[str]
         f"{record.read_bytes:,} bytes of read-only arguments: compared with their content before",
         _outside(evaluation, record),
         *_repeats(evaluation, record),
+        *_swept(record),
         *_precision(evaluation, record),
         "before that: zeros, a constant, an unchanged input and the expected output times 1.05 fail"
         " on this task's cases",
@@ -225,6 +226,15 @@ def _outside(evaluation: Evaluation, record: CheckRecord) -> str:
             between if record.guard_bytes else ""
         )
     return f"{record.guard_bytes:,} bytes before, after and between the rows of arguments unchanged"
+
+
+def _swept(record: CheckRecord) -> list[str]:
+    if not record.swept:
+        return []
+    return [
+        f"{record.swept:,} more cases, drawn for all candidates of this judge, were compared with"
+        " the baseline's results on the GPU; the oracle judged those that differ"
+    ]
 
 
 def _repeats(evaluation: Evaluation, record: CheckRecord) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from astra_chat.tools.building import Builder
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.hidden_cases import Weighted
+from astra_chat.tools.check.sweep import CHILD as SWEEP
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.background import Background
@@ -45,6 +46,7 @@ class Prefetch:
         if timed is None:
             return
         self._runner.prepare("check", self._oracle.inputs, 2)
+        self._runner.prepare("check", self._oracle.inputs, child=SWEEP)
         if timed:
             self._runner.prepare("time", self._oracle.inputs)
 

@@ -9,6 +9,7 @@ error_norms            a kernel's error beside the baseline's own, in units in t
 floats                 dtypes as numbers: bytes to float64, rounding, ulps
 causes                 why a baseline fails a legal case: one thing set back to usual
 hidden_cases           cases drawn from the whole legal domain
+sweep                  on a GPU a thousand drawn cases, compared with the baseline there
 drawn_dims             extents of drawn cases: boundaries, even distances, many rows
 trivial_outputs        outputs that cost nothing must fail a task's own cases
 winner                 the sanitize step: what a winner on a real GPU has to pass

@@ -57,6 +57,8 @@ class CheckProgress:
     guard_bytes: int = 0
     read_bytes: int = 0
     repeats: int = 0
+    swept: int = 0
+    """Further cases whose results were compared with the baseline's on the device."""
     same_bits: bool = True
     worst: float = 0.0
     worst_error: ErrorNorm | None = None
@@ -125,6 +127,7 @@ class CheckProgress:
             guard_bytes=self.guard_bytes,
             read_bytes=self.read_bytes,
             repeats=self.repeats,
+            swept=self.swept,
             worst_error=self.worst_error,
             warnings=tuple(self.warnings.values())[:MAX_WARNINGS],
         )

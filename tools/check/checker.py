@@ -13,6 +13,7 @@ from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compare import compare
 from astra_chat.tools.check.error_norms import FEW, BaselineErrors
 from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, draw_shared, seeded, twin, unique
+from astra_chat.tools.check.sweep import Sweep
 from astra_chat.tools.check.trivial_outputs import trials, undetected
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.errors import BadInput
@@ -79,6 +80,7 @@ class Checker:
             _key(case) for case in self._shared if self._task.least_results(case) < FEW
         }
         self.baseline_errors = BaselineErrors(self._task)
+        self._sweep = Sweep(self._runner, oracle, self._entropy.cases)
         self._telling = False
         self._left_out: list[Failed] = []
 
@@ -114,7 +116,7 @@ class Checker:
             own, shared = (self._oracle_cases(some, tell) for some in (self._own, self._shared))
             more = [t for t in further if t not in own]
             unknown = {t.case.label for t in [*more, *hidden] if not self._knows(t)}
-            left_out = [one for one in failed if one.case.label in unknown]
+            left_out = [str(one) for one in failed if one.case.label in unknown]
             calls = [Call(t, turn=place) for place, t in enumerate(own)]
             calls += [Call(t, turn=_turn(t)) for t in more if self._knows(t)]
             calls += [Call(t, hidden=True, turn=_turn(t)) for t in shared]
@@ -127,17 +129,38 @@ class Checker:
                 self._runner.seeded(seed.of("check")), built, calls, self.baseline_errors, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
-            return outcome, seen.record([str(one) for one in (*self._left_out, *left_out)], drawn)
+            if isinstance(outcome, Correct) and self._device.kind == "cuda":
+                fresh = Sweep(self._runner, self._oracle, seed) if confirming else None
+                sweep = fresh or self._sweep
+                outcome = self._swept(sweep, built, seen, seed, tell)
+                left_out += sweep.left_out
+            return outcome, seen.record([*map(str, self._left_out), *left_out], drawn)
         finally:
             for oracle_case in hidden:
                 self.baseline_errors.forget(oracle_case.case)
                 self._oracle.forget(oracle_case)
+
+    def _swept(
+        self, sweep: Sweep, built: Build, seen: CheckProgress, seed: Seed, tell: Tell
+    ) -> Correct | Wrong | Failure:
+        """Compare many more cases on the device; the oracle judges those that differ."""
+        runner = self._runner.seeded(seed.of("sweep"))
+        result = sweep.doubtful(runner, built, tell)
+        if not isinstance(result, tuple):
+            return result
+        seen.swept, doubtful = result
+        self._unmeasured |= {_key(t.case) for t in doubtful}
+        self.learn(doubtful, tell)
+        calls = [Call(t, hidden=True, turn=_turn(t)) for t in doubtful if self._knows(t)]
+        return check(runner, built, calls, self.baseline_errors, seen) if calls else seen.correct()
 
     def make_ready(self) -> None:
         """Make the cases that all candidates share, and learn the baseline's errors on them, before
         any check."""
         if not self._telling:
             self._learned_with_own([], lambda *_: None)
+        if self._device.kind == "cuda":
+            self._sweep.ready()
 
     def _learned_with_own(self, others: Sequence[OracleCase], tell: Tell) -> list[Failed]:
         """Learn the baseline's errors on these cases and, the first time, on those that all

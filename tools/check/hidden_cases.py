@@ -37,6 +37,9 @@ MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**23
 """Rows and least bytes of a case of many rows, at most."""
 CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 """The same when a winner is confirmed."""
+SWEPT_CASES = 1000
+SWEPT_BYTES, LARGE_SWEPT_BYTES, LARGE_ONE_IN = 2**14, 2**21, 10
+"""Of a sweep: least bytes of a case, and those of one in ten."""
 MOST_PADDED_BYTES = 2**22
 """Of an argument with the paddings between its rows."""
 MOST_CASES = 96
@@ -80,6 +83,18 @@ def draw_shared(task: Task, rng: random.Random, *, confirming: bool = False) -> 
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
         cases.append(_case(task, kind, dims, rng, "normal"))
     return tuple(cases)
+
+
+def draw_swept(task: Task, rng: random.Random, count: int = SWEPT_CASES) -> tuple[Case, ...]:
+    """Cases on which candidate and baseline are compared on a GPU: nine in ten are small, so that
+    they are many."""
+    cases = []
+    for place in range(count):
+        kind = task.combinations[place % len(task.combinations)]
+        budget = SWEPT_BYTES if rng.randrange(LARGE_ONE_IN) else LARGE_SWEPT_BYTES
+        family = rng.choice(("normal", "heavy_tail", rng.choice(CHANCE), None, None))
+        cases.append(_case(task, kind, odd(task, kind, rng, budget), rng, family))
+    return tuple(unique(cases))
 
 
 def twin(case: Case, rng: random.Random) -> Case:

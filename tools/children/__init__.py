@@ -10,6 +10,7 @@ cuda            the runner on a real GPU: checks and times a candidate
 cuda_timing     the GPU timing loop: CUDA-graph replay, ABBA order, event pairs
 cuda_buffers    buffers for timing: rotation, and the L2 flush between cold launches
 cuda_verify     all timed sets compared with the baseline's results on the device
+cuda_sweep      many drawn cases, candidate beside baseline, compared on the device
 cuda_compare    the comparison itself: a candidate's results beside the baseline's
 cuda_state      module variables: changes seen on the device, and restored
 cuda_clock      clocks, temperature, power and throttling by NVML

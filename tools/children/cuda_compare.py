@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from astra_chat.tools.task.buffer_layout import buffer_bytes, gaps
-from astra_chat.tools.task.folder import Arg, Tolerance
+from astra_chat.tools.task.folder import Arg, Task, Tolerance
 from astra_chat.tools.types import Case
 
 PIECE = 2**24
@@ -82,6 +82,21 @@ def unequal(
 def _bytes(values: torch.Tensor) -> torch.Tensor:
     whole = values if values.stride(-1) == 1 else values.contiguous()
     return whole.view(torch.uint8)
+
+
+def shares_of(
+    task: Task,
+    arg: Arg,
+    case: Case,
+    got: torch.Tensor,
+    beside: torch.Tensor,
+    which: Sequence[int] | None = None,
+) -> torch.Tensor:
+    """Of each set how far an argument's results are apart, by its kind of comparison; above 1 is
+    for the oracle. Arguments as those of `worst_shares`."""
+    if arg.judged_by(case) == "close":
+        return worst_shares(got, beside, task.tolerance_of(arg, case), which)
+    return unequal(got, beside, which)
 
 
 def worst_shares(

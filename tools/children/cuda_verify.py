@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from astra_chat.tools.children.cuda_buffers import BufferSets, Kept
-from astra_chat.tools.children.cuda_compare import elements, unequal, worst_shares
+from astra_chat.tools.children.cuda_compare import elements, shares_of
 from astra_chat.tools.run.protocol import CallRequest, CaseReport, FetchedSet
 from astra_chat.tools.task.buffer_layout import gathered
 from astra_chat.tools.task.folder import Task
@@ -66,11 +66,7 @@ def _worst(task: Task, call: CallRequest, sets: BufferSets, kept: Kept) -> list[
                 elements(arg, call.case, buffers)
                 for buffers in (kept.results[arg.name], sets.results[arg.name])
             )
-            if arg.judged_by(call.case) == "close":
-                tolerance = task.tolerance_of(arg, call.case)
-                shares = worst_shares(got, beside, tolerance, kept.sets)
-            else:
-                shares = unequal(got, beside, kept.sets)
+            shares = shares_of(task, arg, call.case, got, beside, kept.sets)
             torch.maximum(worst, shares, out=worst)
     return [float(share) for share in worst.tolist()]
 

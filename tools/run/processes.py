@@ -40,24 +40,27 @@ class RunnerProcess:
 class ProcessPool:
     """Processes of runs to come."""
 
-    _waiting: dict[Mode, list[RunnerProcess]] = field(default_factory=lambda: defaultdict(list))
+    _waiting: dict[tuple[str, Mode], list[RunnerProcess]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
 
     def prepare(
         self, module: str, mode: Mode, count: int, sandbox: Callable[[Path, Path], SandboxPolicy]
     ) -> None:
         """Start processes of this module of tools/children/ until `count` wait with their
         libraries loaded. `sandbox` gets the folder of builds and the scratch folder of each."""
-        while len(self._waiting[mode]) < count:
+        waiting = self._waiting[module, mode]
+        while len(waiting) < count:
             scratch, builds = (Path(tempfile.mkdtemp(prefix="astra-run-")) for _ in range(2))
             worker = Worker(module, sandbox=sandbox(builds, scratch))
-            self._waiting[mode].append(RunnerProcess(worker, scratch, builds))
+            waiting.append(RunnerProcess(worker, scratch, builds))
 
     def take(
         self, module: str, mode: Mode, sandbox: Callable[[Path], SandboxPolicy]
     ) -> RunnerProcess:
         """One that was prepared, or a new one; `sandbox` gets the scratch folder of a new one."""
-        if self._waiting[mode]:
-            return self._waiting[mode].pop()
+        if waiting := self._waiting[module, mode]:
+            return waiting.pop()
         scratch = Path(tempfile.mkdtemp(prefix="astra-run-"))
         return RunnerProcess(Worker(module, sandbox=sandbox(scratch)), scratch)
 

@@ -93,6 +93,12 @@ class CudaRequest(Message):
         return kind(**dict(self), **more)
 
 
+class SweepRequest(CudaRequest):
+    """Many calls of candidate and baseline, compared on the device (children/cuda_sweep.py)."""
+
+    baseline_cubin: Path
+
+
 class SanitizedRequest(CudaRequest):
     """A run under Compute Sanitizer or Nsight Compute (children/cuda_once.py)."""
 
@@ -231,6 +237,20 @@ class CaseReport(Message):
         if self.times is None:
             raise ValueError("the runner process measured no times")
         return self.times
+
+
+class SweepReport(Message):
+    """How a sweep ended: what is in doubt, or the call that failed."""
+
+    compared: int = Field(default=0, ge=0)
+    doubtful: tuple[int, ...] = ()
+    """Calls whose results differ by more than twice the tolerance, or that changed other bytes."""
+    failed: int | None = Field(default=None, ge=0)
+    by_baseline: bool = False
+    status: int = 0
+    """Of the call that failed: its cudaError_t."""
+    changed: str = ""
+    """A module variable that does not hold after all calls what it held before."""
 
 
 class Started(Message):

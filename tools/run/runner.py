@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -82,16 +83,17 @@ class Runner:
         """The same runner, with the same processes and libraries, whose runs draw from `seed`."""
         return replace(self, seed=seed)
 
-    def prepare(self, mode: Mode, inputs: Path, count: int = 1) -> None:
-        """Start processes of runs to come, until `count` wait with their libraries loaded.
+    def prepare(self, mode: Mode, inputs: Path, count: int = 1, child: str = "") -> None:
+        """Start processes of runs to come, until `count` wait with their libraries loaded; of
+        `child`, where it is another program than the device's.
 
         They touch no GPU and no candidate before they are asked. `inputs` is the folder in which
         the runs' inputs will lie, and no expected outputs.
         """
         if self.device.kind == "cuda":
             self._pool.prepare(
-                self._module(), mode, count,
-                lambda builds, scratch: self._sandbox((builds, inputs), scratch),
+                child or self._module(), mode, count,
+                lambda builds, scratch: self.policy((builds, inputs), scratch),
             )  # fmt: skip
 
     def dismiss(self) -> None:
@@ -193,9 +195,13 @@ class Runner:
             yield run
 
     def _in_one_process(self, batch: Batch) -> Iterator[CaseRun | Failure]:
-        with self._process(batch) as process, self.leased(batch.mode, alone=batch.mode != "check"):
+        sandbox = partial(self.sandbox, batch.build, batch.oracle_cases, baseline=batch.baseline)
+        with (
+            self.process(batch.mode, sandbox) as process,
+            self.leased(batch.mode, alone=batch.mode != "check"),
+        ):
             worker, started = process.worker, 0
-            request = self._asked(batch, process)
+            request = self.asked(batch, process)
             calls, finished = request.calls, 0
             try:
                 asked, computes = request.model_dump(mode="json"), self.device.kind == "virtual"
@@ -234,12 +240,12 @@ class Runner:
                 yield Crashed(case=batch.oracle_cases[started].case, message=message)
 
     @contextmanager
-    def _process(self, batch: Batch) -> Iterator[RunnerProcess]:
-        """The runner process of a run: one that was prepared, or a new one."""
-        process = self._pool.take(
-            self._module(), batch.mode,
-            lambda scratch: self.sandbox(batch.build, batch.oracle_cases, scratch, batch.baseline),
-        )  # fmt: skip
+    def process(
+        self, mode: Mode, sandbox: Callable[[Path], SandboxPolicy], child: str = ""
+    ) -> Iterator[RunnerProcess]:
+        """The process of a run: one that was prepared, or a new one. `sandbox` gets the scratch
+        folder of a new one; `child` as of `prepare`."""
+        process = self._pool.take(child or self._module(), mode, sandbox)
         try:
             yield process
         finally:
@@ -258,7 +264,8 @@ class Runner:
             batch = Batch(build, oracle_cases, mode, self.device.kind, plans=plans)
             yield self._cuda_request(batch, self._calls(batch, Path(scratch)), build.cubin)
 
-    def _asked(self, batch: Batch, process: RunnerProcess) -> CudaRequest | VirtualRequest:
+    def asked(self, batch: Batch, process: RunnerProcess) -> CudaRequest | VirtualRequest:
+        """The request of a run in this process."""
         calls = self._calls(batch, process.scratch)
         if self.device.kind == "virtual":
             return self._virtual.request(
@@ -327,9 +334,10 @@ class Runner:
             t.input_path(arg) for t in oracle_cases for arg in self.task.args if arg.read
         )
         builds = (build.folder, *((baseline.folder,) if baseline else ()))
-        return self._sandbox((*builds, *inputs), scratch)
+        return self.policy((*builds, *inputs), scratch)
 
-    def _sandbox(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
+    def policy(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
+        """What a runner may reach that reads these."""
         libraries = (cache_folder("virtual-gpu"),) if self.device.kind == "virtual" else ()
         return SandboxPolicy(
             read=(self.task.folder.resolve(), *libraries, *read),

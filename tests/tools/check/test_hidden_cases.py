@@ -14,6 +14,7 @@ from astra_chat.tools.check.hidden_cases import (
     OF_ARGUMENTS,
     draw,
     draw_shared,
+    draw_swept,
     seeded,
     twin,
 )
@@ -50,6 +51,18 @@ def test_every_drawn_case_is_legal_and_small(name: str) -> None:
     for case in draw_shared(task, random.Random(0), confirming=True):
         task.require_legal(case)
         task.require_small(case)
+
+
+@pytest.mark.parametrize("name", task_names())
+def test_swept_cases_are_legal_and_mostly_small(name: str) -> None:
+    task = find_task(name)
+    cases = draw_swept(task, random.Random(3), 200)
+    for case in cases:
+        task.require_legal(case)
+        task.require_small(case)
+    large = [case for case in cases if task.least_bytes(case) > 2**16]
+    assert len(cases) > 190 and 0 < len(large) < 60
+    assert {case.dtype for case in cases} == set(task.dtypes)
 
 
 def test_each_dtype_gets_odd_extents_heavy_tails_and_zeros_and_ones() -> None:

@@ -19,7 +19,7 @@ def test_processes_wait_for_what_is_not_built_yet(tmp_path: Path) -> None:
     pool = ProcessPool()
     pool.prepare(MODULE, "check", 2, policy)
     pool.prepare(MODULE, "check", 1, policy)
-    first, second = pool._waiting["check"]
+    first, second = pool._waiting[MODULE, "check"]
     library = tmp_path / "kernel.so"
     library.write_bytes(b"built later")
     place = first.put(library)
@@ -27,13 +27,13 @@ def test_processes_wait_for_what_is_not_built_yet(tmp_path: Path) -> None:
     assert first.builds != second.builds
     pool.dismiss()
     assert not any(f.exists() for one in (first, second) for f in (one.scratch, one.builds) if f)
-    assert not pool._waiting["check"]
+    assert not pool._waiting[MODULE, "check"]
 
 
 def test_a_prepared_process_is_taken_before_another_is_started(tmp_path: Path) -> None:
     pool = ProcessPool()
     pool.prepare(MODULE, "check", 1, policy)
-    (waiting,) = pool._waiting["check"]
+    (waiting,) = pool._waiting[MODULE, "check"]
     assert pool.take(MODULE, "check", policy) is waiting
     other = pool.take(MODULE, "time", policy)
     assert other.builds is None and other.put(tmp_path) == tmp_path

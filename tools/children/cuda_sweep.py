@@ -1,0 +1,123 @@
+"""Many drawn cases on a real GPU, each called once by candidate and baseline and compared there.
+
+A filter, as cuda_compare.py is: what differs by more than twice the tolerance, and what changed
+where nothing may change, is for the check and its oracle. All launches of the candidate come before
+the first of the baseline's: until then no result that is right lies on the GPU. One report says
+which cases are in doubt, or which call failed.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from astra_chat.tools.children.arguments import limit_files_and_cores, poison
+from astra_chat.tools.children.cuda_compare import elements, outside, shares_of
+from astra_chat.tools.children.cuda_plans import Kernels
+from astra_chat.tools.children.cuda_state import ModuleVariables
+from astra_chat.tools.plan.model import LaunchPlan
+from astra_chat.tools.plan.stand_ins import ALIGNMENT
+from astra_chat.tools.run.protocol import CallRequest, SweepReport, SweepRequest
+from astra_chat.tools.sandbox.seccomp import lock
+from astra_chat.tools.system.subprocesses import Reporter
+from astra_chat.tools.task.buffer_layout import Bytes, buffer_bytes, poisoned
+from astra_chat.tools.task.folder import Task, load_task
+
+GUARD_BYTES = ALIGNMENT
+"""Poisoned bytes on both sides of every argument, at least."""
+LAUNCH_FAILURE = 719
+"""cudaErrorLaunchFailure, where torch does not say which error it was."""
+
+
+def main() -> None:
+    reporter = Reporter()
+    limit_files_and_cores()
+    request = SweepRequest.model_validate(reporter.request)
+    task = load_task(request.task)
+    torch.cuda.set_device(request.index)
+    torch.zeros(1, device="cuda")  # the driver opens and starts what it needs before the lock
+    lock(reporter.pipe)
+    reporter.send("sweep", **_swept(task, request).model_dump(mode="json"))
+
+
+def _swept(task: Task, request: SweepRequest) -> SweepReport:
+    candidate, baseline = Kernels(request.cubin), Kernels(request.baseline_cubin)
+    state = ModuleVariables(candidate.variables)
+    swept = [SweptCase(task, call) for call in request.calls]
+    for index, one in enumerate(swept):
+        if status := one.launch(candidate, request.calls[index].launches):
+            return SweepReport(failed=index, status=status)
+    if changed := state.changed():
+        return SweepReport(failed=0, changed=changed[0])
+    for index, one in enumerate(swept):
+        if status := one.launch(baseline, request.calls[index].baseline_launches):
+            return SweepReport(failed=index, status=status, by_baseline=True)
+    doubts = torch.stack([one.in_doubt() for one in swept]).tolist()
+    doubtful = tuple(index for index, doubt in enumerate(doubts) if doubt)
+    return SweepReport(compared=len(swept), doubtful=doubtful)
+
+
+class SweptCase:
+    """A case: its arguments between guards in one allocation, one for each side."""
+
+    def __init__(self, task: Task, call: CallRequest) -> None:
+        self._task, self._call = task, call
+        contents = [poison(task, call, index, call.pattern) for index in range(len(task.args))]
+        self._starts, image = self._laid_out(contents)
+        self._first = torch.from_numpy(image).cuda()
+        """What both sides begin with."""
+        self._sides: list[torch.Tensor] = []
+
+    def launch(self, kernels: Kernels, plan: LaunchPlan) -> int:
+        """Launch once over buffers of its own, and wait; the cudaError_t."""
+        room = torch.empty(len(self._first) + ALIGNMENT, dtype=torch.uint8, device="cuda")
+        begin = -room.data_ptr() % ALIGNMENT
+        buffers = room[begin : begin + len(self._first)]
+        buffers.copy_(self._first)
+        addresses = [buffers.data_ptr() + start for start in self._starts]
+        try:
+            enqueue = kernels.bind(self._task, self._call, plan, addresses)
+            enqueue(torch.cuda.current_stream().cuda_stream)
+            torch.cuda.synchronize()
+        except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
+            return int(getattr(error, "error_code", LAUNCH_FAILURE))
+        self._sides.append(buffers)
+        return 0
+
+    def in_doubt(self) -> torch.Tensor:
+        """Whether the check has to look at it: a boolean of shape (), on the device."""
+        case, (candidate, baseline) = self._call.case, self._sides
+        unchanged = torch.ones(len(self._first), dtype=torch.bool, device="cuda")
+        doubt = torch.zeros((), dtype=torch.bool, device="cuda")
+        for arg, start in zip(self._task.args, self._starts, strict=True):
+            if arg.constant or not math.prod(arg.shape_of(case)):
+                continue
+            place = slice(start, start + buffer_bytes(arg, case))
+            unchanged[place] = False
+            if arg.written:
+                before, got, beside = (
+                    side[place][None] for side in (self._first, candidate, baseline)
+                )
+                pairs = zip(outside(arg, case, got), outside(arg, case, before), strict=True)
+                for now, then in pairs:
+                    doubt |= (now != then).any()
+                left, right = elements(arg, case, got), elements(arg, case, beside)
+                doubt |= (shares_of(self._task, arg, case, left, right) > 1).any()
+        return doubt | ((candidate != self._first) & unchanged).any()
+
+    def _laid_out(self, contents: list[Bytes]) -> tuple[list[int], Bytes]:
+        """Where each argument starts, and the bytes of all with poison between them."""
+        starts, end = list[int](), 0
+        for arg, content in zip(self._task.args, contents, strict=True):
+            starts.append(end + GUARD_BYTES + arg.shift_of(self._call.case))
+            end = -(-(starts[-1] + len(content)) // ALIGNMENT) * ALIGNMENT
+        image: Bytes = np.copy(poisoned(end + GUARD_BYTES, self._call.pattern))
+        for start, content in zip(starts, contents, strict=True):
+            image[start : start + len(content)] = content
+        return starts, image
+
+
+if __name__ == "__main__":
+    main()
