@@ -107,7 +107,6 @@ def diagnose() -> Diagnosis:
             _isolation(),
             _torch(),
             *_gpu(),
-            _package("cuda-bindings", "cuda"),
             _asked("cuobjdump", "more", _tool("cuobjdump")),
             _asked("compute-sanitizer", "cuda", _tool("compute-sanitizer")),
             _ncu(),
@@ -245,11 +244,13 @@ def _gpu() -> list[Point]:
         )
     except pynvml.NVMLError as error:
         advice = "the virtual GPU is used, with estimated times; for a real GPU install its driver"
-        return [Point(name="GPU", serves="cuda", ok=False, found=f"none ({error})", advice=advice)]
+        none = Point(name="GPU", serves="cuda", ok=False, found=f"none ({error})", advice=advice)
+        return [none, _package("cuda-bindings", "cuda")]
     advice = "" if names else "the driver shows no GPU: see CUDA_VISIBLE_DEVICES"
     found = ", ".join(names) or "none"
     points = [Point(name="GPU", serves="cuda", ok=bool(names), found=found, advice=advice)]
     points.append(driver_point(driver, newest, _nvcc_release()))
+    points.append(bindings_point(_package("cuda-bindings", "cuda"), newest))
     if torch_cuda_version() is None:
         advice = "pip install torch, a CUDA build: timing on a GPU needs it"
         points.append(
@@ -285,6 +286,16 @@ def driver_point(driver: str, newest: int, nvcc: tuple[int, int] | None) -> Poin
         f" of CUDA {runs[0]} and set CUDA_HOME"
     )
     return Point(name="driver", serves="cuda", ok=False, found=said, advice=advice)
+
+
+def bindings_point(installed: Point, newest: int) -> Point:
+    """Whether these cuda-bindings know the driver: those of a newer major release ask for calls
+    that it lacks. `newest` as of `driver_point`."""
+    runs = newest // 1000
+    if not installed.ok or int(installed.found.split(".")[0]) <= runs:
+        return installed
+    advice = f"the driver is for CUDA {runs}: pip install 'cuda-bindings<{runs + 1}'"
+    return installed.model_copy(update={"ok": False, "advice": advice})
 
 
 def _tool(name: str) -> Callable[[], str]:

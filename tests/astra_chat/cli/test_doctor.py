@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.cli.doctor import counters_permitted, diagnose, driver_point
+from astra_chat.cli.doctor import Point, bindings_point, counters_permitted, diagnose, driver_point
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = "import sys, typer; from astra_chat.cli.doctor import register\napp = typer.Typer()\n"
@@ -83,6 +83,14 @@ def test_the_driver_is_held_against_nvcc(
     assert point.ok == ok
     assert advice in point.advice
     assert bool(advice) == bool(point.advice)
+
+
+@pytest.mark.parametrize(("version", "ok"), [("12.9.4", True), ("13.5.0", True), ("14.0.1", False)])
+def test_cuda_bindings_are_held_against_the_driver(version: str, ok: bool) -> None:
+    point = bindings_point(Point(name="b", serves="cuda", ok=True, found=version), 13020)
+    assert point.ok == ok and ("cuda-bindings<14" in point.advice) == (not ok)
+    missing = Point(name="b", serves="cuda", ok=False, found="missing", advice="pip install b")
+    assert bindings_point(missing, 13020) == missing
 
 
 def test_counter_permission_is_read_from_the_driver(tmp_path: Path) -> None:
