@@ -29,8 +29,9 @@ def run(
     models: Annotated[
         str | None,
         typer.Option(
-            help="Model backend: scripted (default), openai:MODEL[,ROLE=openai:MODEL...],"
-            " mailbox:DIR, record:FILE:..., auto:FILE:..., replay:FILE or transcript:FILE."
+            help="Model backend: openai:MODEL[,ROLE=openai:MODEL...], mailbox:DIR, scripted,"
+            " transcript[:FILE], record:FILE:..., auto:FILE:... or replay:FILE. Default: transcript,"
+            " the recorded run in the task's folder, or where there is none scripted."
         ),
     ] = None,
     base_url: Annotated[

@@ -14,7 +14,7 @@ from astra_chat.agents.turns import (
 )
 from astra_chat.display.results_table import table
 from astra_chat.display.spending_view import asked_words, judged_words, ledger_lines
-from astra_chat.display.turn_view import chosen_text, objection_text, turn_lines
+from astra_chat.display.turn_view import chosen_text, objection_text, repeated_text, turn_lines
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.transcript.events import (
@@ -108,8 +108,8 @@ class View:
                 self._line(objection_text(objection), "yellow")
             case Deviation(candidate=candidate, expected=expected, found=found):
                 self._line(
-                    f"not as scripted: the script expected {expected} of {candidate},"
-                    f" the judge found {found}; the run continues with that",
+                    f"turn {record.turn} parts from the {self._expecting}: it expected {expected}"
+                    f" of {candidate}, the judge found {found}; the run continues with that",
                     "yellow",
                 )
             case Resumed(started=started, options=options):
@@ -129,6 +129,9 @@ class View:
         self._wrapped(title)
         versions = ", ".join(f"{name} {version}" for name, version in header.versions.items())
         self._wrapped(Text(f"on {header.device.name}; {versions}", "dim"))
+        if header.repeats is not None:
+            own = header.options.models == "transcript"
+            self._wrapped(Text(repeated_text(header.repeats, own), "bold"))
         if (origin := header.origin) is not None:
             words = f"branched off run {origin.run} after turn {origin.turn}, round {origin.rounds}"
             self._out.print(Text(words, "bold"))
@@ -175,6 +178,12 @@ class View:
             self._line(line, "dim")
         if ended.seed:
             self._line(f"seed: {ended.seed}", "dim")
+
+    @property
+    def _expecting(self) -> str:
+        """What a kernel's outcome was expected by."""
+        head = self._records[0].event
+        return "recorded run" if isinstance(head, Header) and head.repeats else "script"
 
     @property
     def _silent(self) -> bool:

@@ -34,7 +34,7 @@ from astra_chat.tools.descriptions import (
 from astra_chat.tools.evaluation import BuildReport, Evaluation, Step
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.types import Profile, Timed, candidate_id
-from astra_chat.transcript.events import Contradiction, RejectedReply
+from astra_chat.transcript.events import Contradiction, RejectedReply, RepeatedRun
 
 MAX_CHANGES = 8
 
@@ -65,6 +65,17 @@ def turn_lines(said: Turn, before: RunState, texts: Mapping[str, str], width: in
             return [Text(describe_approval(approval))]
         case Pass(words=words):
             return [Text(f"passes: {words}", "italic")]
+
+
+def repeated_text(one: RepeatedRun, own: bool) -> str:
+    """Whose replies a run repeats. `own`: of the task's own recorded run; a script is beside it."""
+    kind = f"live run {one.run}" if one.answered_by else f"run {one.run}"
+    who = one.answered_by or one.models
+    script = "; --models scripted plays the task's script" if own else ""
+    return (
+        f"replies recorded: {kind} of {one.started[:10]} ({who}); every kernel is judged now, on"
+        f" this machine{script}"
+    )
 
 
 def chosen_text(decision: Decision | None, said: Turn) -> str:

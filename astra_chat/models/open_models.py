@@ -13,9 +13,9 @@ from astra_chat.models.run_models import Models, RecordedModels, RunModels
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
-from astra_chat.models.transcript_models import TranscriptModels
+from astra_chat.models.transcript_models import TranscriptModels, own_transcript
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import TRANSCRIPT, Task
 
 
 def _scripted(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
@@ -28,11 +28,18 @@ def _scripted(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
 
 def _transcript(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
     files = {spec.argument for spec in roles.values()}
-    if len(files) != 1 or "" in files:
+    if len(files) != 1:
         raise BadInput("--models: 'transcript' takes one transcript: transcript:FILE")
     if any(spec.options for spec in roles.values()) and len(roles) == len(ROLES):
         raise BadInput("--models: 'transcript' takes no options: it repeats the replies in FILE")
-    return TranscriptModels(Path(files.pop()))
+    if file := files.pop():
+        return TranscriptModels(Path(file))
+    own = own_transcript(task)
+    if own is None:
+        raise BadInput(
+            f"--models: {task.folder} has no {TRANSCRIPT}: name a transcript, transcript:FILE"
+        )
+    return TranscriptModels(own, "transcript")
 
 
 def _mailbox(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
@@ -56,6 +63,11 @@ KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
 }
 """By the name before the colon in --models. The function gets the whole of --models, and the roles
 of its kind."""
+
+
+def default_models(task: Task) -> str:
+    """Of a run that names none: the recorded run in the task's folder, else the task's script."""
+    return "transcript" if (task.folder / TRANSCRIPT).is_file() else "scripted"
 
 
 def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels:

@@ -18,11 +18,12 @@ from astra_chat.models.recording_client import RecordingClient
 from astra_chat.models.script import load_script
 from astra_chat.models.scripted import ScriptedModels
 from astra_chat.models.spec import ROLES, Role, parse
+from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.spending.meter import Meter
 from astra_chat.spending.prices import FREE, Price
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Basis
-from astra_chat.transcript.events import Header
+from astra_chat.transcript.events import Header, RepeatedRun
 
 
 class Models(Protocol):
@@ -76,6 +77,12 @@ class RunModels:
             if self.recording is not None and self.recording.mode == "replay"
             else None
         )
+
+    @property
+    def repeats(self) -> RepeatedRun | None:
+        """The recorded run whose replies some role repeats."""
+        parts = self._parts.values()
+        return next((part.repeats for part in parts if isinstance(part, TranscriptModels)), None)
 
     @property
     def typed(self) -> str:

@@ -1,5 +1,5 @@
 """Models that repeat the replies of a recorded run, with a judge that works now. Roles may be mixed
-with live ones in --models."""
+with live ones in --models. A task may have such a run in its folder."""
 
 from __future__ import annotations
 
@@ -18,22 +18,28 @@ from astra_chat.models.spec import Role
 from astra_chat.spending.prices import FREE, Price
 from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, Task
+from astra_chat.tools.text import one_line
 from astra_chat.tools.types import Basis
-from astra_chat.transcript.events import Chosen
+from astra_chat.transcript.events import Chosen, RepeatedRun
 from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.turns import turns_of
 
 Replies = Mapping[tuple[str, Position], str]
 """Replies as JSON, by role and position in the chat."""
+MAX_NAME, MAX_NAMES = 100, 8
+"""Characters of a name, and names, of those who answered."""
 
 
 class TranscriptModels:
     """One client for each role, all reading the same transcript."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises BadInput if it is not a transcript."""
+    def __init__(self, path: Path, name: str = "") -> None:
+        """`name`: in --models. Raises BadInput if it is not a transcript."""
         transcript = read(path)
-        self.name = f"transcript:{path}"
+        self.name = name or f"transcript:{path}"
+        self.repeats = _repeated(transcript)
         self._replies: Replies = dict(_replies(transcript))
         self._verdicts = _verdicts(turns_of(transcript.records))
 
@@ -67,6 +73,28 @@ class TranscriptClient(OfflineClient):
         if self._role == "selector":
             otherwise = NextSpeaker(choose=nothing).model_dump_json()
         return self._replies.get((self._role, position_in(prompts)), otherwise)
+
+
+def own_transcript(task: Task) -> Path | None:
+    """The recorded run that a task has in its folder. A shipped task that was restored from a
+    transcript has it where it was installed."""
+    paths = [folder / TRANSCRIPT for folder in (task.folder, BUILTIN / task.name)]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _repeated(transcript: Transcript) -> RepeatedRun:
+    """What the header of a run says about the one whose replies it repeats: the first of them, where
+    that one repeats another."""
+    if transcript.header.repeats is not None:
+        return transcript.header.repeats
+    calls = [r.event for r in transcript.records if isinstance(r.event, ModelCall)]
+    who = dict.fromkeys(one_line(call.answered_by or call.model)[:MAX_NAME] for call in calls)
+    return RepeatedRun(
+        run=transcript.records[0].run,
+        started=transcript.header.started,
+        models=transcript.header.options.models,
+        answered_by="; ".join(list(who)[:MAX_NAMES]),
+    )
 
 
 def _replies(transcript: Transcript) -> Iterator[tuple[tuple[str, Position], str]]:

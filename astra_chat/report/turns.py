@@ -134,7 +134,7 @@ def aside(event: Event) -> str:
         case RejectedReply() | Contradiction() as objection:
             return objection_text(objection)
         case Deviation(candidate=candidate, expected=expected, found=found):
-            return f"not as scripted: expected {expected} of {candidate}, the judge found {found}"
+            return f"not as expected: {expected} of {candidate}, the judge found {found}"
         case Resumed(started=started):
             return f"resumed on {started}"
         case ModelCall(tokens=tokens) as asked:

@@ -105,8 +105,10 @@ def _models(models: str, file: Path) -> Iterator[Recorded]:
 
 
 def _is_local(spec: ModelSpec, file: Path) -> bool:
-    """Whether it asks nobody and reads nothing but the task's script or a file of the run's own
-    folder."""
+    """Whether it asks nobody and reads nothing but the task's own script and transcript, or a file
+    of the run's own folder."""
+    if spec.kind == "transcript" and not spec.argument:
+        return True
     if spec.kind in PATHS and "\0" not in spec.argument:
         return Path(spec.argument).resolve().is_relative_to(file.parent.resolve())
     return spec.kind == "scripted"

@@ -94,6 +94,7 @@ def begin(request: Request, past: Past | None, on_record: Callable[[Record], Non
     played = request.models.played
     judged_with = played.versions if played else None
     head = header(request.task, request.device, request.recorded, judged_with)
+    head = head.model_copy(update={"repeats": request.models.repeats})
     if past is not None and past.branched is None:
         journal = Recorder(
             Writer.go_on(past.transcript), on_record, request.limits, past.transcript.records

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from astra_chat.agents.limits import Limits
-from astra_chat.models.open_models import open_models
+from astra_chat.models.open_models import default_models, open_models
 from astra_chat.models.run_models import RunModels
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.entropy import Entropy
@@ -90,7 +90,8 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
         raise BadInput("name a TASK: one of `astra-chat tasks`, or a task folder")
     parse_budget(options.budget)
     task = find_task(str(session.task))
-    models = open_models(options.models, task, session.base_url)
+    named = options.models if "models" in options.model_fields_set else default_models(task)
+    models = open_models(named, task, session.base_url)
     return Request(
         task=task,
         device=_device(session, models),

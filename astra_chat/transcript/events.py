@@ -53,6 +53,17 @@ class Origin(Value):
     """Rounds begun within them."""
 
 
+class RepeatedRun(Value):
+    """The recorded run whose replies a run's roles repeat."""
+
+    run: str
+    started: str
+    """UTC, ISO 8601."""
+    models: str
+    answered_by: str = ""
+    """The live models, or who answered from a mailbox; "" where none was live."""
+
+
 class Header(Value):
     """First line of every transcript."""
 
@@ -65,6 +76,7 @@ class Header(Value):
     git: GitState | None
     task: TaskRecord
     origin: Origin | None = None
+    repeats: RepeatedRun | None = None
 
 
 class Blob(Value):
@@ -137,7 +149,7 @@ class Contradiction(Value):
 
 
 class Deviation(Value):
-    """A scripted kernel had another result than its script expects."""
+    """A kernel had another result than its script, or the recorded run, expects."""
 
     kind: Literal["deviation"] = "deviation"
     candidate: str

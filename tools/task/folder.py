@@ -1,7 +1,7 @@
 """A task folder as values (task.toml): the contract of a kernel, its cases and its tolerances.
 
-The folder holds task.toml, baseline.cu, reference.py and, where there are any, headers, paper.cu
-and script/.
+The folder holds task.toml, baseline.cu, reference.py and, where there are any, headers, paper.cu,
+script/ and transcript.jsonl.gz.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from astra_chat.tools.task.task_file import (
 from astra_chat.tools.types import Case, DTypeName, ValueFamily, sha256_of
 
 BUILTIN = Path(__file__).resolve().parents[2] / "sglang_kernels"
+TRANSCRIPT = "transcript.jsonl.gz"
+"""A recorded run about the task. It says nothing about how a kernel is judged, so it is no part of
+the task's id."""
 REQUIRED_FILES = ("task.toml", "baseline.cu", "reference.py")
 
 HEADER_NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]*\.(cuh|cu|h|hpp|inl)$"
@@ -115,7 +118,8 @@ class Task(Domain):
     def files(self) -> dict[str, str]:
         """Text of every file that someone else needs to judge again, by name in the folder."""
         paths = [p for p in self.folder.rglob("*") if p.is_file() and "__pycache__" not in p.parts]
-        return {p.relative_to(self.folder).as_posix(): p.read_text() for p in sorted(paths)}
+        kept = sorted(p for p in paths if p != self.folder / TRANSCRIPT)
+        return {p.relative_to(self.folder).as_posix(): p.read_text() for p in kept}
 
 
 def task_names() -> list[str]:

@@ -18,6 +18,7 @@ from astra_chat.transcript.events import (
     Header,
     Record,
     RejectedReply,
+    RepeatedRun,
 )
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
@@ -90,9 +91,8 @@ def test_deviations_and_repairs_take_one_line() -> None:
         Contradiction(speaker="planner", reason="no such line", stands=False),
         Contradiction(speaker="planner", reason="no such metric", stands=True),
     )
-    assert "the script expected accepted of abc, the judge found tie" in text.replace(
-        "\n     ", " "
-    )
+    parted = "parts from the script: it expected accepted of abc, the judge found tie"
+    assert parted in text.replace("\n     ", " ")
     assert "planner's reply was sent back: it does not fit" in text
     assert "planner is asked to check: no such line" in text
     assert "planner repeats its reply in spite of this: no such metric" in text
@@ -126,3 +126,22 @@ def test_no_color_is_honoured_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     plain = Terminal()
     console(plain).print("x", style="red")
     assert "\x1b" in coloured.getvalue() and "\x1b" not in plain.getvalue()
+
+
+def test_recorded_replies_are_named_as_such_and_as_what_a_result_parts_from(tmp_path: Path) -> None:
+    records = read(write_transcript(tmp_path / "t.jsonl")).records
+    head = records[0].event
+    assert isinstance(head, Header)
+    repeats = RepeatedRun(run="r-9", started="2026-11-22T10:00:00+00:00", models="mailbox:box")
+    for own, answered_by, words in (
+        ("transcript", "Ann", "live run r-9 of 2026-11-22 (Ann); every kernel is judged now, on this"
+         " machine; --models scripted plays the task's script"),
+        ("transcript:f.jsonl", "", "replies recorded: run r-9 of 2026-11-22 (mailbox:box); every"),
+    ):  # fmt: skip
+        told = repeats.model_copy(update={"answered_by": answered_by})
+        options = head.options.model_copy(update={"models": own})
+        new = head.model_copy(update={"repeats": told, "options": options})
+        text = events(new, Deviation(candidate="abc", expected="accepted", found="tie"))
+        plain = " ".join(text.split())
+        assert words in plain and "turn 1 parts from the recorded run" in plain
+        assert ("--models scripted" in plain) == (own == "transcript")

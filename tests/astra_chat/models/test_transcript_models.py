@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 from pathlib import Path
 
 import pytest
@@ -19,13 +20,14 @@ from astra_chat.agents.turns import (
     RoleName,
     Source,
 )
-from astra_chat.models.open_models import open_models
+from astra_chat.models.open_models import default_models, open_models
 from astra_chat.models.spec import Role
 from astra_chat.models.transcript_models import TranscriptModels
 from astra_chat.session.request import Request
 from astra_chat.session.session import run_request
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.task.folder import Task
+from astra_chat.tools.task.folder import TRANSCRIPT, Task, find_task
+from astra_chat.transcript.reader import read
 from tests.chat_samples import DEVICE, KERNELS, VECTOR, FixedJudge, run_options, timed
 
 
@@ -77,7 +79,7 @@ def test_it_foretells_what_was_found(path: Path) -> None:
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("transcript", "transcript:FILE"),
+        ("transcript", "has no transcript.jsonl.gz: name a transcript, transcript:FILE"),
         ("transcript:none.jsonl", "cannot read"),
         ("transcript:{path},reasoning_effort=high", "takes no options"),
         ("transcript:a.jsonl,coder=transcript:b.jsonl", "takes one transcript"),
@@ -97,3 +99,38 @@ def test_beside_other_models(task: Task, path: Path) -> None:
     models = open_models(f"scripted,planner=transcript:{path}", task)
     assert models.described("planner").startswith("transcript:")
     assert models.described("coder") == "scripted"
+
+
+def test_a_task_may_have_a_recorded_run_of_its_own(task: Task, path: Path, tmp_path: Path) -> None:
+    assert default_models(task) == "scripted"
+    (task.folder / TRANSCRIPT).write_bytes(gzip.compress(path.read_bytes()))
+    assert default_models(task) == "transcript"
+    models = open_models("transcript", task)
+    assert (models.name, models.typed) == ("transcript", "transcript")
+    beside = open_models("transcript,coder=scripted", task)
+    assert (beside.described("planner"), beside.described("coder")) == ("transcript", "scripted")
+
+
+def test_the_header_names_the_run_whose_replies_are_repeated(
+    task: Task, path: Path, tmp_path: Path
+) -> None:
+    first = read(path)
+    for number, source in enumerate([path, tmp_path / "0" / "transcript.jsonl"]):
+        request = Request(
+            task=task, device=DEVICE, models=open_models(f"transcript:{source}", task),
+            folder=tmp_path / str(number), options=run_options(),
+        )  # fmt: skip
+        judge = FixedJudge({VECTOR: timed(1.0, "tie")})
+        head = read(run_request(request, judge=judge).transcript).header
+        assert head.repeats is not None, "also of a run that repeats one that repeats it"
+        assert head.repeats.run == first.records[0].run
+        assert (head.repeats.models, head.repeats.answered_by) == ("scripted", "")
+    assert first.header.repeats is None
+
+
+def test_a_shipped_task_restored_from_a_transcript_finds_its_recorded_run(tmp_path: Path) -> None:
+    shipped = find_task("silu_and_mul")
+    restored = shipped.model_copy(update={"folder": tmp_path})
+    assert default_models(restored) == "scripted", "the folder has none"
+    repeats = open_models("transcript", restored).repeats
+    assert repeats is not None and "Claude" in repeats.answered_by

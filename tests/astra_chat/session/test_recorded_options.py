@@ -58,6 +58,7 @@ def test_each_option_of_a_live_model_has_a_line_and_the_command_takes_it() -> No
         {},
         {"models": "scripted,coder=scripted"},
         {"models": "transcript:run/other.jsonl"},
+        {"models": "transcript"},
         {"rounds": 3, "mutants": 0, "patience": 2},
         {"trust": True},
     ],

@@ -9,7 +9,7 @@ import pytest
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.expressions import evaluate
-from astra_chat.tools.task.folder import BUILTIN, find_task, load_task, task_names
+from astra_chat.tools.task.folder import BUILTIN, TRANSCRIPT, find_task, load_task, task_names
 from astra_chat.tools.types import Case
 
 SILU = BUILTIN / "silu_and_mul"
@@ -90,6 +90,13 @@ def test_the_id_changes_with_any_file(folder: Path) -> None:
     with (folder / "baseline.cu").open("a") as file:
         file.write("// one more line\n")
     assert load_task(folder).id != before
+
+
+def test_a_recorded_run_is_no_part_of_the_id(folder: Path) -> None:
+    before = load_task(folder)
+    (folder / TRANSCRIPT).write_bytes(b"\x1f\x8b\xff")
+    after = load_task(folder)
+    assert after.id == before.id and after.files() == before.files()
 
 
 def test_unknown_task_is_named_with_the_known_ones() -> None:
