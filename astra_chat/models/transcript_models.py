@@ -83,7 +83,7 @@ def own_transcript(task: Task) -> Path | None:
 
 
 def _repeated(transcript: Transcript) -> RepeatedRun:
-    """What the header of a run says about the one whose replies it repeats: the first of them, where
+    """What the header of a run says about the one whose replies it repeats: the original, where
     that one repeats another."""
     if transcript.header.repeats is not None:
         return transcript.header.repeats

@@ -8,6 +8,8 @@ import os
 import re
 import stat
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -44,36 +46,39 @@ def read_lines(path: Path) -> Lines:
     texts: list[bytes] = []
     size = values = 0
     torn = exact = False
+    with _open(path) as file:
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            where = f"{path}, line {len(texts) + 1}"
+            if len(line) > MAX_LINE_BYTES:
+                raise BadInput(f"{where} is longer than {MAX_LINE_BYTES:,} bytes")
+            if torn := not line.endswith(b"\n"):
+                break
+            if (size := size + len(line)) > MAX_FILE_BYTES:
+                raise BadInput(f"{where}: unpacked, the file exceeds {MAX_FILE_BYTES:,} bytes")
+            values += _values(line) if exact else _marks(line)
+            if _long_number(line) and _long_number(STRING.sub(b"", line)):
+                raise BadInput(f"{where}: a number has too many digits")
+            texts.append(line[:-1])
+            if values > MAX_VALUES and not exact:
+                exact, values = True, sum(map(_values, texts))
+            if values > MAX_VALUES:
+                raise BadInput(f"{where}: the file holds more than {MAX_VALUES:,} values")
+    return Lines(texts, torn, size)
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO | gzip.GzipFile]:
+    """A file, unpacked where its name says that it is compressed. What cannot be read becomes
+    BadInput."""
     try:
-        with open_regular(path, MAX_FILE_BYTES) as stored, _plain(path, stored) as file:
-            while line := file.readline(MAX_LINE_BYTES + 1):
-                where = f"{path}, line {len(texts) + 1}"
-                if len(line) > MAX_LINE_BYTES:
-                    raise BadInput(f"{where} is longer than {MAX_LINE_BYTES:,} bytes")
-                if torn := not line.endswith(b"\n"):
-                    break
-                if (size := size + len(line)) > MAX_FILE_BYTES:
-                    raise BadInput(f"{where}: the file unpacks to more than {MAX_FILE_BYTES:,} bytes")
-                values += _values(line) if exact else _marks(line)
-                if _long_number(line) and _long_number(STRING.sub(b"", line)):
-                    raise BadInput(f"{where}: a number has too many digits")
-                texts.append(line[:-1])
-                if values > MAX_VALUES and not exact:
-                    exact, values = True, sum(map(_values, texts))
-                if values > MAX_VALUES:
-                    raise BadInput(f"{where}: the file holds more than {MAX_VALUES:,} values")
+        with open_regular(path, MAX_FILE_BYTES) as stored:
+            yield gzip.GzipFile(fileobj=stored) if path.suffix == ".gz" else stored
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise BadInput(f"cannot unpack {path}: {error}") from None
     except OSError as error:
         raise BadInput(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise BadInput(f"cannot read {path}: {error}") from None
-    return Lines(texts, torn, size)
-
-
-def _plain(path: Path, file: BinaryIO) -> BinaryIO | gzip.GzipFile:
-    """A file that may be compressed, as its name says."""
-    return gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else file
 
 
 def _long_number(line: bytes) -> bool:

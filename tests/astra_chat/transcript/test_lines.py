@@ -87,5 +87,5 @@ def test_a_compressed_file_is_bounded_as_it_unpacks(tmp_path: Path, monkeypatch:
             read_lines(path)
     path.write_bytes(gzip.compress(b"0123456789\n" * 1000))
     monkeypatch.setattr(lines, "MAX_FILE_BYTES", 1000)
-    with pytest.raises(BadInput, match=r"line 91: the file unpacks to more than 1,000 bytes"):
+    with pytest.raises(BadInput, match=r"line 91: unpacked, the file exceeds 1,000 bytes"):
         read_lines(path)
