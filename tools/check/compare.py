@@ -182,14 +182,16 @@ def _many_off(task: Task, arg: Arg, run: CaseRun, content: Array, count: int) ->
 
 
 def _draws(task: Task, arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
-    """Draws of which a part was not made say nothing."""
+    """Those that the blocks which ran made."""
     case, dtype = run.oracle_case.case, arg.dtype_of(run.oracle_case.case)
-    if run.coverage(arg) is not None:
-        return None
-    draws = as_int(content, dtype)
-    refusal = judge_draws(draws, run.oracle_case.expected(arg), vocabulary(task, arg, case))
+    draws, covered = as_int(content, dtype), run.coverage(arg)
+    made: Array | None = None
+    if covered is not None:
+        made = np.any(covered.reshape(len(draws), -1), axis=1)
+    symbols, chances = vocabulary(task, arg, case), run.oracle_case.expected(arg)
+    refusal = judge_draws(draws, chances, symbols, made)
     if refusal is None:
-        return None
+        return _uncovered(arg, run, covered)
     return Wrong(
         case=case, argument=arg.name, reason="distribution",
         index=_index(refusal.place, arg.shape_of(case)), expected=float("nan"),
@@ -199,21 +201,35 @@ def _draws(task: Task, arg: Arg, run: CaseRun, content: Array) -> Wrong | None:
 
 def _uncovered(arg: Arg, run: CaseRun, covered: Mask | None) -> Wrong | None:
     """The blocks of a sample must have written about their share: what none of them wrote is not
-    compared, and a kernel must not have its work done by others, or by none."""
+    compared, and a kernel must not have its work done by others, or by none. What is to stay as it
+    was need not be written."""
     if covered is None:
         return None
-    item = ITEM_BYTES[arg.dtype_of(run.oracle_case.case)]
+    case, item = run.oracle_case.case, ITEM_BYTES[arg.dtype_of(run.oracle_case.case)]
     written: Mask = np.any(covered.reshape(-1, item), axis=1)
-    if float(written.mean()) >= MIN_SHARE * run.report.sampled_share:
+    left = np.flatnonzero(~written & _to_change(arg, run)) if arg.read else np.flatnonzero(~written)
+    total = int(written.sum()) + len(left)
+    if total - len(left) >= MIN_SHARE * run.report.sampled_share * total:
         return None
-    first = int(np.argmin(written))
+    first = int(left[0])
+    drawn = arg.judged_by(case) == "distribution"
+    expected = float("nan") if drawn else float(run.oracle_case.expected(arg)[first])
     return Wrong(
-        case=run.oracle_case.case, argument=arg.name, reason="unwritten",
-        index=_index(first, arg.shape_of(run.oracle_case.case)),
-        expected=float(run.oracle_case.expected(arg)[first]), got=float("nan"),
-        bad=int((~written).sum()), total=written.size,
+        case=case, argument=arg.name, reason="unwritten", index=_index(first, arg.shape_of(case)),
+        expected=expected, got=float("nan"), bad=len(left), total=written.size,
         note=f"{run.report.sampled} wrote less than {MIN_SHARE:.0%} of their share",
     )  # fmt: skip
+
+
+def _to_change(arg: Arg, run: CaseRun) -> Mask:
+    """Which elements of an argument that is read and written are to hold another value after the
+    call."""
+    dtype = arg.dtype_of(run.oracle_case.case)
+    expected = np.asarray(run.oracle_case.expected(arg))
+    before = np.fromfile(run.oracle_case.input_path(arg), dtype=np.uint8)
+    values = as_int(before, dtype) if expected.dtype.kind == "i" else as_float(before, dtype)
+    same: Mask = (values == expected) | (np.isnan(values) & np.isnan(expected))
+    return ~same
 
 
 def _everywhere(look: Callable[[int], T], length: int, step: int) -> list[T]:

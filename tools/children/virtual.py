@@ -41,6 +41,9 @@ ILLEGAL_ADDRESS, NOT_SUPPORTED = 700, 801
 WHOLE_BYTES = 2**20
 """Of cases up to this size all blocks run, however many: idle ones could crowd those that write out
 of a sample, and what was never written is not compared."""
+TOGETHER = 20
+"""So many times more instructions are affordable where outputs are judged as a whole: ten seconds.
+"""
 NOTHING: Mask = np.zeros(0, np.bool_)
 
 
@@ -109,7 +112,8 @@ class _Run:
         whole = self.task.least_bytes(call.case) <= WHOLE_BYTES
         # A candidate must not know which blocks of a sample are compared.
         blocks = self.request.seed.of("blocks").bits(64)
-        self.gpu.afford(None if whole else SAMPLE_INSTRUCTIONS, blocks)
+        most = SAMPLE_INSTRUCTIONS * (TOGETHER if call.together else 1)
+        self.gpu.afford(None if whole else most, blocks)
         self.arrays = _buffers(self.task, call, self.arrays)
         if found := _unwaited(call.launches, self.waiting):
             return found

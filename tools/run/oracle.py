@@ -77,6 +77,11 @@ class OracleCase:
         """Whether outputs are compared in a canonical form; the expected ones are in it."""
         return (self.folder / CANONICAL).is_file()
 
+    def judged_together(self, task: Task) -> bool:
+        """Whether a part of the outputs says nothing: there is a canonical form, or `accept`."""
+        kinds = {arg.judged_by(self.case) for arg in task.args if arg.written}
+        return self.has_canonical or "accept" in kinds
+
     def answer(self, outputs: Outputs) -> Answer:
         """What accept and canonical of reference.py say, in the oracle process."""
         assert self.ask is not None, "made by an oracle"

@@ -53,6 +53,8 @@ class CallRequest(Message):
     turn: int = 0
     seed: Seed = NO_SEED
     """What is drawn for this call follows from it."""
+    together: bool = False
+    """Whether its results are judged as a whole, for which all blocks have to run."""
     plan: LaunchPlan | None = None
     """What is launched."""
     baseline_plan: LaunchPlan | None = None

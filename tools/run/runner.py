@@ -311,6 +311,7 @@ class Runner:
                     pattern=of_turn if batch.mode == "check" else pattern,
                     turn=turn,
                     seed=seed.of("call", turn),
+                    together=oracle_case.judged_together(self.task),
                     plan=batch.plans[place] if batch.plans else None,
                     baseline_plan=batch.baseline_plans[place] if batch.baseline_plans else None,
                 )

@@ -16,6 +16,7 @@ from astra_chat.tools.run.poison import nan_pattern
 from astra_chat.tools.run.protocol import CaseReport
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, DTypeName, Wrong
+from tests.contracts.planted import contract
 
 TASK = find_task("silu_and_mul")
 PATTERN = 0x7FA5
@@ -205,3 +206,53 @@ def test_copies_are_compared_unless_they_are_the_first_again(scene: Scene, tmp_p
         report = CaseReport(guard_bytes=GUARD, copies=3)
         verdict = compare(TASK, CaseRun(oracle_case, tmp_path, report, PATTERN))
         assert isinstance(verdict, float) is right
+
+
+def test_what_stays_as_it_was_need_not_be_written_by_a_sample_of_blocks(tmp_path: Path) -> None:
+    """Half of the tokens ran, and a rotation in place changes 2 of 64 elements."""
+    task = contract("rotary_embedding")
+    dims = {"tokens": 4, "heads": 1, "kv_heads": 1, "head_size": 64, "rot_dim": 2}
+    case = Case(dims={**dims, "max_position": 1}, dtype="float16")
+    before = np.arange(256, dtype=np.float16).reshape(4, 64)
+    after, ran = before.copy(), np.zeros((4, 64), np.bool_)
+    after[:, :2] += 1
+    ran[:2, :2] = True
+    left = np.where(ran, after, before)
+    for arg in task.args:
+        content = left if arg.written else np.zeros(arg.bytes_of(case), np.uint8)
+        content.tofile(tmp_path / f"{arg.name}.after")
+        (before if arg.written else content).tofile(tmp_path / f"{arg.name}.in")
+        if arg.written:
+            after.astype(np.float64).tofile(tmp_path / f"{arg.name}.expected")
+    run = CaseRun(
+        OracleCase(case, tmp_path, tmp_path), tmp_path,
+        CaseReport(sampled="2 of 4 blocks", sampled_share=0.5), PATTERN,
+    )  # fmt: skip
+    for arg in task.args[1:3]:
+        ran.repeat(2).tofile(tmp_path / f"{arg.name}.written")
+    assert compare(task, run) == 0.0
+    np.zeros(512, np.bool_).tofile(tmp_path / "key.written")
+    found = compare(task, run)
+    assert isinstance(found, Wrong) and (found.argument, found.reason) == ("key", "unwritten")
+    assert found.index == (0, 0, 0) and found.bad == 8
+
+
+def test_draws_of_a_sample_of_blocks_are_judged(tmp_path: Path) -> None:
+    task = contract("sample_symbols")
+    case = Case(dims={"draws": 131072, "symbols": 5}, dtype="float32")
+    np.zeros(20, np.uint8).tofile(tmp_path / "weights.after")
+    np.zeros(20, np.uint8).tofile(tmp_path / "weights.in")
+    np.full(5, 0.2).tofile(tmp_path / "samples.expected")
+    ran = np.arange(131072) % 3 > 0
+    ran.repeat(4).tofile(tmp_path / "samples.written")
+    report = CaseReport(sampled="2 of 3 blocks", sampled_share=2 / 3)
+    run = CaseRun(OracleCase(case, tmp_path, tmp_path), tmp_path, report, PATTERN)
+    draws = np.random.default_rng(1).integers(5, size=131072, dtype=np.int32)
+    np.where(ran, draws, -7).astype(np.int32).tofile(tmp_path / "samples.after")
+    assert compare(task, run) == 0.0
+    np.where(ran, draws % 4, -7).astype(np.int32).tofile(tmp_path / "samples.after")
+    found = compare(task, run)
+    assert isinstance(found, Wrong) and found.reason == "distribution"
+    np.full(131072 * 4, False).tofile(tmp_path / "samples.written")
+    found = compare(task, run)
+    assert isinstance(found, Wrong) and found.reason == "unwritten"

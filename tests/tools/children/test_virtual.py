@@ -10,7 +10,7 @@ import pytest
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.run import runner as module
 from astra_chat.tools.run.case_run import CaseRun
-from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.oracle import CANONICAL, Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.subprocesses import Stop
@@ -203,3 +203,29 @@ def test_a_counter_that_is_set_back_may_be_kept(oracle: Oracle) -> None:
     found = outcomes(oracle, source, [SMALL, middle, SMALL])
     assert all(isinstance(run, CaseRun) for run in found), found
     assert [bool(run.report.sampled) for run in found if isinstance(run, CaseRun)] == [0, 1, 0]
+
+
+def test_all_blocks_run_where_their_results_are_judged_together(oracle: Oracle) -> None:
+    middle = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
+    source = (
+        HEAD + """
+    __global__ void k(float* out) {
+      if (threadIdx.x == 0) out[blockIdx.x] = 1.f;
+      for (int i = 0; i < 1024; ++i) __syncthreads();
+    }
+    """ + SIGNATURE + """{
+      k<<<unsigned(rows), 256, 0, stream>>>((float*)out);
+      return cudaGetLastError();
+    }
+    """
+    )  # fmt: skip
+    (run,) = outcomes(oracle, source, [middle])
+    assert isinstance(run, CaseRun) and run.report.sampled
+    (oracle_case,) = oracle.oracle_cases([middle], Stop())
+    canonical = oracle_case.folder / CANONICAL
+    canonical.touch()
+    try:
+        (run,) = outcomes(oracle, source, [middle])
+        assert isinstance(run, CaseRun) and not run.report.sampled
+    finally:
+        canonical.unlink()

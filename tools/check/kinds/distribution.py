@@ -13,7 +13,7 @@ distribution).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,30 +51,35 @@ def vocabulary(task: Task, arg: Arg, case: Case) -> int:
     return given.shape_of(case)[-1]
 
 
-def judge_draws(draws: Array, probabilities: Array, symbols: int) -> Refusal | None:
+def judge_draws(
+    draws: Array, probabilities: Array, symbols: int, made: Array | None = None
+) -> Refusal | None:
     """None where the draws can come from these probabilities.
 
     `draws`: int64, flat, rows of equally many; `probabilities`: float64, flat, [rows, symbols].
+    `made`: which of them were made, where only a part was: the others say nothing.
     """
     table = probabilities.reshape(-1, symbols)
-    rows = draws.reshape(len(table), -1)
-    outside = np.flatnonzero((draws < 0) | (draws >= symbols))
+    places = np.arange(len(draws)) if made is None else np.flatnonzero(made)
+    rows, drawn = places // max(1, len(draws) // len(table)), draws[places]
+    outside = np.flatnonzero((drawn < 0) | (drawn >= symbols))
     if len(outside):
-        return Refusal(int(outside[0]), len(outside), f"symbols are 0 to {symbols - 1}")
-    impossible = np.flatnonzero(np.take_along_axis(table, rows, axis=1).reshape(-1) <= 0)
+        return Refusal(int(places[outside[0]]), len(outside), f"symbols are 0 to {symbols - 1}")
+    impossible = np.flatnonzero(table[rows, drawn] <= 0)
     if len(impossible):
-        return Refusal(int(impossible[0]), len(impossible), "its probability is zero")
-    return _frequencies(rows, table)
+        return Refusal(int(places[impossible[0]]), len(impossible), "its probability is zero")
+    refusal = _frequencies(drawn, rows, table)
+    return refusal and replace(refusal, place=int(places[refusal.place]))
 
 
-def _frequencies(rows: Array, table: Array) -> Refusal | None:
+def _frequencies(drawn: Array, rows: Array, table: Array) -> Refusal | None:
     """By single symbols, rare ones joined with others as rare, and by ranges of symbols: the former
-    shows what a few gain, and greed; the latter what many lose."""
-    expected = (table * rows.shape[1]).T.reshape(-1)
-    cells = rows * len(table) + np.arange(len(table))[:, None]
-    counted = np.bincount(cells.reshape(-1), minlength=expected.size)
+    shows what a few gain, and greed; the latter what many lose. `rows`: of each draw."""
+    expected = (table * np.bincount(rows, minlength=len(table))[:, None]).T.reshape(-1)
+    cells = drawn * len(table) + rows
+    counted = np.bincount(cells, minlength=expected.size)
     rarest_last = np.argsort(-expected, kind="stable")
-    in_ranges = max(LEAST_EXPECTED, rows.size / RANGES)
+    in_ranges = max(LEAST_EXPECTED, drawn.size / RANGES)
     for order, least in ((rarest_last, LEAST_EXPECTED), (np.arange(len(expected)), in_ranges)):
         group = np.empty(len(expected), np.int64)
         group[order] = _groups(expected[order], least)
@@ -88,11 +93,11 @@ def _frequencies(rows: Array, table: Array) -> Refusal | None:
         tail = log_tail(statistic, degrees)
         if tail < math.log(NOMINAL):
             worst = int(np.argmax(shares))
-            of_worst = group[cells.reshape(-1)] == worst
+            of_worst = group[cells] == worst
             symbols = np.flatnonzero(group == worst) // len(table)
             return Refusal(
                 int(np.argmax(of_worst)), int(got[worst]),
-                f"{rows.size:,} draws: chi-square {statistic:,.0f}, degrees of freedom {degrees},"
+                f"{drawn.size:,} draws: chi-square {statistic:,.0f}, degrees of freedom {degrees},"
                 f" probability 1e{tail / math.log(10):.0f}; {_symbols(symbols)} drawn"
                 f" {int(got[worst]):,} times, expected {wanted[worst]:,.0f}",
             )  # fmt: skip

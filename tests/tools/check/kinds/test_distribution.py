@@ -71,6 +71,22 @@ def test_a_draw_for_each_row() -> None:
     assert judge_draws(greedy, table.reshape(-1), 16) is not None
 
 
+def test_draws_that_were_not_made_say_nothing() -> None:
+    table = np.stack([zipf(40), zipf(40)[::-1], zipf(40, 0.0)])
+    draws = drawn(table, DRAWS // 2, 5)
+    made = np.random.default_rng(8).random(len(draws)) < 0.6
+    made[DRAWS // 2 : DRAWS] &= np.random.default_rng(9).random(DRAWS // 2) < 0.1
+    left = np.where(made, draws, -7)
+    assert judge_draws(left, table.reshape(-1), 40, made) is None
+    assert judge_draws(left, table.reshape(-1), 40, np.zeros(len(draws), np.bool_)) is None
+    left[np.flatnonzero(made)[::40]] = 3
+    refusal = judge_draws(left, table.reshape(-1), 40, made)
+    assert refusal is not None and "symbol 3 drawn" in refusal.why and left[refusal.place] == 3
+    left[np.flatnonzero(made)[50]] = 40
+    refusal = judge_draws(left, table.reshape(-1), 40, made)
+    assert refusal is not None and refusal.place == np.flatnonzero(made)[50]
+
+
 def test_what_cannot_be_drawn() -> None:
     table = np.array([[0.5, 0.0, 0.5]])
     for symbol, why in ((1, "zero"), (3, "0 to 2"), (-1, "0 to 2")):
