@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.isolation import isolation
 from astra_chat.tools.system.toolkit import host_tool_versions
 from astra_chat.tools.task.folder import Task
@@ -29,7 +30,7 @@ def header(
     """
     return Header(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=judged_with or versions(device),
+        versions=versions(device) if judged_with is None else judged_with,
         device=device,
         options=options,
         git=git_state(),
@@ -82,10 +83,17 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def _driver() -> str:
+    """Raises MissingDependency."""
     import pynvml
 
-    pynvml.nvmlInit()
     try:
-        return str(pynvml.nvmlSystemGetDriverVersion())
-    finally:
-        pynvml.nvmlShutdown()
+        pynvml.nvmlInit()
+        try:
+            return str(pynvml.nvmlSystemGetDriverVersion())
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        raise MissingDependency(
+            f"the NVIDIA driver does not say its version ({error}): use --device virtual, or see"
+            " astra-chat doctor"
+        ) from None

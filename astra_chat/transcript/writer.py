@@ -114,6 +114,8 @@ def _create(path: Path) -> FileIO:
 
 def _open_again(transcript: Transcript, kept: int | None) -> FileIO:
     path = transcript.path
+    if path.suffix == ".gz":
+        raise BadInput(f"{path} is compressed and cannot be appended to: unpack it with gunzip -k")
     try:
         # No link: what it leads to would be appended to, wherever it is.
         file = FileIO(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+")

@@ -5,8 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pynvml
+import pytest
 
 from astra_chat.session import provenance
+from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import sha256_of
 from tests.chat_samples import DEVICE, header
@@ -37,3 +42,17 @@ def test_the_checkout_is_named_by_its_commit() -> None:
         assert state is None, "an unpacked archive"
     else:
         assert state is not None and len(state.commit) == 40
+
+
+def test_without_a_driver_a_recording_plays_and_nothing_else_does(
+    task: Task, monkeypatch: Any
+) -> None:
+    def lacking() -> None:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_LIBRARY_NOT_FOUND)
+
+    monkeypatch.setattr(pynvml, "nvmlInit", lacking)
+    real = DEVICE.model_copy(update={"kind": "cuda"})
+    options = header().options
+    assert provenance.header(task, real, options, judged_with={}).versions == {}
+    with pytest.raises(MissingDependency, match="does not say its version.*--device virtual"):
+        provenance.header(task, real, options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 from pathlib import Path
@@ -84,3 +85,10 @@ def test_a_full_disk_leaves_whole_lines_and_what_follows_stands_behind_them(tmp_
     writer.close()
     again = read(path)
     assert not again.torn and len(again.records) > len(transcript.records)
+
+
+def test_a_compressed_transcript_is_not_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl.gz"
+    path.write_bytes(gzip.compress(write_transcript(tmp_path / "t.jsonl").read_bytes()))
+    with pytest.raises(BadInput, match="is compressed and cannot be appended to.*gunzip"):
+        Writer.go_on(read(path))
