@@ -10,7 +10,7 @@ from astra_chat.agents.rounds import Round, failed
 from astra_chat.agents.turns import Direction, Plan
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import profile_on
-from astra_chat.tools.types import Timed, Value
+from astra_chat.tools.types import Case, Timed, Value
 
 UNCHANGED = 0.01
 """A relative change of a metric or a speed up to this counts as none."""
@@ -148,8 +148,9 @@ def _metric(timed: Timed | None, plan: Plan) -> float | None:
     """On the case that the plan names."""
     if timed is None:
         return None
-    cases = {time.case.named: time.case for time in timed.cases}
-    case = cases.get(plan.case) if plan.case else timed.profile.case
+    case: Case | None = timed.profile.case
+    if plan.case:
+        case = next((time.case for time in timed.cases if time.case.named == plan.case), None)
     profile = profile_on(timed, case) if case else None
     metric = profile.metric(plan.metric) if profile else None
     return metric.value if metric else None

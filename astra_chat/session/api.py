@@ -63,7 +63,7 @@ def run(
     `patience`, "none" for `budget` and `approver` switch off what a resumed run was begun with.
     `no_wait`: stop, to be resumed, where an answer in a mailbox is not there yet.
     `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.
-    `events` hears of each record of the transcript once it is on the disk (run_events.py).
+    `events` hears of each record of the transcript once it is in the file (run_events.py).
     `stop`: call it from another thread to stop the run, which then returns and can be resumed.
     Raises BadInput for what cannot be used and MissingDependency for a missing dependency.
     An interrupted run returns: its summary says so.

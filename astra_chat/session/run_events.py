@@ -12,7 +12,7 @@ class RunEvents(Protocol):
     """Listens to a run. All calls come from the thread of the chat."""
 
     def record(self, record: Record) -> None:
-        """A record of the transcript, once it is on the disk."""
+        """A record of the transcript, once it is in the file."""
 
     def progress(self, report: Progress) -> None:
         """How far the judge is."""

@@ -1,8 +1,15 @@
-"""Writes a transcript: a line for each event, on the disk before the chat continues."""
+"""Writes a transcript: a line for each event, in the file before the chat continues.
+
+What is written survives a kill of the process at once. A power cut is another matter: the disk is
+waited for at the end, and at a turn that comes a second or more after the one before. So a turn
+that took long, as a model's answer or an evaluation does, is on the disk before the chat continues,
+and quick turns do not wait for it.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import time
 from collections.abc import Iterable
@@ -20,6 +27,9 @@ from astra_chat.transcript.events import (
 )
 from astra_chat.transcript.reader import Transcript
 
+SYNC_S = 1.0
+"""A turn that comes later than so long after the one before waits for the disk."""
+
 
 class Writer:
     """Appends events to a new transcript, or by `go_on` to one that is there.
@@ -31,7 +41,8 @@ class Writer:
     def __init__(self, path: Path, run: str, file: FileIO | None = None) -> None:
         self.path, self._run, self._file = path, run, file or _create(path)
         self._start = time.monotonic()
-        self._seq = self._turn = 0
+        self._seq = self._turn = self._last_turn = 0
+        self._last_turn_at = -math.inf
 
     @classmethod
     def go_on(cls, transcript: Transcript, kept: int | None = None) -> Writer:
@@ -43,7 +54,7 @@ class Writer:
         return writer
 
     def append(self, *events: Event) -> list[Record]:
-        """Write the events and wait until the disk has them."""
+        """Write the events; they are in the file when this returns."""
         before = self._seq, self._turn
         records = [self._record(event) for event in events]
         try:
@@ -63,7 +74,13 @@ class Writer:
         return copies
 
     def close(self) -> None:
-        self._file.close()
+        """Wait for the disk. Raises MissingDependency where it fails."""
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise MissingDependency(f"cannot write {self.path}: {error.strerror}") from None
+        finally:
+            self._file.close()
 
     def _count_from(self, last: Record) -> None:
         self._start = time.monotonic() - last.t
@@ -76,12 +93,20 @@ class Writer:
         try:
             while left:
                 left = left[self._file.write(left) :]
-            os.fsync(self._file.fileno())
+            self._sync_slow_turn()
         except OSError as error:
             # What follows, if the disk has room again, must not stand behind half a line.
             self._file.truncate(size)
             self._file.seek(size)
             raise MissingDependency(f"cannot write {self.path}: {error.strerror}") from None
+
+    def _sync_slow_turn(self) -> None:
+        if self._turn == self._last_turn:
+            return
+        now = time.monotonic()
+        if now - self._last_turn_at >= SYNC_S:
+            os.fsync(self._file.fileno())
+        self._last_turn, self._last_turn_at = self._turn, now
 
     def _record(self, event: Event) -> Record:
         self._turn += isinstance(event, ChatMessage | Proposed | BuildDone | Judged)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.turns import Kernel, Turn
+from astra_chat.agents.turns import Kernel, Pass, Turn
 from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.transcript.events import RejectedReply
 from astra_chat.transcript.reader import read
 from astra_chat.transcript.turns import events_of
 from astra_chat.transcript.writer import Writer
@@ -30,7 +31,7 @@ def test_lines_are_numbered_and_carry_their_turn(tmp_path: Path) -> None:
     assert [line["t"] for line in lines] == sorted(line["t"] for line in lines)
 
 
-def test_a_line_is_on_disk_when_append_returns(tmp_path: Path) -> None:
+def test_a_line_is_in_the_file_when_append_returns(tmp_path: Path) -> None:
     writer = Writer(tmp_path / "t.jsonl", "r")
     writer.append(header())
     assert writer.path.read_text().endswith("\n"), "without close or flush by us"
@@ -90,5 +91,43 @@ def test_a_full_disk_leaves_whole_lines_and_what_follows_stands_behind_them(tmp_
 def test_a_compressed_transcript_is_not_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl.gz"
     path.write_bytes(gzip.compress(write_transcript(tmp_path / "t.jsonl").read_bytes()))
-    with pytest.raises(BadInput, match="is compressed and cannot be appended to.*gunzip"):
+    with pytest.raises(BadInput, match=r"is compressed and cannot be appended to.*gunzip"):
         Writer.go_on(read(path))
+
+
+def test_the_disk_is_waited_for_at_turns_that_took_long_and_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, synced = [100.0], list[int]()
+    monkeypatch.setattr("astra_chat.transcript.writer.time.monotonic", lambda: clock[0])
+    writer = Writer(tmp_path / "t.jsonl", "r")
+    monkeypatch.setattr(os, "fsync", lambda _: synced.append(writer.path.stat().st_size))
+    turn = events_of(Turn("planner", Pass(words="none")), set())
+    writer.append(header())
+    writer.append(*turn)
+    sizes = [writer.path.stat().st_size]
+    assert synced == sizes, "the first turn"
+    clock[0] += 0.9
+    writer.append(*turn)
+    clock[0] += 60
+    writer.append(RejectedReply(speaker="planner", reason="empty"))
+    assert synced == sizes, "a quick turn, and what is no turn"
+    writer.append(*turn)
+    sizes.append(writer.path.stat().st_size)
+    assert synced == sizes, "what is said after a minute, although a line stands before it"
+    writer.append(*turn)
+    writer.close()
+    assert synced == [*sizes, writer.path.stat().st_size]
+
+
+def test_a_disk_that_fails_at_the_end_is_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    writer = Writer(tmp_path / "t.jsonl", "r")
+    writer.append(header())
+    monkeypatch.setattr(os, "fsync", failing)
+    with pytest.raises(MissingDependency, match=r"cannot write .*: Input/output error"):
+        writer.close()
