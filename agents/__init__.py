@@ -12,7 +12,7 @@ roles/            standing instructions of each role
 prompt            the prompt of a turn; of its parts as text:
 task_text         the task, the launcher, how candidates are compared
 results_text      the judge's report: all timed cases, and metrics with names
-source_text       sources without comments, or with line numbers
+source_text       sources with line numbers, and what is copied from them
 history_text      earlier rounds and predictions
 plan_text         a plan
 standing          how candidates stand against parent and best; which is kept

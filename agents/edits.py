@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from astra_chat.agents.source_text import spans, without_numbers
 from astra_chat.agents.turns import Edit, Edits, Kernel
 
 SHOWN = 60
@@ -30,15 +31,14 @@ def kernel_of(given: Edits, source: str) -> Kernel:
 
 def _span(edit: Edit, source: str) -> tuple[int, int, str]:
     """Start and end of the edit's anchor, and its replacement."""
-    times = source.count(edit.find) if edit.find else 0
-    if times != 1:
-        hint = "copy it exactly, whitespace included" if times == 0 else "give more of it"
+    found = spans(edit.find, source)
+    if len(found) != 1:
+        hint = "copy it exactly, whitespace included" if not found else "give more of it"
         raise ValueError(
-            f"the text to find, {_shown(edit.find)}, occurs {times} times in the source to change,"
-            f" not once: {hint}"
+            f"the text to find, {_shown(edit.find)}, occurs {len(found)} times in the source to"
+            f" change, not once: {hint}"
         )
-    start = source.index(edit.find)
-    return start, start + len(edit.find), edit.replace
+    return *found[0], without_numbers(edit.replace)
 
 
 def _shown(text: str) -> str:
@@ -47,9 +47,4 @@ def _shown(text: str) -> str:
 
 def lines_of(anchor: str, source: str) -> Sequence[int]:
     """Numbers of the lines, from 1, in which an anchor begins, ignoring whitespace around it."""
-    text = anchor.strip()
-    numbers, at = [], source.find(text) if text else -1
-    while at >= 0:
-        numbers.append(source.count("\n", 0, at) + 1)
-        at = source.find(text, at + 1)
-    return numbers
+    return [source.count("\n", 0, start) + 1 for start, _ in spans(anchor.strip(), source)]

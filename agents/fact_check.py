@@ -10,6 +10,7 @@ from difflib import get_close_matches
 
 from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.run_state import RunState, profile_of
+from astra_chat.agents.source_text import without_numbers
 from astra_chat.agents.strategy import named
 from astra_chat.agents.turns import Analysis, Payload, Plan
 from astra_chat.tools.evaluation import Evaluation
@@ -78,7 +79,8 @@ def _of_anchor(anchor: str, source: str) -> list[str]:
     """What is wrong with an anchor: lines that the source does not have, ignoring whitespace."""
     by_text = {_normalized(line): number for number, line in enumerate(source.splitlines(), 1)}
     text = _normalized(source)
-    lines = [line for line in map(_normalized, anchor.splitlines()) if line]
+    copied = without_numbers(anchor).splitlines()
+    lines = [line for line in map(_normalized, copied) if line]
     missing = [line for line in lines if line not in text]
     if not lines:
         return ["the anchor is empty: copy a line of the source to change"]

@@ -10,10 +10,11 @@ from astra_chat.agents.rounds import Round, failed
 from astra_chat.agents.turns import Direction, Plan
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.profiling.metrics import profile_on
+from astra_chat.tools.timing.comparison import ESTIMATES, resolution
 from astra_chat.tools.types import Case, Timed, Value
 
 UNCHANGED = 0.01
-"""A relative change of a metric or a speed up to this counts as none."""
+"""A relative change of a metric up to this counts as none."""
 
 
 class Prediction(Value):
@@ -32,6 +33,8 @@ class Prediction(Value):
     after: float | None = None
     case: str = ""
     """The case that the plan named; "" for that of greatest weight."""
+    resolution: float = ESTIMATES
+    """The least ratio that is no tie."""
 
     @property
     def moved(self) -> Direction:
@@ -52,10 +55,13 @@ class Prediction(Value):
 
     @property
     def direction_correct(self) -> bool:
-        """Whether the kernel got faster, slower or neither, as predicted."""
+        """Whether the kernel is faster, slower or a tie, as predicted."""
         if self.actual_ratio is None:
             return False
-        return _direction(self.actual_ratio) == _direction(self.predicted_ratio)
+        return self._direction(self.actual_ratio) == self._direction(self.predicted_ratio)
+
+    def _direction(self, ratio: float) -> int:
+        return (ratio >= self.resolution) - (ratio <= 1 / self.resolution)
 
 
 class Score(Value):
@@ -141,6 +147,7 @@ def _judged(one: Round, parent: Evaluation) -> Prediction:
         before=_metric(was, one.plan),
         after=_metric(best, one.plan),
         case=one.plan.case,
+        resolution=resolution(best, was) if best and was else ESTIMATES,
     )
 
 
@@ -154,7 +161,3 @@ def _metric(timed: Timed | None, plan: Plan) -> float | None:
     profile = profile_on(timed, case) if case else None
     metric = profile.metric(plan.metric) if profile else None
     return metric.value if metric else None
-
-
-def _direction(ratio: float) -> int:
-    return 0 if abs(ratio - 1) <= UNCHANGED else 1 if ratio > 1 else -1

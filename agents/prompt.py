@@ -6,7 +6,7 @@ cache them. What changes comes last, and the position in the chat at the very en
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from astra_chat.agents.history_text import prediction_line, round_lines
@@ -15,7 +15,7 @@ from astra_chat.agents.plan_text import plan_in_short, plan_text
 from astra_chat.agents.position import position_line, position_of
 from astra_chat.agents.results_text import cases_text, judge_report
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.source_text import device_lines, numbered, without_comments
+from astra_chat.agents.source_text import listing
 from astra_chat.agents.standing import rounds_without_gain, standings
 from astra_chat.agents.task_text import comparison_text, launcher_text, task_text
 from astra_chat.agents.turn_order import acts_as
@@ -26,9 +26,10 @@ from astra_chat.tools.descriptions import (
     speed,
 )
 from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.mutation.scores import CaseScore
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.text import fenced, one_line, report
-from astra_chat.tools.types import Basis, Timed
+from astra_chat.tools.types import Basis, Case, Timed
 
 MAX_CHARACTERS = 64_000
 """A prompt stays below this unless a single source is longer by itself."""
@@ -47,8 +48,8 @@ class ChatContext:
     device: str
     roles: tuple[RoleName, ...] = MODEL_ROLES
     """Roles that models play in this chat."""
-    evaluations: int | None = None
-    """How many the budget allows; None: no limit."""
+    budget_left: Callable[[], str] = str
+    """What is left of the budget, as text; "" without limits."""
 
 
 @dataclass(frozen=True)
@@ -114,32 +115,60 @@ def _tested(context: ChatContext, state: RunState) -> Section:
     """The best so far, whose branches a tester's cases have to reach."""
     best = state.best[0].candidate if state.best else ""
     name = f"The best candidate so far: {best}" if best in state.sources else "The baseline"
-    return Section(name, numbered(state.sources.get(best, context.baseline)))
+    return Section(name, listing(state.sources.get(best, context.baseline)))
 
 
 def _tests(context: ChatContext, state: RunState) -> Section | None:
-    cases = [*context.task.check, *state.extra_cases]
-    return Section("Cases that every candidate must pass", _bullets([c.named for c in cases]), 3)
+    dims = " x ".join(context.task.dims)
+    lines = [*_by_kind(context.task.check), *(f"testers': {c.label}" for c in state.extra_cases)]
+    return Section(f"Cases that every candidate must pass, {dims}", _bullets(lines), 3)
+
+
+def _by_kind(cases: Sequence[Case]) -> list[str]:
+    """Cases that differ in their dims alone on one line."""
+    kinds: dict[str, list[str]] = {}
+    for case in cases:
+        dims, _, kind = case.label.partition(" ")
+        kinds.setdefault(kind, []).append(dims)
+    return [f"{kind}: {', '.join(dims)}" for kind, dims in kinds.items()]
 
 
 def _score(context: ChatContext, state: RunState) -> Section | None:
     scores = state.scores
     if scores is None:
         return None
-    dropped = [f"kills none, discarded: {case.named}" for case in scores.dropped]
-    survived = [f"survived, possibly an equivalent mutant: {name}" for name in scores.survivors]
+    cases = [_case_score(one, kept=one.case not in scores.dropped) for one in scores.cases]
+    survived = [f"survived: {name}" for name in scores.survivors]
     return Section(
         "Score of your last cases, by seeded bugs",
-        f"{scores.summary()}\n{_bullets([*dropped, *survived])}",
+        f"{scores.summary()}\n{_bullets([*cases, *survived])}",
     )
 
 
-def _state(context: ChatContext, state: RunState) -> Section:
-    """Rounds and evaluations, and what is kept."""
-    limits, begun = state.limits, len(state.rounds)
-    lines = [f"{begun} of {limits.rounds} rounds begun; {state.evaluations} evaluations so far"]
-    if context.evaluations is not None:
-        lines[0] += f" of {context.evaluations}"
+def _case_score(score: CaseScore, *, kept: bool) -> str:
+    if not kept:
+        return f"discarded, detects none: {score.case.named}"
+    what = score.unjudged or f"detects {len(score.kills)}"
+    return f"kept, {one_line(what)}: {score.case.named}"
+
+
+def _progress(context: ChatContext, state: RunState) -> Section:
+    """For the planner: the round to come, the budget, and what is kept."""
+    number, rounds = len(state.rounds) + 1, state.limits.rounds
+    return _state(context, state, f"round {number} of {rounds}" + ", the last" * (number >= rounds))
+
+
+def _progress_after(context: ChatContext, state: RunState) -> Section:
+    """The same for the profiler, after a round's candidates."""
+    number, rounds = len(state.rounds), state.limits.rounds
+    last = ", the last: no plan follows, so your analysis is for the report"
+    return _state(context, state, f"round {number} of {rounds}" + last * (number >= rounds))
+
+
+def _state(context: ChatContext, state: RunState, where: str) -> Section:
+    limits, lines = state.limits, [f"{where}; {state.evaluations} evaluations so far"]
+    if left := context.budget_left():
+        lines.append(f"budget left: {left}")
     if limits.patience is not None:
         gone = rounds_without_gain(state.rounds)
         lines.append(f"{gone} rounds in a row without gain; {limits.patience} end the run")
@@ -166,13 +195,7 @@ def _log(context: ChatContext, state: RunState) -> Section | None:
 
 
 def _parent(context: ChatContext, state: RunState) -> Section:
-    """As it is: edits are copied from it."""
-    return Section(_parent_title(state), fenced(_parent_now(context, state)))
-
-
-def _parent_read(context: ChatContext, state: RunState) -> Section:
-    """Without comments: it is read, and only its lines are copied as anchors."""
-    return Section(_parent_title(state), without_comments(_parent_now(context, state)))
+    return Section(_parent_title(state), listing(_parent_now(context, state)))
 
 
 def _parent_now(context: ChatContext, state: RunState) -> str:
@@ -237,7 +260,7 @@ def _failing(context: ChatContext, state: RunState) -> Section | None:
         result = describe_evaluation(attempt.evaluation)
     return Section(
         "The candidate to fix",
-        f"{fenced(attempt.kernel.source)}\nThe judge's report: {report(result)}",
+        f"{listing(attempt.kernel.source)}\nThe judge's report: {report(result)}",
     )
 
 
@@ -250,7 +273,7 @@ def _parent_cases(context: ChatContext, state: RunState) -> Section | None:
     if parent is None or not isinstance(parent.outcome, Timed):
         return None
     return Section(
-        "Timed cases of the source to change", cases_text(parent, parent.outcome, launched=False), 2
+        "Timed cases of the source to change", cases_text(parent, parent.outcome, short=True), 2
     )
 
 
@@ -279,9 +302,7 @@ def _last_source(context: ChatContext, state: RunState) -> Section | None:
     last = state.evaluated
     if last is None or last.candidate not in state.sources:
         return None
-    source = state.sources[last.candidate]
-    code = numbered(source, device_lines(source))
-    return Section(f"Device code of the last candidate: {last.candidate}", code)
+    return Section(f"The last candidate: {last.candidate}", listing(state.sources[last.candidate]))
 
 
 def _last_report(context: ChatContext, state: RunState) -> Section | None:
@@ -315,10 +336,12 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
     "tester": (_task, _tested, _tests, _score, _analysis),
     "planner": (
-        _task, _rules, _parent_read, _state, _log, _predictions, _profile, _analysis,
+        _task, _rules, _parent, _progress, _log, _predictions, _profile, _analysis,
     ),
     "coder": (_task, _contract, _headers, _parent, _parent_cases, _plan),
     "fixer": (_task, _contract, _headers, _plan, _failing),
-    "profiler": (_task, _rules, _last_source, _state, _plan_in_short, _standing, _last_report),
+    "profiler": (
+        _task, _rules, _last_source, _progress_after, _plan_in_short, _standing, _last_report,
+    ),
     "single": (_task, _parent),
 }  # fmt: skip

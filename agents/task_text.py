@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from astra_chat.tools.gpu_specs import SPECS
 from astra_chat.tools.task.contract_text import (
     argument_text,
     codes_text,
@@ -15,7 +16,7 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced
 from astra_chat.tools.timing.comparison import resolution_text
-from astra_chat.tools.types import Basis
+from astra_chat.tools.types import Basis, Device
 
 
 def task_text(task: Task, device: str) -> str:
@@ -38,12 +39,32 @@ def launcher_text(task: Task) -> str:
     return f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
 
 
-def comparison_text(basis: Basis) -> str:
-    """How candidates are compared, and what cannot be told from nothing."""
+def device_text(device: Device) -> str:
+    """The device with what a plan reckons with."""
+    gpu = SPECS.get(device.spec)
+    if gpu is None:
+        return device.name
     return (
-        "A candidate's ratio is the weighted geometric mean of its cases' speeds over the"
-        f" baseline. Two candidates {resolution_text(basis)} are a tie: the one with the higher"
-        " ratio is kept, of equals the earlier. Candidates that are not kept stay reachable."
+        f"{device.name}: {gpu.sms} SMs of {gpu.threads_per_sm // 32} warps, L2"
+        f" {gpu.l2_bytes / 2**20:.0f} MiB, DRAM {gpu.dram_bytes_per_s / 1e12:.1f} TB/s"
+    )
+
+
+def comparison_text(basis: Basis) -> str:
+    """How candidates are compared, and what cannot be told from nothing: one threshold for all."""
+    interval = (
+        "its whole 90 % prediction interval is. That interval is wider the less alike two kernels"
+        " spend their time, so that of two candidates with one ratio one may be faster than the"
+        " baseline and the other a tie."
+        if basis == "estimated"
+        else "its whole 95 % interval is, and no case slower."
+    )
+    return (
+        "A candidate's ratio is the weighted geometric mean of its cases' speeds over the baseline;"
+        f" it is faster than the baseline if {interval}\n"
+        f"Resolution: two candidates {resolution_text(basis)} are a tie. Of a tie the one with the"
+        " higher ratio is kept, of equals the earlier. Predictions are scored by it. Candidates"
+        " that are not kept stay reachable as `parent`."
     )
 
 

@@ -8,6 +8,7 @@ building         from a source to a build that may be run: policy, nvcc, audit
 evidence         hashes of judge, machine code and launch plans, with each evaluation
 judge_version    a hash of the judge's own files
 mangled          names of kernels as a reader knows them
+template_arguments  their template arguments
 errors           exceptions for bad input and missing dependencies
 task/            the contract of a kernel (task.toml)
 policy/          source policy: what a candidate may say

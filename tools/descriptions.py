@@ -6,6 +6,7 @@ import math
 
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.mangled import kernel_name
+from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.text import one_line
 from astra_chat.tools.types import (
     BuildFailed,
@@ -91,15 +92,18 @@ def metric_text(metric: Metric) -> str:
 
 
 def describe_resources(resources: tuple[Resources, ...]) -> str:
-    """ptxas' report, kernel by kernel; instantiations of one kernel together."""
-    by_name: dict[str, list[str]] = {}
+    """ptxas' report, kernel by kernel; instantiations that use the same together."""
+    by_use: dict[tuple[str, str], list[str]] = {}
     for used in resources:
         spills = f", {used.spill_bytes} B spilled" if used.spill_bytes else ""
         shared = f", {used.static_shared_bytes} B shared" if used.static_shared_bytes else ""
-        by_name.setdefault(kernel_name(used.kernel), []).append(
-            f"{used.registers} registers{shared}{spills}"
-        )
-    parts = (f"{name} {' or '.join(dict.fromkeys(used))}" for name, used in by_name.items())
+        use = f"{used.registers} registers{shared}{spills}"
+        arguments = by_use.setdefault((kernel_name(used.kernel), use), [])
+        arguments.append(template_arguments(used.kernel))
+    parts = (
+        f"{name}{' and '.join(filter(None, dict.fromkeys(which)))} {use}"
+        for (name, use), which in by_use.items()
+    )
     return "; ".join(parts) or "no kernel"
 
 

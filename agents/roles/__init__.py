@@ -7,13 +7,19 @@ from importlib.resources import files
 
 from astra_chat.agents.turns import RoleName
 
+SHARED: dict[str, set[RoleName]] = {
+    "metrics": {"planner", "coder", "profiler"},
+    "kernel_rules": {"coder", "fixer"},
+}
+"""Texts that several roles are told, with these roles."""
+
 
 @cache
 def instructions(role: RoleName) -> str:
     """What a role is told in every turn, the shared part first."""
     own = ("single", "planner", "coder", "fixer") if role == "single" else (role,)
-    rules = ["kernel_rules"] if {"coder", "fixer"}.intersection(own) else []
-    return "\n".join(_read(f"{name}.md") for name in ("everyone", *own, *rules))
+    shared = [name for name, roles in SHARED.items() if roles.intersection(own)]
+    return "\n".join(_read(f"{name}.md") for name in ("everyone", *own, *shared))
 
 
 def _read(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import get_args
 
 from astra_chat.agents.fact_check import ask_to_check
@@ -12,15 +13,18 @@ from astra_chat.agents.reply_errors import ask_again
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.run_state import RunState, states
 from astra_chat.agents.selector_prompt import question
+from astra_chat.agents.task_text import device_text
 from astra_chat.agents.turn_order import next_step, speakers
 from astra_chat.agents.turns import RoleName, Speaker
 from astra_chat.models.spec import Role
 from astra_chat.spending.budget import parse_budget
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.tiers import baseline_source
-from astra_chat.transcript.events import Contradiction, RejectedReply
+from astra_chat.transcript.events import Contradiction, Event, Record, RejectedReply
+from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import task_of
+from astra_chat.transcript.spending import ModelCall
 from astra_chat.transcript.turns import finished, turns_of
 
 
@@ -52,16 +56,19 @@ def prompts(transcript: Transcript, only: int | None = None) -> Iterator[Prompt]
             task=task,
             baseline=baseline_source(task, transcript.header.options.tier),
             tier=transcript.header.options.tier,
-            device=transcript.header.device.name,
-            evaluations=parse_budget(transcript.options.budget).evaluations,
+            device=device_text(transcript.header.device),
         )
+        budget = parse_budget(transcript.options.budget)
         sent_back = _sent_back(transcript)
         before = list(states(turns, transcript.options.limits))
         for number in numbers if only is None else [only]:
             speaker, again = turns[number - 1].speaker, sent_back.get(number, ())
+            spent = ledger(_asked_before(transcript, number))
+            left = budget.left(spent.tokens, spent.evaluations)
+            now = replace(context, budget_left=partial(str, left))
             found = [
                 one if one.role == "selector" else replace(one, again=again)
-                for one in _of_turn(context, before[number - 1], speaker, number)
+                for one in _of_turn(now, before[number - 1], speaker, number)
             ]
             if only is not None and not found:
                 raise BadInput(f"--turn {only}: the {speaker} is no model and gets no prompt")
@@ -78,6 +85,20 @@ def _of_turn(
     if speaker in get_args(RoleName):
         role: RoleName = speaker  # type: ignore[assignment]
         yield Prompt(number, role, instructions(role), turn_prompt(role, context, before))
+
+
+def _asked_before(transcript: Transcript, turn: int) -> list[Record]:
+    """What was recorded when the speaker of a turn was asked: the selector had answered."""
+    return [
+        record
+        for record in finished(transcript.records)
+        if record.turn < turn - 1
+        or (record.turn == turn - 1 and not _is_of_next_turn(record.event))
+    ]
+
+
+def _is_of_next_turn(event: Event) -> bool:
+    return isinstance(event, ModelCall) and event.role != "selector"
 
 
 def _sent_back(transcript: Transcript) -> dict[int, tuple[str, ...]]:

@@ -6,6 +6,7 @@ from pydantic import Field, ValidationError
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Value
+from astra_chat.transcript.spending import Tokens
 
 
 class BudgetSpent(Exception):
@@ -24,6 +25,19 @@ class Budget(Value):
     """Candidates, and the baseline, that are run."""
     gpu_s: float | None = Field(None, gt=0)
     """Seconds of check, time and profile on a real GPU."""
+
+    def left(self, tokens: Tokens, evaluations: int) -> str:
+        """What the models of a run are told is left, after so much; times are left out, for they
+        differ when a run is held again. "" where nothing of it is limited."""
+        lines = []
+        if self.tokens is not None:
+            lines.append(f"{max(0, self.tokens - tokens.total):,} of {self.tokens:,} tokens")
+        if self.usd is not None and tokens.usd is not None:
+            lines.append(f"${max(0.0, self.usd - tokens.usd):.2f} of ${self.usd:.2f}")
+        if self.evaluations is not None:
+            left = max(0, self.evaluations - evaluations)
+            lines.append(f"{left} of {self.evaluations} evaluations")
+        return ", ".join(lines)
 
     def __str__(self) -> str:
         given = self.model_dump(exclude_none=True)

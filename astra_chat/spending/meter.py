@@ -33,6 +33,10 @@ class Meter:
         self._gpu_s = before.gpu_s if before else 0.0
         self._start = clock() - before_s
 
+    def left(self) -> str:
+        """What is left of the budget, as prompts tell it."""
+        return self._budget.left(self._tokens, self._evaluations)
+
     def require_prices(self, prices: Mapping[str, Price | None]) -> None:
         """Raise BadInput if the budget limits money and a model's price is unknown."""
         lacking = [role for role, price in prices.items() if price is None]

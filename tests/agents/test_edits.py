@@ -40,6 +40,14 @@ def test_what_cannot_be_made_is_said(pairs: list[tuple[str, str]], words: str) -
         kernel_of(edits(*pairs), SOURCE)
 
 
+def test_an_anchor_may_be_copied_from_a_listing() -> None:
+    """With line numbers, and without the comment between its lines."""
+    source = "int a = 1;\n\n// Two.\nint b = 2;\n"
+    found = kernel_of(edits(("int a = 1;\n\n\nint b = 2; //4", "int c = 3; //1")), source)
+    assert found.source == "int c = 3;\n"
+    assert lines_of("int b = 2; //4", source) == [4]
+
+
 def test_lines_of_an_anchor() -> None:
     assert lines_of("  int b = 2;", SOURCE) == [2]
     assert lines_of("= 1;", SOURCE) == [1, 3]

@@ -90,6 +90,13 @@ def test_the_score_counts_ways_and_metrics() -> None:
     assert found.median_factor == pytest.approx(2.0, rel=0.01)
 
 
+def test_a_direction_is_right_by_the_resolution_that_ties_are_told_by() -> None:
+    for predicted, ratio, right in ((1.02, 1.03, True), (1.02, 1.06, False), (1.06, 1.03, False),
+                                    (1.06, 1.5, True), (0.9, 1.0, False)):  # fmt: skip
+        turns = [*baseline_turns(), *one(VECTOR, ratio, 25.0, predicted=predicted)]
+        assert predictions(state_of(turns).rounds)[0].direction_correct is right
+
+
 def test_an_untold_round_is_not_judged() -> None:
     assert predictions(state_of([*baseline_turns(), Turn("planner", plan())]).rounds) == []
     assert score([]).text == "no predictions to compare yet"

@@ -10,11 +10,22 @@ from astra_chat.agents.limits import Limits
 from astra_chat.agents.position import read_position
 from astra_chat.agents.prompt import LOG_ROUNDS, MAX_CHARACTERS, ChatContext, turn_prompt
 from astra_chat.agents.run_state import state_of
+from astra_chat.agents.source_text import listing
 from astra_chat.agents.strategy import Strategy
-from astra_chat.agents.turns import MODEL_ROLES, Approval, Kernel, RoleName, Turn
+from astra_chat.agents.turns import (
+    MODEL_ROLES,
+    Approval,
+    Extent,
+    Kernel,
+    RoleName,
+    TestCase,
+    TestSuite,
+    Turn,
+)
+from astra_chat.tools.mutation.scores import CaseScore, CaseScores
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import prototype
-from astra_chat.tools.types import candidate_id
+from astra_chat.tools.types import Case, candidate_id
 from tests.chat_samples import (
     BROKEN,
     SCALAR,
@@ -61,29 +72,71 @@ def test_the_coder_is_shown_prototype_source_cases_and_plan(context: ChatContext
         "coder", context, state_of([*baseline_turns(), Turn("planner", plan("Wider loads"))])
     )
     assert prototype(context.task) in text and "Wider loads" in text
-    assert SCALAR in text, "the baseline is what it starts from"
-    assert "## Timed cases of the source to change" in text and "estimated 2.00 us" in text
+    assert listing(SCALAR) in text, "the baseline is what it starts from"
+    assert "## Timed cases of the source to change" in text and " | estimated us | " in text
 
 
-def test_who_speaks_of_a_source_sees_it_with_line_numbers(context: ChatContext) -> None:
+def test_all_see_the_same_text_of_a_source_with_line_numbers(context: ChatContext) -> None:
     thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)]
-    number = VECTOR.splitlines().index("  float4 v = in[i];") + 1
-    for role in ("profiler", "tester"):
-        text = turn_prompt(role, context, state_of(thread))  # type: ignore[arg-type]
-        assert f"\n{number}   float4 v = in[i];\n" in text
-        assert SCALAR not in text, "the baseline is left out once a better one stands"
+    planned = [*thread, Turn("planner", plan("next"))]
+    wrong = [
+        *planned,
+        Turn("coder", Kernel(words="", source=WRONG)),
+        Turn("executor", build(WRONG)),
+    ]
+    for role, turns in (("profiler", thread), ("tester", thread), ("planner", thread),
+                        ("coder", planned)):  # fmt: skip
+        text = turn_prompt(role, context, state_of(turns))  # type: ignore[arg-type]
+        assert listing(VECTOR) in text and " //10\n" in listing(VECTOR)
+        assert listing(SCALAR) not in text, "the baseline is left out once a better one stands"
+    assert listing(WRONG) in turn_prompt("fixer", context, state_of(wrong))
 
 
 def test_rounds_evaluations_and_what_is_kept_are_told(context: ChatContext) -> None:
     thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)]
-    limited = replace(context, evaluations=9)
+    limited = replace(context, budget_left=lambda: "7 of 9 evaluations")
     text = turn_prompt("planner", limited, state_of(thread, Limits(rounds=4, patience=2)))
-    assert "- 1 of 4 rounds begun; 2 evaluations so far of 9\n" in text
+    assert "- round 2 of 4; 2 evaluations so far\n- budget left: 7 of 9 evaluations\n" in text
     assert "- 0 rounds in a row without gain; 2 end the run\n" in text
     assert f"- best so far, kept: {candidate_id(VECTOR)}, estimated 1.50x" in text
     assert "closer than 4% are a tie" in text
     first = turn_prompt("planner", context, state_of(baseline_turns()))
     assert "- no candidate is faster than the baseline so far\n" in first
+
+
+def test_planner_and_profiler_are_told_that_a_round_is_the_last(context: ChatContext) -> None:
+    thread = [*baseline_turns(), *one_round(1, VECTOR, 1.5)[:-1]]
+    for rounds, planner, profiler in ((1, False, True), (2, True, False), (3, False, False)):
+        state = state_of(thread, Limits(rounds=rounds))
+        assert ("- round 2 of 2, the last;" in turn_prompt("planner", context, state)) is planner
+        told = "the last: no plan follows" in turn_prompt("profiler", context, state)
+        assert told is profiler
+
+
+def test_the_tester_is_told_which_of_its_cases_were_kept(context: ChatContext) -> None:
+    first, second, third = (
+        Case(dims={"rows": rows, "d": 4}, dtype="float32") for rows in (1, 2, 3)
+    )
+    scores = CaseScores(
+        asked=3, mutants=("a", "b"), own=("a",),
+        cases=(CaseScore(case=first, kills=("a",)), CaseScore(case=second),
+               CaseScore(case=third, unjudged="too large")),
+    )  # fmt: skip
+    said = TestSuite(words="", cases=tuple(
+        TestCase(dims=tuple(Extent(name=n, value=v) for n, v in case.dims.items()),
+                 dtype="float32", values="normal", why="")
+        for case in (first, second, third)))  # fmt: skip
+    thread = [*baseline_turns()[:1], Turn("tester", said), Turn("executor", scores)]
+    text = turn_prompt("tester", context, state_of(thread))
+    assert "- kept, detects 1: rows=1 d=4 float32\n" in text
+    assert "- discarded, detects none: rows=2 d=4 float32\n" in text
+    assert "- kept, too large: rows=3 d=4 float32\n- survived: b\n" in text
+    assert "- testers': 1x4 float32\n- testers': 3x4 float32\n" in text
+
+
+def test_cases_of_one_kind_stand_on_one_line(context: ChatContext) -> None:
+    text = turn_prompt("tester", context, state_of(baseline_turns()))
+    assert "must pass, rows x d\n- float32: 3x20\n- float32 special: 1x4\n" in text
 
 
 def test_a_plan_below_the_resolution_is_told_so(context: ChatContext) -> None:
@@ -97,7 +150,8 @@ def test_a_plan_below_the_resolution_is_told_so(context: ChatContext) -> None:
 def test_the_coder_starts_from_the_best_source(context: ChatContext) -> None:
     better = [*baseline_turns(), *one_round(1, VECTOR, 1.5), Turn("planner", plan("next"))]
     text = turn_prompt("coder", context, state_of(better))
-    assert VECTOR in text and "estimated 1.50x" in text and SCALAR not in text
+    assert listing(VECTOR) in text and "estimated 1.50x" in text
+    assert listing(SCALAR) not in text
 
 
 def test_the_fixer_is_shown_the_candidate_and_the_finding(context: ChatContext) -> None:
@@ -107,7 +161,7 @@ def test_the_fixer_is_shown_the_candidate_and_the_finding(context: ChatContext) 
         Turn("coder", Kernel(words="", source=BROKEN)),
         Turn("executor", build(BROKEN)),
     ]
-    assert BROKEN in turn_prompt("fixer", context, state_of(failed))
+    assert listing(BROKEN) in turn_prompt("fixer", context, state_of(failed))
     assert 'identifier "inn" is undefined' in turn_prompt("fixer", context, state_of(failed))
     wrong = [
         *failed,
@@ -116,7 +170,7 @@ def test_the_fixer_is_shown_the_candidate_and_the_finding(context: ChatContext) 
         Turn("executor", evaluation(WRONG, WRONG_OUTCOME)),
     ]
     text = turn_prompt("fixer", context, state_of(wrong))
-    assert WRONG in text and BROKEN not in text
+    assert listing(WRONG) in text and listing(BROKEN) not in text
     assert "never written" in text
 
 
@@ -124,7 +178,8 @@ def test_the_profiler_is_shown_figures_that_say_what_they_are(context: ChatConte
     text = turn_prompt(
         "profiler", context, state_of([*baseline_turns(), *one_round(1, VECTOR, 1.5)])
     )
-    assert "global_load_requests 100" in text and "estimated 1.33 us" in text
+    assert "global_load_requests | 100" in text and " | 1.50x | 1.33 | " in text
+    assert " | estimated us | " in text
 
 
 def test_planner_and_tester_are_told_what_the_profiler_said(context: ChatContext) -> None:
@@ -182,10 +237,10 @@ def test_prompts_stay_bounded(context: ChatContext) -> None:
 
 
 def test_what_can_be_spared_goes_first(context: ChatContext) -> None:
-    large = VECTOR + "// filler\n" * (MAX_CHARACTERS // 10)
+    large = VECTOR + "int a; //\n" * (MAX_CHARACTERS // 10)
     thread = [*baseline_turns(), *one_round(1, large, 2.0), Turn("planner", plan("next"))]
     text = turn_prompt("coder", context, state_of(thread))
-    assert large in text and "next" in text, "source and plan are never left out"
+    assert listing(large) in text and "next" in text, "source and plan are never left out"
     assert "## Timed cases" not in text
 
 

@@ -1,4 +1,4 @@
-"""Sources as they are shown to who does not change them."""
+"""Sources as every role sees them, and what is copied from them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.source_text import device_lines, numbered, without_comments
+from astra_chat.agents.source_text import listing, spans, without_numbers
 
 SOURCE = """// A comment.
 #include <stdint.h>
@@ -19,54 +19,51 @@ __device__ float read<float>(float value) {
 }
 
 // Kernels.
-__global__ void __launch_bounds__(128) kernel(float* out) {
+__global__ void kernel(float* out) {
   // Inside.
   if (out) {
     out[0] = 1.0f;  // kept
   }
 }
-
-extern "C" int launch(float* out) {
-  kernel<<<1, 128>>>(out);
-  return 0;
-}
 """
 KERNELS = sorted(Path(__file__).parents[2].glob("sglang_kernels/*/script/*.cu"))
 
 
-def test_numbers_are_those_of_the_file_and_comments_are_left_out() -> None:
-    text = numbered(SOURCE)
-    assert "\n2 #include <stdint.h>\n4 template" in text
-    assert "\n15     out[0] = 1.0f;  // kept\n" in text and "Inside" not in text
-
-
-def test_device_code_leaves_out_the_launcher_and_specializations() -> None:
-    assert device_lines(SOURCE) == set(range(12, 18))
-    text = numbered(SOURCE, device_lines(SOURCE))
-    assert text.startswith("```cuda\n...\n12 __global__") and text.endswith("\n17 }\n...\n```")
-
-
-def test_a_source_without_device_code_is_shown_whole() -> None:
-    assert device_lines("int x;\nint y;\n") == {1, 2, 3}
-    assert numbered("int x;\nint y;\n", device_lines("int x;\nint y;\n")) == numbered(
-        "int x;\nint y;\n"
-    )
-
-
-def test_unfinished_code_is_no_error() -> None:
-    for text in ("__global__", "__global__ void k(", "__device__ int f() { {"):
-        assert device_lines(text)
-
-
-def test_lines_without_comments_are_the_files_own() -> None:
-    shown = without_comments(SOURCE).splitlines()[1:-1]
-    assert shown[0] == "#include <stdint.h>" and set(shown) <= set(SOURCE.splitlines())
-    assert "// Kernels." not in shown
+def test_numbers_are_those_of_the_file_and_comments_are_blank_lines() -> None:
+    assert listing(SOURCE).splitlines()[1:-1] == [
+        "", "#include <stdint.h>", "", "template <typename T>", "__device__ float read(T value);",
+        "template <>", "__device__ float read<float>(float value) {", "  return value;", "}",
+        " //10", "", "__global__ void kernel(float* out) {", "", "  if (out) {",
+        "    out[0] = 1.0f;  // kept", "  }", "}",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
-def test_of_real_kernels_the_device_code_is_about_half(path: Path) -> None:
+def test_a_listing_holds_the_lines_of_a_real_kernel(path: Path) -> None:
+    lines = path.read_text().splitlines()
+    shown = without_numbers(listing(path.read_text())).splitlines()[1:-1]
+    assert shown == ["" if line.lstrip().startswith("//") else line for line in lines]
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_what_is_copied_from_a_listing_is_found_in_the_source(path: Path) -> None:
     source = path.read_text()
-    lines = device_lines(source)
-    heads = [i for i, line in enumerate(source.splitlines(), 1) if line.startswith("__global__")]
-    assert set(heads) <= lines and len(lines) < 0.75 * source.count("\n")
+    shown = listing(source).splitlines()[1:-1]
+    for first in range(0, len(shown) - 12, 12):
+        copied = "\n".join(shown[first : first + 12])
+        ((start, end),) = spans(copied, source)
+        assert source.count("\n", 0, start) == first and source.count("\n", start, end) == 11
+
+
+def test_what_stands_there_as_it_is_comes_first() -> None:
+    source = "int a; //1\nint b;\nint a;\n"
+    assert spans("int a; //1", source) == [(0, 10)]
+    assert len(spans("int a;", source)) == 2
+    assert spans("int b; //2", source) == [(11, 17)]
+    assert spans("", source) == spans("int c;", source) == []
+
+
+def test_a_comment_between_copied_lines_belongs_to_the_place() -> None:
+    source = "int a;\n// More.\n  // And.\nint b;\nint c;\n"
+    ((start, end),) = spans("int a;\n\n\nint b; //4", source)
+    assert source[start:end] == "int a;\n// More.\n  // And.\nint b;"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from astra_chat.agents.task_text import comparison_text, launcher_text, task_text
+from astra_chat.agents.task_text import comparison_text, device_text, launcher_text, task_text
 from astra_chat.tools.task.folder import Scalar, Task
 from astra_chat.tools.task.launcher import prototype
+from tests.chat_samples import DEVICE
 
 
 def test_it_says_where_arguments_begin_and_what_scalars_are(task: Task) -> None:
@@ -30,8 +31,14 @@ def test_the_launcher_is_a_prototype(task: Task) -> None:
     assert f"{prototype(task)};" in launcher_text(task)
 
 
-def test_a_tie_is_told_with_the_rule_that_decides_it() -> None:
-    assert "closer than 4% are a tie: the one with the higher ratio is kept" in comparison_text(
-        "estimated"
-    )
+def test_one_threshold_is_told_with_the_rule_that_decides_a_tie() -> None:
+    text = comparison_text("estimated")
+    assert "closer than 4% are a tie. Of a tie the one with the higher ratio is kept" in text
+    assert "wider the less alike" in text
     assert "intervals of both" in comparison_text("measured")
+
+
+def test_a_device_is_told_with_what_a_plan_reckons_with() -> None:
+    assert device_text(DEVICE) == f"{DEVICE.name}: 132 SMs of 64 warps, L2 60 MiB, DRAM 4.8 TB/s"
+    unknown = DEVICE.model_copy(update={"spec": "other"})
+    assert device_text(unknown) == DEVICE.name

@@ -101,6 +101,10 @@ def test_metrics_and_resources() -> None:
     half = used.model_copy(update={"kernel": "_Z4siluI6__halfEvPT_", "spill_bytes": 0})
     whole = half.model_copy(update={"kernel": "_Z4siluIfEvPT_", "registers": 30})
     assert descriptions.describe_resources((used, half, whole)) == (
-        f"{told}; silu 32 registers, 64 B shared or 30 registers, 64 B shared"
+        f"{told}; silu<__half> 32 registers, 64 B shared; silu<float> 30 registers, 64 B shared"
+    )
+    twice = half.model_copy(update={"kernel": "_Z4siluI13__nv_bfloat16EvPT_"})
+    assert descriptions.describe_resources((half, twice)) == (
+        "silu<__half> and <__nv_bfloat16> 32 registers, 64 B shared"
     )
     assert descriptions.describe_resources(()) == "no kernel"

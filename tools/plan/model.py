@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field
 
 from astra_chat.tools.mangled import kernel_name
+from astra_chat.tools.template_arguments import template_arguments
 from astra_chat.tools.types import Case, Value, sha256_of
 
 MAX_NODES = 256
@@ -232,17 +233,26 @@ class LaunchPlan(PlanValue):
     def summary(self) -> str:
         """One line for people and models: each launch, memset and copy; the same ones in a row
         once, with how many."""
-        runs = [(words, len(list(same))) for words, same in groupby(map(_describe, self.nodes))]
+        return self._summary(arguments=True)
+
+    def is_told_by(self, launches: str) -> bool:
+        """Whether a recorded line is this plan's; the first judges left template arguments out."""
+        return launches in (self.summary, self._summary(arguments=False))
+
+    def _summary(self, *, arguments: bool) -> str:
+        words = [_describe(node, arguments) for node in self.nodes]
+        runs = [(line, len(list(same))) for line, same in groupby(words)]
         return "; ".join(f"{count} x {w}" if count > 1 else w for w, count in runs) or NOTHING
 
 
-def _describe(node: KernelNode | MemsetNode | CopyNode) -> str:
+def _describe(node: KernelNode | MemsetNode | CopyNode, arguments: bool) -> str:
     if isinstance(node, MemsetNode):
         return f"memset {node.target.name}, {node.width_bytes * node.height:,} bytes"
     if isinstance(node, CopyNode):
         size = node.width_bytes * node.height
         return f"copy {node.source.name} to {node.target.name}, {size:,} bytes"
-    words = [f"{kernel_name(node.kernel)} grid {_extent(node.grid)} block {_extent(node.block)}"]
+    name = kernel_name(node.kernel) + (template_arguments(node.kernel) if arguments else "")
+    words = [f"{name} grid {_extent(node.grid)} block {_extent(node.block)}"]
     words += [f"shared {node.dynamic_shared_bytes:,} bytes"] * bool(node.dynamic_shared_bytes)
     words += [f"cluster {_extent(node.cluster)}"] * bool(node.cluster)
     words += ["PDL"] * node.programmatic + ["cooperative"] * node.cooperative

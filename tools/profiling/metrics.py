@@ -118,13 +118,18 @@ TIME_PARTS = {part: f"time_{part}" for part in PARTS}
 """Parts of a case's time, which add up to it."""
 REACHABLE, LEFT = "time_reachable", "time_left"
 """The floor that a kernel of the task can reach on the case, and what is left above it."""
-LOAD_ROUNDS, WARP_INSTRUCTIONS, TURNS = (
-    "dependent_load_rounds", "longest_warp_ptx_instructions", "block_turns"
+LOAD_ROUNDS, PTX_PATH, MACHINE_PATH, CHAIN, TURNS, WARPS_HELD = (
+    "dependent_load_rounds", "longest_warp_ptx_instructions", "longest_warp_machine_instructions",
+    "longest_warp_chain_cycles", "block_turns", "warps_on_busiest_sm",
+)  # fmt: skip
+LOAD_BYTES, SHARED_WAVEFRONTS_EACH = (
+    "global_load_bytes_per_request", "shared_wavefronts_per_request"
 )  # fmt: skip
 OWN = (
-    "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
+    "barriers", LOAD_BYTES, SHARED_WAVEFRONTS_EACH,
     "roofline_intensity", "roofline_ridge", "roofline_attainable", "roofline_reached",
-    *TIME_PARTS.values(), REACHABLE, LEFT, LOAD_ROUNDS, WARP_INSTRUCTIONS, TURNS,
+    *TIME_PARTS.values(), REACHABLE, LEFT, LOAD_ROUNDS, PTX_PATH, MACHINE_PATH, CHAIN, TURNS,
+    WARPS_HELD,
 )  # fmt: skip
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
 BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}

@@ -67,11 +67,13 @@ def test_they_are_what_the_models_were_told(
 ) -> None:
     models = Listening(task)
     played = RunModels("scripted", dict.fromkeys(ROLES, models))
+    options = run_options().model_copy(update={"budget": "tokens=1000,evaluations=50"})
     request = Request(
-        task=task, device=DEVICE, models=played, folder=tmp_path / "out", options=run_options()
+        task=task, device=DEVICE, models=played, folder=tmp_path / "out", options=options
     )
     result = run_request(request, judge=fixed_judge)
     found = list(prompts(read(result.transcript)))
+    assert "budget left: 1,000 of 1,000 tokens, 49 of 50 evaluations" in found[1].user
     assert [(p.role, p.system, p.user) for p in found] == models.told
     assert len(found) > 8 and "selector" in [p.role for p in found]
 

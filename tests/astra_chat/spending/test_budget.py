@@ -37,6 +37,16 @@ def test_words_become_limits() -> None:
     assert parse_budget(str(found)) == found and str(Budget()) == ""
 
 
+def test_what_is_left_is_told_of_what_is_limited_and_never_of_time() -> None:
+    spent = Tokens(prompt=1000, completion=200, usd=0.125)
+    limited = parse_budget("tokens=5000,usd=2,evaluations=9,wall_s=60,gpu_s=60")
+    assert limited.left(spent, 4) == "3,800 of 5,000 tokens, $1.88 of $2.00, 5 of 9 evaluations"
+    assert parse_budget("tokens=1000").left(spent, 0) == "0 of 1,000 tokens"
+    assert parse_budget("wall_s=60").left(spent, 0) == Budget().left(spent, 0) == ""
+    unknown = spent.model_copy(update={"usd": None})
+    assert parse_budget("usd=2").left(unknown, 0) == "", "of an unknown price nothing is left known"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -201,7 +201,7 @@ def test_the_virtual_gpu_uses_nsight_computes_names_where_it_can() -> None:
     assert {m.TIME, m.LOADS, m.LOAD_SECTORS, m.DRAM_READ, m.INSTRUCTIONS, m.LANES} <= names
     assert names - set(m.WORDS) == {
         "barriers", "global_load_bytes_per_request", "shared_wavefronts_per_request",
-        m.LOAD_ROUNDS, m.WARP_INSTRUCTIONS, m.TURNS,
+        m.LOAD_ROUNDS, m.MACHINE_PATH, m.PTX_PATH, m.CHAIN, m.WARPS_HELD, m.TURNS,
     }  # fmt: skip
     assert names <= m.KNOWN
     metrics = module._counter_metrics(counting(local_load_sectors=40))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from astra_chat.tools.virtual_gpu.model.issue import machine_path
 from astra_chat.tools.virtual_gpu.model.traffic import Traffic
 from astra_chat.tools.virtual_gpu.types import SECTOR_BYTES, LaunchReport
 
@@ -38,8 +39,8 @@ def limited_by(
         "shared": f"{c.shared_wavefronts / max(1, c.shared_requests):.1f} wavefronts a"
         f" shared-memory request (1 is free of conflicts) take {us}",
         "tensor": f"{c.tensor_tenths / 10 * scale:.3g} products m16n8k16 on tensor cores take {us}",
-        "latency": f"a warp waits for {waits} and runs"
-        f" {c.critical_path_instructions} instructions{slept}{in_turns}: {us}",
+        "latency": f"a warp waits for {waits} and runs {machine_path(c):.0f} machine instructions"
+        f" ({c.critical_path_instructions} of PTX){slept}{in_turns}: {us}",
         "atomics": f"{c.atomic_hottest_turns * scale:.3g} turns of atomics on one region"
         f" of L2 wait for each other: {us}",
         "block_start": f"starting {blocks} blocks takes {us}",

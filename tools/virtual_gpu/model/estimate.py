@@ -31,7 +31,7 @@ from astra_chat.tools.virtual_gpu.model.constants import (
     PACKETS_PER_CLOCK,
     Constants,
 )
-from astra_chat.tools.virtual_gpu.model.issue import SLOTS, issue_cycles, machine_instructions
+from astra_chat.tools.virtual_gpu.model.issue import SLOTS, issue_cycles, machine_path
 from astra_chat.tools.virtual_gpu.model.occupancy import blocks_per_sm
 from astra_chat.tools.virtual_gpu.model.time_split import PARTS, Span, time_split
 from astra_chat.tools.virtual_gpu.model.traffic import Traffic, traffic
@@ -65,6 +65,12 @@ class Estimate:
     """Loads of a warp that wait for each other, of the longest launch; so the two below."""
     warp_instructions: int = 0
     """Of the longest warp, in PTX."""
+    machine_instructions: float = 0.0
+    """Of the longest warp, of the machine: what its time follows, or the chain below."""
+    chain_cycles: float = 0.0
+    """Of the longest warp: its longest chain of results that wait for each other."""
+    warps_held: int = 0
+    """By the busiest SM at once."""
     turns: float = 0.0
     """Blocks that follow each other where one is resident."""
 
@@ -121,7 +127,8 @@ def estimate(
         longest.occupancy, longest.waves, why, longest.sampled,
         sum(e.store_packets for e in single),
         {part: sum(e.split[part] for e in single) for part in PARTS},
-        longest.load_rounds, longest.warp_instructions, longest.turns,
+        longest.load_rounds, longest.warp_instructions, longest.machine_instructions,
+        longest.chain_cycles, longest.warps_held, longest.turns,
     )  # fmt: skip
 
 
@@ -146,7 +153,8 @@ def _launch(
     moved = traffic(report, spec, held, shared_bytes, left)
     terms = _throughputs(report, shape, moved, spec, constants)
     start = constants.start * warps / spec.clocks_per_us
-    chain = _chain_us(report, spec, constants) + start
+    machine, results = machine_path(c), _result_cycles(report)
+    chain = _chain_us(machine, results, c, spec, constants) + start
     # A round waits for the last of its sectors.
     sectors = max(1.0, c.global_load_sectors / max(1, c.global_load_requests))
     from_dram = 1 - (1 - moved.new_from_dram) ** sectors
@@ -187,11 +195,12 @@ def _launch(
     waves = blocks / (shape.per_sm * spec.sms)
     sampled = f"{report.blocks_run} of {blocks} blocks" if report.sampled else ""
     by = limited_by(report, moved, {**terms, "block_start": dispatch}, limiter, shape.turns)
-    holds = f"{shape.per_sm} blocks of {shape.warps} warps ({occupancy:.0%} of its warps)"
-    why = f"{by}; {waves:.2g} waves of blocks, an SM could hold {holds}"
+    could = f"{held} of the {shape.per_sm} blocks of {shape.warps} warps that it could hold"
+    why = f"{by}; {waves:.2g} waves of blocks, the busiest SM holds {could}"
     found = Estimate(
         us, terms, limiter, occupancy, waves, why, sampled, moved.store_packets, split,
-        c.dependent_load_rounds, c.critical_path_instructions, shape.turns,
+        c.dependent_load_rounds, c.critical_path_instructions, machine, results, held * warps,
+        shape.turns,
     )  # fmt: skip
     return found, moved.footprint
 
@@ -288,17 +297,20 @@ def _l2_bytes_per_us(footprint: float, spec: GpuSpec) -> float:
     return far + (near - far) * share
 
 
-def _chain_us(report: LaunchReport, spec: GpuSpec, constants: Constants) -> float:
-    """Of the longest warp of a block alone: its longest chain of results, and what it sleeps."""
-    counters = report.counters
-    instructions = max(1, sum(counters.warp_instructions.values()))
-    share = counters.critical_path_instructions / instructions
-    slots = machine_instructions(counters) / SLOTS * share
-    warps = report.launch.block.warps
+def _result_cycles(report: LaunchReport) -> float:
+    """Cycles of the longest warp of a block alone: its longest chain of results."""
+    counters, warps = report.counters, report.launch.block.warps
     meetings = counters.barriers / max(1, report.blocks_run * warps)
     results = counters.critical_path_cycles + MATCH_CYCLES * counters.critical_path_match_turns
-    results += meetings * MEETING_CYCLES * (warps - MEETING_WARPS)
-    chain = _norm(6.0, constants.chain * results, constants.pace * slots)
+    return results + meetings * MEETING_CYCLES * (warps - MEETING_WARPS)
+
+
+def _chain_us(
+    machine: float, results: float, counters: Counters, spec: GpuSpec, constants: Constants
+) -> float:
+    """Of the longest warp of a block alone: its instructions or its chain of results, whichever
+    takes longer, and what it sleeps."""
+    chain = _norm(6.0, constants.chain * results, constants.pace * machine / SLOTS)
     return chain / spec.clocks_per_us + counters.critical_path_sleep_ns * 1e-3
 
 

@@ -37,3 +37,9 @@ def issue_cycles(counters: Counters, spec: GpuSpec) -> float:
 def machine_instructions(counters: Counters) -> float:
     """Warp instructions of the machine: counted where its code is known, else about."""
     return (1.0 if counters.machine_instructions else SLOTS) * counters.issue_tenths / 10
+
+
+def machine_path(counters: Counters) -> float:
+    """The same of the longest warp alone: by its share of the PTX instructions."""
+    total = max(1, sum(counters.warp_instructions.values()))
+    return machine_instructions(counters) * counters.critical_path_instructions / total

@@ -26,7 +26,13 @@ def test_instructions_of_the_machine_are_told_where_they_are_known() -> None:
 
 
 def test_a_wait_tells_how_often_it_passes() -> None:
-    waits = Counters(dependent_load_rounds=4, critical_path_instructions=70)
-    told = "a warp waits for 4 loads one after the other and runs 70 instructions, in 3 turns"
+    waits = Counters(
+        dependent_load_rounds=4, critical_path_instructions=70, issue_tenths=2000,
+        warp_instructions=Counter({"int": 280}), machine_instructions=Counter({"alu": 200}),
+    )  # fmt: skip
+    told = (
+        "a warp waits for 4 loads one after the other and runs 50 machine instructions (70 of PTX),"
+        " in 3 turns"
+    )
     assert words(waits, "latency") == f"{told}: 2.50 us alone"
     assert words(Counters(), "block_start") == "starting 40 blocks takes 2.50 us alone"

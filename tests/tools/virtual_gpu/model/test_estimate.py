@@ -125,6 +125,17 @@ def test_why_gives_the_counters_behind_it() -> None:
     assert "201.33 MB to and from DRAM" in why("silu_vec 8192x4096 f16")
 
 
+def test_the_longest_warp_and_the_busiest_sm_are_told_of_the_longest_launch() -> None:
+    p = point("rms_vec 1024x4096 f16")
+    one, two = (estimate(p.reports * times, p.resources, H200) for times in (1, 2))
+    counters, warps = p.reports[0].counters, p.reports[0].launch.block.warps
+    assert one.machine_instructions > 0 and one.chain_cycles >= counters.critical_path_cycles
+    assert one.warps_held % warps == 0 and 0 < one.warps_held <= 64
+    assert f"the busiest SM holds {one.warps_held // warps} of the " in one.why
+    for name in ("machine_instructions", "chain_cycles", "warps_held", "turns", "load_rounds"):
+        assert getattr(two, name) == getattr(one, name)
+
+
 def test_a_sampled_launch_says_so_and_scales() -> None:
     sampled = point("silu_vec 8192x4096 f16")
     found = estimate(sampled.reports, sampled.resources, H200)

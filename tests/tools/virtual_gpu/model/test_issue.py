@@ -8,7 +8,12 @@ from dataclasses import replace
 import pytest
 
 from astra_chat.tools.gpu_specs import spec
-from astra_chat.tools.virtual_gpu.model.issue import SLOTS, issue_cycles, machine_instructions
+from astra_chat.tools.virtual_gpu.model.issue import (
+    SLOTS,
+    issue_cycles,
+    machine_instructions,
+    machine_path,
+)
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Counters
 
 GPU = spec("h200")
@@ -19,6 +24,11 @@ KNOWN = replace(GUESSED, machine_instructions=Counter({"fma": 50, "imad": 30, "a
 def test_known_machine_instructions_are_taken_as_they_are() -> None:
     assert machine_instructions(KNOWN) == 100
     assert machine_instructions(GUESSED) == pytest.approx(100 * SLOTS)
+
+
+def test_the_longest_warp_has_its_share_of_the_machine_instructions() -> None:
+    assert machine_path(replace(KNOWN, critical_path_instructions=12)) == 100 * 12 / 48
+    assert machine_path(Counters()) == 0.0
 
 
 def test_the_busiest_unit_decides() -> None:
