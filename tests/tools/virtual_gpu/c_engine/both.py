@@ -16,6 +16,7 @@ from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.ptx.parser import Module
 from astra_chat.tools.virtual_gpu.types import Fault, Launch, LaunchReport, PtxUnsupported
 
+LINE_BYTES = 128
 REFERENCE_TESTS = Path(__file__).parents[1] / "numpy_engine"
 
 
@@ -91,7 +92,8 @@ class Both:
             found = c_engine.run(program, launch, memory, **options)
             # How often warps try depends on who comes first.
             retries = any(".cas." in i.opcode for i in program.instructions)
-            assert found == report or retries or program.reference.reserves
+            uncertain = retries or program.reference.reserves or share_a_line(memory)
+            assert found == report or uncertain
             return
         with pytest.raises(Fault) as caught:
             c_engine.run(program, launch, memory, **options)
@@ -99,6 +101,15 @@ class Both:
         # The engines take warps in another order: of several places at fault each finds its own.
         if fault.kind not in ("timeout", "race", "barrier_divergence"):
             assert (caught.value.message, caught.value.where) == (fault.message, fault.where)
+
+
+def share_a_line(memory: Memory) -> bool:
+    """Whether two buffers lie in one line of the L2, as NumPy's allocator may place them and CUDA's
+    does not: then what a load finds there depends on which warp came first."""
+    places = sorted((b.data.ctypes.data, b.data.nbytes) for b in memory.buffers)
+    ends = [(start + size - 1) // LINE_BYTES for start, size in places]
+    starts = [start // LINE_BYTES for start, _ in places[1:]]
+    return any(end >= start for end, start in zip(ends, starts, strict=False))
 
 
 def same_bytes(got: Any, expected: Any, name: str) -> None:
