@@ -329,7 +329,7 @@ class Judge:
                     for case, one in zip(cases, timed, strict=True)
                 ]
             try:
-                return profile_cuda(runner, built, cases)
+                return profile_cuda(runner, built, cases, [one.time.median_us for one in timed])
             except MissingDependency as error:
                 reason = str(error)
         first = heaviest(weighted)

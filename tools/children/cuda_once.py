@@ -28,6 +28,8 @@ MAX_LEAD, MIN_APART, MAX_APART = 12, 9, 28
 """An argument lies up to 4 MB into its allocation, in steps of ALIGNMENT, and up to 256 MB lie
 between two of them, drawn at random: an address does not show which tool runs the kernel.
 Powers of two."""
+GRANULE = 512
+"""Bytes from one address of cuMemAlloc to the next."""
 MAX_TRIES = 16
 """Allocations until one lies so that its end is the argument's."""
 
@@ -105,15 +107,18 @@ class Driver:
 
     def place(self, content: Bytes, lead: int, shift: int) -> int:
         """Address of a copy on the device, at least `lead` bytes into an allocation that ends with
-        it, and `shift` bytes past a multiple of the alignment that plans are recorded for."""
+        it, and `shift` bytes past a multiple of the alignment that plans are recorded for. Where
+        cuMemAlloc gives none such, the allocation ends up to ALIGNMENT bytes later."""
         before = lead + shift
-        for _ in range(MAX_TRIES):
+        for number in range(MAX_TRIES):
             start = self._allocated(max(1, before + len(content))) + before
             if start % ALIGNMENT == shift % ALIGNMENT:
                 break
             before += (shift - start) % ALIGNMENT
+            self._allocated(1 + GRANULE * (number % 4))  # so that not every try meets the same
         else:
-            raise RuntimeError("cuMemAlloc gives no allocation with the alignment of a plan")
+            start = self._allocated(before + len(content) + ALIGNMENT) + before
+            start += (shift - start) % ALIGNMENT
         whole = np.ascontiguousarray(content)
         if len(whole):
             call("cuMemcpyHtoD", start, whole.ctypes.data, len(whole))

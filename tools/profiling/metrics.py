@@ -216,15 +216,18 @@ def telling(metrics: Iterable[Metric]) -> list[Metric]:
     return [m for m in metrics if m.name in KEY or m.name not in WORDS]
 
 
-def attributed(metrics: Mapping[str, Metric], spec: GpuSpec) -> dict[str, float]:
-    """us of one call by part (PARTS), from Nsight Compute's figures.
+def attributed(
+    metrics: Mapping[str, Metric], spec: GpuSpec, total: float | None = None
+) -> dict[str, float]:
+    """us of one call by part (PARTS), from Nsight Compute's figures. They add up to `total`, what
+    the timed calls took; where nothing was timed, to the call's time under the profiler.
 
     An attribution, not a measurement: starting the launch and its blocks take what they take on an
     idle GPU. The rest is divided in proportion to how busy memory (the larger of DRAM and L2) and
     the issue slots are, and to the share of a warp's cycles that wait for memory or barriers.
     """
     value = _Values(metrics)
-    total = value(TIME) / 1e3
+    total = value(TIME) / 1e3 if total is None else total
     fixed = min(total, spec.launch_floor_us)
     start = min(total - fixed, value("launch__grid_size") * spec.block_dispatch_ns * 1e-3)
     stalls = {reason: value(f"{_STALL}{reason}{_PER_ISSUE}") for reason in STALLS}

@@ -36,9 +36,13 @@ SHOWN_NAMES = 3
 
 
 def profile_cuda(
-    runner: Runner, build: Build, oracle_cases: Sequence[OracleCase]
+    runner: Runner,
+    build: Build,
+    oracle_cases: Sequence[OracleCase],
+    times_us: Sequence[float] = (),
 ) -> list[Profile] | Failure:
     """One call of each case under Nsight Compute, L2 cold, clocks as they are; in one process.
+    `times_us`: what each took when it was timed, of which the profile shows the parts.
 
     Raises MissingDependency without ncu or its permission.
     """
@@ -62,9 +66,10 @@ def profile_cuda(
         raise MissingDependency(
             f"Nsight Compute recorded {len(rows)} kernels, where {sum(counts)} were launched"
         )
+    known: list[float | None] = [*times_us] or [None] * len(counts)
     return [
-        _read_ncu(runner, oracle_case, units, [rows.pop(0) for _ in range(count)])
-        for oracle_case, count in zip(oracle_cases, counts, strict=True)
+        _read_ncu(runner, oracle_case, units, [rows.pop(0) for _ in range(count)], time_us)
+        for oracle_case, count, time_us in zip(oracle_cases, counts, known, strict=True)
     ]
 
 
@@ -137,6 +142,7 @@ def _read_ncu(
     oracle_case: OracleCase,
     units: Mapping[str, str],
     rows: Sequence[Mapping[str, str]],
+    time_us: float | None,
 ) -> Profile:
     """Raises MissingDependency where what a bottleneck needs was not read."""
     metrics = _together(units, rows)
@@ -151,7 +157,7 @@ def _read_ncu(
         why += f"; {len(rows)} launches together: {names}"
     microseconds = metrics[m.TIME].value / 1e3
     shown = tuple(metrics[name] for name in m.WORDS if name in metrics)
-    split = m.split_metrics(m.attributed(metrics, gpu), _reachable_us(runner, oracle_case))
+    split = m.split_metrics(m.attributed(metrics, gpu, time_us), _reachable_us(runner, oracle_case))
     return Profile(
         basis="measured", case=oracle_case.case, metrics=(*shown, *reading.derived, *split),
         bottleneck=reading.bottleneck, why=why, limit_us=floor,

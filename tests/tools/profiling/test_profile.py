@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,9 @@ def test_too_little_is_said_and_no_bottleneck_guessed(
         profile_cuda(_Plans(1), None, [ORACLE_CASE])  # type: ignore[arg-type]
 
 
+PARTS = set(m.TIME_PARTS.values())
+
+
 class _Plans:
     """A runner's plans: how many kernels each case launches."""
 
@@ -139,11 +143,15 @@ class _Plans:
 
 
 def profiled(
-    log: str, runner: _Plans, cases: int, monkeypatch: pytest.MonkeyPatch
+    log: str,
+    runner: _Plans,
+    cases: int,
+    monkeypatch: pytest.MonkeyPatch,
+    times_us: Sequence[float] = (),
 ) -> list[Profile]:
     monkeypatch.setattr(module, "run_watched", lambda *_, **__: NvidiaToolRun(log, ""))
     monkeypatch.setattr(module, "ncu_command", lambda _: [])
-    found = profile_cuda(runner, None, [ORACLE_CASE] * cases)  # type: ignore[arg-type]
+    found = profile_cuda(runner, None, [ORACLE_CASE] * cases, times_us)  # type: ignore[arg-type]
     assert isinstance(found, list)
     return found
 
@@ -168,6 +176,13 @@ def test_a_run_with_other_kernels_than_planned_gives_no_profile(
 ) -> None:
     with pytest.raises(MissingDependency, match="recorded 1 kernels, where 2 were launched"):
         profiled(page(3000), _Plans(1, 1), 2, monkeypatch)
+
+
+def test_the_parts_add_up_to_what_was_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for times_us, wanted in (((2.5,), 2.5), ((), 3.0)):
+        (profile,) = profiled(page(3000), _Plans(1), 1, monkeypatch, times_us)
+        parts = [metric.value for metric in profile.metrics if metric.name in PARTS]
+        assert sum(parts) == pytest.approx(wanted)
 
 
 def test_a_measured_time_is_divided_by_nsight_computes_figures(
