@@ -22,6 +22,7 @@ from astra_chat.tools.types import (
     Correct,
     Device,
     EstimatedTime,
+    MeasuredTime,
     Profile,
     Timed,
     candidate_id,
@@ -107,9 +108,10 @@ def turns() -> None:
     )
 
 
-def judge(device: str) -> None:
-    """Wall time of the judge's steps, task by task, in seconds: each correct scripted kernel is
-    evaluated as in a run, builds included, and the last accepted one confirmed.
+def judge(device: str, most: int) -> None:
+    """Wall time of the judge's steps, task by task, in seconds: each correct scripted kernel, at
+    most the last `most`, is evaluated as in a run, builds included, and the last accepted one
+    confirmed.
 
     The first evaluation of a run also makes the oracle's results, which later ones find.
     """
@@ -123,7 +125,7 @@ def judge(device: str) -> None:
     good = ("accepted", "tie", "slower")
     for task in map(find_task, task_names()):
         script = load_script(task)
-        right = [k for k in script.kernels() if k.expects.on(basis) in good]
+        right = [k for k in script.kernels() if k.expects.on(basis) in good][-most:]
         with tempfile.TemporaryDirectory() as cache:
             os.environ["ASTRA_CACHE"] = cache
             with Judge(task, chosen, trust=True) as the_judge:
@@ -174,9 +176,9 @@ def noise(device: str, repeats: int) -> None:
     from astra_chat.tools.system.devices import pick_device
     from astra_chat.tools.system.subprocesses import Stop
     from astra_chat.tools.task.folder import find_task, task_names
-    from astra_chat.tools.timing.verdict import judge_times, time_cases
+    from astra_chat.tools.timing.verdict import time_cases
 
-    chosen, times = pick_device(device), []
+    chosen, times = pick_device(device), list[MeasuredTime]()
     if chosen.kind != "cuda":
         raise BadInput("noise is measured on a GPU: --device cuda")
     for task in map(find_task, task_names()):
@@ -189,14 +191,22 @@ def noise(device: str, repeats: int) -> None:
             runner.prepare("time", oracle.inputs, 2)  # the next one loads while this one times
             timed = time_cases(runner, oracle, built, built, [(t, 1.0) for t in oracle_cases])
             assert isinstance(timed, list), timed
-            times += [t.time for t in timed]
+            times += [t.time for t in timed if isinstance(t.time, MeasuredTime)]
         runner.dismiss()
         oracle.close()
+        _print_noise(chosen.name, times)
+
+
+def _print_noise(name: str, times: Sequence[MeasuredTime]) -> None:
+    """Of the tasks so far."""
+    from astra_chat.tools.timing.verdict import judge_times
+
     verdicts = [judge_times([time])[1] for time in times]
-    print(f"baselines against themselves on {chosen.name}: {len(times)} comparisons")
+    print(f"baselines against themselves on {name}: {len(times)} comparisons")
     print({verdict: verdicts.count(verdict) for verdict in ("accepted", "tie", "slower")})
     widths = sorted(time.ratio_high / time.ratio_low - 1 for time in times)
-    print(f"interval's width: median {widths[len(widths) // 2]:.2%}, widest {widths[-1]:.2%}")
+    middle = widths[len(widths) // 2]
+    print(f"interval's width: median {middle:.2%}, widest {widths[-1]:.2%}", flush=True)
 
 
 WIDTH_CASES = ({"tokens": 16, "d": 4096}, {"tokens": 512, "d": 11008}, {"tokens": 4096, "d": 18944})
@@ -268,10 +278,11 @@ def main() -> None:
     parser.add_argument(
         "--repeats", type=int, default=8, help="of noise: runs over all cases of all tasks"
     )
+    parser.add_argument("--kernels", type=int, default=100, help="of judge: of a task, at most")
     parser.add_argument("--mutants", type=int, default=48, help="of mutation: a task's seeded bugs")
     asked = parser.parse_args()
     if asked.what == "judge":
-        judge(asked.device)
+        judge(asked.device, asked.kernels)
     elif asked.what == "mutation":
         mutation(asked.mutants)
     elif asked.what == "noise":
