@@ -141,9 +141,9 @@ def _case(
     where there are few results, which say little of precision, and of special values, whose
     greatest numbers are the argument's then."""
     absent = tuple(arg.name for arg in task.args if arg.optional and rng.randrange(2))
-    names = [a.name for a in task.args if a.largest and a.read and a.name not in absent]
-    if family == "special" and names:
-        families, family = _special(names, rng), None
+    own = [arg for arg in task.args if arg.has_families and arg.name not in absent]
+    if family == "special" and any(arg.largest for arg in own):
+        families, family = _special(own, rng), None
     else:
         families = {}
     case = kind.case(dims).model_copy(
@@ -151,7 +151,7 @@ def _case(
     )
     results = task.least_results(case)
     if not families and (not family or results < FEW):
-        families = _families(names, rng)
+        families = _families(own, rng)
     if not family and not families:
         case = case.model_copy(update={"values": rng.choice(CHANCE)})
     offset, offsets = _offsets(task, rng)
@@ -166,16 +166,16 @@ def _case(
     )  # fmt: skip
 
 
-def _families(names: Sequence[str], rng: random.Random) -> dict[str, AnyFamily]:
-    if names and rng.randrange(SPECIAL_ONE_IN) == 0:
-        return _special(names, rng)
-    return {name: rng.choice(OF_ARGUMENTS) for name in names}
+def _families(args: Sequence[Arg], rng: random.Random) -> dict[str, AnyFamily]:
+    if any(arg.largest for arg in args) and rng.randrange(SPECIAL_ONE_IN) == 0:
+        return _special(args, rng)
+    return {arg.name: rng.choice(OF_ARGUMENTS) for arg in args}
 
 
-def _special(names: Sequence[str], rng: random.Random) -> dict[str, AnyFamily]:
-    """Special values in one of these arguments."""
-    special = rng.choice(names)
-    return {name: "special" if name == special else "normal" for name in names}
+def _special(args: Sequence[Arg], rng: random.Random) -> dict[str, AnyFamily]:
+    """Special values in one of these arguments, where they are legal."""
+    special = rng.choice([arg for arg in args if arg.largest])
+    return {arg.name: "special" if arg is special else "normal" for arg in args}
 
 
 def _pads(task: Task, case: Case, rng: random.Random) -> dict[str, int | tuple[int, ...]]:

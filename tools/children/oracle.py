@@ -25,7 +25,7 @@ from astra_chat.tools.children.answers import (
 )
 from astra_chat.tools.children.indices import draw_indices
 from astra_chat.tools.children.soundness import fault
-from astra_chat.tools.children.values import DrawnCase, Numbers, draw_argument
+from astra_chat.tools.children.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
 from astra_chat.tools.run.oracle import CANONICAL
 from astra_chat.tools.sandbox.seccomp import lock
 from astra_chat.tools.system.subprocesses import Reporter
@@ -158,9 +158,13 @@ def _of_their_own(
         if arg.index and left:
             inputs[arg.name] = draw_indices(arg, case, generator)
         elif family := case.families.get(arg.name) or (case.values if left else None):
-            if arg.largest is not None:
+            shape = arg.shape_of(case)
+            if arg.range is not None:
+                inputs[arg.name] = draw_in_range(
+                    family, generator, shape, dtype, Range(case.seed, *arg.range)
+                )
+            elif arg.largest is not None:
                 numbers = Numbers.of(case.seed, arg.largest, dtype)
-                shape = arg.shape_of(case)
                 inputs[arg.name] = draw_argument(family, generator, shape, dtype, numbers)
     return inputs
 

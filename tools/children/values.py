@@ -11,6 +11,7 @@ import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 
@@ -24,6 +25,8 @@ HEAVIEST = 200.0
 """Bound of the family `heavy_tail`: products of two still fit float16."""
 USUAL = 2.0**-14
 """Most of a range of float32 lies below, where no kernel has results."""
+FAR = 100.0
+"""So many times as large is far apart."""
 MOST_SHIFTED = 1e6
 """Of the family `shifted`: float32 still distinguishes numbers that differ by one."""
 
@@ -168,6 +171,47 @@ def draw_argument(
         drawn = _FAMILIES[family](g, shape, dtype).double()  # type: ignore[index]
     bounded = drawn.clamp(-numbers.largest, numbers.largest)
     return torch.where(drawn.isinf(), drawn, bounded).to(dtype)
+
+
+class Range(NamedTuple):
+    """The numbers between two ends, of the case with this seed."""
+
+    seed: int
+    low: float
+    high: float
+
+
+def draw_in_range(
+    family: AnyFamily, g: torch.Generator, shape: Shape, dtype: torch.dtype, between: Range
+) -> torch.Tensor:
+    """Tensor [shape] of a dtype: evenly spread for `normal` (in the logarithm, where the ends are
+    positive and far apart), else the family's numbers, as far as they lie between the ends."""
+    low, high = _inward(between, dtype)
+    if family == "normal":
+        evenly = torch.rand(shape, generator=g, dtype=torch.float64)
+        far = low > 0 and high > FAR * low
+        drawn = low * (high / low) ** evenly if far else low + (high - low) * evenly
+    else:
+        numbers = Numbers.of(between.seed, max(abs(low), abs(high)), dtype)
+        drawn = draw_argument(family, g, shape, dtype, numbers).double().nan_to_num()
+        if low >= 0 or high <= 0:
+            drawn = drawn.abs() * (1.0 if low >= 0 else -1.0)
+    return drawn.clamp(low, high).to(dtype).double().clamp(low, high).to(dtype)
+
+
+def _inward(between: Range, dtype: torch.dtype) -> tuple[float, float]:
+    """The first and the last number of the dtype between these ends."""
+    info = torch.finfo(dtype)
+
+    def nearest(end: float) -> float:
+        return float(torch.tensor(end, dtype=torch.float64).clamp(info.min, info.max).to(dtype))
+
+    low, high = nearest(between.low), nearest(between.high)
+    if low < between.low:
+        low = nearest(between.low + abs(between.low) * info.eps) or info.tiny
+    if high > between.high:
+        high = nearest(between.high - abs(between.high) * info.eps) or -info.tiny
+    return low, high
 
 
 def _one_sign(family: ValueFamily) -> DrawArgument:

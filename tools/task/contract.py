@@ -22,6 +22,7 @@ INTEGERS: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 """The least and the greatest number of each integer dtype."""
 JudgedBy = Literal["close", "exact", "quantized", "accept", "distribution"]
+Bound = Annotated[float, Field(ge=-3e38, le=3e38)]
 MEASURED: tuple[JudgedBy, ...] = ("close", "quantized")
 """Results that have an error, which is held against the baseline's own."""
 
@@ -102,6 +103,8 @@ class Arg(Value):
     largest: float | None = Field(default=None, gt=0, le=3e38)
     """Every number of at most this magnitude is legal here, besides NaN and infinities: drawn cases
     give the argument values of their own. None: only such values as reference.py draws."""
+    range: tuple[Bound, Bound] | None = None
+    """The same between two ends, both legal, and of no NaN or infinity: scales, probabilities."""
     index: Index | None = None
     """Of an argument of integers: it holds places in another, which the judge draws."""
     optional: bool = False
@@ -141,6 +144,11 @@ class Arg(Value):
     def constant(self) -> bool:
         """A kernel may not write to it."""
         return self.access == "read"
+
+    @property
+    def has_families(self) -> bool:
+        """Whether drawn cases may give it a value family of its own."""
+        return self.read and (self.largest is not None or self.range is not None)
 
     @property
     def free_axes(self) -> tuple[int, ...]:

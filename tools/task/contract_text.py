@@ -21,6 +21,8 @@ JUDGED_TEXT = {
 def argument_text(arg: Arg) -> str:
     """Name, dtype, shape, access and what else a kernel has to know of an argument."""
     numbers = f", values up to {arg.largest:g}" if arg.largest else ""
+    if arg.range:
+        numbers = ", values from {:g} to {:g}".format(*arg.range)
     return (
         f"{arg.name}: {arg.dtype} [{', '.join(arg.shape)}], {access_text(arg)},"
         f" aligned to {arg.min_alignment_bytes} bytes{strides_text(arg)}{numbers}"

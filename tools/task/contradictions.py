@@ -98,10 +98,15 @@ def _dtypes(domain: Domain, arg: Arg) -> list[DTypeName]:
 def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator[tuple[str, str]]:
     if arg.strides is not None and len(arg.strides) != len(arg.shape):
         yield "strides", f"{len(arg.strides)} strides for {len(arg.shape)} axes of '{arg.name}'"
-    if arg.access == "workspace" and (arg.strides or arg.index or arg.largest or arg.judged):
-        yield "access", "a workspace has no strides, index, largest or judged: nothing is in it"
-    if arg.largest and not all(map(is_float, dtypes)):
-        yield "largest", f"'{arg.name}' may hold integers: give it an index, or draw it"
+    bounded = "range" if arg.range else "largest" if arg.largest else ""
+    if arg.access == "workspace" and (arg.strides or arg.index or bounded or arg.judged):
+        yield "access", "a workspace has no strides, index, numbers or judged: nothing is in it"
+    if bounded and not all(map(is_float, dtypes)):
+        yield bounded, f"'{arg.name}' may hold integers: give it an index, or draw it"
+    if arg.range and arg.range[0] >= arg.range[1]:
+        yield "range", "no numbers between {:g} and {:g}".format(*arg.range)
+    if arg.range and (arg.largest or not arg.read):
+        yield "range", "it says all that largest says, of an argument that is read"
     if arg.index and not (arg.read and all(dtype in INTEGERS for dtype in dtypes)):
         yield "index", f"an index is for integers that are read: '{arg.name}' is {dtypes[0]}"
     if arg.index and arg.index.table not in {None, *names}:

@@ -147,7 +147,7 @@ class Domain(Value):
                 raise ValueError(f"{name} = {value:g} is outside its range")
         if not set(case.offsets) <= {arg.name for arg in self.args}:
             raise ValueError("offsets are for arguments")
-        if not set(case.families) <= (own := {a.name for a in self.args if a.largest and a.read}):
+        if not set(case.families) <= (own := {a.name for a in self.args if a.has_families}):
             raise ValueError(f"only these arguments have families of their own: {sorted(own)}")
         if not set(case.absent) <= (optional := {a.name for a in self.args if a.optional}):
             raise ValueError(f"only these arguments may be absent: {sorted(optional)}")

@@ -214,4 +214,6 @@ def test_every_combination_and_every_absence_is_drawn(tmp_path: Path) -> None:
         ("float16", "int64"), ("float16", "int32"), ("float32", "int64"),
     }  # fmt: skip
     assert {case.absent for case in cases} == {(), ("bias",)}
-    assert {family for case in cases for family in case.families} == {"key"}
+    assert {name for case in cases for name in case.families} == {"key", "bias"}
+    of_bias = {case.families["bias"] for case in cases if "bias" in case.families}
+    assert "magnitudes" in of_bias and "special" not in of_bias, "its range has no NaN"

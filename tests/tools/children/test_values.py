@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from astra_chat.tools.check.hidden_cases import OF_ARGUMENTS
-from astra_chat.tools.children.values import DrawnCase, Numbers, draw_argument
+from astra_chat.tools.children.values import DrawnCase, Numbers, Range, draw_argument, draw_in_range
 from astra_chat.tools.types import AnyFamily, ValueFamily
 
 SHAPE = (64, 96)
@@ -116,3 +116,32 @@ def test_families_of_whole_cases_are_what_they_were(family: ValueFamily) -> None
     first, second = (case.draw(torch.Generator().manual_seed(3), SHAPE) for _ in range(2))
     assert torch.equal(first.nan_to_num(), second.nan_to_num())
     assert first.dtype == torch.float32 and tuple(first.shape) == SHAPE
+
+
+RANGES = [(0.0, 1.0), (1e-6, 300.0), (-2.5, -0.1), (-3.0, 8.0), (1e-10, 1e30), (99.9, 100.1)]
+
+
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.float8_e4m3fn])
+@pytest.mark.parametrize("low_high", RANGES)
+def test_numbers_of_a_range_lie_between_its_ends(
+    low_high: tuple[float, float], dtype: torch.dtype
+) -> None:
+    between = Range(7, *low_high)
+    for family in sorted({*OF_ARGUMENTS, "special"}):
+        generator = torch.Generator().manual_seed(7)
+        values = draw_in_range(family, generator, SHAPE, dtype, between)
+        assert values.dtype == dtype and tuple(values.shape) == SHAPE
+        numbers = values.double()
+        if low_high[0] < 99 or dtype == torch.float32:  # else no number lies between them
+            assert numbers.min() >= between.low and numbers.max() <= between.high, family
+
+
+def test_normal_numbers_of_a_range_are_spread_over_it() -> None:
+    def octiles(low: float, high: float) -> list[float]:
+        generator = torch.Generator().manual_seed(3)
+        drawn = draw_in_range("normal", generator, SHAPE, torch.float32, Range(1, low, high))
+        scaled = drawn.log10() if low > 0 and high > 100 * low else drawn
+        counts = torch.histc(scaled, 8)
+        return (counts / counts.sum()).tolist()
+
+    assert min(octiles(-4.0, 3.0)) > 0.1 and min(octiles(1e-6, 1e6)) > 0.1

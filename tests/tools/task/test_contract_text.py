@@ -22,6 +22,7 @@ def test_all_of_a_contract_is_told(tmp_path: Path) -> None:
     assert "strides in elements [key_stride_0, key_stride_1, 1]" in key and "2 bytes" in key
     assert "0 <= value < blocks * block_size (a place in cache), no number twice" in slot
     assert "or -1 for no entry" in slot and "may be a null pointer" in bias
+    assert "values from -8 to 8" in bias
     assert "workspace of the caller (its content is not specified)" in scratch
     assert types_text(task).count("T ") == 3 and "I int32" in types_text(task)
     assert codes_text(task) == "dtype: 1 float16, 0 float32. i_dtype: 8 int64, 7 int32."
