@@ -3,6 +3,7 @@
 nvcc                 candidates: one ninja graph, one nvcc call each, a content-hash cache
 hosted               a build linked with NVIDIA's runtime, as it is shipped
 preprocessed         a candidate's own lines after nvcc's preprocessor
+standard_headers     <iostream> in a form that brings no host code of its own
 virtual_gpu_kernels  the virtual GPU's C engine, compiled in the sandbox
 cpp_expressions      expressions of a contract as C++
 tvm_ffi_binding      a task's tvm-ffi binding: checks tensors and calls the launcher

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from astra_chat.tools.build import standard_headers
 from astra_chat.tools.build.preprocessed import keep_expanded
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
@@ -111,7 +112,7 @@ def build_all(
     toolkit = find_toolkit()
     command = nvcc_command(task, device, toolkit)
     folder = cache_folder("builds")
-    own = task.header_texts()
+    own = {**task.header_texts(), **standard_headers.HEADERS}
     after = [str(find_tool("nvdisasm")), *OPTIONS, f"kernel.{device.arch}.cubin"]
     key = [*KEPT, toolkit.version, *command, *after, *(w for item in own.items() for w in item)]
     finals = [folder / sha256_of("\0".join([*key, s]))[:32] for s in sources]
@@ -146,7 +147,7 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
         str(toolkit.nvcc), *task.flags,
         f"-gencode=arch=compute_{number},code=[{device.arch},compute_{number}]",
         "-w", "-lineinfo", "-Xptxas=-v", "-shared", "-Xcompiler=-fPIC", f"-ccbin={toolkit.cxx}",
-        f"-I{toolkit.include_dir}",
+        f"-I{toolkit.include_dir}", *standard_headers.FLAGS,
     ]  # fmt: skip
     splits = tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC
     if device.kind == "cuda" and splits:
@@ -183,6 +184,7 @@ def _build_missing(
         entry = scratch / str(index)
         entry.mkdir()
         for name, text in {**headers, "kernel.cu": source}.items():
+            (entry / name).parent.mkdir(exist_ok=True)
             (entry / name).write_text(text)
         graph += [f"build {index}/kernel.so: nvcc {index}/kernel.cu", f"  dir = {index}"]
     (scratch / "build.ninja").write_text("\n".join([*graph, ""]))

@@ -28,7 +28,7 @@ _FIRST = re.compile(r"\s*(\{[^}]*\}|[^,]*)(.*)", re.DOTALL)
 _NAME = re.compile(r"[%$A-Za-z_][\w$%]*")
 
 LOW_PRECISION = re.compile(
-    r"\b(?P<opcode>(?:mma|wmma|wgmma|tcgen05)\.[\w.:]*"
+    r"\b(?P<opcode>(?:mma|wmma|wgmma|tcgen05)\.(?![\w.:]*\.f64\b)[\w.:]*"
     r"|\w[\w.:]*\.(?:f16x2|f16|bf16x2|bf16|tf32|e4m3x2|e5m2x2|e4m3|e5m2|e2m1x2|ue8m0x2)\b[\w.:]*)"
 )
 TF32 = re.compile(r"\b(?P<opcode>\w[\w.:]*\.tf32[\w.:]*)")
@@ -79,7 +79,8 @@ def _bare(ptx: str) -> str:
 
 
 def tensor_or_low_precision(ptx: str) -> str | None:
-    """An instruction that computes below float32, or on tensor cores; None if there is none."""
+    """An instruction that computes below float32, or on tensor cores but for doubles; None if there
+    is none."""
     return _first(LOW_PRECISION, ptx)
 
 

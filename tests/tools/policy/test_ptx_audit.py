@@ -29,12 +29,15 @@ def test_precision() -> None:
         "fma.rn.bf16x2 %r1, %r2, %r3, %r4;",
         "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1};",
         "cvt.rn.satfinite.e4m3x2.f32 %rs1, %f1, %f2;",
+        "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r1};",
     ):
         assert tensor_or_low_precision(low), low
-    assert (
-        tensor_or_low_precision("fma.rn.f32 %f1, %f2, %f3, %f4; ld.global.b16 %rs1, [%rd1];")
-        is None
-    )
+    for high in (
+        "fma.rn.f32 %f1, %f2, %f3, %f4; ld.global.b16 %rs1, [%rd1];",
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd1, %fd2}, {%fd3}, {%fd4}, {%fd1, %fd2};",
+        "wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64 {%fd1, %fd2}, {%fd3}, {%fd4};",
+    ):
+        assert tensor_or_low_precision(high) is None, high
 
 
 def test_cache_policy() -> None:
