@@ -19,9 +19,9 @@ def test_a_header_that_includes_iostream_brings_no_host_code() -> None:
 
 def test_it_declares_what_the_standard_says() -> None:
     task = find_task("silu_and_mul")
-    source = "#include <iostream>\nstd::ostream& (*both[])(std::ostream&) = {std::endl, std::flush};\n"
-    names = "std::cin, std::cout, std::cerr, std::clog, std::wcin, std::wcout, std::wcerr, std::wclog"
-    source += "".join(f"auto* at{i} = &{n};\n" for i, n in enumerate(names.split(", ")))
+    source = "#include <iostream>\nauto* end = std::endl<char, std::char_traits<char>>;\n"
+    for name in ("cin", "cout", "cerr", "clog", "wcin", "wcout", "wcerr", "wclog"):
+        source += f"auto* address_of_{name} = &std::{name};\n"
     built = build(task, source + task.baseline, virtual_device("h200"))
     assert isinstance(built, Build), built
     assert list(HEADERS) == ["standard/iostream"]

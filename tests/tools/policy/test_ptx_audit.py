@@ -34,7 +34,7 @@ def test_precision() -> None:
         assert tensor_or_low_precision(low), low
     for high in (
         "fma.rn.f32 %f1, %f2, %f3, %f4; ld.global.b16 %rs1, [%rd1];",
-        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd1, %fd2}, {%fd3}, {%fd4}, {%fd1, %fd2};",
+        "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd1, %fd2}, {%fd3}, {%fd4}, {%fd5};",
         "wmma.mma.sync.aligned.row.col.m8n8k4.rn.f64.f64.f64.f64 {%fd1, %fd2}, {%fd3}, {%fd4};",
     ):
         assert tensor_or_low_precision(high) is None, high
