@@ -36,11 +36,11 @@ from astra_chat.agents.reply_errors import (
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.turn_order import acts_as
 from astra_chat.agents.turns import (
-    REPLY_TYPES,
     AnyReply,
     Pass,
     Payload,
     RoleName,
+    reply_type,
 )
 from astra_chat.agents.usable_reply import payload_of
 from astra_chat.tools.errors import MissingDependency
@@ -82,7 +82,7 @@ class RoleAgent(AssistantAgent):
             client,
             description=DESCRIPTIONS[role],
             system_message=instructions(role),
-            output_content_type=REPLY_TYPES[role],
+            output_content_type=reply_type(role, context.task),
         )
         self._role, self._context, self._on_failure = role, context, on_failure
         self._state = state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from astra_chat.agents.strategy import Strategy
 from astra_chat.tools.evaluation import BuildReport, Evaluation
 from astra_chat.tools.mutation.scores import CaseScores
 from astra_chat.tools.profiling.metrics import BOTTLENECKS
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import (
     Case,
     DTypeName,
@@ -236,6 +237,19 @@ class TesterReply(Value):
     reply: TestSuite | Pass
 
 
+class TesterReplyOfOneType(TesterReply):
+    """The same for a task without further type variables: the schema that a model is given has no
+    `types`."""
+
+    __test__ = False
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        schema = super().model_json_schema(*args, **options)
+        del schema["$defs"]["TestCase"]["properties"]["types"], schema["$defs"]["TypeChoice"]
+        return schema
+
+
 class PlannerReply(Value):
     reply: Plan | Pass
 
@@ -263,6 +277,13 @@ REPLY_TYPES: dict[RoleName, type[AnyReply]] = {
     "single": SingleReply,
 }
 """The reply of a role's model: its own payload, or Pass."""
+
+
+def reply_type(role: RoleName, task: Task) -> type[AnyReply]:
+    """What the schema is made of that a role's model is given for this task."""
+    if role == "tester" and all(len(types) <= 1 for types in task.types):
+        return TesterReplyOfOneType
+    return REPLY_TYPES[role]
 
 
 class NextSpeaker(Value):

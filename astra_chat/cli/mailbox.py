@@ -45,12 +45,18 @@ def next_question(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Wait for the next question without an answer, and print it. Exit code 4: there is none."""
-    from astra_chat.mailbox.questions import wait_for_question
+    """Wait for the next question without an answer, and print it.
 
-    question = wait_for_question(box, role, run, timeout_s)
+    Exit code 4: there is none, or no run is left that could ask one.
+    """
+    from astra_chat.mailbox.runs import NoRunLeft, wait_for_question
+
+    try:
+        question, why = wait_for_question(box, role, run, timeout_s), ""
+    except NoRunLeft as ended:
+        question, why = None, f", and none will come: {ended}"
     if question is None:
-        note(f"no question in {box} waits for an answer")
+        note(f"no question in {box} waits for an answer{why}")
         raise typer.Exit(WAITING)
     if as_json:
         print(json.dumps(question_document(question), indent=2))

@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -177,19 +176,6 @@ def waiting(box: Path, role: str | None = None, run: str | None = None) -> Itera
         wanted = role in (None, question.meta.role) and run in (None, question.meta.run)
         if wanted and question.state == "open":
             yield question
-
-
-def wait_for_question(
-    box: Path, role: str | None = None, run: str | None = None, timeout_s: float | None = None
-) -> Question | None:
-    """The oldest question without an answer, as soon as there is one; None where `timeout_s` pass
-    without. None for `timeout_s` waits for ever, 0 not at all."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    while (question := next(waiting(box, role, run), None)) is None:
-        if deadline is not None and time.monotonic() >= deadline:
-            return None
-        time.sleep(LOOK_S)
-    return question
 
 
 def find(box: Path, name: str) -> Question:

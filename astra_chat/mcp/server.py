@@ -14,7 +14,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from astra_chat.mailbox.checking import answer
-from astra_chat.mailbox.questions import Question, find, waiting
+from astra_chat.mailbox.questions import Question, find
+from astra_chat.mailbox.runs import NoRunLeft, Waiting
 from astra_chat.mcp.jobs import ENDED, Jobs, JobStatus
 from astra_chat.tools.errors import failure
 from astra_chat.tools.task.folder import find_task, task_names
@@ -78,6 +79,8 @@ class QuestionText(Value):
     """JSON schema of the reply."""
     kernel: bool = False
     """`mailbox_answer` also takes a kernel's source, with `words`."""
+    ended: str = ""
+    """Why no question will come: no run that asks here is under way."""
 
 
 class Given(Value):
@@ -205,11 +208,14 @@ def _of_mailboxes() -> list[Tool]:
         folder: Box, role: str | None = None, run: str | None = None, wait_s: Wait = 60.0
     ) -> QuestionText:
         """The oldest question of a mailbox without an answer; waits up to `wait_s` for one."""
-        deadline = time.monotonic() + wait_s
-        while (question := next(waiting(Path(folder), role, run), None)) is None:
-            if time.monotonic() >= deadline:
-                return QuestionText()
-            await anyio.sleep(LOOK_S)
+        deadline, looking = time.monotonic() + wait_s, Waiting(Path(folder), role, run)
+        try:
+            while (question := looking.look()) is None:
+                if time.monotonic() >= deadline:
+                    return QuestionText()
+                await anyio.sleep(LOOK_S)
+        except NoRunLeft as ended:
+            return QuestionText(ended=str(ended))
         return _text_of(question)
 
     async def mailbox_answer(

@@ -36,10 +36,11 @@ from astra_chat.mailbox.questions import (
     now,
     open_mailbox,
 )
+from astra_chat.mailbox.runs import enter
 from astra_chat.models.answer import Answer
 from astra_chat.models.layer import JsonOutput
 from astra_chat.models.offline import NO_USAGE, OfflineClient, position_in
-from astra_chat.models.schema import strict_schema
+from astra_chat.models.schema import forms, strict_schema
 from astra_chat.models.spec import Role
 from astra_chat.spending.prices import Price
 from astra_chat.tools.types import Basis, sha256_of
@@ -79,6 +80,7 @@ class MailboxModels:
 
     def begin(self, asker: Asker) -> None:
         """Name the run that asks from here on."""
+        enter(self._box, asker.run, asker.transcript)
         self._asker, self.stopped = asker, not asker.wait
 
     def stop_waiting(self) -> bool:
@@ -122,7 +124,7 @@ class MailboxModels:
             asked=now(), transcript=str(asker.transcript.resolve()),
             kernel=issubclass(json_output, KernelReply | SingleReply),
         )  # fmt: skip
-        return ask(self._box, meta, prompt_text(meta, self._box, messages), schema)
+        return ask(self._box, meta, prompt_text(meta, self._box, messages, schema), schema)
 
     async def wait_for(self, question: Question) -> Taken:
         """Raises WaitsForAnswer where the run is not to wait, MissingDependency for a full disk."""
@@ -176,7 +178,9 @@ def _waits(question: Question) -> str:
     return f"the {question.meta.role} waits for an answer: {question.folder}"
 
 
-def prompt_text(meta: Meta, box: Path, messages: Sequence[LLMMessage]) -> str:
+def prompt_text(
+    meta: Meta, box: Path, messages: Sequence[LLMMessage], schema: dict[str, Any]
+) -> str:
     """prompt.md: how to answer, then everything that a model would be sent."""
     kernel = (
         f", or the kernel alone: `astra-chat mailbox answer {box} {meta.id} {KERNEL} --words TEXT`."
@@ -190,7 +194,8 @@ def prompt_text(meta: Meta, box: Path, messages: Sequence[LLMMessage]) -> str:
         f" `astra-chat mailbox answer {box} {meta.id} FILE` checks it at once{kernel}, under"
         " another name first, then renamed.\n"
     )
-    return "\n".join([how, *map(_section, messages)])
+    form = "\n".join(f"    {one}" for one in forms(schema))
+    return "\n".join([f"{how}\nIn short, one of:\n\n{form}\n", *map(_section, messages)])
 
 
 def _section(message: LLMMessage) -> str:

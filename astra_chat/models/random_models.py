@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from autogen_core.models import ChatCompletionClient
 
 from astra_chat.agents.position import read_position
+from astra_chat.agents.source_text import without_numbers
 from astra_chat.agents.turns import Analysis, Kernel, NextSpeaker, Pass, Payload, Plan, Position
 from astra_chat.models.offline import OfflineClient
 from astra_chat.models.spec import Role
@@ -93,7 +94,7 @@ def parent_in(prompt: str) -> str:
     found = {title: source for title, _, source in SOURCE.findall(prompt)}
     if not found:
         raise ValueError("a prompt to the drawing coder holds no source")
-    return str(found.get("source to change", found.get("baseline")))
+    return without_numbers(str(found.get("source to change", found.get("baseline"))))
 
 
 def draw(source: str, pool: Mapping[str, str], dice: random.Random) -> tuple[str, str]:

@@ -35,6 +35,30 @@ def in_words(reply: type[BaseModel]) -> str:
     )
 
 
+def forms(schema: dict[str, Any]) -> list[str]:
+    """The replies that fit a strict schema, a line each, with the values of enums."""
+    named = schema.get("$defs", {})
+    if "reply" not in schema["properties"]:
+        return [json.dumps(_sketch(schema, named))]
+    kinds = schema["properties"]["reply"]["anyOf"]
+    return [json.dumps({"reply": _sketch(kind, named)}) for kind in kinds]
+
+
+def _sketch(node: dict[str, Any], named: dict[str, Any]) -> Any:
+    """A value of this part of a schema, with words in the place of what is to be filled in."""
+    if "$ref" in node:
+        return _sketch(named[node["$ref"].rpartition("/")[2]], named)
+    if "const" in node:
+        return node["const"]
+    if "enum" in node:
+        return " | ".join(map(str, node["enum"]))
+    if "properties" in node:
+        return {name: _sketch(child, named) for name, child in node["properties"].items()}
+    if node.get("type") == "array":
+        return [_sketch(node["items"], named), "..."]
+    return f"({node.get('type', 'value')})"
+
+
 def _closed(node: Any, names: bool = False) -> Any:
     """`names`: the keys of this node are the names of fields or types, not words of the schema."""
     if isinstance(node, list):

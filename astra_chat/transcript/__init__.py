@@ -13,5 +13,6 @@ spending        tokens, cost and the ledger as events
 ledger          what a run has spent, from its records
 recorded_task   the task of a recorded run
 recorded_cases  cases of a recorded run, bounded
+under_way       whether a run is under way, and what it waits for
 summary         a run as one document: for --json and Python, and all that views and reports show
 """

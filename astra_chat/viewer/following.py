@@ -13,7 +13,7 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.transcript.events import Record
 from astra_chat.transcript.lines import MAX_FILE_BYTES
 from astra_chat.transcript.reader import Transcript, read
-from astra_chat.viewer.runs import locked_inodes
+from astra_chat.transcript.under_way import locked_inodes
 
 
 @dataclass(frozen=True)

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from astra_chat.display.results_table import where
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Basis, Value
-from astra_chat.transcript.events import Chosen, Ended, Record, TurnEvent
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import TRANSCRIPT
 from astra_chat.transcript.summary import Speed, summarize
+from astra_chat.transcript.under_way import State, locked_inodes, state_of_run
 
 MOST_FILES = 20_000
 """Of a folder that are looked at; a folder named by mistake may hold millions."""
 DEEPEST = 6
 HEAD_BYTES = 4096
-LOCKS = Path("/proc/locks")
-
-State: TypeAlias = Literal["running", "waiting", "ended", "stopped", "unreadable"]
-"""waiting: for a human's decision, an answer, or a judge; stopped: killed, interrupted, failed or
-out of budget, can be resumed."""
 
 
 class RunRow(Value):
@@ -128,48 +122,6 @@ def _begins_well(path: Path) -> bool:
     except OSError:
         return False
     return head is not None and b'"event":{"kind":"header"' in head.replace(b" ", b"")
-
-
-def locked_inodes() -> set[int]:
-    """Files that some process holds a lock on, as a run does on its transcript.
-
-    Read from the kernel's list: a lock taken to try would keep a run from starting.
-    """
-    try:
-        lines = LOCKS.read_text().splitlines()
-    except OSError:
-        return set()
-    fields = [line.split() for line in lines if "FLOCK" in line]
-    return {int(one[5].rsplit(":", 1)[1]) for one in fields if len(one) > 5}
-
-
-def state_of_run(records: Sequence[Record], running: bool) -> tuple[State, str]:
-    """What a run does or waits for, or how it ended."""
-    last = records[-1].event
-    if running:
-        return "running", doing(records)
-    if not isinstance(last, Ended):
-        return "stopped", "killed before its end"
-    if last.reason == "waiting":
-        answer = "mailbox next" if last.question else "approve"
-        return "waiting", f"{last.words} (astra-chat {answer})"
-    over = last.reason not in ("interrupted", "budget", "error")
-    return ("ended" if over else "stopped"), last.words
-
-
-def doing(records: Sequence[Record]) -> str:
-    """What a run under way waits for."""
-    for record in reversed(records):
-        if isinstance(record.event, TurnEvent | Ended):
-            break
-        if isinstance(record.event, Chosen):
-            speaker = record.event.decision.speaker
-            if speaker == "executor":
-                return "the judge works"
-            if speaker == "human":
-                return "waits for the human's decision"
-            return f"waits for the reply of the {speaker}"
-    return "chooses who acts next"
 
 
 def _read_row(path: Path, key: str, relative: str, running: bool) -> RunRow:

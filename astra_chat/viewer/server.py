@@ -16,9 +16,10 @@ from threading import Lock
 from urllib.parse import parse_qs, urlsplit
 
 from astra_chat.tools.errors import AstraError, BadInput
+from astra_chat.transcript.under_way import state_of_run
 from astra_chat.viewer import pages
 from astra_chat.viewer.following import Following
-from astra_chat.viewer.runs import RunRow, Runs, state_of_run
+from astra_chat.viewer.runs import RunRow, Runs
 
 HOST = "127.0.0.1"
 MOST_COMPARED = 50

@@ -16,7 +16,10 @@ from astra_chat.agents.turns import (
     PlannerReply,
     Source,
     TesterReply,
+    reply_type,
 )
+from astra_chat.models.schema import strict_schema
+from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, candidate_id
 from tests.chat_samples import plan, suite
 
@@ -61,3 +64,14 @@ def test_a_test_case_is_a_case() -> None:
 
 def test_a_kernel_is_named_by_its_source() -> None:
     assert Kernel(words="", source="x").candidate == candidate_id("x")
+
+
+def test_types_are_asked_for_only_where_a_task_has_more_than_one(task: Task) -> None:
+    plain = json.dumps(strict_schema(reply_type("tester", task)))
+    assert '"types"' not in plain and "TypeChoice" not in plain
+    more = task.model_copy(update={"types": ({"T": "float16", "Q": "int8"},)})
+    assert reply_type("tester", more) is TesterReply
+    assert '"types"' in json.dumps(strict_schema(TesterReply))
+    assert reply_type("coder", task) is REPLY_TYPES["coder"]
+    said = TesterReply(reply=suite((7, 12))).model_dump_json()
+    assert reply_type("tester", task).model_validate_json(said).reply == suite((7, 12))

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from astra_chat.cli.exit_codes import WAITING, exit_code_of
 from astra_chat.cli.main import app
+from astra_chat.mailbox import runs
 from astra_chat.mailbox.questions import waiting
 from astra_chat.tools.task.folder import Task
 from astra_chat.transcript.reader import read
@@ -68,6 +69,15 @@ def test_next_prints_the_prompt_and_answer_checks_the_reply(
     assert (code, text) == (WAITING, f"astra-chat: no question in {box} waits for an answer\n")
     assert command("list", box) == (0, f"{question.id}: answered, doubled, tester\n")
     assert json.loads(command("list", box, "--json")[1])["questions"][0]["state"] == "answered"
+
+
+def test_next_says_that_no_run_is_left_to_ask(box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "GRACE_S", 0.0)
+    command("answer", box, open_question(box).id, "-", stdin=PASS)
+    code, text = command("next", box)
+    assert code == WAITING and text.count("\n") == 1
+    assert "waits for an answer, and none will come: run " in text
+    assert "(astra-chat mailbox next)" in text, "it stopped to wait, and can be resumed"
 
 
 def test_a_kernel_comes_with_words(

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import pytest
 from mcp import Client, StdioServerParameters
 
-from astra_chat.mailbox.questions import wait_for_question
+from astra_chat.mailbox.runs import wait_for_question
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import StepName
 from tests.astra_chat.mailbox_samples import run

@@ -37,7 +37,7 @@ def test_the_parent_is_what_the_prompt_shows(task: Task) -> None:
     assert (
         parent_in(turn_prompt("coder", context, state_of(first))).rstrip() == task.baseline.rstrip()
     )
-    fenced = VECTOR + "// ```\n"
+    fenced = VECTOR + "int last;  // ```\n"
     turns = [
         *first, Turn("coder", Kernel(words="", source=fenced)), Turn("executor", build(fenced)),
         Turn("executor", evaluation(fenced, timed(1.9))), Turn("planner", plan()),

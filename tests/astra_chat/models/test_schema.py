@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker
-from astra_chat.models.schema import in_words, response_format, strict_schema
+from astra_chat.agents.turns import REPLY_TYPES, NextSpeaker, PlannerReply
+from astra_chat.models.schema import forms, in_words, response_format, strict_schema
 
 REPLIES = [*dict.fromkeys(REPLY_TYPES.values()), NextSpeaker]
 
@@ -45,3 +45,17 @@ def test_the_form_of_a_request() -> None:
     form = response_format(NextSpeaker)
     assert form["json_schema"]["name"] == "NextSpeaker" and form["json_schema"]["strict"] is True
     assert json.dumps(strict_schema(NextSpeaker)) in in_words(NextSpeaker)
+
+
+def test_the_forms_of_a_reply_show_its_outer_object_and_enums() -> None:
+    plan, passed = forms(strict_schema(PlannerReply))
+    assert plan.startswith('{"reply": {"kind": "plan", "title": "(string)", ')
+    assert '"moves": "up | down | stays | unsaid"' in plan
+    assert passed == '{"reply": {"kind": "pass", "words": "(string)"}}'
+    assert forms(strict_schema(NextSpeaker)) == ['{"choose": "planner | tester"}']
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=lambda reply: reply.__name__)
+def test_every_reply_has_forms_that_are_json(reply: type[BaseModel]) -> None:
+    for form in forms(strict_schema(reply)):
+        assert json.loads(form).keys() <= {"reply", "choose"}

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.turn_order import Decision
-from astra_chat.transcript.events import Chosen, Ended
 from astra_chat.transcript.reader import read
+from astra_chat.transcript.under_way import locked_inodes
 from astra_chat.transcript.writer import Writer
-from astra_chat.viewer.runs import Runs, doing, locked_inodes, state_of_run, transcripts_in
+from astra_chat.viewer.runs import Runs, transcripts_in
 from tests.chat_samples import write_transcript
 
 
@@ -43,26 +42,6 @@ def test_killed_or_under_way(root: Path, lines: int) -> None:
     assert runs.list()[0].state == "stopped"
 
 
-@pytest.mark.parametrize(
-    ("speaker", "words"),
-    [
-        ("executor", "the judge works"), ("human", "waits for the human's decision"),
-        ("coder", "waits for the reply of the coder"),
-    ],
-)  # fmt: skip
-def test_what_a_run_waits_for(root: Path, speaker: str, words: str) -> None:
-    path = root / "b" / "transcript.jsonl"
-    path.parent.mkdir()
-    records = read(root / "a" / "transcript.jsonl").records
-    writer = Writer(path, "run-2")
-    writer.append(*(record.event for record in records[:5]))
-    decision = Decision(speaker=speaker, by="rule", legal=(speaker,))  # type: ignore[arg-type]
-    writer.append(Chosen(decision=decision))
-    assert next(r for r in Runs(root).list() if r.path.startswith("b")).words == words
-    writer.close()
-    assert doing(read(path).records[:-1]) == "chooses who acts next"
-
-
 def test_only_transcripts_and_no_links(
     root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -91,15 +70,3 @@ def test_keys_name_what_lies_in_the_folder_only(root: Path) -> None:
     (row,) = runs.list()
     assert runs.path_of(row.key) == root / "a" / "transcript.jsonl"
     assert runs.path_of("../../etc/passwd") is None and runs.path_of("") is None
-
-
-@pytest.mark.parametrize(("question", "command"), [("", "approve"), ("0001-coder", "mailbox next")])
-def test_a_run_that_stopped_to_wait_says_how_to_answer(
-    root: Path, question: str, command: str
-) -> None:
-    records = read(root / "a" / "transcript.jsonl").records
-    last = Ended(
-        reason="waiting", words="Waiting.", best=None, ratio=None, basis=None, question=question
-    )
-    told = [*records[:-1], records[-1].model_copy(update={"event": last})]
-    assert state_of_run(told, False) == ("waiting", f"Waiting. (astra-chat {command})")

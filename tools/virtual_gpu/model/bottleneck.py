@@ -40,7 +40,7 @@ def limited_by(
         f" shared-memory request (1 is free of conflicts) take {us}",
         "tensor": f"{c.tensor_tenths / 10 * scale:.3g} products m16n8k16 on tensor cores take {us}",
         "latency": f"a warp waits for {waits} and runs {machine_path(c):.0f} machine instructions"
-        f" ({c.critical_path_instructions} of PTX){slept}{in_turns}: {us}",
+        f"{slept}{in_turns}: {us}",
         "atomics": f"{c.atomic_hottest_turns * scale:.3g} turns of atomics on one region"
         f" of L2 wait for each other: {us}",
         "block_start": f"starting {blocks} blocks takes {us}",

@@ -31,8 +31,7 @@ def test_a_wait_tells_how_often_it_passes() -> None:
         warp_instructions=Counter({"int": 280}), machine_instructions=Counter({"alu": 200}),
     )  # fmt: skip
     told = (
-        "a warp waits for 4 loads one after the other and runs 50 machine instructions (70 of PTX),"
-        " in 3 turns"
+        "a warp waits for 4 loads one after the other and runs 50 machine instructions, in 3 turns"
     )
     assert words(waits, "latency") == f"{told}: 2.50 us alone"
     assert words(Counters(), "block_start") == "starting 40 blocks takes 2.50 us alone"

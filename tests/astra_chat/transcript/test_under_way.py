@@ -1,0 +1,59 @@
+"""Whether a run is under way, and what it waits for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from astra_chat.agents.turn_order import Decision
+from astra_chat.transcript.events import Chosen, Ended
+from astra_chat.transcript.reader import read
+from astra_chat.transcript.under_way import doing, locked_inodes, state_of_run
+from astra_chat.transcript.writer import Writer
+from tests.chat_samples import write_transcript
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return write_transcript(tmp_path / "a" / "transcript.jsonl")
+
+
+def test_a_run_holds_a_lock_on_its_transcript(path: Path) -> None:
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:8]))
+    writer = Writer.go_on(read(path))
+    assert path.stat().st_ino in locked_inodes()
+    assert state_of_run(read(path).records, True)[0] == "running"
+    writer.close()
+    assert path.stat().st_ino not in locked_inodes()
+    assert state_of_run(read(path).records, False) == ("stopped", "killed before its end")
+
+
+@pytest.mark.parametrize(
+    ("speaker", "words"),
+    [
+        ("executor", "the judge works"), ("human", "waits for the human's decision"),
+        ("coder", "waits for the reply of the coder"),
+    ],
+)  # fmt: skip
+def test_what_a_run_waits_for(path: Path, speaker: str, words: str) -> None:
+    other = path.parent / "b.jsonl"
+    writer = Writer(other, "run-2")
+    writer.append(*(record.event for record in read(path).records[:5]))
+    decision = Decision(speaker=speaker, by="rule", legal=(speaker,))  # type: ignore[arg-type]
+    writer.append(Chosen(decision=decision))
+    writer.close()
+    assert state_of_run(read(other).records, True) == ("running", words)
+    assert doing(read(other).records[:-1]) == "chooses who acts next"
+
+
+@pytest.mark.parametrize(("question", "command"), [("", "approve"), ("0001-coder", "mailbox next")])
+def test_a_run_that_stopped_to_wait_says_how_to_answer(
+    path: Path, question: str, command: str
+) -> None:
+    records = read(path).records
+    last = Ended(
+        reason="waiting", words="Waiting.", best=None, ratio=None, basis=None, question=question
+    )
+    told = [*records[:-1], records[-1].model_copy(update={"event": last})]
+    assert state_of_run(told, False) == ("waiting", f"Waiting. (astra-chat {command})")
