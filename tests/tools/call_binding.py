@@ -1,4 +1,5 @@
-"""Run by build/test_tvm_ffi_binding.py: calls a silu_and_mul module on the virtual GPU.
+"""Run by build/test_tvm_ffi_binding.py: calls a silu_and_mul module on the virtual GPU. Its host
+memory that looks like CUDA tensors serves call_scatter_binding.py, too.
 
 Arguments: the module, its PTX, and as JSON the registers and shared memory of each kernel. Tensors
 are host memory presented as CUDA tensors by hand-made DLPack capsules.
@@ -19,7 +20,8 @@ from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 
 CUDA, CPU = 2, 1
-FLOAT = 2
+CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+"""DLPack's of NumPy's kinds."""
 Array = np.ndarray[Any, Any]
 
 
@@ -62,8 +64,8 @@ class DeviceTensor:
         extents = (ctypes.c_int64 * array.ndim)(*array.shape)
         strides = (ctypes.c_int64 * array.ndim)(*(s // array.itemsize for s in array.strides))
         tensor = _DLTensor(
-            array.ctypes.data - byte_offset, *device, array.ndim, FLOAT, 8 * array.itemsize, 1,
-            extents, strides, byte_offset,
+            array.ctypes.data - byte_offset, *device, array.ndim, CODES[array.dtype.kind],
+            8 * array.itemsize, 1, extents, strides, byte_offset,
         )  # fmt: skip
         self._managed = _DLManagedTensor(tensor, None, _DELETER(lambda _: None))
         self._device = device

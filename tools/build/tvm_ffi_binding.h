@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <sstream>
 #include <string>
 
@@ -48,29 +49,46 @@ void require_layout(const TensorView& tensor, DLDevice device, int ndim, const c
   }
 }
 
-// Rows of a two-dimensional tensor may lie apart; the elements of a row may not.
-[[maybe_unused]] int64_t row_stride(const TensorView& tensor, const char* name) {
-  const int64_t rows = tensor.shape()[0], columns = tensor.shape()[1];
-  const int64_t stride = rows > 1 ? tensor.strides()[0] : columns;
-  if (stride < columns || (columns > 1 && tensor.strides()[1] != 1)) {
-    TVM_FFI_THROW(ValueError) << name << " must have contiguous rows that do not overlap";
+// The least stride that is a multiple of so many bytes and as long as `least`, in elements.
+[[maybe_unused]] int64_t aligned_stride(const TensorView& tensor, int64_t least, int64_t bytes) {
+  const int64_t item = tensor.dtype().bits / 8, step = std::lcm(bytes, item) / item;
+  return (least + step - 1) / step * step;
+}
+
+[[maybe_unused]] int64_t require_aligned_stride(const TensorView& tensor, int axis, int64_t bytes,
+                                                const char* name) {
+  const int64_t stride = tensor.strides()[axis];
+  if (stride != aligned_stride(tensor, stride, bytes)) {
+    TVM_FFI_THROW(ValueError) << name << ": stride " << stride << " along axis " << axis
+                              << " must be a multiple of " << bytes << " bytes";
   }
   return stride;
 }
 
+// Rows of a two-dimensional tensor may lie apart; the elements of a row may not.
+[[maybe_unused]] int64_t row_stride(const TensorView& tensor, const char* name, int64_t bytes) {
+  const int64_t rows = tensor.shape()[0], columns = tensor.shape()[1];
+  if ((rows > 1 && tensor.strides()[0] < columns) || (columns > 1 && tensor.strides()[1] != 1)) {
+    TVM_FFI_THROW(ValueError) << name << " must have contiguous rows that do not overlap";
+  }
+  if (rows <= 1) return aligned_stride(tensor, columns, bytes);
+  return require_aligned_stride(tensor, 0, bytes, name);
+}
+
 // A stride that is the caller's to choose: no shorter than what it steps over, the inner axes.
-[[maybe_unused]] int64_t free_stride(const TensorView& tensor, int axis, const char* name) {
+[[maybe_unused]] int64_t free_stride(const TensorView& tensor, int axis, const char* name,
+                                     int64_t bytes) {
   int64_t inner = 1;
   for (int other = axis + 1; other < tensor.ndim(); ++other) {
     if (tensor.shape()[other] > 1) {
       inner = std::max(inner, tensor.shape()[other] * tensor.strides()[other]);
     }
   }
-  if (tensor.shape()[axis] <= 1) return inner;
+  if (tensor.shape()[axis] <= 1) return aligned_stride(tensor, inner, bytes);
   if (tensor.strides()[axis] < inner) {
     TVM_FFI_THROW(ValueError) << name << " must not overlap itself along axis " << axis;
   }
-  return tensor.strides()[axis];
+  return require_aligned_stride(tensor, axis, bytes, name);
 }
 
 [[maybe_unused]] void require_stride(const TensorView& tensor, int axis, int64_t expected,

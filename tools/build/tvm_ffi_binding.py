@@ -224,11 +224,13 @@ class _Binding:
         """Strides and alignment."""
         names = dict(zip(arg.free_axes, arg.stride_names, strict=True))
         if arg.strides == ("free", "1"):
-            yield f'const int64_t {names[0]} = row_stride({arg.name}, "{arg.name}");'
+            aligned = f'"{arg.name}", {arg.stride_alignment_bytes}'
+            yield f"const int64_t {names[0]} = row_stride({arg.name}, {aligned});"
         elif arg.strides is not None:
             for axis in reversed(range(len(arg.shape))):
                 if axis in names:
-                    stride = f"free_stride({arg.name}, {axis}, {_quoted(arg.name)})"
+                    aligned = f"{_quoted(arg.name)}, {arg.stride_alignment_bytes}"
+                    stride = f"free_stride({arg.name}, {axis}, {aligned})"
                     yield f"const int64_t {names[axis]} = {stride};"
                 else:
                     value = cpp(arg.strides[axis], self._spelled)

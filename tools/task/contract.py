@@ -95,6 +95,8 @@ class Arg(Value):
     strides: tuple[Stride, ...] | None = None
     """Elements from one entry of an axis to the next: an expression, or "free", which is the
     caller's to choose: the launcher takes it. None: contiguous."""
+    stride_alignment_bytes: int = Field(default=1, ge=1, le=2**20)
+    """Every free stride is a multiple of this: what a caller's vectors need."""
     min_alignment_bytes: int = Field(
         default=16, ge=1, le=256,
         validation_alias=AliasChoices("alignment_bytes", "min_alignment_bytes"),
@@ -188,18 +190,23 @@ class Arg(Value):
 
     def strides_of(self, case: Case) -> tuple[int, ...]:
         """Elements from one entry of each axis to the next."""
-        shape, names = self.shape_of(case), self.names_in(case)
+        shape, names, step = self.shape_of(case), self.names_in(case), self.stride_step(case)
         given = self.strides or ("",) * len(shape)
         pads = list(self.pads_of(case))
         strides: list[int] = []
         dense = 1
         for extent, stride in zip(reversed(shape), reversed(given), strict=True):
             if stride == "free":
-                strides.append(dense + pads.pop())
+                strides.append(-(-(dense + pads.pop()) // step) * step)
             else:
                 strides.append(evaluate(stride, names) if stride else dense)
             dense = max(dense, strides[-1] * extent)
         return tuple(reversed(strides))
+
+    def stride_step(self, case: Case) -> int:
+        """Elements of which each free stride is a multiple."""
+        item = ITEM_BYTES[self.dtype_of(case)]
+        return math.lcm(self.stride_alignment_bytes, item) // item
 
     def free_strides_of(self, case: Case) -> tuple[int, ...]:
         """Those that the launcher takes."""
@@ -207,7 +214,7 @@ class Arg(Value):
         return tuple(strides[axis] for axis in self.free_axes)
 
     def pads_of(self, case: Case) -> tuple[int, ...]:
-        """By how many elements each free stride exceeds the least."""
+        """By how many elements each free stride exceeds the least, before it is rounded up."""
         pads = case.pads.get(self.name, case.pad)
         return (pads,) * len(self.free_axes) if isinstance(pads, int) else pads
 

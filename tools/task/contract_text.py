@@ -40,11 +40,13 @@ def strides_text(arg: Arg) -> str:
     """Where entries lie, if not one after the other."""
     if arg.strides is None:
         return ""
+    of_bytes = arg.stride_alignment_bytes
+    rule = f", a free one in bytes a multiple of {of_bytes}" if of_bytes > 1 else ""
     if arg.strides == ("free", "1"):
-        return f", row stride {arg.name}_stride elements (at least one row)"
+        return f", row stride {arg.name}_stride elements (at least one row{rule})"
     names = iter(arg.stride_names)
     strides = [next(names) if stride == "free" else stride for stride in arg.strides]
-    return f", strides in elements [{', '.join(strides)}]"
+    return f", strides in elements [{', '.join(strides)}]{rule}"
 
 
 def _index(index: Index) -> str:

@@ -98,6 +98,8 @@ def _dtypes(domain: Domain, arg: Arg) -> list[DTypeName]:
 def _of_argument(arg: Arg, dtypes: list[DTypeName], names: set[str]) -> Iterator[tuple[str, str]]:
     if arg.strides is not None and len(arg.strides) != len(arg.shape):
         yield "strides", f"{len(arg.strides)} strides for {len(arg.shape)} axes of '{arg.name}'"
+    if arg.stride_alignment_bytes > 1 and not arg.strided:
+        yield "stride_alignment_bytes", f"'{arg.name}' has no free stride"
     bounded = "range" if arg.range else "largest" if arg.largest else ""
     if arg.access == "workspace" and (arg.strides or arg.index or bounded or arg.judged):
         yield "access", "a workspace has no strides, index, numbers or judged: nothing is in it"

@@ -18,6 +18,7 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Arg, Scalar, Task, find_task, load_task
 from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+from tests.contracts.planted import contract
 from tests.tools.task.contracts import write_contract
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -26,16 +27,29 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.fixture(scope="module")
 def called(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """What tests/tools/call_binding.py saw of silu_and_mul's baseline as a module."""
-    task, toolkit = find_task("silu_and_mul"), find_toolkit()
+    folder = tmp_path_factory.mktemp("binding")
+    return seen("call_binding.py", find_task("silu_and_mul"), folder)
+
+
+@pytest.fixture(scope="module")
+def scattered(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What tests/tools/call_scatter_binding.py saw of every word of schema 2."""
+    folder = tmp_path_factory.mktemp("binding")
+    return seen("call_scatter_binding.py", contract("scatter"), folder)
+
+
+def seen(script: str, task: Task, folder: Path) -> Any:
+    """What a script saw of a task's baseline as a module."""
+    toolkit = find_toolkit()
     built = build(task, task.baseline, virtual_device("h200"))
     assert isinstance(built, Build)
     fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
-    module = tmp_path_factory.mktemp("binding") / "silu_and_mul.so"
+    module = folder / f"{task.entry}.so"
     objects = [built.object, ensure_binding(task, toolkit)]
     link_module(objects, module, toolkit, [f"-L{fake}", "-lvcudart"])
     resources = {r.kernel: (r.registers, r.static_shared_bytes) for r in built.resources}
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "tools" / "call_binding.py"),
+        [sys.executable, str(ROOT / "tests" / "tools" / script),
          str(module), str(built.ptx), json.dumps(resources)],
         cwd=ROOT, env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
         capture_output=True, text=True, check=False, timeout=120,
@@ -66,6 +80,32 @@ def test_the_module_computes_what_the_kernel_computes(called: Any) -> None:
 )
 def test_a_wrong_tensor_is_refused_in_words(called: Any, name: str, words: str) -> None:
     assert called["said"][name] == words
+
+
+def test_a_module_of_schema_2_computes_what_the_kernel_computes(scattered: Any) -> None:
+    assert len(scattered["errors"]) == 4 and all(error < 5e-3 for error in scattered["errors"])
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("odd stride", "ValueError: key: stride 41 along axis 0 must be a multiple of 4 bytes"),
+        ("overlap", "ValueError: key must not overlap itself along axis 0"),
+        ("last axis", "ValueError: key must have stride 1 along axis 2, got 2"),
+        ("bias extent", "ValueError: bias: axis 0 must be heads = 2, got shape [3]"),
+        ("bias dtype", "TypeError: bias has the wrong dtype: 32 bits are needed"),
+        ("index dtype", "TypeError: dtype must be one of: int64, int32"),
+        ("combination", "ValueError: one of the combinations of dtypes: does not hold"),
+        ("scratch extent", "ValueError: scratch: axis 0 must be ceil_div(tokens, 64) * 256 = 256,"
+         " got shape [128]"),
+        ("scratch dtype", "TypeError: scratch has the wrong dtype: 8 bits are needed"),
+        ("relation", "ValueError: rot_dim <= head_size: does not hold"),
+    ],
+)  # fmt: skip
+def test_a_wrong_tensor_of_schema_2_is_refused_in_words(
+    scattered: Any, name: str, words: str
+) -> None:
+    assert scattered["said"][name] == words
 
 
 def changed(**fields: Any) -> Task:
@@ -133,6 +173,6 @@ def test_strided_arguments_pass_their_row_stride(tmp_path: Path, monkeypatch: An
     )
     task = changed(args=args)
     source = binding_source(task)
-    assert 'const int64_t input_stride = row_stride(input, "input");' in source
+    assert 'const int64_t input_stride = row_stride(input, "input", 1);' in source
     assert "dim_d, out_stride, input_stride, code_T" in source
     assert ensure_binding(task, find_toolkit()).is_file()

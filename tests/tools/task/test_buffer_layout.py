@@ -107,3 +107,14 @@ def test_gaps_are_all_that_is_no_element(
         as_strided(seen[gap.offset :], (*gap.extents, gap.width), (*gap.strides, 1))[...] += 1
     elements, between = gathered(arg, case_, seen)
     assert not elements.any() and (between == 1).all()
+
+
+@pytest.mark.parametrize(("pads", "strides"), [((0, 0), (24, 12, 1)), ((1, 3), (36, 16, 1))])
+def test_free_strides_are_rounded_up_to_their_alignment(
+    pads: tuple[int, int], strides: tuple[int, ...]
+) -> None:
+    aligned = HEADS.model_copy(update={"stride_alignment_bytes": 8})
+    case = Case(dims={"n": 3, "d": 10}, dtype="float16", pads={"q": pads})
+    assert aligned.strides_of(case) == strides
+    odd = HEADS.model_copy(update={"stride_alignment_bytes": 6})
+    assert all(stride % 3 == 0 for stride in odd.strides_of(case)[:2])

@@ -41,6 +41,7 @@ WRONG = [
     ('name = "bias"', 'name = "key"', "'key' is there twice"),
     ('name = "bias", dtype = "float32"', 'name = "bias", dtype = "int8", largest = 1', "integers"),
     ('access = "workspace"', 'access = "workspace", largest = 2', "a workspace has no"),
+    ("optional = true", "optional = true, stride_alignment_bytes = 8", "has no free stride"),
     ("range = [-8, 8]", "range = [8, 8]", "no numbers between 8 and 8"),
     ("range = [-8, 8]", "range = [-8, 8], largest = 3", "all that largest says"),
     ('optional = true', 'optional = true, judged = { by = "exact" }', "not written"),
