@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import get_args
 
-from autogen_core.models import ChatCompletionClient
-
 from astra_chat.agents.position import position_of
 from astra_chat.agents.rounds import failed
 from astra_chat.agents.run_state import states
@@ -43,7 +41,7 @@ class TranscriptModels:
         self._replies: Replies = dict(_replies(transcript))
         self._verdicts = _verdicts(turns_of(transcript.records))
 
-    def client(self, role: Role) -> ChatCompletionClient:
+    def client(self, role: Role) -> TranscriptClient:
         return TranscriptClient(self._replies, role)
 
     def described(self, role: Role) -> str:
