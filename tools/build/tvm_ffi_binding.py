@@ -32,7 +32,7 @@ _DLPACK = {
     "float32": "kDLFloat, 32", "float16": "kDLFloat, 16", "bfloat16": "kDLBfloat, 16",
     "float8_e4m3fn": "kDLFloat8_e4m3fn, 8", "float8_e5m2": "kDLFloat8_e5m2, 8",
     "int8": "kDLInt, 8", "uint8": "kDLUInt, 8", "int32": "kDLInt, 32", "int64": "kDLInt, 64",
-    "bool": "kDLBool, 8",
+    "bool": "kDLBool, 8", "float8_e8m0fnu": "kDLFloat8_e8m0fnu, 8",
 }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """The dtypes of kernels as numbers: bytes to float64 or int64, rounding, units in the last place.
 
-The 8-bit floats are those of the OCP specification (OFP8), with saturation: CUDA's conversions and
-quantised kernels write the largest number where the result is larger. e4m3fn has no infinity.
+The 8-bit floats are those of the OCP specifications (OFP8, and E8M0 of MX's scales), with
+saturation: CUDA's conversions and quantised kernels write the largest number where the result is
+larger. e4m3fn has no infinity.
 """
 
 from __future__ import annotations
@@ -12,23 +13,28 @@ from typing import Any
 
 import numpy as np
 
+from astra_chat.tools.dtypes import UNSIGNED_POWERS
 from astra_chat.tools.types import DTypeName, is_float
 
 Array = np.ndarray[Any, Any]
 
 OVERFLOW: dict[DTypeName, float] = {
     "float16": 2.0**16, "bfloat16": 2.0**128, "float32": 2.0**128,
-    "float8_e4m3fn": math.inf, "float8_e5m2": math.inf,
+    "float8_e4m3fn": math.inf, "float8_e5m2": math.inf, "float8_e8m0fnu": math.inf,
 }  # fmt: skip
 """Where a dtype has become infinite: larger results must be infinite too. Never where a dtype
 saturates."""
-SATURATION: dict[DTypeName, float] = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
+SATURATION: dict[DTypeName, float] = {
+    "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0, "float8_e8m0fnu": 2.0**127,
+}  # fmt: skip
 """The largest number of a dtype whose results may stop there."""
 FRACTION_BITS: dict[DTypeName, int] = {
     "float16": 10, "bfloat16": 7, "float32": 23, "float8_e4m3fn": 3, "float8_e5m2": 2,
+    "float8_e8m0fnu": 0,
 }  # fmt: skip
 MIN_EXPONENT: dict[DTypeName, int] = {
     "float16": -14, "bfloat16": -126, "float32": -126, "float8_e4m3fn": -6, "float8_e5m2": -14,
+    "float8_e8m0fnu": -127,
 }  # fmt: skip
 """Of normal numbers."""
 STORED: dict[DTypeName, Any] = {
@@ -85,6 +91,8 @@ def overflow_of(dtype: DTypeName) -> float:
 
 
 def least_of(dtype: DTypeName) -> float:
+    if dtype == UNSIGNED_POWERS:
+        return 2.0 ** MIN_EXPONENT[dtype]
     return -largest_of(dtype) if is_float(dtype) else float(np.iinfo(STORED[dtype]).min)
 
 
@@ -105,7 +113,7 @@ def steps(values: Array, dtype: DTypeName) -> Array:
     neighbours differ by one. int64; 0.0 and -0.0 are one. Any place for NaN."""
     if not is_float(dtype):
         return values.astype(np.int64)
-    magnitudes = _decoded(dtype)[: 2**7]
+    magnitudes = _decoded(dtype)[: 2 ** (8 if dtype == UNSIGNED_POWERS else 7)]
     finite = magnitudes[np.isfinite(magnitudes)]
     places = np.searchsorted(finite, np.minimum(np.abs(values), finite[-1]))
     signed: Array = np.where(np.signbit(values), -places, places).astype(np.int64)
@@ -116,6 +124,8 @@ def steps(values: Array, dtype: DTypeName) -> Array:
 def _decoded(dtype: DTypeName) -> Array:
     """The number of each of the 256 codes of an 8-bit float."""
     code, bits = np.arange(2**8), FRACTION_BITS[dtype]
+    if dtype == UNSIGNED_POWERS:
+        return np.where(code == 0xFF, np.nan, np.ldexp(1.0, code + MIN_EXPONENT[dtype]))
     exponent, fraction = (code & 0x7F) >> bits, code & 2**bits - 1
     bias = 1 - MIN_EXPONENT[dtype]
     significand = np.where(exponent == 0, 0, 2**bits) + fraction
@@ -133,6 +143,9 @@ def as_bytes(values: Array, dtype: DTypeName) -> Array:
     """float64 or int64 as bytes of a dtype, floats rounded to the nearest."""
     if dtype in SATURATION:
         codes = np.abs(steps(np.nan_to_num(rounded(values, dtype)), dtype)).astype(np.uint8)
+        if dtype == UNSIGNED_POWERS:
+            unsigned: Array = np.where(np.isnan(values), np.uint8(0xFF), codes)
+            return unsigned
         codes = np.where(np.isnan(values), 0x7F, codes) | (np.signbit(values) * np.uint8(0x80))
         packed: Array = codes.astype(np.uint8)
         return packed

@@ -21,6 +21,7 @@ from astra_chat.tools.check.floats import (
     ulp,
 )
 from astra_chat.tools.check.kinds.distribution import biased, honest, vocabulary
+from astra_chat.tools.dtypes import UNSIGNED_POWERS
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport
@@ -29,7 +30,8 @@ from astra_chat.tools.task.folder import Arg, Task
 from astra_chat.tools.types import Case, Wrong, is_float
 
 MUCH = 1.05
-"""A result that is 5 % off has to fail as well: the tolerance is for rounding."""
+"""A result that is 5 % off has to fail as well: the tolerance is for rounding. A power of two, one
+that is twice as large."""
 HALF = 2.0**16
 """Larger numbers say nothing of what is usual."""
 
@@ -160,7 +162,8 @@ class _Trials:
                     np.full(len(expected), usual.mean() if len(usual) else 1.0),
                 )
             with np.errstate(over="ignore"):
-                yield "the expected output times 1.05", expected * MUCH
+                much = 2.0 if self.arg.dtype_of(self.case) == UNSIGNED_POWERS else MUCH
+                yield f"the expected output times {much:g}", expected * much
         else:
             yield from self._of_integers(expected)
         for given in self.task.args:

@@ -23,12 +23,14 @@ C_TYPES: dict[DTypeName, str] = {
     "float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16",
     "float8_e4m3fn": "__nv_fp8_e4m3", "float8_e5m2": "__nv_fp8_e5m2", "int8": "int8_t",
     "uint8": "uint8_t", "int32": "int32_t", "int64": "int64_t", "bool": "bool",
+    "float8_e8m0fnu": "__nv_fp8_e8m0",
 }  # fmt: skip
 ELEMENTS: dict[str, DTypeName] = {
     "float": "float32", "half": "float16", "__half": "float16", "nv_half": "float16",
     "Half": "float16", "__nv_bfloat16": "bfloat16", "nv_bfloat16": "bfloat16",
     "BFloat16": "bfloat16", "__nv_fp8_e4m3": "float8_e4m3fn", "Float8_e4m3fn": "float8_e4m3fn",
     "__nv_fp8_e5m2": "float8_e5m2", "Float8_e5m2": "float8_e5m2",
+    "__nv_fp8_e8m0": "float8_e8m0fnu", "Float8_e8m0fnu": "float8_e8m0fnu",
     "__nv_fp8_storage_t": "float8_e4m3fn", "int8_t": "int8", "signed char": "int8",
     "uint8_t": "uint8", "unsigned char": "uint8", "int": "int32", "int32_t": "int32",
     "uint32_t": "int32", "unsigned": "int32", "unsigned int": "int32", "int64_t": "int64",

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, Field, model_validator
 
+from astra_chat.tools.dtypes import UNSIGNED_POWERS
 from astra_chat.tools.task.expressions import Extent, evaluate
 from astra_chat.tools.types import DTYPES, ITEM_BYTES, Case, DTypeName, Value, is_float
 
@@ -236,7 +237,8 @@ class Arg(Value):
         """The kind of comparison with the oracle."""
         if self.judged:
             return self.judged.by
-        return "close" if is_float(self.dtype_of(case)) else "exact"
+        dtype = self.dtype_of(case)
+        return "close" if is_float(dtype) and dtype != UNSIGNED_POWERS else "exact"
 
 
 class Dim(Value):

@@ -49,6 +49,9 @@ def test_bfloat16_is_widened_exactly() -> None:
     assert as_float(words, "bfloat16").tolist() == [1.0, -3.0, np.inf, 2.0**-133]
 
 
+DISTANCES = {"float8_e4m3fn": 2 * 126, "float8_e5m2": 2 * 126 - 6, "float8_e8m0fnu": 254}
+
+
 @pytest.mark.parametrize("dtype", SATURATION)
 def test_all_codes_of_an_8_bit_float(dtype: DTypeName) -> None:
     """Against PyTorch's, and back to the same bytes; all NaNs are one."""
@@ -60,12 +63,19 @@ def test_all_codes_of_an_8_bit_float(dtype: DTypeName) -> None:
     assert np.array_equal(as_bytes(numbers[finite], dtype), codes[finite])
     assert np.isnan(as_float(as_bytes(np.array([np.nan]), dtype), dtype)).all()
     assert np.array_equal(
-        np.diff(steps(np.unique(numbers[finite]), dtype)),
-        np.ones(2 * 126 - 6 * (dtype == "float8_e5m2")),
+        np.diff(steps(np.unique(numbers[finite]), dtype)), np.ones(DISTANCES[dtype])
     )
 
 
-@pytest.mark.parametrize("dtype", SATURATION)
+def test_scales_without_sign_are_rounded_to_powers_of_two() -> None:
+    values = np.array([0.0, -3.0, 2.0**-140, 1.0, 1.49, 1.51, 3.1, 2.0**127, 1e39, np.inf])
+    wanted = [2.0**-127] * 3 + [1.0, 1.0, 2.0, 4.0] + [2.0**127] * 3
+    assert rounded(values, "float8_e8m0fnu").tolist() == wanted
+    codes = as_bytes(np.append(values, np.nan), "float8_e8m0fnu")
+    assert codes.tolist() == [0, 0, 0, 127, 127, 128, 129, 254, 254, 254, 255]
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
 def test_8_bit_floats_are_rounded_to_the_nearest_even_and_saturate(dtype: DTypeName) -> None:
     largest = SATURATION[dtype]
     numbers = np.unique(as_float(np.arange(256, dtype=np.uint8), dtype))
