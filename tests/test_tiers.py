@@ -7,16 +7,23 @@ from itertools import pairwise
 
 import pytest
 
-from tests.tiers import MARK, SAMPLE, SAMPLED, by_function, first_tier, split
+from tests.tiers import MARK, SAMPLED, by_function, first_tier, split, spread
 
 
-@pytest.mark.parametrize("count", [0, 1, SAMPLE, SAMPLE + 1, 20, 500])
-def test_a_sample_is_spread_over_all_parameters(count: int) -> None:
-    places = sorted(first_tier(count))
-    assert len(places) == min(count, SAMPLE)
-    assert not places or (places[0], places[-1]) == (0, count - 1)
+@pytest.mark.parametrize("count", [1, 2, 20, 500])
+def test_one_parameter_is_chosen_by_the_test_s_name(count: int) -> None:
+    chosen = [first_tier(f"test_{n}", count) for n in range(200)]
+    assert all(len(places) == 1 and max(places) < count for places in chosen)
+    assert len(set().union(*chosen)) > min(count, 200) / 2, "all kinds of parameters are met"
+    assert not first_tier("test_none", 0)
+
+
+@pytest.mark.parametrize(("count", "sample"), [(2, 2), (20, 3), (500, 40)])
+def test_a_sample_is_spread_over_all_parameters(count: int, sample: int) -> None:
+    places = sorted(spread(count, sample))
+    assert len(places) == sample and (places[0], places[-1]) == (0, count - 1)
     gaps = [after - before for before, after in pairwise(places)]
-    assert not gaps or max(gaps) - min(gaps) <= 1
+    assert max(gaps) - min(gaps) <= 1
 
 
 def test_both_tiers_together_are_all_tests_or_a_stated_sample(
@@ -29,6 +36,6 @@ def test_both_tiers_together_are_all_tests_or_a_stated_sample(
         ran = [item for item in own if item in {*first, *second}]
         mark = own[0].get_closest_marker(SAMPLED)
         assert len(ran) == len(own) or (mark and len(ran) >= mark.args[0]), own[0].nodeid
-        if not all(item.get_closest_marker(MARK) for item in own):
+        if not all(any(map(item.get_closest_marker, (MARK, "gpu"))) for item in own):
             assert set(own) & set(first), own[0].nodeid
     assert all(item not in first for item in items if item.get_closest_marker(MARK))

@@ -1,9 +1,10 @@
 """Two tiers of tests: `make test` runs the first, `make test-all` both.
 
-The first tier runs every test at least once: of one with many parameters a sample, evenly spread
-and always the same. The second tier has the rest, and what is marked `second_tier`: long searches,
-fits and kills at full count. Of tests marked `sampled(n)` it has at most n, evenly spread: for all
-of them run pytest without `--tier`, which runs whatever is selected.
+The first tier runs every test once: of one with parameters one of them, which depends on the
+test's name, so that all kinds of parameters are met. The second tier has the rest, what needs a
+GPU, and what is marked `second_tier`: long searches, fits and kills at full count. Of tests marked
+`sampled(n)` it has at most n, evenly spread: for all of them run pytest without `--tier`, which
+runs whatever is selected.
 """
 
 from __future__ import annotations
@@ -11,12 +12,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
+from zlib import crc32
 
 import pytest
 
 Tier = Literal["first", "second"]
-SAMPLE = 2
-"""Parameters of one test function in the first tier."""
 MARK = "second_tier"
 SAMPLED = "sampled"
 
@@ -26,11 +26,9 @@ def spread(count: int, sample: int) -> set[int]:
     return {round(place * (count - 1) / (sample - 1)) for place in range(sample)}
 
 
-def first_tier(count: int) -> set[int]:
-    """Places of a test function's parameters that belong to the first tier."""
-    if count <= SAMPLE:
-        return set(range(count))
-    return spread(count, SAMPLE)
+def first_tier(name: str, count: int) -> set[int]:
+    """Place of the one of a test function's parameters that belongs to the first tier."""
+    return {crc32(name.encode()) % count} if count else set()
 
 
 def by_function(items: Sequence[pytest.Item]) -> list[list[pytest.Item]]:
@@ -47,8 +45,9 @@ def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.
     first: set[pytest.Item] = set()
     left_out: set[pytest.Item] = set()
     for own in by_function(items):
-        short = [item for item in own if not item.get_closest_marker(MARK)]
-        first |= {short[place] for place in first_tier(len(short))}
+        short = [item for item in own if not any(map(item.get_closest_marker, (MARK, "gpu")))]
+        name = getattr(own[0], "originalname", None) or own[0].name
+        first |= {short[place] for place in first_tier(name, len(short))}
         if (mark := own[0].get_closest_marker(SAMPLED)) and len(own) > mark.args[0]:
             left_out |= set(own) - {own[place] for place in spread(len(own), mark.args[0])}
     second = [i for i in items if i not in first and i not in left_out]

@@ -44,6 +44,7 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, lis
     yield folder, said
 
 
+@pytest.mark.second_tier
 def test_new_leaves_places_that_the_check_names(walked: tuple[Path, list[str]]) -> None:
     _, said = walked
     made, refused = said[1], said[2]

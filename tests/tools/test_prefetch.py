@@ -14,6 +14,7 @@ from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Device, Timed
 
 
+@pytest.mark.second_tier
 def test_what_can_be_done_before_a_candidate_is_there_is_prepared() -> None:
     full = find_task("silu_and_mul")
     few = full.model_copy(update={"check": full.check[:4], "demo": full.demo[:2]})

@@ -39,6 +39,7 @@ def test_a_loose_tolerance_shows(device: Device) -> None:
     assert any(told_apart in line for line in report.lines())
 
 
+@pytest.mark.second_tier
 def test_a_wrong_baseline_shows(tmp_path: Path, device: Device) -> None:
     folder = tmp_path / "task"
     shutil.copytree(BUILTIN / "silu_and_mul", folder)
@@ -49,6 +50,7 @@ def test_a_wrong_baseline_shows(tmp_path: Path, device: Device) -> None:
     assert not report.fit and any("the baseline is wrong" in words for words in report.failed)
 
 
+@pytest.mark.second_tier
 def test_a_scalar_that_the_reference_ignores_makes_the_task_unfit(
     tmp_path: Path, device: Device
 ) -> None:

@@ -166,7 +166,11 @@ def test_a_violent_end_is_a_value(run: Run, which: int, words: str) -> None:
     assert isinstance(outcome, Crashed) and words in outcome.message
 
 
-@pytest.mark.parametrize("which", [41, 42], ids=["an endless loop", "a flood of output"])
+@pytest.mark.parametrize(
+    "which",
+    [41, pytest.param(42, marks=pytest.mark.second_tier)],
+    ids=["an endless loop", "a flood of output"],
+)
 def test_what_never_ends_is_timed_out(
     run: Run, which: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,6 +151,7 @@ def few(**update: Any) -> Task:
     return task.model_copy(update=update)
 
 
+@pytest.mark.second_tier
 def test_a_kernel_that_sleeps_is_slower_on_the_virtual_gpu_too() -> None:
     awake = HALF.replace("tokens == 16", "false").replace("<<<8,", "<<<64,")
     sleeping = awake.replace("__half* in, int64_t d, int64_t total, bool timed) {",

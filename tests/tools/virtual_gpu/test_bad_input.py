@@ -55,6 +55,7 @@ def test_a_cache_that_can_not_be_written(tmp_path: Path) -> None:
     assert "cannot write the cache folder" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.second_tier
 def test_two_processes_that_build_the_same_at_once(tmp_path: Path) -> None:
     command = [
         sys.executable, "-m", "astra_chat.tools.virtual_gpu", "run", "--engine", "c",
@@ -80,6 +81,7 @@ def test_extremes(tmp_path: Path, engine: str) -> None:
     assert done.stdout == f"1 {100 * 1024 // 4 - 1024} {total} {3 * 256} 0 1 1\n", done.stderr
 
 
+@pytest.mark.second_tier
 def test_a_kernel_for_more_registers_than_there_are(tmp_path: Path) -> None:
     """255 registers in each of 1,024 threads: four times what an SM has."""
     source = tmp_path / "many.cu"
@@ -117,6 +119,7 @@ def test_no_host_compiler(tmp_path: Path) -> None:
     assert "g++" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("most", [1 << 10, 1 << 17])
 def test_a_full_disk(tmp_path: Path, most: int) -> None:
     """No file may grow beyond `most` bytes: a clear end, and the cache serves the next run."""

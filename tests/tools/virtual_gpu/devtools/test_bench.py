@@ -9,6 +9,7 @@ import pytest
 from astra_chat.tools.virtual_gpu.devtools import bench
 
 
+@pytest.mark.second_tier
 def test_every_kernel_is_timed_at_every_shape(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -121,6 +121,7 @@ def _time(point: Any, task: Task, weight: float) -> EstimatedTime:
     )  # fmt: skip
 
 
+@pytest.mark.second_tier
 def test_the_document_holds_what_the_command_finds() -> None:
     text = intervals.DOCUMENT.read_text()
     assert f"{intervals.BEGIN}\n{intervals.document()}\n{intervals.END}" in text

@@ -23,6 +23,7 @@ def test_every_point_of_a_set_was_counted(folder: Path) -> None:
     assert read_counts(folder / "counters.jsonl").keys() == {p.key for p in read_points(folder)}
 
 
+@pytest.mark.second_tier
 def test_the_counters_on_file_are_what_is_counted_and_can_be_kept(tmp_path: Path) -> None:
     mixed = CALIBRATED / "mixed"
     points = [p for p in read_points(mixed) if p.variant in WANTED and p.a in (32, 64)]
