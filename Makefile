@@ -8,7 +8,7 @@ READY := .venv/.ready
 demo: $(READY)
 	$(BIN)/astra-chat run silu_and_mul
 
-# Every test at least once; of those with many parameters a sample.
+# Every test once, with one of its parameters.
 test: $(READY)
 	$(BIN)/python -m pytest -n auto --dist loadfile --tier first
 
