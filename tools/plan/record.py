@@ -45,6 +45,8 @@ from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
 from astra_chat.tools.virtual_gpu.runtime.cudart_binding import LIBRARY
 
+MOST_RECORDINGS = 8
+"""Of a case, at most."""
 ALONE = 2
 """Cases that are also recorded in a process of their own."""
 MAX_CALL_BYTES = 2**16
@@ -211,8 +213,9 @@ class _Session:
     def _pattern(self, index: int) -> int:
         """What the stack holds before a recording of this case: a byte of its own for each, and a
         drawn distance by which the stack is shifted."""
-        left = self.patterns.setdefault(index, self.rng.sample(range(256), 256))
-        return self.rng.randrange(256) << 8 | left.pop()
+        if index not in self.patterns:
+            self.patterns[index] = self.rng.sample(range(256), MOST_RECORDINGS)
+        return self.rng.randrange(256) << 8 | self.patterns[index].pop()
 
     def _recording(
         self, number: int, index: int, addresses: Addresses, stream: int, pattern: int
