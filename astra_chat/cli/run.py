@@ -31,7 +31,7 @@ def run(
         typer.Option(
             help="Model backend: openai:MODEL[,ROLE=openai:MODEL...], mailbox:DIR, scripted,"
             " transcript[:FILE], record:FILE:..., auto:FILE:... or replay:FILE. Default:"
-            " transcript, the recorded run in the task's folder, or where there is none scripted."
+            " transcript, the recorded run in the task's folder, or where none fits scripted."
         ),
     ] = None,
     base_url: Annotated[

@@ -16,6 +16,8 @@ from astra_chat.models.spec import ROLES, ModelSpec, Role, at_address, parse
 from astra_chat.models.transcript_models import TranscriptModels, own_transcript
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import TRANSCRIPT, Task
+from astra_chat.transcript.options import RunOptions
+from astra_chat.transcript.reader import read
 
 
 def _scripted(name: str, roles: Mapping[Role, ModelSpec], task: Task) -> Models:
@@ -65,9 +67,15 @@ KINDS: dict[str, Callable[[str, Mapping[Role, ModelSpec], Task], Models]] = {
 of its kind."""
 
 
-def default_models(task: Task) -> str:
-    """Of a run that names none: the recorded run in the task's folder, else the task's script."""
-    return "transcript" if (task.folder / TRANSCRIPT).is_file() else "scripted"
+def default_models(task: Task, options: RunOptions) -> str:
+    """Of a run that names none: the recorded run in the task's folder, if it had the same baseline
+    and strategy, else the task's script."""
+    path = task.folder / TRANSCRIPT
+    if not path.is_file():
+        return "scripted"
+    recorded = read(path).options
+    fits = (recorded.tier, recorded.strategy) == (options.tier, options.strategy)
+    return "transcript" if fits else "scripted"
 
 
 def open_models(spec: str, task: Task, base_url: str | None = None) -> RunModels:

@@ -90,7 +90,8 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
         raise BadInput("name a TASK: one of `astra-chat tasks`, or a task folder")
     parse_budget(options.budget)
     task = find_task(str(session.task))
-    named = options.models if "models" in options.model_fields_set else default_models(task)
+    given = "models" in options.model_fields_set
+    named = options.models if given else default_models(task, options)
     models = open_models(named, task, session.base_url)
     return Request(
         task=task,

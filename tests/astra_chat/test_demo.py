@@ -23,7 +23,19 @@ from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.turns import turns_of
 
 ROOT = Path(__file__).parents[2]
-LIVE = read(ROOT / "transcripts/live/silu_and_mul.jsonl")
+LIVE = {
+    "silu_and_mul": (RunOptions(), read(ROOT / "transcripts/live/silu_and_mul.jsonl")),
+    "merge_state_v2": (
+        RunOptions.given(strategy="single"),
+        read(ROOT / "transcripts/live/merge_state_v2-single.jsonl"),
+    ),
+}
+"""Options with which a task's recorded run is the default, and that run."""
+
+
+@pytest.fixture(params=LIVE)
+def task(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 class RecordedResults:
@@ -62,43 +74,54 @@ def course(transcript: Transcript) -> list[tuple[str, str]]:
     return [(who, said.candidate if isinstance(said, Kernel) else "") for who, said in turns]
 
 
-def test_the_task_has_the_committed_run() -> None:
-    packed = BUILTIN / "silu_and_mul" / TRANSCRIPT
-    assert gzip.decompress(packed.read_bytes()) == LIVE.path.read_bytes()
+def test_the_task_has_the_committed_run(task: str) -> None:
+    packed = BUILTIN / task / TRANSCRIPT
+    assert gzip.decompress(packed.read_bytes()) == LIVE[task][1].path.read_bytes()
 
 
-def test_todays_chat_takes_every_recorded_reply(tmp_path: Path) -> None:
+def test_todays_chat_takes_every_recorded_reply(task: str, tmp_path: Path) -> None:
     """With the recorded results; the test below has the judge."""
-    session = SessionOptions(task="silu_and_mul", device="virtual", out=tmp_path / "out")
-    request = request_for(RunOptions(), session)
-    judge = RecordedResults(turns_of(LIVE.records))
-    again = read(run_request(request, judge=judge).transcript)
+    options, live = LIVE[task]
+    session = SessionOptions(task=task, device="virtual", out=tmp_path / "out")
+    judge = RecordedResults(turns_of(live.records))
+    again = read(run_request(request_for(options, session), judge=judge).transcript)
     assert parted(again) == []
-    assert course(again) == course(LIVE)
-    assert again.ended is not None and again.ended.reason == "profiler"
+    assert course(again) == course(live)
+    assert again.ended is not None and live.ended is not None
+    assert again.ended.reason == live.ended.reason
 
 
-def test_without_recorded_replies_the_script_is_there(tmp_path: Path) -> None:
-    session = SessionOptions(task="silu_and_mul", device="virtual", out=tmp_path / "out")
-    assert request_for(RunOptions(), session).models.name == "transcript"
-    assert request_for(RunOptions(models="scripted"), session).models.name == "scripted"
-    other = session.model_copy(update={"task": "merge_state_v2"})
-    assert request_for(RunOptions(), other).models.name == "scripted"
+@pytest.mark.parametrize(
+    ("name", "given", "models"),
+    [
+        ("silu_and_mul", {}, "transcript"),
+        ("silu_and_mul", {"models": "scripted"}, "scripted"),
+        ("silu_and_mul", {"strategy": "single"}, "scripted"),
+        ("merge_state_v2", {}, "scripted"),
+        ("fused_add_rmsnorm", {}, "scripted"),
+    ],
+)
+def test_a_script_is_played_where_no_recorded_run_fits(
+    name: str, given: dict[str, str], models: str, tmp_path: Path
+) -> None:
+    session = SessionOptions(task=name, device="virtual", out=tmp_path / "out")
+    assert request_for(RunOptions.given(**given), session).models.name == models
 
 
 @pytest.mark.second_tier
-def test_todays_judge_finds_what_was_recorded(tmp_path: Path) -> None:
+def test_todays_judge_finds_what_was_recorded(task: str, tmp_path: Path) -> None:
+    options, live = LIVE[task]
+    command = ["run", task, "--strategy", str(options.strategy), "--device", "virtual"]
     done = subprocess.run(
-        [sys.executable, "-m", "astra_chat", "run", "silu_and_mul", "--device", "virtual",
-         "-o", str(tmp_path / "out")],
+        [sys.executable, "-m", "astra_chat", *command, "-o", str(tmp_path / "out")],
         cwd=ROOT, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     head = " ".join(done.stdout.split("\n\n")[0].split())
-    assert "replies recorded: live run 20261122-163434-ec95da of 2026-11-22 (Claude" in head
+    assert f"replies recorded: live run {live.records[0].run} of 2026-11-22 (Claude" in head
     assert "--models scripted plays the task's script" in head
     again = read(tmp_path / "out")
     assert parted(again) == []
-    assert course(again) == course(LIVE)
-    assert again.ended is not None and LIVE.ended is not None
-    assert again.ended.best == LIVE.ended.best
+    assert course(again) == course(live)
+    assert again.ended is not None and live.ended is not None
+    assert again.ended.best == live.ended.best

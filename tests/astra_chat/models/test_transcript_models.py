@@ -102,9 +102,12 @@ def test_beside_other_models(task: Task, path: Path) -> None:
 
 
 def test_a_task_may_have_a_recorded_run_of_its_own(task: Task, path: Path, tmp_path: Path) -> None:
-    assert default_models(task) == "scripted"
+    asked = run_options()
+    assert default_models(task, asked) == "scripted"
     (task.folder / TRANSCRIPT).write_bytes(gzip.compress(path.read_bytes()))
-    assert default_models(task) == "transcript"
+    assert default_models(task, asked) == "transcript"
+    assert default_models(task, run_options(strategy="beam:2")) == "scripted", "another chat"
+    assert default_models(task, run_options(tier="paper")) == "scripted", "another baseline"
     models = open_models("transcript", task)
     assert (models.name, models.typed) == ("transcript", "transcript")
     beside = open_models("transcript,coder=scripted", task)
@@ -131,6 +134,6 @@ def test_the_header_names_the_run_whose_replies_are_repeated(
 def test_a_shipped_task_restored_from_a_transcript_finds_its_recorded_run(tmp_path: Path) -> None:
     shipped = find_task("silu_and_mul")
     restored = shipped.model_copy(update={"folder": tmp_path})
-    assert default_models(restored) == "scripted", "the folder has none"
+    assert default_models(restored, run_options()) == "scripted", "the folder has none"
     repeats = open_models("transcript", restored).repeats
     assert repeats is not None and "Claude" in repeats.answered_by
