@@ -30,6 +30,7 @@ from astra_chat.tools.new.layout import contiguous, layout_of
 from astra_chat.tools.new.pointer_uses import Tracer
 from astra_chat.tools.new.source import BadSource, Function, Parameter, Piece, functions
 from astra_chat.tools.new.stated import comment_shapes, stated
+from astra_chat.tools.new.type_variables import of_codes
 from astra_chat.tools.types import DTYPE_CODES, DTypeName
 
 STREAMS = ("cudaStream_t", "CUstream", "CUstream_st *", "cudaStream_t *")
@@ -52,6 +53,8 @@ class _Reading:
     passed: list[str] = field(default_factory=list)
     stream: bool = False
     dtype: bool = False
+    codes: list[str] = field(default_factory=list)
+    """Type variables of which the launcher takes a dtype code."""
 
 
 def launchers(defined: Sequence[Function], pieces: Sequence[Piece]) -> list[Function]:
@@ -99,7 +102,11 @@ def draft_of(
         layout.dims = [*sizes, *(name for name in layout.dims if name not in sizes)]
     numbers = [n for n in reading.integers if n.name not in layout.dims]
     tensors = [_shaped(t, layout.shapes.get(t.name, ()), layout.doubts) for t in reading.tensors]
-    tensors, variables, known = _variables(tensors, letters)
+    tensors, variables, known = (
+        of_codes(tensors, reading.codes)
+        if set(reading.codes) - {"T"}
+        else _variables(tensors, letters)
+    )
     dims = tuple(layout.dims)
     draft = Draft(
         entry=entry, tensors=tuple(tensors), dims=dims, scalars=(*numbers, *reading.scalars),
@@ -158,9 +165,10 @@ def _read(
     elif "*" in kind or "[" in kind:
         reading.tensors.append(_tensor(parameter, function, tracer, letters))
         reading.passed.append(_cast(kind, reading.tensors[-1], letters))
-    elif INTEGERS.fullmatch(kind) and name == "dtype":
+    elif INTEGERS.fullmatch(kind) and (code := re.fullmatch(r"(?:([a-z])_)?dtype", name)):
         reading.dtype = True
-        reading.passed.append("dtype")
+        reading.codes.append((code[1] or "t").upper())
+        reading.passed.append(name)
     elif INTEGERS.fullmatch(kind):
         reading.integers.append(Scalar(name, "int64_t", parameter.default))
         reading.passed.append(f"static_cast<{kind.removeprefix('const ')}>({name})")

@@ -49,6 +49,11 @@ _RESULT = re.compile(r"out|dst|result|ind(ex|ices)|ids|topk|weights|sum|count|nu
 _NO_SIZE = re.compile(r"(\w+_)?(seed|offset|mode|layer|rank|version|id|flag|step)s?(_\w+)?")
 
 
+def is_index_name(name: str) -> bool:
+    """Whether what is called so holds places in another tensor."""
+    return bool(_INDEX_WORDS.search(name))
+
+
 def is_no_size(name: str) -> bool:
     """Whether an integer of this name is a number rather than an extent."""
     return _NO_SIZE.fullmatch(name) is not None
@@ -172,7 +177,7 @@ class Draft:
     def is_index(self, tensor: Tensor) -> bool:
         """Whether it holds places in another tensor, by its dtype and name."""
         wide = {"int32", "int64"} & set(self.possible(tensor))
-        return bool(wide) and not tensor.written and bool(_INDEX_WORDS.search(tensor.name))
+        return bool(wide) and not tensor.written and is_index_name(tensor.name)
 
     @property
     def toleranced(self) -> list[str]:

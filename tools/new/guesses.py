@@ -87,7 +87,9 @@ def _slots(draft: Draft) -> Iterator[str]:
         if draft.is_index(tensor):
             index = index_of(draft, tensor)
             if index["kind"] == "slots":
-                yield f"{'*'.join(draft.shape_of(tensor))} <= {index['below']}"
+                slots = "*".join(draft.shape_of(tensor))
+                if slots != index["below"]:
+                    yield f"{slots} <= {index['below']}"
 
 
 def _readable(text: str) -> bool:
@@ -182,7 +184,19 @@ def _table(draft: Draft, tensor: Tensor) -> tuple[str, str]:
         if pages and re.search(r"slot|loc", tensor.name):
             return other.name, f"{shape[0]}*{pages[0]}"
         return other.name, shape[0]
-    return "", draft.dims[0]
+    return "", _places(draft, tensor.name) or draft.dims[0]
+
+
+def _places(draft: Draft, name: str) -> str:
+    """How many places dims with telling names say, where no table has a known shape."""
+
+    def named(pattern: str) -> str:
+        return next((dim for dim in draft.dims if re.fullmatch(pattern, dim)), "")
+
+    blocks, size = named(r"(num_)?(blocks|pages)"), named(r"(\w+_)?(block|page)_size")
+    if re.search(r"slot|loc", name) and blocks and size:
+        return f"{blocks}*{size}"
+    return named(r"max_pos\w*") if re.search(r"(^|_)pos", name) else ""
 
 
 def scale_of(draft: Draft, tensor: Tensor) -> tuple[str, list[str]] | None:

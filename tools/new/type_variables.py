@@ -6,7 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from astra_chat.tools.new.accesses import Uses
-from astra_chat.tools.new.draft import C_TYPES, USUAL, Tensor, dtype_named, variables_of
+from astra_chat.tools.new.draft import (
+    C_TYPES,
+    USUAL,
+    Tensor,
+    dtype_named,
+    is_index_name,
+    variables_of,
+)
 from astra_chat.tools.new.host_function import Facts
 from astra_chat.tools.new.stated import DTYPE_WORDS, Stated
 from astra_chat.tools.types import DTypeName, is_float
@@ -22,6 +29,22 @@ def letters_of(variables: Mapping[str, tuple[DTypeName, ...]]) -> dict[str, str]
         free = [letter for letter in (wanted, *"UVWXYZ") if letter not in letters.values()]
         letters[name] = free[0]
     return letters
+
+
+def of_codes(
+    tensors: Sequence[Tensor], codes: Sequence[str]
+) -> tuple[list[Tensor], dict[str, tuple[DTypeName, ...]], bool]:
+    """The variables of a launcher that takes a dtype code for each: `dtype` for T, `i_dtype` for I.
+    Void pointers are tensors of T; of another one where it is the only one, or indices."""
+    others = [code for code in codes if code != "T"]
+    found = [
+        replace(t, dtype=others[0])
+        if t.dtype == "T" and others and ("T" not in codes or is_index_name(t.name))
+        else t
+        for t in tensors
+    ]
+    guessed: dict[str, tuple[DTypeName, ...]] = {"I": ("int32", "int64"), "Q": ("float8_e4m3fn",)}
+    return found, {code: guessed.get(code, USUAL) for code in codes}, False
 
 
 def dtype_of(tensor: Tensor, facts: Facts, said: Stated, uses: Uses) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.new.create import draft_of
+from astra_chat.tools.new.draft import USUAL
 from tests.tools.new.samples import draft, launcher
 
 
@@ -33,6 +34,21 @@ def test_a_launcher_that_fits_is_kept() -> None:
     )  # fmt: skip
     found = draft_of(source, "mine", None)
     assert found.baseline == source and found.entry == "go" and not found.variables_known
+
+
+def test_a_dtype_code_for_each_type_variable() -> None:
+    parameters = (
+        "void* out, const void* x, const void* positions, int64_t n{}, int dtype, int i_dtype,"
+        " cudaStream_t stream"
+    )
+    source = launcher(parameters.format(""), "cudaError_t", "return cudaSuccess;")
+    found = draft_of(source, "mine", None)
+    assert [t.dtype for t in found.tensors] == ["T", "T", "I"] and found.dims == ("n",)
+    assert found.variables == {"T": USUAL, "I": ("int32", "int64")}
+    assert found.baseline == source, "it is the contract's launcher"
+    only = parameters.replace(" int dtype,", "").format(", bool neg")
+    found = draft_of(launcher(only, "cudaError_t", "return cudaSuccess;"), "mine", None)
+    assert {t.dtype for t in found.tensors} == {"I"} and list(found.variables) == ["I"]
 
 
 def test_a_status_is_passed_on() -> None:

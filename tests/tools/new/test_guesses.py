@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from astra_chat.tools.new.create import draft_of
 from astra_chat.tools.new.draft import Scalar
 from astra_chat.tools.new.guesses import (
     bench_extents,
@@ -15,6 +16,7 @@ from astra_chat.tools.new.guesses import (
     scale_of,
 )
 from astra_chat.tools.task.expressions import parse_relation
+from tests.contracts.planted import contract
 from tests.tools.new.samples import draft
 
 
@@ -35,6 +37,13 @@ def test_indices() -> None:
     assert index_of(found, found.tensors[4]) == {
         "from": 0, "below": "num_blocks*block_size", "kind": "slots", "none": -1,
     }  # fmt: skip
+    plain = draft_of(contract("reshape_and_cache").baseline, "mine", None)
+    assert index_of(plain, plain.tensors[4]) == {
+        "from": 0, "below": "blocks*block_size", "kind": "slots", "none": -1,
+    }  # fmt: skip
+    assert relations(plain) == (["tokens <= blocks*block_size"], [])
+    plain = draft_of(contract("rotary_embedding").baseline, "mine", None)
+    assert index_of(plain, plain.tensors[0])["below"] == "max_position"
     found = draft("rotary_torch.cu")
     assert index_of(found, found.tensors[0]) == {
         "from": 0, "below": "max_position", "kind": "positions", "table": "cos_sin_cache",
