@@ -27,6 +27,9 @@ MUCH = 4
 """Times its budget a case may take where relations between dims make it larger."""
 MIN_ROWS_OF_MANY = 4096
 """From here on a call takes the virtual GPU tens of milliseconds."""
+ROUND, ROUND_ONE_IN = (8, 16, 32, 64, 128, 256), 3
+"""Extents that are multiples of these are drawn on purpose: there kernels take vectors and whole
+tiles, which must keep to strides, addresses and absent arguments like all else."""
 SHORT_US, ROW_US, BYTE_US = 40_000.0, 9.0, 0.03
 """What a short call takes the virtual GPU at most, and what a row and a byte take it, measured of
 the shipped baselines: estimates, so that what is drawn depends on no clock."""
@@ -62,8 +65,8 @@ def near_least(task: Task, kind: Combination, rng: random.Random) -> Dims:
 def odd(
     task: Task, kind: Combination, rng: random.Random, budget: int, fixed: Mapping[str, int] = {}
 ) -> Dims:
-    """Odd multiples of each dim's step, as large as the budget of bytes allows, beside the fixed
-    ones."""
+    """Odd multiples of each dim's step, some of them round numbers, as large as the budget of bytes
+    allows, beside the fixed ones."""
     fixed = {name: task.dims[name].nearest(extent, kind.dtype) for name, extent in fixed.items()}
     dims, fits = {**least(task, kind), **fixed}, _within_bytes(task, kind, budget)
     for name in rng.sample(list(dims), len(dims)):
@@ -72,10 +75,19 @@ def odd(
         step = task.dims[name].step(kind.dtype)
         low, high = max(1, dims[name] // step), _most_units(task, kind, dims, name, fits)
         units = round(math.exp(rng.uniform(math.log(low), math.log(high))))
-        dims[name] = step * max(low, min(high, units | 1 if units | 1 <= high else units - 1))
+        units = units | 1 if units | 1 <= high else units - 1
+        dims[name] = _now_and_then_round(step * max(low, min(high, units)), step, high * step, rng)
     found = _legal(task, kind, dims, fixed)
     much = found and found != dims and not _within_bytes(task, kind, MUCH * budget)(found)
     return found if found and not much else least(task, kind)
+
+
+def _now_and_then_round(extent: int, step: int, most: int, rng: random.Random) -> int:
+    """One extent in ROUND_ONE_IN becomes a multiple of a round number near it, if that is legal."""
+    multiple = math.lcm(step, rng.choice(ROUND))
+    if rng.randrange(ROUND_ONE_IN) or multiple > most:
+        return extent
+    return max(multiple, extent // multiple * multiple)
 
 
 def at_boundaries(task: Task, kind: Combination, rng: random.Random, budget: int) -> Iterator[Dims]:

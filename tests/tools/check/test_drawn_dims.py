@@ -51,6 +51,20 @@ def test_sizes_lie_at_even_distances_from_the_least_to_the_greatest(name: str) -
                 assert all(gap <= 2 * step for gap in gaps)
 
 
+def test_round_sizes_are_drawn_beside_odd_ones() -> None:
+    """Kernels take vectors there: several rows of a round length are drawn, and of odd ones."""
+    task = find_task("fused_add_rmsnorm")
+    drawn = [
+        dims
+        for seed in SEEDS
+        for dims in at_even_distances(task, HALF, random.Random(seed), 2**16, 1.0)
+        if dims["tokens"] > 1 and dims["h"] > 8
+    ]
+    rounded = [dims for dims in drawn if dims["h"] % 8 == 0]
+    assert len(drawn) / 6 < len(rounded) < len(drawn) / 2
+    assert sum(dims["h"] % 64 == 0 for dims in drawn) >= len(SEEDS)
+
+
 def test_the_longest_row_is_among_the_boundaries() -> None:
     task = find_task("silu_and_mul")
     for kind in task.combinations:

@@ -207,7 +207,7 @@ def test_relations_views_and_scalars_of_schema_2(name: str) -> None:
 
 def test_every_combination_and_every_absence_is_drawn(tmp_path: Path) -> None:
     task = load_task(write_contract(tmp_path / "task"))
-    cases = list(drawn(task, seeds=range(3)))
+    cases = list(drawn(task, seeds=range(12)))
     for case in cases:
         task.require_legal(case)
     assert {(c.dtype, c.types["I"]) for c in cases} == {
