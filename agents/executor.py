@@ -69,7 +69,8 @@ class Executor(UserProxyAgent):
         work: Callable[[], BuildReport | Evaluation | CaseScores]
         match next_step(state):
             case Score(cases=proposed):
-                work = partial(judge.score, proposed, mutants)
+                best = state.best[0].candidate if state.best else ""
+                work = partial(judge.score, proposed, mutants, state.sources.get(best, ""))
             case Baseline():
                 work = partial(judge.evaluate, self._baseline, cases)
             case Build(kernels=(kernel, *others)):

@@ -287,10 +287,18 @@ def _after_analysis(state: RunState, analysis: Analysis) -> Step:
     if analysis.next == "stop":
         return Stop("profiler")
     following = _next_round(state)
-    useful = state.scores is None or not state.scores.mutants or state.scores.survivors
-    if analysis.next == "unsure" and isinstance(following, Ask) and useful:
+    if analysis.next == "unsure" and isinstance(following, Ask) and _testable(state):
         return _ask("planner", "tester")
-    return following  # where no seeded bug survives, a tester has nothing left to find
+    return following
+
+
+def _testable(state: RunState) -> bool:
+    """Whether a tester may find something: a seeded bug survives that changes results, or none was
+    put into the best candidate yet."""
+    scores = state.scores
+    if scores is None or not scores.mutants or scores.survivors:
+        return True
+    return state.best is not None and state.best[0].candidate != scores.also
 
 
 def _after_pass(state: RunState, speaker: Speaker) -> Step:

@@ -339,7 +339,7 @@ class FixedJudge:
         found = evaluation(source, self.outcomes[source])
         return found.model_copy(update={"confirms": fresh_seeds})
 
-    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+    def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         return scored(*cases)
 
     def cancel(self) -> None:

@@ -16,7 +16,7 @@ from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.evaluation import BuildReport, Built, Evaluation
 from astra_chat.tools.evidence import evidence
 from astra_chat.tools.mutation.scores import CaseScores
-from astra_chat.tools.mutation.scoring import Scorer
+from astra_chat.tools.mutation.seeded_sources import SeededSources
 from astra_chat.tools.prefetch import Prefetch
 from astra_chat.tools.profiling.ncu_cross_check import cross_check
 from astra_chat.tools.profiling.profile import (
@@ -101,7 +101,7 @@ class Judge:
             on_wait=lambda step, words: self._tell(step, 0, 1, words),
         )  # fmt: skip
         self._checker = Checker(self._runner, self._oracle, self.entropy)
-        self._scorer: Scorer | None = None
+        self._seeded = SeededSources(task, self._oracle, self._stop, self.entropy, self._tell)
         self._prefetch = Prefetch(
             task, device, self.weighted, self._builder, self._runner, self._oracle, self._checker
         )
@@ -188,14 +188,10 @@ class Judge:
         outcome = failure or self._checked(built, extra_cases, steps)
         return self._evaluation(source, outcome, steps, built)
 
-    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
-        """Which of so many seeded bugs of the baseline the task's own cases kill, and these."""
-        if self._scorer is None or self._scorer.count != mutants:
-            self._scorer = Scorer(
-                self.task, self._oracle, self.baseline, self._stop, mutants,
-                lambda *progress: self._tell("check", *progress), self.entropy,
-            )  # fmt: skip
-        return self._scorer.score(cases)
+    def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
+        """Which of so many seeded bugs of the baseline the task's own cases kill, and these. `also`
+        is a correct candidate's source, whose bugs count beside them."""
+        return self._seeded.score(cases, mutants, self.baseline, also)
 
     def profile(self, source: str, case: Case | None = None) -> Profile | Evaluation:
         """Guard, build and profile only, on `case` or on that of greatest weight; an Evaluation

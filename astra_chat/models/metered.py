@@ -102,10 +102,10 @@ class MeteredJudge:
         _log_steps(what, evaluation.candidate, verdict(evaluation.outcome), evaluation.steps)
         return evaluation
 
-    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+    def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         """Raises BudgetSpent."""
         self._meter.before_building()
-        return self._judge.score(cases, mutants)
+        return self._judge.score(cases, mutants, also)
 
     def cancel(self) -> None:
         self._judge.cancel()

@@ -44,9 +44,9 @@ class RecordedJudge:
             lambda real: real.evaluate(source, extra_cases, fresh_seeds=fresh_seeds),
         )
 
-    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
-        place = self._recording.place(WHO, self._score_of(cases, mutants))
-        return self._result(CaseScores, place, lambda real: real.score(cases, mutants))
+    def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
+        place = self._recording.place(WHO, self._score_of(cases, mutants, also))
+        return self._result(CaseScores, place, lambda real: real.score(cases, mutants, also))
 
     def cancel(self) -> None:
         if self._real is not None:
@@ -59,7 +59,8 @@ class RecordedJudge:
             payload = turn.payload
             if isinstance(payload, CaseScores):
                 given = [score.case for score in payload.cases]
-                self._recording.place(WHO, self._score_of(given, payload.asked))
+                also = before.sources.get(payload.also, "")
+                self._recording.place(WHO, self._score_of(given, payload.asked, also))
             if not isinstance(payload, BuildReport | Evaluation):
                 continue
             sha = sha256_of(before.sources.get(payload.candidate, baseline))
@@ -78,9 +79,10 @@ class RecordedJudge:
         step = "confirm" if confirms else "evaluate"
         return {"step": step, "source": sha, "cases": given, **self._about}
 
-    def _score_of(self, cases: Sequence[Case], mutants: int) -> Json:
+    def _score_of(self, cases: Sequence[Case], mutants: int, also: str) -> Json:
         given = [case.model_dump(mode="json") for case in cases]
-        return {"step": "score", "cases": given, "mutants": mutants, **self._about}
+        beside = {"also": sha256_of(also)} if also else {}
+        return {"step": "score", "cases": given, "mutants": mutants, **beside, **self._about}
 
     def _result(self, kind: type[V], place: Place, ask: Callable[[JudgeProtocol], V]) -> V:
         recorded = self._recording.recorded(place)

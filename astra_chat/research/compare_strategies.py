@@ -51,8 +51,8 @@ class OnceEach:
             self._found[source] = self._judge.evaluate(source, extra_cases)
         return self._found[source]
 
-    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
-        return self._judge.score(cases, mutants)
+    def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
+        return self._judge.score(cases, mutants, also)
 
     def cancel(self) -> None:
         self._judge.cancel()

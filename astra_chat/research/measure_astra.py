@@ -71,7 +71,7 @@ class InstantJudge:
             confirms=fresh_seeds,
         )
 
-    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+    def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         scores = tuple(CaseScore(case=case, kills=("a bug",)) for case in cases)
         return CaseScores(asked=mutants, mutants=("a bug",), own=("a bug",), cases=scores)
 

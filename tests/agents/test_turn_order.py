@@ -518,12 +518,16 @@ def test_the_humans_own_source_needs_no_leave_to_run_but_others_do() -> None:
 def test_the_tester_is_not_asked_where_no_seeded_bug_survives(
     killed: tuple[str, ...], asked: bool
 ) -> None:
-    scores = CaseScores(asked=2, mutants=("a", "b"), own=killed, cases=())
-    opened = [*baseline_turns()[:2], Turn("executor", scores), *baseline_turns()[2:]]
     rest = chat(*PLANNED, JUDGED, ("profiler", analysis("unsure")))[len(baseline_turns()) :]
-    found = step([*opened, *rest])
-    assert isinstance(found, Ask) and found.role == "planner"
-    assert found.alternatives == (("tester",) if asked else ())
+    best = state_of([*baseline_turns(), *rest]).best
+    assert best is not None
+    for also in ("", best[0].candidate):
+        scores = CaseScores(asked=2, mutants=("a", "b"), own=killed, cases=(), also=also)
+        opened = [*baseline_turns()[:2], Turn("executor", scores), *baseline_turns()[2:]]
+        found = step([*opened, *rest])
+        assert isinstance(found, Ask) and found.role == "planner"
+        unscored = not also  # no bug was put into the best candidate yet
+        assert found.alternatives == (("tester",) if asked or unscored else ())
 
 
 def test_the_tester_is_asked_where_no_seeded_bug_could_be_built() -> None:

@@ -55,7 +55,7 @@ class RecordedResults:
         asked = candidate_id(source), fresh_seeds
         return next(one for one in found if (one.candidate, one.confirms) == asked)
 
-    def score(self, cases: Sequence[Case], mutants: int) -> CaseScores:
+    def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
         return next(one for one in self._said if isinstance(one, CaseScores))
 
     def cancel(self) -> None:

@@ -20,8 +20,8 @@ from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import BuildFailed, Device, sha256_of
 
 DEFAULT_COUNT = 12
-BATCH = 12
-"""Mutants of one file."""
+BATCH = 13
+"""Mutants of one file: DEFAULT_COUNT, and the source itself."""
 TRIES = 4
 """Times that a file is built again without the mutants that nvcc refused."""
 
@@ -40,6 +40,8 @@ class Mutant:
     @property
     def name(self) -> str:
         """What it is, for people, the same wherever it is drawn: its place tells two apart."""
+        if not self.line:  # the whole source
+            return self.operator
         return f"{self.operator} in line {self.line}: {self.after}"
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
+
+from pydantic import Field
 
 from astra_chat.tools.types import Case, Value
 
@@ -28,12 +31,17 @@ class CaseScores(Value):
 
     kind: Literal["scores"] = "scores"
     asked: int
-    """Most mutants to draw."""
+    """Most mutants to draw of a source."""
     mutants: tuple[str, ...]
-    """Names of the mutants that were built and run; those that do not compile are left out."""
+    """Names of the mutants that were built and run; those that do not compile are left out, and
+    those that change no result."""
     own: tuple[str, ...]
     """Of those, what the task's own check cases kill."""
     cases: tuple[CaseScore, ...]
+    harmless: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    """Mutants that were left out: on many drawn cases they write what their source writes."""
+    also: str = Field(default="", exclude_if=lambda name: not name)
+    """The candidate whose seeded bugs are among the mutants, beside the baseline's."""
 
     @property
     def lived(self) -> tuple[str, ...]:
@@ -59,14 +67,36 @@ class CaseScores(Value):
     def summary(self) -> str:
         """The score in one line."""
         whose = "the task's own cases"
-        killed = f"{whose} kill {len(self.own)} of {len(self.mutants)} seeded bugs of the baseline"
+        source = f"the baseline and of {self.also}" if self.also else "the baseline"
+        killed = f"{whose} kill {len(self.own)} of {len(self.mutants)} seeded bugs of {source}"
         if not self.mutants:
-            return "no seeded bug of the baseline could be built: all cases are kept"
+            return f"no seeded bug of {source} could be built: all cases are kept"
         if self.lived:
             killed += f"; the {len(self.cases)} proposed ones kill {len(self.new)} of the"
             killed += f" {len(self.lived)} surviving ones"
-        count = len(self.dropped)
-        return killed + (f"; {count} that kill none are not kept" if count else "")
+        if count := len(self.dropped):
+            killed += f"; {count} that kill none are not kept"
+        if self.harmless:
+            killed += f"; {len(self.harmless)} bugs that change no result are left out"
+        return killed
+
+
+def together(own: CaseScores, other: CaseScores, name: str) -> CaseScores:
+    """Scores of the same cases by the baseline's bugs and by those of a candidate of that name."""
+
+    def named(names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(f"{name}: {one}" for one in names)
+
+    cases = []
+    for one, also in zip(own.cases, other.cases, strict=True):
+        failed = f"{name}: {also.unjudged}" if also.unjudged else ""
+        kills, unjudged = (*one.kills, *named(also.kills)), one.unjudged or failed
+        cases.append(CaseScore(case=one.case, kills=kills, unjudged=unjudged))
+    return CaseScores(
+        asked=own.asked, mutants=(*own.mutants, *named(other.mutants)),
+        own=(*own.own, *named(other.own)), cases=tuple(cases),
+        harmless=(*own.harmless, *named(other.harmless)), also=name,
+    )  # fmt: skip
 
 
 class SuiteScore(Value):

@@ -7,6 +7,7 @@ every run, with the seeds that the cases state.
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from typing import TypeVar
 
 from astra_chat.tools.check.checker import Checker
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, draw
+from astra_chat.tools.check.hidden_cases import BUDGET_BYTES, draw, draw_shared
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.mutation.mutants import (
     DEFAULT_COUNT,
@@ -39,8 +40,11 @@ FIRST_WAVE = 8
 """Of the task's own cases."""
 MAX_BYTES = 2**24
 """Least bytes of a case that is scored."""
-VERSION = "3"
+VERSION = "4"
 """Of operators and scoring: what another one left on disk does not count."""
+ITSELF, FAILS = "the source itself", "the source itself fails it"
+MAX_DRAWN = 64
+"""Drawn cases on which what a mutant writes is compared with what its source writes."""
 
 Tell = Callable[[int, int, str], None]
 V = TypeVar("V", bound=Value)
@@ -51,10 +55,12 @@ class _Own(Value):
 
     mutants: tuple[str, ...]
     killed: tuple[str, ...]
+    harmless: tuple[str, ...] = ()
+    """Of those that live, what writes the same bytes as the source on all drawn cases."""
 
 
 class Scorer:
-    """Scores cases of one task by seeded bugs of one source, the baseline.
+    """Scores cases of one task by seeded bugs of one source.
 
     On the virtual GPU whatever device the candidates run on: it survives what a mutant does, and
     sees races and accesses out of bounds that a real one may let pass.
@@ -88,18 +94,27 @@ class Scorer:
         return self._kept("suite", (), SuiteScore, self._suite)
 
     def _score(self, cases: Sequence[Case]) -> CaseScores:
+        """A mutant that changes no result is left out, unless one of the cases kills it."""
         own = self._kept("own", (), _Own, self._own)
         good, why = self._learned(cases)
+        itself = self._itself()
+        failed = self._killing([itself], good)[ITSELF] if itself and good else []
+        good = [one for one in good if one.case not in failed]
+        known = [one.case for one in good]
         kills = self._killing(self._built(own.mutants), good)
+        harmless = tuple(name for name in own.harmless if not kills[name])
+        names = tuple(name for name in own.mutants if name not in harmless)
         scores = tuple(
             CaseScore(
                 case=case,
-                kills=tuple(name for name in own.mutants if case in kills[name]),
-                unjudged="" if case in [oracle_case.case for oracle_case in good] else why,
+                kills=tuple(name for name in names if case in kills[name]),
+                unjudged="" if case in known else FAILS if case in failed else why,
             )
             for case in cases
         )
-        return CaseScores(asked=self.count, mutants=own.mutants, own=own.killed, cases=scores)
+        return CaseScores(
+            asked=self.count, mutants=names, own=own.killed, cases=scores, harmless=harmless
+        )
 
     def _suite(self) -> SuiteScore:
         own = self._kept("own", (), _Own, self._own)
@@ -142,8 +157,43 @@ class Scorer:
             left = [one for one in built if one.mutant.name not in killed]
             kills = self._killing(left, wave)
             killed |= {name for name, cases in kills.items() if cases}
+        lived = [one for one in built if one.mutant.name not in killed]
         names = [one.mutant.name for one in built if one.mutant.name not in self._unsupported]
-        return _Own(mutants=tuple(names), killed=tuple(name for name in names if name in killed))
+        return _Own(
+            mutants=tuple(names), killed=tuple(name for name in names if name in killed),
+            harmless=tuple(self._harmless(lived)),
+        )  # fmt: skip
+
+    def _harmless(self, lived: Sequence[Built]) -> list[str]:
+        """Those that write what the source writes, byte by byte, on each of many drawn cases."""
+        itself, rng = self._itself(), random.Random(0)
+        if itself is None or not lived:
+            return []
+        drawn = [*draw(self._task, "virtual", rng), *draw_shared(self._task, rng)]
+        small = [c for c in drawn if self._task.least_bytes(c) <= BUDGET_BYTES["virtual"]]
+        cases, _ = self._learned(small[:MAX_DRAWN])
+        expected = self._written(itself, cases)
+        if None in expected or not expected:
+            return []
+        return [one.mutant.name for one in lived if self._written(one, cases) == expected]
+
+    def _written(self, built: Built, oracle_cases: Sequence[OracleCase]) -> list[str | None]:
+        """A hash of what each call wrote; None where one failed, and those after it."""
+        written = [arg for arg in self._task.args if arg.written]
+        hashes: list[str | None] = []
+        entries = [built.entry] * len(oracle_cases)
+        for run in self._runner.run(built.build, oracle_cases, "check", entries=entries):
+            if not isinstance(run, CaseRun):
+                return [*hashes, None]
+            digest = hashlib.sha256()
+            for arg in written:
+                digest.update(run.after(arg)[0].tobytes())
+            hashes.append(digest.hexdigest())
+        return hashes
+
+    def _itself(self) -> Built | None:
+        """The source, built as its mutants are; None where it cannot be."""
+        return next(iter(self._built([ITSELF])), None)
 
     def _built(self, names: Sequence[str] | None = None) -> list[Built]:
         """The mutants of these names, or all."""
@@ -151,8 +201,12 @@ class Scorer:
             self._tell(0, 1, "seeded bugs are built")
             scalars = [scalar.name for scalar in self._task.scalars]
             drawn = mutants(self._source, self.count, scalars)
-            self._builds = build_mutants(self._task, drawn, self._device, self._runner.stop)
-        return [one for one in self._builds if names is None or one.mutant.name in names]
+            itself = Mutant(ITSELF, 0, "", "", self._source)
+            every = [itself, *drawn]
+            self._builds = build_mutants(self._task, every, self._device, self._runner.stop)
+        if names is None:
+            return [one for one in self._builds if one.mutant.name != ITSELF]
+        return [one for one in self._builds if one.mutant.name in names]
 
     def _learned(self, cases: Sequence[Case]) -> tuple[list[OracleCase], str]:
         """The cases that the baseline passes, small ones first, and what is wrong with others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore
+from astra_chat.tools.mutation.scores import CaseScore, CaseScores, SuiteScore, together
 from tests.chat_samples import CASE
 
 OTHER = CASE.model_copy(update={"dims": {"rows": 1, "d": 4}})
@@ -31,6 +31,25 @@ def test_a_case_that_kills_none_is_dropped_unless_nothing_can_be_said() -> None:
 def test_without_mutants_all_cases_are_kept() -> None:
     none = SCORES.model_copy(update={"mutants": (), "own": ()})
     assert none.dropped == () and "all cases are kept" in none.summary()
+
+
+def test_bugs_of_a_candidate_count_beside_the_baselines() -> None:
+    other = CaseScores(
+        asked=12, mutants=("a", "d"), own=(), harmless=("e",),
+        cases=(CaseScore(case=CASE), CaseScore(case=OTHER, kills=("d",)),
+               CaseScore(case=THIRD, unjudged="the source itself fails it")),
+    )  # fmt: skip
+    both = together(SCORES, other, "0123")
+    assert both.mutants == ("a", "b", "c", "0123: a", "0123: d") and both.own == ("a",)
+    assert both.dropped == (), "the case that only the candidate's bug dies of is kept"
+    assert both.survivors == ("c", "0123: a") and both.harmless == ("0123: e",)
+    assert [one.unjudged for one in both.cases] == ["", "", "too large"]
+    assert "1 of 5 seeded bugs of the baseline and of 0123;" in both.summary()
+    assert both.summary().endswith("; 1 bugs that change no result are left out")
+    unjudged = together(SCORES.model_copy(update={"cases": other.cases}), other, "0123").cases[2]
+    assert unjudged.unjudged == "the source itself fails it"
+    assert CaseScores.model_validate_json(both.model_dump_json()) == both
+    assert "harmless" not in SCORES.model_dump_json() and "also" not in SCORES.model_dump_json()
 
 
 def test_a_suite_names_what_it_misses() -> None:

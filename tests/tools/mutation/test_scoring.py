@@ -67,6 +67,43 @@ def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
 
 
 @pytest.mark.second_tier
+def test_bugs_that_change_no_result_are_left_out(
+    task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One writes the same bytes everywhere; one is wrong where the weak suite does not look; one is
+    inside the tolerance, which a further case might not be."""
+    changes = {
+        "same": ("2.0f * in[i]", "in[i] * 2.0f"),
+        "large": ("2.0f * in[i]", "(rows > 3 ? 3.0f : 2.0f) * in[i]"),
+        "inexact": ("2.0f * in[i]", "2.0000001f * 0.99999999f * in[i] * 1.0000001f"),
+    }
+    source = SCALAR.replace("int64_t total)", "int64_t total, int64_t rows)")
+    source = source.replace("rows * d)", "rows * d, rows)")
+    made = [Mutant(name, 1, "", "", source.replace(*c)) for name, c in changes.items()]
+    assert all(mutant.source != source for mutant in made)
+    monkeypatch.setattr("astra_chat.tools.mutation.scoring.mutants", lambda *_: made)
+    weak, oracle = task.model_copy(update={"check": (EMPTY_ROW,)}), Oracle(task)
+    try:
+        scores = Scorer(weak, oracle, source, Stop(), 3).score([EMPTY_ROW])
+    finally:
+        oracle.close()
+    same, large, inexact = (mutant.name for mutant in made)
+    assert scores.harmless == (same,) and scores.survivors == (large, inexact)
+
+
+@pytest.mark.second_tier
+def test_a_case_that_the_source_itself_fails_is_kept_and_kills_nothing(task: Task) -> None:
+    source = SCALAR.replace("2.0f * in[i]", "(total > 100 ? 3.0f : 2.0f) * in[i]")
+    oracle = Oracle(task)
+    try:
+        small, large = Scorer(task, oracle, source, Stop(), 4).score([EMPTY_ROW, MANY]).cases
+    finally:
+        oracle.close()
+    assert not small.unjudged
+    assert large.unjudged == "the source itself fails it" and large.kept and not large.kills
+
+
+@pytest.mark.second_tier
 def test_bugs_in_code_that_no_legal_case_reaches_are_left_out(
     task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
