@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import torch
 
 from astra_chat.tools.children.arguments import poison
-from astra_chat.tools.children.cuda_compare import differs, outside
+from astra_chat.tools.children.cuda_compare import WORDS, differs, outside
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
 from astra_chat.tools.run.protocol import CallRequest, TimedMode
 from astra_chat.tools.task.buffer_layout import buffer_bytes
@@ -33,8 +33,6 @@ MODES = 3
 """Of timing, each of whose results are kept until all are compared."""
 FEW = 4096
 """Of so many elements of a row one differs from set to set."""
-WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integers that are as long as an element, by bytes."""
 PERSISTING_L2_LIMIT = 6
 """The driver's number of the limit on L2 that access policy windows may keep."""
 

@@ -16,8 +16,10 @@ import torch
 
 from astra_chat.tools.task.buffer_layout import buffer_bytes, gaps
 from astra_chat.tools.task.folder import Arg, Task, Tolerance
-from astra_chat.tools.types import Case
+from astra_chat.tools.types import ITEM_BYTES, Case
 
+WORDS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Integers that are as long as an element, by bytes: few operations know 8-bit floats."""
 PIECE = 2**24
 """Elements that are compared at a time: half a gigabyte of intermediate values at most."""
 
@@ -28,10 +30,11 @@ def elements(arg: Arg, case: Case, buffers: torch.Tensor) -> torch.Tensor:
     `buffers`: bytes, [sets, bytes], each set's buffer at the start of its row.
     """
     shape, count = arg.shape_of(case), len(buffers)
-    used = buffers[:, : buffer_bytes(arg, case)].view(getattr(torch, arg.dtype_of(case)))
+    dtype = arg.dtype_of(case)
+    used = buffers[:, : buffer_bytes(arg, case)].view(WORDS[ITEM_BYTES[dtype]])
     strides = (used.stride(0), *arg.strides_of(case))
     view = used.as_strided((count, *shape), strides, used.storage_offset())
-    return view.reshape(count, math.prod(shape[:-1]), shape[-1])
+    return view.reshape(count, math.prod(shape[:-1]), shape[-1]).view(getattr(torch, dtype))
 
 
 def outside(arg: Arg, case: Case, buffers: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -70,7 +73,7 @@ def unequal(
     as those of `worst_shares`."""
     step = max(1, PIECE // max(1, math.prod(got.shape[1:])))
     places = None if which is None else torch.tensor(which, device=got.device)
-    left, right = _bytes(got), _bytes(beside)  # few operations know 8-bit floats
+    left, right = _bytes(got), _bytes(beside)
     found = torch.zeros(len(got), device=got.device)
     for start in range(0, len(got), step):
         part = slice(start, start + step)
@@ -116,12 +119,16 @@ def worst_shares(
     worst = torch.zeros(len(got), device=got.device)
     for start in range(0, len(got), some_sets):
         part = slice(start, start + some_sets)
-        others = beside[part] if places is None else beside[places[part]]
+        others = beside[part] if places is None else _at(beside, places[part])
         for row in range(0, rows, some_rows):
             piece = slice(row, row + some_rows)
             shares = _shares(got[part, piece], others[:, piece], tolerance)
             torch.maximum(worst[part], shares.amax(dim=(1, 2)), out=worst[part])
     return worst
+
+
+def _at(values: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    return values.view(WORDS[values.element_size()])[places].view(values.dtype)
 
 
 def _shares(got: torch.Tensor, beside: torch.Tensor, tolerance: Tolerance) -> torch.Tensor:

@@ -141,3 +141,21 @@ def test_results_without_a_tolerance_are_for_the_oracle_where_a_byte_differs(
     assert unequal(got[:, :, :4], beside[:, :, :4]).tolist() == [0, 0, 0, 0]
     assert unequal(got[:, :, ::2], beside[:, :, ::2], [0, 1, 2, 3]).tolist() == [0, INF, 0, 0]
     assert unequal(got[:, :0], beside[:, :0]).tolist() == [0, 0, 0, 0], "an absent argument"
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "bool"])
+def test_elements_of_one_byte_that_lie_apart(dtype: str) -> None:
+    arg = Arg(name="q", dtype="T", shape=("n", "h", "d"), access="write",
+              strides=("free", "free", "1"))  # fmt: skip
+    case = Case.model_validate(
+        {"dims": {"n": 2, "h": 3, "d": 4}, "dtype": dtype, "pads": {"q": (5, 2)}}
+    )
+    buffers = torch.ones((5, 256), dtype=torch.uint8)
+    found = elements(arg, case, buffers)
+    assert found.dtype == getattr(torch, dtype) and found.shape == (5, 6, 4)
+    other = buffers.clone()
+    other[3, 6 + 1] = 0
+    beside = elements(arg, case, other)
+    shares = worst_shares(found, beside, TOLERANCE, [0, 1, 2, 3, 4])
+    assert [share > 0 for share in shares.tolist()] == [False, False, False, True, False]
+    assert unequal(found, beside, [3, 3, 1, 0, 2]).tolist() == [INF, INF, 0, 0, 0]
