@@ -9,7 +9,7 @@ from astra_chat.agents.turns import RoleName
 
 SHARED: dict[str, set[RoleName]] = {
     "metrics": {"planner", "coder", "profiler"},
-    "kernel_rules": {"coder", "fixer"},
+    "kernel_rules": {"planner", "coder", "fixer"},
 }
 """Texts that several roles are told, with these roles."""
 
