@@ -86,9 +86,9 @@ class Judge:
         self._trust = trust
         self.entropy = entropy or Entropy()
         self.task, self.device, self.tier, self.on_progress = task, device, tier, on_progress
-        self._stop = Stop()
+        self.stop = Stop()
         self._builder = Builder(
-            task, tier, device, self._stop, lambda done: self._tell("build", done, 1, "nvcc")
+            task, tier, device, self.stop, lambda done: self._tell("build", done, 1, "nvcc")
         )
         self.baseline = self._builder.baseline
         require_trust(trust, self.baseline, *acting_files(task))
@@ -97,11 +97,11 @@ class Judge:
         )
         self._oracle = Oracle(task)
         self._runner = Runner(
-            task, device, self._stop, engine, seed=self.entropy.cases,
+            task, device, self.stop, engine, seed=self.entropy.cases,
             on_wait=lambda step, words: self._tell(step, 0, 1, words),
         )  # fmt: skip
         self._checker = Checker(self._runner, self._oracle, self.entropy)
-        self._seeded = SeededSources(task, self._oracle, self._stop, self.entropy, self._tell)
+        self._seeded = SeededSources(task, self._oracle, self.stop, self.entropy, self._tell)
         self._prefetch = Prefetch(
             task, device, self.weighted, self._builder, self._runner, self._oracle, self._checker
         )
@@ -114,7 +114,7 @@ class Judge:
 
     def close(self) -> None:
         """Delete the inputs and expected outputs that this judge made."""
-        self._stop.set()
+        self.stop.set()
         self._prefetch.background.wait()
         self._runner.dismiss()
         self._oracle.close()
@@ -125,7 +125,7 @@ class Judge:
 
     def cancel(self) -> None:
         """Stop the running step from another thread."""
-        self._stop.set()
+        self.stop.set()
 
     def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
         """Guard and build; executes nothing of the candidate.
@@ -233,7 +233,7 @@ class Judge:
         require_trust(self._trust, source)
         if refused := self._builder.guard(source, steps):
             return refused
-        self._oracle.require_sound(self._stop)
+        self._oracle.require_sound(self.stop)
         if self.device.kind == "virtual" or source == self.baseline:
             self._prefetch.background.wait()
         self._prefetch.beside_build(timed)
@@ -339,7 +339,7 @@ class Judge:
 
     def _oracle_cases(self, step: StepName, cases: Sequence[Case]) -> list[OracleCase]:
         return self._oracle.oracle_cases(
-            cases, self._stop, lambda made: self._tell(step, 0, len(cases), f"oracle: {made} made")
+            cases, self.stop, lambda made: self._tell(step, 0, len(cases), f"oracle: {made} made")
         )
 
     def _tell(self, step: StepName, done: int, total: int, text: str) -> None:

@@ -90,6 +90,7 @@ def _register_others() -> None:
         "export.command",
         "cli.approve",
         "cli.judge",
+        "cli.tune",
         "cli.new",
         "cli.models",
         "cli.mailbox",

@@ -184,7 +184,8 @@ def load_script(task: Task) -> Script:
             f"task {task.name} has no scripted run ({path} is missing): --models says who answers:"
             " mailbox:DIR (you or a coding agent, no key), openai:MODEL (a key in OPENAI_API_KEY),"
             " or openai:MODEL with --base-url http://HOST:PORT/v1 (your own server); without a"
-            f" chat, astra-chat evaluate {task.folder} KERNEL.cu judges a kernel"
+            f" chat, astra-chat evaluate {task.folder} KERNEL.cu judges a kernel, and"
+            " astra-chat tune chooses its constants"
         )
     try:
         script = ScriptFile.model_validate(tomllib.loads(path.read_text()))

@@ -1,0 +1,142 @@
+"""`astra-chat tune`: choose the constants of a kernel, without a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from astra_chat.cli.judge import (
+    BaselineOption,
+    CasesOption,
+    DeviceOption,
+    EngineOption,
+    GpuOption,
+    JsonOption,
+    KernelArgument,
+    SeedOption,
+    TaskArgument,
+    end,
+)
+from astra_chat.cli.kernel_text import text_of
+from astra_chat.cli.tasks import TrustOption
+from astra_chat.display.notes import note
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from astra_chat.tools.tuning.search import TunedPoint, TuningReport
+
+SHOWN = 12
+"""Points in the table."""
+
+
+def register(app: typer.Typer) -> None:
+    app.command(short_help="Choose a kernel's constants without a model.")(tune)
+
+
+def tune(
+    task: TaskArgument,
+    kernel: KernelArgument,
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=1,2,4",
+            help="Values of a constant that the kernel does not mark; may be given several times.",
+        ),
+    ] = None,
+    points: Annotated[
+        int, typer.Option(min=1, help="Most points to rank; of more a sample is drawn.")
+    ] = 300,
+    judged: Annotated[
+        int, typer.Option(min=1, help="How many of the best ranked the judge measures.")
+    ] = 8,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write the best kernel to this file.")
+    ] = None,
+    device: DeviceOption = "auto",
+    gpu: GpuOption = None,
+    cases: CasesOption = None,
+    baseline: BaselineOption = "sglang",
+    trust: TrustOption = False,
+    engine: EngineOption = "auto",
+    seed: SeedOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tune the constants of KERNEL that it marks: 'constexpr int THREADS = 256;  // tune: 64 128
+    256'. The virtual GPU ranks the combinations that build and meet every '// require: THREADS *
+    ROWS <= 1024', the judge measures the first of them, and the best is confirmed."""
+    from astra_chat.judging.opening import open_judge
+    from astra_chat.tools.tuning.search import tune as tuned
+    from astra_chat.tools.tuning.space import read_space
+
+    space = read_space(text_of(kernel), dict(map(_values, param or [])))
+    note(f"{len(space.parameters)} constants, {space.combinations:,} combinations")
+    with open_judge(
+        task, device, gpu, cases, baseline, trust=trust, engine=engine, seed=seed
+    ) as judge:
+        report = tuned(judge, space, most_points=points, judged=judged, tell=_tell)
+    if out and report.source:
+        out.write_text(report.source)
+    if as_json:
+        print(report.model_dump_json(indent=2))
+    else:
+        _show(report, out)
+    end(report.confirmation is not None)
+
+
+def _values(text: str) -> tuple[str, list[int]]:
+    from astra_chat.tools.errors import BadInput
+
+    name, _, values = text.partition("=")
+    try:
+        found = [int(value) for value in values.split(",")]
+    except ValueError:
+        found = []
+    if not name.isidentifier() or not found:
+        raise BadInput(f"--param {text}: write NAME=1,2,4, with integers")
+    return name, found
+
+
+def _tell(what: str, done: int, total: int) -> None:
+    if done in (0, total) or done % 16 == 0:
+        note(f"{done} of {total} {what}")
+
+
+def _show(report: TuningReport, out: Path | None) -> None:
+    from astra_chat.display.console import console
+    from astra_chat.display.evaluation_view import evaluation_text
+
+    screen = console()
+    screen.print(_table(report))
+    if report.confirmation is None:
+        screen.print("no point that was judged is correct")
+        return
+    chosen = ", ".join(f"{name} = {value}" for name, value in report.best.items())
+    screen.print(f"best: {chosen}" + (f", written to {out}" if out else ""))
+    screen.print(evaluation_text(report.confirmation))
+
+
+def _table(report: TuningReport) -> Table:
+    from rich.table import Table
+
+    from astra_chat.tools.descriptions import verdict
+
+    table = Table(title=f"{report.task}: {len(report.points)} points ranked, on {report.device}")
+    for name in report.start:
+        table.add_column(name, justify="right")
+    table.add_column("ranked", justify="right")
+    table.add_column("judged", justify="right")
+    table.add_column("verdict")
+
+    def row(point: TunedPoint) -> list[str]:
+        rank = f"{point.estimated_ratio:.3f}x" if point.estimated_ratio else point.failed
+        ratio = f"{point.ratio:.3f}x" if point.ratio else ""
+        words = verdict(point.evaluation.outcome) if point.evaluation else ""
+        start = " (start)" if point.values == report.start else ""
+        return [*map(str, point.values.values()), rank, ratio, words + start]
+
+    for point in report.points[:SHOWN]:
+        table.add_row(*row(point))
+    return table

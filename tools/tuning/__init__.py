@@ -1,0 +1,6 @@
+"""Tuning: constants of a kernel are chosen without a model.
+
+space    what a source leaves open: constants with their values, and what they must meet
+ranking  the virtual GPU's estimate of many candidates, unchecked
+search   rank the points of a space, judge the first of them, confirm the best
+"""

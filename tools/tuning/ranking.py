@@ -1,0 +1,57 @@
+"""The virtual GPU's estimate of many candidates of a task: an order, no verdict.
+
+No candidate is checked but on the timed cases, so what is ranked goes through the judge before
+anything is said of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.check.hidden_cases import Weighted
+from astra_chat.tools.entropy import Seed
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import Runner
+from astra_chat.tools.system.subprocesses import Stop
+from astra_chat.tools.task.folder import Task
+from astra_chat.tools.timing.verdict import judge_times, time_cases
+from astra_chat.tools.types import Device
+
+AT_ONCE = 32
+"""Candidates that are built together."""
+
+
+def estimated_ratios(
+    task: Task,
+    device: Device,
+    baseline: str,
+    sources: Sequence[str],
+    weighted: Weighted,
+    seed: Seed,
+    stop: Stop,
+    on_done: Callable[[int], None] = lambda _: None,
+) -> list[float | str]:
+    """Of each source its speed over the baseline's on the virtual GPU `device`, or the kind of the
+    outcome that ended it. Raises BadInput where the baseline does not build, and Cancelled."""
+    built = build_all(task, [baseline], device, stop)[0]
+    if not isinstance(built, Build):
+        raise BadInput(f"the baseline of {task.name} does not build")
+    oracle, found = Oracle(task), list[float | str]()
+    try:
+        made = oracle.oracle_cases([case for case, _ in weighted], stop)
+        timed = [(one, weight) for one, (_, weight) in zip(made, weighted, strict=True)]
+        runner = Runner(task, device, stop, seed=seed)
+        for start in range(0, len(sources), AT_ONCE):
+            for candidate in build_all(task, sources[start : start + AT_ONCE], device, stop):
+                if isinstance(candidate, Build):
+                    times = time_cases(runner, oracle, candidate, built, timed)
+                    ratio = isinstance(times, list) and judge_times([t.time for t in times])[0]
+                    found.append(ratio or getattr(times, "kind", "unknown"))
+                else:
+                    found.append(candidate.kind)
+                on_done(len(found))
+    finally:
+        oracle.close()
+    return found

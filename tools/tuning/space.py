@@ -1,0 +1,160 @@
+"""The tuning space of a kernel: constants that its source leaves open, each with its values.
+
+    constexpr int kThreads = 256;  // tune: 64 128 256 512
+    #define ROWS 4                 // tune: 1 2 4 8
+    // require: kThreads * ROWS <= 1024
+
+The source stays a file that compiles: what stands there is the starting point. A relation is an
+expression as in task.toml.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.task.expressions import parse_relation
+from astra_chat.tools.task.relations import broken
+
+MAX_PARAMETERS, MAX_VALUES, MAX_COMBINATIONS = 8, 64, 100_000
+_MACRO = re.compile(r"^\s*#\s*define\s+([A-Za-z_]\w*)\s+\(?(-?\d[\d']*)")
+_VARIABLE = re.compile(r"([A-Za-z_]\w*)\s*=\s*(-?\d[\d']*)[uUlL]*\s*;")
+_MARK = re.compile(r"//\s*tune:(?P<values>.*)$")
+_RELATION = re.compile(r"//\s*require:(?P<relation>.*)$")
+FORM = "write 'constexpr int NAME = 256;  // tune: 64 128 256' or '#define NAME 4  // tune: 1 2 4'"
+Point = Mapping[str, int]
+"""A value for each parameter."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A constant that may take one of several values."""
+
+    name: str
+    values: tuple[int, ...]
+    """In the order in which they are written, what the source holds among them."""
+    first: int
+    """What the source holds."""
+    start: int
+    end: int
+    """Where it stands in the source."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """All that a source leaves open."""
+
+    source: str
+    parameters: tuple[Parameter, ...]
+    relations: tuple[str, ...] = ()
+
+    @property
+    def combinations(self) -> int:
+        """Of values, whether or not they meet the relations."""
+        return math.prod(len(one.values) for one in self.parameters)
+
+    @property
+    def first(self) -> Point:
+        """The starting point."""
+        return {one.name: one.first for one in self.parameters}
+
+    def points(self) -> Iterator[Point]:
+        """All that meet the relations, the starting point first."""
+        yield self.first
+        names = [one.name for one in self.parameters]
+        for values in product(*(one.values for one in self.parameters)):
+            point = dict(zip(names, values, strict=True))
+            if point != self.first and not broken(self.relations, point):
+                yield point
+
+    def drawn(self, most: int, draws: random.Random) -> list[Point]:
+        """The points, or a sample of so many with the starting point among them."""
+        first, *others = self.points()
+        if len(others) >= most:
+            kept = sorted(draws.sample(range(len(others)), most - 1))
+            others = [others[place] for place in kept]
+        return [first, *others]
+
+    def at(self, point: Point) -> str:
+        """The source with these values, the marks as they were."""
+        text = self.source
+        for one in sorted(self.parameters, key=lambda one: -one.start):
+            text = text[: one.start] + str(point[one.name]) + text[one.end :]
+        return text
+
+
+def read_space(source: str, given: Mapping[str, Sequence[int]] = {}) -> Space:
+    """The space of a source; `given` names further constants with their values, or other values
+    for marked ones. Raises BadInput that names the line."""
+    parameters, relations = dict[str, Parameter](), list[str]()
+    wanted, offset = dict(given), 0
+    for number, line in enumerate(source.splitlines(keepends=True), 1):
+        if relation := _RELATION.search(line.rstrip()):
+            relations.append(_relation(relation["relation"].strip(), number))
+        mark, constant = _MARK.search(line.rstrip()), _constant(line)
+        if mark and constant is None:
+            raise BadInput(f"line {number}: no integer constant stands before 'tune:'; {FORM}")
+        if constant is not None and (mark or constant[0] in wanted):
+            name, start, end = constant
+            if name in parameters:
+                raise BadInput(f"line {number}: {name} has values in an earlier line already")
+            values = wanted.pop(name, None) or _values(mark["values"] if mark else "", number)
+            first = int(line[start:end].replace("'", ""))
+            parameters[name] = Parameter(
+                name, tuple(dict.fromkeys([*values, first])), first, offset + start, offset + end
+            )
+        offset += len(line)
+    if wanted:
+        raise BadInput(f"no constant {next(iter(wanted))} in the kernel: {FORM}")
+    space = Space(source, tuple(parameters.values()), tuple(relations))
+    _require_sound(space)
+    return space
+
+
+def _constant(line: str) -> tuple[str, int, int] | None:
+    """Name of the constant that a line defines, and where its integer stands."""
+    code = line.partition("//")[0]
+    found = _MACRO.search(code) or _VARIABLE.search(code)
+    return (found[1], *found.span(2)) if found else None
+
+
+def _values(text: str, line: int) -> list[int]:
+    try:
+        values = [int(word) for word in text.replace(",", " ").split()]
+    except ValueError:
+        raise BadInput(f"line {line}: '{text.strip()}' are no integers; {FORM}") from None
+    if not values:
+        raise BadInput(f"line {line}: no values after 'tune:'; {FORM}")
+    return values
+
+
+def _relation(text: str, line: int) -> str:
+    try:
+        parse_relation(text)
+    except ValueError as error:
+        raise BadInput(f"line {line}: {error}") from None
+    return text
+
+
+def _require_sound(space: Space) -> None:
+    names = {one.name for one in space.parameters}
+    if not names:
+        raise BadInput(f"the kernel leaves nothing open: {FORM}, or give --param NAME=1,2,4")
+    if len(names) > MAX_PARAMETERS or space.combinations > MAX_COMBINATIONS:
+        raise BadInput(
+            f"{len(names)} constants with {space.combinations:,} combinations: at most"
+            f" {MAX_PARAMETERS} and {MAX_COMBINATIONS:,}"
+        )
+    for one in space.parameters:
+        if len(one.values) > MAX_VALUES:
+            raise BadInput(f"{one.name} has {len(one.values)} values: at most {MAX_VALUES}")
+    for relation in space.relations:
+        if unknown := sorted(parse_relation(relation).names - names):
+            raise BadInput(f"'{relation}' names {unknown[0]}, which is no constant of the space")
+    if relation := broken(space.relations, space.first):
+        raise BadInput(f"what the kernel holds now does not meet '{relation}'")
