@@ -21,7 +21,7 @@ profiling/       bottleneck, Nsight Compute metrics, roofline
 children/        programs of the child processes: torch is imported only here
 sandbox/         isolation: bubblewrap, Landlock, seccomp
 mutation/        mutation testing: seeded bugs of a baseline
-tuning/       constants of a kernel, chosen without a model
+tuning/          constants of a kernel, chosen without a model
 new/             `astra-chat new`: a kernel file to a task folder
 system/          CUDA toolkit, devices, GPU lock, child processes, cache
 virtual_gpu/     runs PTX without a GPU
