@@ -53,11 +53,11 @@ def device_text(device: Device) -> str:
 def comparison_text(basis: Basis) -> str:
     """How candidates are compared, and what cannot be told from nothing: one threshold for all."""
     interval = (
-        "its whole 90 % prediction interval is. That interval is wider the less alike two kernels"
-        " spend their time, so that of two candidates with one ratio one may be faster than the"
-        " baseline and the other a tie."
+        "its whole 90 % prediction interval lies above 1 and no case is slower. That interval is"
+        " wider the less alike two kernels spend their time, so that of two candidates with one"
+        " ratio one may be faster than the baseline and the other a tie."
         if basis == "estimated"
-        else "its whole 95 % interval is, and no case slower."
+        else "its whole 95 % interval lies above 1.01 and no case is slower."
     )
     return (
         "A candidate's ratio is the weighted geometric mean of its cases' speeds over the baseline;"
