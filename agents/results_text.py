@@ -22,6 +22,7 @@ from astra_chat.tools.profiling.metrics import (
     LEFT,
     LOAD_BYTES,
     LOAD_SECTORS,
+    LOADS,
     OCCUPANCY_LIMIT,
     REACHABLE,
     SHARED_WAVEFRONTS_EACH,
@@ -40,8 +41,8 @@ MOST_UNITS = 2
 """Of the counts of instructions by unit, the largest are shown."""
 MOST_CASES = 8
 """With metrics; of more cases, those where most is left."""
-BEST = {LANES: 100, TURNS: 1, SHARED_WAVEFRONTS_EACH: 1}
-"""Values that leave nothing to say."""
+BEST = {LANES: (95, 100), TURNS: (1, 1), SHARED_WAVEFRONTS_EACH: (1, 1)}
+"""Values that leave nothing to say, from and to."""
 SPLIT = (*TIME_PARTS.values(), REACHABLE, LEFT)
 IN_TABLE = frozenset((*SPLIT, TIME))
 _ALONE = re.compile(r":? (take|takes)? ?\d[\d.]* us alone")
@@ -82,13 +83,13 @@ def cases_text(evaluation: Evaluation, timed: Timed, *, short: bool = False) -> 
     """A table of the timed cases; `short`: without all that their time is made of."""
     split = any(metric.name == REACHABLE for metric in timed.profile.metrics)
     parts = (LEFT,) if short else SPLIT
-    head = ["#", "case", "weight", "ratio", f"{timed.basis} us"]
+    head = ["#", "case", "weight", *["ratio"] * (not short), f"{timed.basis} us"]
     head += [*(parts if split else ["% of limit"]), "bottleneck", *["launches"] * (not short)]
     rows = [BAR.join(head)]
     for number, time in enumerate(timed.cases, 1):
         profile = profile_on(timed, time.case)
-        cells = [str(number), time.case.named, f"{time.weight:g}", ratio_text(time.ratio)]
-        cells += [f"{time.median_us:.2f}"]
+        cells = [str(number), time.case.named, f"{time.weight:g}"]
+        cells += [ratio_text(time.ratio)] * (not short) + [f"{time.median_us:.2f}"]
         cells += _us(profile, parts) if split else [f"{time.percent_of_limit:.0f}"]
         cells.append(_cause(profile))
         if not short:
@@ -139,12 +140,13 @@ def _share_left(time: AnyTime, profile: Profile) -> float:
 
 def _left_out(tables: Sequence[dict[str, Metric]]) -> set[str]:
     """What the other table has, units that execute little, sectors where no more than the bytes
-    that are asked for, and an occupancy that is only possible where the grid's own is known."""
+    that are asked for, and what is known better: possible occupancy, the number of requests."""
     units = {unit: sum(one[unit].value for one in tables if unit in one)
              for unit in BY_UNIT.values()}  # fmt: skip
     few = sorted(units, key=lambda unit: -units[unit])[MOST_UNITS:]
-    possible = {OCCUPANCY_LIMIT} if any(WARPS_HELD in one for one in tables) else set()
-    return {*IN_TABLE, *few, *possible, *({LOAD_SECTORS} if all(map(_coalesced, tables)) else ())}
+    better = {OCCUPANCY_LIMIT} if any(WARPS_HELD in one for one in tables) else set()
+    better |= {LOADS} if any(LOAD_BYTES in one for one in tables) else set()
+    return {*IN_TABLE, *few, *better, *({LOAD_SECTORS} if all(map(_coalesced, tables)) else ())}
 
 
 def _coalesced(metrics: dict[str, Metric]) -> bool:
@@ -155,8 +157,8 @@ def _coalesced(metrics: dict[str, Metric]) -> bool:
 def _row(name: str, metrics: Sequence[Metric | None]) -> str:
     """Empty where all are 0, or as good as can be; one value where all are equal."""
     values = [_value(metric) for metric in metrics]
-    best = BEST.get(name, 0)
-    if all(metric is None or metric.value in (0, best) for metric in metrics):
+    low, high = BEST.get(name, (0, 0))
+    if all(metric is None or not metric.value or low <= metric.value <= high for metric in metrics):
         return ""
     unit = next(metric.unit for metric in metrics if metric)
     shown = values if len(set(values)) > 1 else [f"{values[0]} in all" if values[1:] else values[0]]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from astra_chat.agents.results_text import cases_text, judge_report, metrics_text, used
 from astra_chat.tools.evaluation import CaseLaunches, Evaluation, Evidence
 from astra_chat.tools.profiling.metrics import (
+    LANES,
     LEFT,
     LOAD_BYTES,
     LOAD_SECTORS,
+    LOADS,
     OCCUPANCY_LIMIT,
     TIME_PARTS,
     TURNS,
@@ -54,7 +56,8 @@ def test_every_timed_case_has_a_row_with_parts_floor_and_bottleneck() -> None:
 def test_in_short_there_is_what_is_left_and_the_bottleneck() -> None:
     text = cases_text(with_launches("kernel grid 4 block 1"), two_cases(), short=True)
     head, first, _ = (row.split(" | ") for row in text.splitlines())
-    assert head[4:] == ["estimated us", "time_left", "bottleneck"] and len(first) == len(head)
+    assert head[2:] == ["weight", "estimated us", "time_left", "bottleneck"]
+    assert len(first) == len(head)
 
 
 def test_an_old_profile_of_one_case_still_reads() -> None:
@@ -88,12 +91,15 @@ def test_what_says_nothing_is_left_out() -> None:
              (("alu", 4), ("fma", 3), ("shared", 2), ("shuffle", 1))}  # fmt: skip
     few = metrics_text(with_metrics(units, units))
     assert "machine_instructions_fma | 3 in all" in few and "shared" not in few
-    loads = {LOAD_BYTES: 512.0, LOAD_SECTORS: 16.0, OCCUPANCY_LIMIT: 100.0, WARPS_HELD: 8.0}
+    loads = {LOADS: 9.0, LOAD_BYTES: 512.0, LOAD_SECTORS: 16.0, OCCUPANCY_LIMIT: 100.0,
+             WARPS_HELD: 8.0, LANES: 96.0}  # fmt: skip
     assert metrics_text(with_metrics(loads, loads)).splitlines()[1:] == [
         f"{LOAD_BYTES} | 512 in all", f"{WARPS_HELD} | 8 in all",
     ]  # fmt: skip
     wasted = metrics_text(with_metrics(loads, {**loads, LOAD_SECTORS: 32.0}))
     assert f"{LOAD_SECTORS} | 16 | 32" in wasted
+    assert f"{LANES} | 96 | 50" in metrics_text(with_metrics(loads, {**loads, LANES: 50.0}))
+    assert metrics_text(with_metrics({LOADS: 9.0}, {LOADS: 8.0})).endswith(f"{LOADS} | 9 | 8")
 
 
 def test_of_many_cases_those_where_most_is_left_have_metrics() -> None:
