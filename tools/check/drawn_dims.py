@@ -125,9 +125,9 @@ def of_many_rows(
     every_dtype: bool = False,
 ) -> Iterator[tuple[Combination, Dims]]:
     """For each dim that may be so large, sizes `octaves` apart up to a grid's limit, one far beyond
-    it, near `most_rows`; then two dims that exceed it only together. The other dims are least, a
-    call takes no more than `most` bytes. The dtype is drawn, or the sizes up to a grid's limit come
-    in every one."""
+    it, near `most_rows`, or near the largest if it makes rows longer; then two dims that exceed it
+    only together. The other dims are least, a call takes no more than `most` bytes. The dtype is
+    drawn, or the sizes up to a grid's limit come in every one."""
     for name, dim in task.dims.items():
         if dim.max <= GRID_LIMIT:
             continue
@@ -139,7 +139,9 @@ def of_many_rows(
         kind = rng.choice(task.combinations)
         step, dims = dim.step(kind.dtype), least(task, kind)
         fits = _within_bytes(task, kind, most)
-        high = min(most_rows, _most_units(task, kind, dims, name, fits) * step)
+        high = _most_units(task, kind, dims, name, fits) * step
+        if _rows(task, kind, {**dims, name: high}) > _rows(task, kind, dims):
+            high = min(most_rows, high)
         low = FAR_BEYOND if high > FAR_BEYOND else GRID_LIMIT + 1
         if low <= high:
             near = max(low, round(high * rng.uniform(NEAR, 1.0)))
@@ -192,14 +194,19 @@ def _short(task: Task, kind: Combination, name: str) -> tuple[int, int]:
     low = max(1, dims[name] // task.dims[name].step(kind.dtype))
 
     def short(dims: Dims) -> bool:
-        case = kind.case(dims)
         try:
-            rows = max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
+            bytes_us = BYTE_US * task.size_bytes(kind.case(dims))
+            return ROW_US * _rows(task, kind, dims) + bytes_us <= SHORT_US
         except ZeroDivisionError:
             return False
-        return ROW_US * rows + BYTE_US * task.size_bytes(case) <= SHORT_US
 
     return low, _most_units(task, kind, dims, name, short)
+
+
+def _rows(task: Task, kind: Combination, dims: Dims) -> int:
+    """Of the argument that has most of them."""
+    case = kind.case(dims)
+    return max(math.prod(arg.shape_of(case)[:-1]) for arg in task.args)
 
 
 def _most_units(

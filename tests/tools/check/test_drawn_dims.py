@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,7 @@ from astra_chat.tools.check.drawn_dims import (
 )
 from astra_chat.tools.task.contract import Dim
 from astra_chat.tools.task.domain import Combination
-from astra_chat.tools.task.folder import Task, find_task, task_names
+from astra_chat.tools.task.folder import Task, find_task, load_task, task_names
 
 SEEDS = range(10)
 HALF = Combination("float16", {})
@@ -90,6 +91,15 @@ def test_many_rows_go_far_beyond_a_grids_limit() -> None:
         own = sorted(count for count in rows if 4096 <= count <= GRID_LIMIT)
         assert len(own) >= 4 and all(b <= 2 * a + 1 for a, b in pairwise(own))
     assert max(dims["tokens"] for _, dims in larger) > 2**18
+
+
+def test_what_makes_no_rows_goes_near_the_largest() -> None:
+    """A vector of a million elements has one row: its length is bounded by bytes alone."""
+    task = load_task(Path(__file__).parents[2] / "attacks" / "tasks" / "scan")
+    for seed in SEEDS:
+        drawn = list(of_many_rows(task, random.Random(seed), 2.0, MAX_ROWS, MAX_BYTES))
+        assert max(dims["n"] for _, dims in drawn) > 700_000
+        assert all(size(task, kind, dims) <= MAX_BYTES for kind, dims in drawn)
 
 
 def test_two_dims_exceed_a_grid_together() -> None:
