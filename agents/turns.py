@@ -237,19 +237,6 @@ class TesterReply(Value):
     reply: TestSuite | Pass
 
 
-class TesterReplyOfOneType(TesterReply):
-    """The same for a task without further type variables: the schema that a model is given has no
-    `types`."""
-
-    __test__ = False
-
-    @classmethod
-    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        schema = super().model_json_schema(*args, **options)
-        del schema["$defs"]["TestCase"]["properties"]["types"], schema["$defs"]["TypeChoice"]
-        return schema
-
-
 class PlannerReply(Value):
     reply: Plan | Pass
 
@@ -281,9 +268,32 @@ REPLY_TYPES: dict[RoleName, type[AnyReply]] = {
 
 def reply_type(role: RoleName, task: Task) -> type[AnyReply]:
     """What the schema is made of that a role's model is given for this task."""
-    if role == "tester" and all(len(types) <= 1 for types in task.types):
-        return TesterReplyOfOneType
-    return REPLY_TYPES[role]
+    if role != "tester":
+        return REPLY_TYPES[role]
+    several = any(len(types) > 1 for types in task.types)
+    return _tester_reply(tuple(task.dims), tuple(task.dtypes), several)
+
+
+@lru_cache
+def _tester_reply(
+    dims: tuple[str, ...], dtypes: tuple[str, ...], several: bool
+) -> type[TesterReply]:
+    """A reply whose schema names the task's dims and dtypes, and has `types` only for several type
+    variables."""
+
+    class TesterReplyOfTask(TesterReply):
+        @classmethod
+        def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+            schema = super().model_json_schema(*args, **options)
+            named = schema["$defs"]
+            case = named["TestCase"]["properties"]
+            case["dtype"] = {"enum": list(dtypes), "type": "string"}
+            named["Extent"]["properties"]["name"] = {"enum": list(dims), "type": "string"}
+            if not several:
+                del case["types"], named["TypeChoice"]
+            return schema
+
+    return TesterReplyOfTask
 
 
 class NextSpeaker(Value):

@@ -18,7 +18,7 @@ from astra_chat.agents.turns import (
     TesterReply,
     reply_type,
 )
-from astra_chat.models.schema import strict_schema
+from astra_chat.models.schema import forms, strict_schema
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, candidate_id
 from tests.chat_samples import plan, suite
@@ -66,12 +66,13 @@ def test_a_kernel_is_named_by_its_source() -> None:
     assert Kernel(words="", source="x").candidate == candidate_id("x")
 
 
-def test_types_are_asked_for_only_where_a_task_has_more_than_one(task: Task) -> None:
-    plain = json.dumps(strict_schema(reply_type("tester", task)))
-    assert '"types"' not in plain and "TypeChoice" not in plain
+def test_a_testers_schema_names_what_the_task_has(task: Task) -> None:
+    plain = strict_schema(reply_type("tester", task))
+    (form, _) = forms(plain)
+    assert '"dims": [{"name": "rows | d", ' in form and '"dtype": "float32", ' in form
+    assert '"types"' not in json.dumps(plain) and "TypeChoice" not in json.dumps(plain)
     more = task.model_copy(update={"types": ({"T": "float16", "Q": "int8"},)})
-    assert reply_type("tester", more) is TesterReply
-    assert '"types"' in json.dumps(strict_schema(TesterReply))
+    assert '"types"' in json.dumps(strict_schema(reply_type("tester", more)))
     assert reply_type("coder", task) is REPLY_TYPES["coder"]
     said = TesterReply(reply=suite((7, 12))).model_dump_json()
     assert reply_type("tester", task).model_validate_json(said).reply == suite((7, 12))
