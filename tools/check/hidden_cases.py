@@ -33,7 +33,7 @@ BUDGET_BYTES: dict[DeviceKind, int] = {"virtual": 2**17, "cuda": 2**21}
 """Least bytes of one drawn case: the virtual GPU stays quick."""
 SHARED_BYTES = 2**16
 """The same of the many cases that all candidates of a judge share."""
-MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**23
+MANY_ROWS, MANY_ROWS_BYTES = 2**17, 2**24
 """Rows and least bytes of a case of many rows, at most."""
 CONFIRMED_ROWS, CONFIRMED_BYTES = 2**19, 2**25
 """The same when a winner is confirmed."""
