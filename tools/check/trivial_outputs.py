@@ -34,7 +34,7 @@ MUCH = 1.05
 that is twice as large."""
 RIGHT_ULPS = 2
 """So near it is right. Where nearly all results are below the smallest number of their dtype, one
-in a thousand draws has a product that is more than one such number from zero."""
+draw in a hundred has a product that is more than one such number from zero."""
 HALF = 2.0**16
 """Larger numbers say nothing of what is usual."""
 
