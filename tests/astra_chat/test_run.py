@@ -58,6 +58,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path
     yield folder, out, done.stdout
 
 
+@pytest.mark.second_tier
 def test_the_script_comes_true_on_the_virtual_gpu(whole: tuple[Path, Path, str]) -> None:
     _, out, stdout = whole
     transcript = read(out)
@@ -181,6 +182,7 @@ def _children_in(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.second_tier
 def test_json_is_one_document_on_stdout(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
     folder, _, _ = whole
     done = subprocess.run(

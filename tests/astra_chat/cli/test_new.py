@@ -79,6 +79,7 @@ def test_a_folder_that_is_no_task(tmp_path: Path) -> None:
         complete_task(folder, DEVICE)
 
 
+@pytest.mark.second_tier
 def test_a_baseline_that_disagrees_is_told_by_its_first_element(tmp_path: Path) -> None:
     assert "2 *" in REFERENCE or "* 2" in REFERENCE, "the sample doubles"
     wrong = REFERENCE.replace("2 *", "3 *").replace("* 2", "* 3")

@@ -33,6 +33,7 @@ def ended(jobs: Jobs, job: str) -> JobStatus:
     return status
 
 
+@pytest.mark.second_tier
 def test_kernels_are_evaluated_one_after_the_other(jobs: Jobs, task_folder: Path) -> None:
     first, second = begin(jobs, task_folder), begin(jobs, task_folder, WRONG)
     assert first.state == second.state == "queued" and first.exit_code is None

@@ -110,6 +110,7 @@ def test_a_changed_source_is_refused(task: Task, tmp_path: Path) -> None:
     assert not (tmp_path / "again").exists()
 
 
+@pytest.mark.second_tier
 def test_the_command_and_the_real_judge(task: Task, tmp_path: Path) -> None:
     """The recorded findings were made up by a fixed judge; the real one finds out where."""
     rounds = SCRIPT.split("[[round]]")

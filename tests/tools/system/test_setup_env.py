@@ -27,6 +27,7 @@ def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / ".venv" / "kept").exists()
 
 
+@pytest.mark.second_tier
 def test_a_broken_environment_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     broken = tmp_path / ".venv" / "bin" / "python"

@@ -164,6 +164,7 @@ def test_a_kernel_that_sleeps_is_slower_on_the_virtual_gpu_too() -> None:
     assert outcome.cases[0].median_us > 1000
 
 
+@pytest.mark.second_tier
 def test_a_time_below_the_physical_limit_is_implausible_on_the_virtual_gpu_too() -> None:
     """A contract that claims more work than any kernel needs to do."""
     with Judge(few(flops="6000000000*tokens*d"), pick_device("virtual")) as judge:

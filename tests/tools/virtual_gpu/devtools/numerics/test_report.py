@@ -23,6 +23,7 @@ STATED_ULPS = {
 STATED_DIFFERENCE = {"sin": 3.5e-7, "cos": 3.5e-7, "lg2": 1.6e-5}
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize(("engine", "every"), [("numpy", 1), ("c", 3)])
 def test_an_engine_answers_as_an_h200_does(engine: Engine, every: int) -> None:
     """Approximate instructions and a sixteenth of the exact ones; of these a third on C, for which

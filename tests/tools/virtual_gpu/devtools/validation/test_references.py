@@ -51,6 +51,7 @@ def test_every_task_has_a_reference() -> None:
     assert OF_TASK.keys() == REFERENCES.keys()
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("source", sorted(p.name for p in (HERE / "kernels").glob("*.cu")))
 def test_every_kernel_computes_its_reference(source: str) -> None:
     """`count` compares the results, where no block was left out."""
