@@ -61,8 +61,8 @@ class HostCodeRunner(Runner):
     def _module(self) -> str:
         return "host_code"
 
-    def _sandbox(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
-        return super()._sandbox((*read, HERE), scratch)
+    def policy(self, read: Sequence[Path], scratch: Path) -> SandboxPolicy:
+        return super().policy((*read, HERE), scratch)
 
 
 @pytest.fixture(autouse=True)
