@@ -185,7 +185,7 @@ def plain_prompt(role: RoleName, place: Callable[[str], list[Turn]], context: Ch
 PLAIN: dict[tuple[RoleName, str], str] = {}
 
 
-@pytest.mark.sampled(120)
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
 @pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
 def test_nothing_changes(

@@ -98,6 +98,7 @@ def test_a_correct_task_is_fit(tmp_path: Path, device: Device) -> None:
     assert report.fit, report.lines()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.second_tier
 @pytest.mark.parametrize("what", ["scale", "negative", "d", "contiguous"])
 def test_the_cause_is_named(what: str, tmp_path: Path, device: Device) -> None:
