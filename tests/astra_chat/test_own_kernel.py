@@ -53,6 +53,7 @@ def test_new_leaves_places_that_the_check_names(walked: tuple[Path, list[str]]) 
     assert all(line.strip() in refused for line in made.splitlines() if line.startswith("  "))
 
 
+@pytest.mark.second_tier
 def test_the_completed_task_is_fit(walked: tuple[Path, list[str]]) -> None:
     folder, said = walked
     assert marks(folder / "my_rms") == []

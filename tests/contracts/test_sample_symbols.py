@@ -3,6 +3,8 @@ bias of 2 % among them."""
 
 from __future__ import annotations
 
+import pytest
+
 from astra_chat.tools.types import Device, Wrong
 from tests.contracts.planted import contract, judged, planted
 
@@ -30,6 +32,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.second_tier
 def test_honest_variants_pass_and_planted_faults_fail(device: Device) -> None:
     for name, wrong in judged(TASK, planted(TASK.baseline, FAULTS), device).items():
         if name in FAULTS:

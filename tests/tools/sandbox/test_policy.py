@@ -166,6 +166,7 @@ def test_a_violent_end_is_a_value(run: Run, which: int, words: str) -> None:
     assert isinstance(outcome, Crashed) and words in outcome.message
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize(
     "which",
     [41, pytest.param(42, marks=pytest.mark.second_tier)],
