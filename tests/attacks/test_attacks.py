@@ -80,6 +80,7 @@ def named(pairs: list[tuple[object, str]]) -> list[str]:
     return [f"{attack.id}-{gate}" for attack, gate in pairs]  # type: ignore[attr-defined]
 
 
+@pytest.mark.sampled(40)
 @pytest.mark.parametrize(("attack", "gate"), STATIC, ids=named(STATIC))
 def test_an_attack_is_caught_before_it_runs(
     bench: Benches, attack: suite.Attack, gate: str
@@ -88,6 +89,7 @@ def test_an_attack_is_caught_before_it_runs(
     assert found.caught, found.words
 
 
+@pytest.mark.sampled(50)
 @pytest.mark.parametrize(("attack", "gate"), RUNNING, ids=named(RUNNING))
 def test_an_attack_is_caught_when_it_runs(
     bench: Benches, device: Device, attack: suite.Attack, gate: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import itertools
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from astra_chat.tools.virtual_gpu.lowering.function_pointers import address_of
 from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import warnings_of
 from astra_chat.tools.virtual_gpu.ptx.parser import Module, parse
+from astra_chat.tools.virtual_gpu.ptx.some_kernels import with_kernels
 from astra_chat.tools.virtual_gpu.runtime.calls import (
     CallsOnGpu,
     CallUnsupported,
@@ -88,15 +89,22 @@ class VirtualGpu:
         self._runtime: Runtime | None = None
         self._host: CallsOnGpu = CallsOnGpu(self)
 
-    def load_kernels(self, ptx: Path, resources: Mapping[str, tuple[int, int]]) -> Loaded:
-        """Load a kernel file without host code: its kernels, and its variables' initial values.
+    def load_kernels(
+        self,
+        ptx: Path,
+        resources: Mapping[str, tuple[int, int]],
+        kernels: Collection[str] | None = None,
+    ) -> Loaded:
+        """Load a kernel file without host code: its kernels, or those of these names, and its
+        variables' initial values.
 
         `resources` gives each kernel's registers and static shared bytes. Where
         runtime/compile.py left the text of the machine code beside the PTX, counters come from
         there. Raises BadInput and PtxSyntaxError, PtxUnsupported never: a kernel is translated when
         it is launched.
         """
-        module = parse(ptx.read_text())
+        text = ptx.read_text()
+        module = parse(text if kernels is None else with_kernels(text, kernels))
         if missing := module.kernels.keys() - resources.keys():
             raise BadInput(f"no registers and shared memory given for {', '.join(sorted(missing))}")
         variables = self._place_variables(module)

@@ -145,6 +145,12 @@ class Counters:
     critical_path_cycles: int = 0
     """Longest chain of results that wait for each other within basic blocks, summed over those that
     any one warp ran; without the wait for global memory (numpy_engine/instruction_costs.py)."""
+    critical_path_before_load: int = 0
+    """Of these, those before the warp first waits for global memory; 0 where the machine code is
+    not known."""
+    critical_path_units: Counter[str] = field(default_factory=Counter)
+    """The same cycles by the unit that they are spent on: its results, its queue, its issue; empty
+    where the machine code is not known."""
     issue_tenths: int = 0
     """Machine instructions that the warp instructions come to, about, times ten."""
     alu_tenths: int = 0

@@ -61,6 +61,7 @@ def launch(bench: Any, name: str, grid: int, items: int, **options: Any) -> Laun
     return report
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", [n for n, kind in KINDS.items() if kind != "uninitialized"])
 def test_a_planted_bug_is_found_at_its_line(benches: Any, name: str) -> None:
     bench, place = place_of(benches, name)

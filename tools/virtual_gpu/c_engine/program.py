@@ -92,7 +92,7 @@ def _block(unit: Unit, block: BasicBlock) -> list[Step]:
 
 def _first(unit: Unit, block: BasicBlock) -> int:
     """The number of the block's first instruction, for messages about the block."""
-    instruction = block.body[0] if block.body else getattr(block.end, "instruction", None)
+    instruction = next(iter(block.instructions), None)
     return NO_INSTRUCTION if instruction is None else unit.instruction(instruction)
 
 

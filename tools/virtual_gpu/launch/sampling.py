@@ -26,6 +26,8 @@ LONGEST = frozenset(
     }
 )  # fmt: skip
 """Counters of the one longest warp, and of buffers; the others are sums over blocks."""
+OF_ONE_PATH = frozenset({"critical_path_before_load", "critical_path_units"})
+"""What the longest chain of results is made of."""
 
 Run = Callable[[Sequence[int] | None, bool], LaunchReport]
 """Runs these blocks (linear, x fastest), or all; with counters or without."""
@@ -99,10 +101,13 @@ def merged(first: LaunchReport, second: LaunchReport) -> LaunchReport:
     Unique sectors are added, less what blocks of one set share: the other's share it too.
     """
     total = Counters()
+    longer = max(first.counters, second.counters, key=lambda c: c.critical_path_cycles)
     for field in fields(Counters):
         a, b = getattr(first.counters, field.name), getattr(second.counters, field.name)
-        if isinstance(a, Counter):
-            value: object = a + b
+        if field.name in OF_ONE_PATH:
+            value: object = getattr(longer, field.name)
+        elif isinstance(a, Counter):
+            value = a + b
         else:
             value = max(a, b) if field.name in LONGEST else a + b
         setattr(total, field.name, value)

@@ -9,6 +9,8 @@ block_order        order of basic blocks in which divergent lanes reconverge
 regions            basic blocks that ptxas merges: predication and unrolling
 ordered_accesses   loads and stores that order something
 pointer_reach      which arguments a kernel may load and store through
+shared_arrays      the arrays in shared memory that an access may be to
+unset_registers    registers that may be read before they are set
 local_memory       which accesses to local memory the machine code makes
 store_merging      stores that L1 passes to L2 together
 """

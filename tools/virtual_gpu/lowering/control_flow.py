@@ -40,6 +40,7 @@ class Branch:
     guard: Guard
     taken: int
     other: int
+    instruction: Instruction | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,12 @@ class BasicBlock:
     end: Terminator = field(default_factory=Leave)
     nounroll: bool = False
     """Begins a loop that ptxas must not unroll."""
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """Those of its body, and that with which it ends, where that is one of the source."""
+        last = getattr(self.end, "instruction", None)
+        return (*self.body, *([] if last is None else [last]))
 
     @property
     def only_leaves(self) -> bool:
@@ -274,7 +281,11 @@ class _Builder:
 
         def resolve() -> None:
             target = self._end_block() if to is None else self._target(instruction, to)
-            block.end = Branch(guard, target, following) if guard else Jump(target, instruction)
+            block.end = (
+                Branch(guard, target, following, instruction)
+                if guard
+                else Jump(target, instruction)
+            )
 
         self._later.append(resolve)
 
@@ -318,7 +329,8 @@ class _Builder:
         before, guarded = self._last, self._begin()
         block = self._last
         opposite = Guard(instruction.guard.register, not instruction.guard.negated)
-        self._later.append(lambda: setattr(before, "end", Branch(opposite, guarded + 1, guarded)))
+        around = Branch(opposite, guarded + 1, guarded, instruction)
+        self._later.append(lambda: setattr(before, "end", around))
         return block
 
 
@@ -327,7 +339,7 @@ def _moved(end: Terminator, place: dict[int, int]) -> Terminator:
         case Jump(target=target):
             return Jump(place[target], end.instruction)
         case Branch(guard=guard, taken=taken, other=other):
-            return Branch(guard, place[taken], place[other])
+            return Branch(guard, place[taken], place[other], end.instruction)
         case Switch(instruction=instruction, targets=targets):
             return Switch(instruction, tuple(place[t] for t in targets))
         case Suspend(instruction=instruction, target=target):

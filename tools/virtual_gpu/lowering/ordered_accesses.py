@@ -1,14 +1,23 @@
 """Which loads and stores order something: the race checks let these meet others.
 
 A volatile or relaxed access orders nothing by itself: a flag is of use to whoever looks at it until
-it changes. In a kernel without a loop that looks, such accesses count as plain ones.
+it changes. In a kernel without a loop that looks, such accesses count as plain ones. In one with
+such a loop, places whose value decides something are flags, and others are data behind flags.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Label, Statement, Symbol
+from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, destinations
+from astra_chat.tools.virtual_gpu.lowering.unset_registers import watched_registers
+from astra_chat.tools.virtual_gpu.ptx.syntax import (
+    Instruction,
+    Label,
+    Statement,
+    Symbol,
+    registers_of,
+)
 
 _LOOSE = frozenset({"volatile", "relaxed"})
 _ORDERED = frozenset({"acquire", "release", "acq_rel"})
@@ -25,6 +34,25 @@ def is_ordered(instruction: Instruction, looks: bool) -> bool:
     """Of a load or store of a kernel that `looks_in_loops`, or does not."""
     modifiers = _ORDERED | _LOOSE if looks else _ORDERED
     return not modifiers.isdisjoint(instruction.modifiers)
+
+
+def is_loose(instruction: Instruction, looks: bool) -> bool:
+    """A load or store that is ordered only by what a kernel that `looks` makes of it."""
+    return looks and is_ordered(instruction, True) and not is_ordered(instruction, False)
+
+
+def deciding_loads(blocks: Sequence[BasicBlock]) -> frozenset[int]:
+    """id() of each loose load of a kernel that looks whose value a predicate follows from: it looks
+    at a flag."""
+    body = [instruction for block in blocks for instruction in block.body]
+    named = (r for i in body for operand in i.operands[:1] for r in registers_of(operand))
+    predicates = {register.name for register in named if register.type == "pred"}
+    return frozenset(
+        id(instruction)
+        for instruction in body
+        if instruction.family == "ld" and is_loose(instruction, True)
+        and predicates & watched_registers(blocks, destinations(instruction))
+    )  # fmt: skip
 
 
 def _looped(body: Sequence[Statement]) -> list[Instruction]:

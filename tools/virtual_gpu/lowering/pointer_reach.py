@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, destinations, sources
-from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_ordered
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_loose, is_ordered
 from astra_chat.tools.virtual_gpu.ptx.modifiers import is_type
 from astra_chat.tools.virtual_gpu.ptx.syntax import (
     Address,
@@ -38,11 +38,13 @@ class Reach:
     stored: frozenset[Origin]
     loaded: frozenset[Origin]
     granule: int
-    """Bytes of the narrowest plain access; 0: it stores nothing."""
+    """Bytes of the narrowest of these accesses; 0: it stores nothing."""
     sites: tuple[Instruction, ...]
-    """Plain accesses, once a PTX line."""
+    """Plain and loose accesses, once a PTX line."""
     synchronises: bool
     """It has atomic, volatile or ordered accesses: blocks may wait for each other."""
+    loose: bool
+    """Some of them are loose: ordered_accesses.is_loose."""
 
     def number(self, instruction: Instruction) -> int:
         """Of a site, from 1; 0 for another instruction."""
@@ -59,7 +61,7 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
     loaded: set[Origin] = set()
     sites: dict[int, Instruction] = {}
     widths: list[int] = []
-    synchronises = False
+    synchronises = any_loose = False
     for instruction in instructions:
         if not _is_global(instruction):
             continue
@@ -67,21 +69,24 @@ def reach_of(blocks: Sequence[BasicBlock], params: Mapping[str, int], looks: boo
         atomic = family in ("atom", "red") and "cta" not in instruction.modifiers
         ordered = atomic or is_ordered(instruction, looks)
         synchronises |= ordered
+        loose = not atomic and is_loose(instruction, looks)
+        any_loose |= loose
         addresses = [o for o in instruction.operands if isinstance(o, Address)]
         target, source = addresses[:1], addresses[-1:]
         if family in _WRITES and family != "cp":
             stored |= _leads_to(target, origins, params)
         if family in _READS:
             loaded |= _leads_to(source, origins, params)
-        if not ordered:
+        if loose or not ordered:
             sites.setdefault(instruction.line, instruction)
             widths.append(_width(instruction))
     numbers = {line: number for number, line in enumerate(sorted(sites), 1)}
     granule = min(widths, default=0) if stored else 0
     ordered_sites = tuple(sites[line] for line in sorted(sites))
     return Reach(
-        frozenset(stored), frozenset(loaded), granule, ordered_sites, synchronises, numbers
-    )
+        frozenset(stored), frozenset(loaded), granule, ordered_sites, synchronises, any_loose,
+        numbers,
+    )  # fmt: skip
 
 
 def early_access(blocks: Sequence[BasicBlock], params: Mapping[str, int]) -> Instruction | None:

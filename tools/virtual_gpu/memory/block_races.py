@@ -8,6 +8,9 @@ atomic (or volatile) operation after a fence, and the second any such operation:
 last block of a reduction, locks and flags. Reads of the first block are ordered by a flag that it
 stores, with or without a fence: that covers tiles that are compacted in place. This accepts more
 than the memory model does: a missed race is better than a false positive.
+
+Volatile and relaxed accesses of a kernel that looks in loops count where they carry data: a load
+whose value decides nothing, of what another block stored so, needs the same order. (NumPy engine.)
 """
 
 from __future__ import annotations
@@ -55,6 +58,10 @@ class Cells:
     reader_threads: NDThreads | None
     bits: int
     """A cell is for so many bytes, as a power of 2."""
+    posted: NDWords | None = None
+    """Like writers, of loose stores (ordered_accesses.is_loose)."""
+    flags: NDArray[np.bool_] | None = None
+    """Where a loose load looked for a value that decides something."""
 
     def into(self, coarse: Cells, address: int) -> None:
         """Adds what these cells hold to coarser ones of the same buffer."""
@@ -99,8 +106,9 @@ class BlockRaces:
         """All blocks have met: what they did until now is ordered before what comes."""
         for cells in (*self._fine.values(), *self._coarse.values()):
             cells.writers[:] = 0
-            if cells.readers is not None:
-                cells.readers[:] = 0
+            for others in (cells.readers, cells.posted, cells.flags):
+                if others is not None:
+                    others[:] = 0
         self.states[:] = 0
 
     def detach(self) -> None:
@@ -115,6 +123,9 @@ class BlockRaces:
                 cells.writer_threads = np.zeros(cells.writers.size, np.uint16)
                 if cells.readers is not None:
                     cells.reader_threads = np.zeros(cells.readers.size, np.uint16)
+                if self.reach.loose:
+                    cells.posted = np.zeros(cells.writers.size, np.uint32)
+                    cells.flags = np.zeros(cells.writers.size, np.bool_)
                 self._fine[buffer.address] = cells
         return self._fine
 

@@ -69,6 +69,10 @@ class Estimate:
     """Of the longest warp, of the machine: what its time follows, or the chain below."""
     chain_cycles: float = 0.0
     """Of the longest warp: its longest chain of results that wait for each other."""
+    chain_before_load: float = 0.0
+    """Of these, those before the warp first waits for global memory."""
+    chain_units: dict[str, float] = field(default_factory=dict)
+    """The same cycles by unit, where the machine code is known."""
     warps_held: int = 0
     """By the busiest SM at once."""
     turns: float = 0.0
@@ -128,7 +132,8 @@ def estimate(
         sum(e.store_packets for e in single),
         {part: sum(e.split[part] for e in single) for part in PARTS},
         longest.load_rounds, longest.warp_instructions, longest.machine_instructions,
-        longest.chain_cycles, longest.warps_held, longest.turns,
+        longest.chain_cycles, longest.chain_before_load, longest.chain_units, longest.warps_held,
+        longest.turns,
     )  # fmt: skip
 
 
@@ -199,8 +204,8 @@ def _launch(
     why = f"{by}; {waves:.2g} waves of blocks, the busiest SM holds {could}"
     found = Estimate(
         us, terms, limiter, occupancy, waves, why, sampled, moved.store_packets, split,
-        c.dependent_load_rounds, c.critical_path_instructions, machine, results, held * warps,
-        shape.turns,
+        c.dependent_load_rounds, c.critical_path_instructions, machine, results,
+        float(c.critical_path_before_load), dict(c.critical_path_units), held * warps, shape.turns,
     )  # fmt: skip
     return found, moved.footprint
 

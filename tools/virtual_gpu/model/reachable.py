@@ -1,19 +1,29 @@
-"""The floor of a task on a case by the model: what a kernel without any waste would take."""
+"""The floor of a task on a case by the model: what copying the task's least bytes would take."""
 
 from __future__ import annotations
 
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.virtual_gpu.model.constants import FITTED, Constants
 from astra_chat.tools.virtual_gpu.model.ratio_interval import JUDGED_LAUNCH_US
+from astra_chat.tools.virtual_gpu.model.time_split import parts_of_norm
+
+COPY_CHAIN_CYCLES = 118
+"""Longest chain of results of a kernel that copies one 16-byte vector a thread behind a test of its
+bound, built for sm_90: most of it reads special registers and constants."""
 
 
 def reachable_us(
     least_bytes: float, peak_us: float, spec: GpuSpec, *, reads: bool, constants: Constants = FITTED
 ) -> float:
-    """One launch with nothing in L2, one round of loads, the least bytes at the bandwidth that a
-    streaming kernel reaches. `peak_us`: the physical limit, which an operation count may set."""
+    """One launch with nothing in L2, the start of blocks of one warp, one round of loads, a copy's
+    few instructions, the least bytes at the bandwidth that a streaming kernel reaches. `peak_us`:
+    the physical limit, which an operation count may set."""
     fixed = spec.launch_floor_us + constants.ramp_us + constants.cold_us + JUDGED_LAUNCH_US
-    load = constants.load * spec.dram_latency_cycles / spec.clocks_per_us
+    load = constants.load * spec.dram_latency_cycles if reads else 0.0
+    chain = constants.chain * COPY_CHAIN_CYCLES + constants.start
+    warp = (load + chain) / spec.clocks_per_us
     moved = least_bytes / (spec.dram_bytes_per_s * spec.dram_reachable) * 1e6
     work = max(moved, peak_us - spec.launch_floor_us)
-    return fixed + (constants.first_round * load if reads else 0.0) + work
+    hidden = (1 - constants.first_round) * warp
+    overlapped = parts_of_norm(constants.overlap, {"warp": hidden, "work": work})
+    return fixed + constants.first_round * warp + sum(overlapped.values())

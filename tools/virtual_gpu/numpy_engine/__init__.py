@@ -17,6 +17,7 @@ block_races          the check for races between blocks, on arrays of lanes
 pending_copies       copies to shared memory that are in flight
 counters             sectors, wavefronts, bank conflicts, divergent branches
 bank_conflicts       words of one bank that are delivered one after the other
+unset_registers      registers that are read before anything has set them
 first_touch          sectors that a block reads for the first time
 l2_atomics           serialized atomics in L2
 store_packets        what L1 passes to L2 for stores

@@ -5,13 +5,14 @@ Generic addresses carry their space in the high bits, far above any host address
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.lowering.shared_arrays import SharedArray
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
 from astra_chat.tools.virtual_gpu.memory.buffers import Buffer, Bytes, Items, items_of, missing
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
@@ -35,6 +36,10 @@ class Site:
     writes: bool
     ordered: bool = False
     """Volatile, relaxed or atomic: it may meet other warps' accesses without being a race."""
+    loose: bool = False
+    """Ordered because the kernel looks in loops: ordered_accesses.is_loose."""
+    decides: bool = False
+    """A loose load that looks at a flag."""
     blind: bool = False
     """An atomic operation that does not look at what it replaces."""
     floats: bool = False
@@ -72,6 +77,8 @@ class Arena:
     """Where the part begins that is not the kernel's own; 0: there is none."""
     filled: Bytes | None = None
     """By byte, 1 where a store has been; None: not tracked."""
+    reached: Mapping[int, tuple[SharedArray, ...]] = field(default_factory=dict)
+    """By id() of an instruction, the arrays that it may access: shared_arrays.reached_arrays."""
 
     def items(self, size: int) -> Items:
         return items_of(self.data, size, 0)[0]
@@ -103,9 +110,38 @@ class Arena:
                 machine.ILLEGAL_ADDRESS,
                 lane_number(active, lane),
             )
+        if arrays := self.reached.get(id(site.instruction)):
+            _check_arrays(f, site, arrays, offsets, active)
         check_aligned(f, site, offsets, active)
         index = select(self.origin, active, f.shape) + offsets.astype(np.int64)
         return index >> (site.size.bit_length() - 1)
+
+
+def _check_arrays(
+    f: Frame, site: Site, arrays: Sequence[SharedArray], offsets: Array, active: Active
+) -> None:
+    """Raises Fault for an access beyond the array that its address was computed from, even where
+    another one lies there."""
+    start, size = offsets.astype(np.int64), site.size
+    inside = [
+        (start >= array.start) & (array.end is None or start + size <= array.end)
+        for array in arrays
+    ]
+    beyond = ~np.logical_or.reduce(inside)
+    if beyond.any():
+        lane = int(np.argmax(beyond))
+        names = " or ".join(
+            f"{array.name}, bytes {array.start} to {array.end - 1 if array.end else 'the last'}"
+            for array in arrays
+        )
+        raise f.fault(
+            site.instruction,
+            "out_of_bounds",
+            f"{site.verb} of {size} bytes at shared offset {int(offsets[lane])}, outside the array"
+            f" that its address was computed from ({names})",
+            machine.ILLEGAL_ADDRESS,
+            lane_number(active, lane),
+        )
 
 
 def make_arena(name: str, pieces: int, limit: int, origin_shape: tuple[int, int]) -> Arena:

@@ -107,6 +107,7 @@ class Touch:
         return np.asarray(clash & ~(published & acquired))
 
     def read(self) -> None:
+        self.look()
         cached = "nc" in self._site.instruction.modifiers
         for granules in self._granules():
             writers = self._cells.writers[granules]
@@ -119,6 +120,25 @@ class Touch:
                 raise self._fault(int(np.argmax(clash)), granules, writers, wrote=True)
             if self._cells.readers is not None:
                 self._note_readers(self._cells.readers, granules)
+
+    def post(self) -> None:
+        """A loose store."""
+        for granules in self._granules():
+            if self._cells.posted is not None and self._cells.writer_threads is not None:
+                self._cells.posted[granules] = self._mine
+                self._cells.writer_threads[granules] = self._threads
+
+    def look(self) -> None:
+        """A loose load: at a flag, or for data that another block may have stored loosely."""
+        for granules in self._granules():
+            posted, flags = self._cells.posted, self._cells.flags
+            if posted is None or flags is None:
+                return
+            if self._site.decides:
+                flags[granules] = True
+                continue
+            earlier = posted[granules]
+            self._stop(granules, earlier, self._others(earlier) & ~flags[granules], wrote=True)
 
     def _note_readers(self, readers: Words, granules: NDArray[np.int64]) -> None:
         known = readers[granules]

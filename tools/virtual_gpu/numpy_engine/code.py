@@ -76,6 +76,8 @@ class Unit:
     """Of stores: store_runs.store_runs."""
     looks: bool = True
     """ordered_accesses.looks_in_loops"""
+    deciding: frozenset[int] = frozenset()
+    """ordered_accesses.deciding_loads"""
     numbers: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     """Bits of each register, by number."""

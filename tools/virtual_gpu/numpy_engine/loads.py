@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_ordered
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_loose, is_ordered
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Arena,
@@ -90,8 +90,9 @@ class _Form:
         kept = id(code.instruction) in code.unit.in_registers
         run = code.unit.runs.get(id(code.instruction), ALONE)
         self.site = Site(
-            code.instruction, size, writes, ordered, levels=levels, in_registers=kept, run=run
-        )
+            code.instruction, size, writes, ordered, is_loose(code.instruction, code.unit.looks),
+            id(code.instruction) in code.unit.deciding, levels=levels, in_registers=kept, run=run,
+        )  # fmt: skip
 
     def parts(self, code: Code, operand: Operand) -> tuple[Operand, ...]:
         items = operand.items if isinstance(operand, Vector) else (operand,)
@@ -170,8 +171,9 @@ def fetch_global(
     values = None
     for region in global_regions(f, site, addresses, active):
         note_uninitialized_global(f, site, region, addresses, active)
-        if not site.ordered and (touched := touch(f, site, region, addresses, active)):
-            touched.read()
+        watched = site.loose or not site.ordered
+        if watched and (touched := touch(f, site, region, addresses, active)):
+            (touched.look if site.loose else touched.read)()
         part = region.items.take(region.index)
         if block_counters is not None:
             block_counters.touch(site, region, addresses)
@@ -291,6 +293,8 @@ def put_global(f: Frame, site: Site, address: Array, values: Array, active: Acti
     if site.ordered:
         synchronise(f, site, addresses, active, flags=True)
     for region in global_regions(f, site, addresses, active):
+        if site.loose and (posting := touch(f, site, region, addresses, active)):
+            posting.post()
         chosen = values if region.chosen is None else values[region.chosen]
         plain = site.ordered or claim_rows(f, site, region, active)
         touched = None if plain else touch(f, site, region, addresses, active)

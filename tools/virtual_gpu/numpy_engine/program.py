@@ -6,7 +6,7 @@ Nothing runs yet; unsupported instructions are refused.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from astra_chat.tools.virtual_gpu.isa.bulk_copies import is_bulk
@@ -25,8 +25,13 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import (
 )
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
-from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import looks_in_loops
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import deciding_loads, looks_in_loops
 from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, early_access, reach_of
+from astra_chat.tools.virtual_gpu.lowering.shared_arrays import (
+    SharedArray,
+    named_array,
+    reached_arrays,
+)
 from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
 from astra_chat.tools.virtual_gpu.numpy_engine.barriers import Barrier, translate_barrier
 from astra_chat.tools.virtual_gpu.numpy_engine.block_costs import (
@@ -39,6 +44,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.counters import BlockCost
 from astra_chat.tools.virtual_gpu.numpy_engine.dead_code import translate_dead_code
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import RESERVED
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_waits import Poll, translate_poll
+from astra_chat.tools.virtual_gpu.numpy_engine.unset_registers import Twins
 from astra_chat.tools.virtual_gpu.ptx.modifiers import is_type
 from astra_chat.tools.virtual_gpu.ptx.parser import shared_layout
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, Kernel, Module, Special, type_bits
@@ -90,6 +96,8 @@ class Program:
     """Bits of each register."""
     shared_bytes: int
     """Static."""
+    reached: Mapping[int, tuple[SharedArray, ...]]
+    """By id() of an instruction, the shared arrays that it may access."""
     local_bytes: int
     """Of one thread."""
     shared_granule: int
@@ -107,6 +115,10 @@ class Program:
     """Tiles of several warps meet in shared memory beyond its own."""
     cooperative: bool
     """All blocks run at once: translated for a cooperative launch."""
+    twins: Mapping[int, int]
+    """Numbers of twins and their registers: unset_registers.py."""
+    unset: frozenset[int]
+    """Twins of registers that may be read before they are set."""
     outline: tuple[PtxBlock, ...]
     """The basic blocks as the mapping to machine code sees them."""
 
@@ -182,18 +194,30 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     unit = Unit(
         kernel.name, local_registers(blocks), prepared.places, load_levels(blocks),
         prepared.in_registers, store_runs(blocks), prepared.looks,
+        deciding_loads(blocks) if prepared.looks else frozenset(),
     )  # fmt: skip
     params = {p.name: p.offset for p in kernel.params}
     pairs = zip(blocks, block_costs(blocks), strict=True)
-    translated = tuple(_block(unit, block, cost) for block, cost in pairs)
+    twins = Twins(unit, blocks)
+    translated = tuple(_block(unit, twins, block, cost) for block, cost in pairs)
+    numbers, unset = twins.numbers, twins.unset
     return Program(
-        kernel, translated, tuple(unit.widths), prepared.shared_bytes, prepared.local_bytes,
+        kernel, translated, tuple(unit.widths), prepared.shared_bytes,
+        reached_arrays(blocks, _shared_arrays(module, kernel)), prepared.local_bytes,
         _granule(blocks), reach_of(blocks, params, prepared.looks), early_access(blocks, params),
         any(i.family == "ld" and is_polling_load(i) for b in blocks for i in b.body),
         _has_mbarriers(blocks),
         any(i.family in ("malloc", "free") for b in blocks for i in b.body),
-        prepared.reserves, cooperative, ptx_blocks(blocks),
+        prepared.reserves, cooperative, numbers, unset, ptx_blocks(blocks),
     )  # fmt: skip
+
+
+def _shared_arrays(module: Module, kernel: Kernel) -> dict[str, SharedArray]:
+    functions = (kernel, *module.functions.values())
+    own = {n: v for f in functions for n, v in f.variables.items() if v.space == "shared"}
+    offsets, _ = shared_layout(module, kernel)
+    sizes = {name: variable.size for name, variable in (module.shared | own).items()}
+    return {name: named_array(name, at, sizes[name]) for name, at in offsets.items()}
 
 
 def _local_layout(flat: FlatKernel) -> tuple[dict[str, Place], int]:
@@ -215,10 +239,12 @@ def _places(module: Module, kernel: Kernel, shared: dict[str, int]) -> dict[str,
     return places | {param.name: Place("param", param.offset) for param in kernel.params}
 
 
-def _block(unit: Unit, block: BasicBlock, mix: BlockCost) -> Block:
-    steps = tuple(Code(unit, instruction).translate() for instruction in block.body)
-    instruction = block.body[0] if block.body else getattr(block.end, "instruction", None)
-    return Block(steps, _end(unit, block), mix, instruction)
+def _block(unit: Unit, twins: Twins, block: BasicBlock, mix: BlockCost) -> Block:
+    steps: list[Step] = []
+    for instruction in block.body:
+        steps += twins.steps(instruction, Code(unit, instruction).translate())
+    steps += twins.at_end(block)
+    return Block(tuple(steps), _end(unit, block), mix, next(iter(block.instructions), None))
 
 
 def _end(unit: Unit, block: BasicBlock) -> End:

@@ -15,7 +15,7 @@ from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import first_of_eac
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import Arena, make_arena
 from astra_chat.tools.virtual_gpu.numpy_engine.batch import Batch
 from astra_chat.tools.virtual_gpu.numpy_engine.counters import BlockCounters, LaunchCounters
-from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import unsigned
+from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array, unsigned
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import (
     Frame,
     blocks_of,
@@ -24,6 +24,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import (
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import OrderedRaces
 from astra_chat.tools.virtual_gpu.numpy_engine.program import Program
 from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import RaceCheck
+from astra_chat.tools.virtual_gpu.numpy_engine.unset_registers import other_content
 from astra_chat.tools.virtual_gpu.types import (
     Counters,
     Launch,
@@ -146,6 +147,7 @@ def _frame(
     shape = (ids.size, padded_threads(launch.block))
     exists = np.broadcast_to(np.arange(shape[1]) < launch.block.count, shape).copy()
     shared = make_arena("shared", shape[0], shared_limit, (shape[0], 1))
+    shared.reached = program.reached
     if shared_limit:
         shared.filled = np.zeros(shared.data.size, np.uint8)
     if program.reserves:
@@ -163,7 +165,7 @@ def _frame(
         memory=memory,
         symbols=symbols,
         blocks=ids,
-        registers=[np.zeros((1, 1), unsigned(width)) for width in program.widths],
+        registers=_registers(program, shape[1]),
         shared=shared,
         local=local,
         params=_params(program, launch),
@@ -173,6 +175,16 @@ def _frame(
         else None,
         live=exists,
     )
+
+
+def _registers(program: Program, threads: int) -> list[Array]:
+    """All zero, but for twins of those that may be read unset."""
+    registers: list[Array] = [np.zeros((1, 1), unsigned(width)) for width in program.widths]
+    for twin, register in program.twins.items():
+        unset = twin in program.unset
+        width = program.widths[twin]
+        registers[twin] = other_content(width, threads) if unset else registers[register]
+    return registers
 
 
 def _params(program: Program, launch: Launch) -> Arena:

@@ -3,6 +3,7 @@
 parser           PTX text to a Module: declarations
 body             the body of one function: scopes, registers, labels, instructions
 lexer            text to tokens
+some_kernels     a text without the kernels that nobody launches
 cursor           a position in the tokens
 header           .version, .target, .address_size
 directives       directives of functions and kernels (.maxntid, ...)

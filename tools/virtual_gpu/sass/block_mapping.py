@@ -57,8 +57,7 @@ def ptx_blocks(blocks: Sequence[BasicBlock]) -> tuple[PtxBlock, ...]:
 
 
 def _ptx_block(number: int, block: BasicBlock) -> PtxBlock:
-    end = getattr(block.end, "instruction", None)
-    lines = [i.line for i in (*block.body, *([end] if end is not None else []))]
+    lines = [i.line for i in block.instructions]
     counts = (
         number in block.successors
         and isinstance(block.end, Branch)

@@ -37,6 +37,10 @@ class Executed:
     """Of the longest warp, without the wait for global memory."""
     rounds: int
     """Of its loads that wait for each other."""
+    before_load: int
+    """Of the cycles, those before the warp first waits for global memory."""
+    cycles_by_unit: Counter[str]
+    """Of the cycles, by the unit that they are spent on."""
     close_stores: float
     """Of stores behind another to the same place, the share that comes right behind it."""
 
@@ -62,17 +66,26 @@ class KernelCode:
             if runs:
                 for unit, count in each.items():
                     units[unit] = units.get(unit, 0.0) + runs * count
-        cycles = rounds = 0.0
+        cycles = rounds = before = 0.0
+        spent: dict[str, float] = {}
         runs_of_longest = self._executions.of(visits.longest)
         for block, (runs, timing) in enumerate(zip(runs_of_longest, self._timings, strict=True)):
             first = self._executions.entered(block, runs_of_longest)
             for often, cost in ((first, timing.first), (runs - first, timing.steady)):
                 cycles += often * cost.cycles
                 rounds += often * cost.rounds
-            cycles += runs * self._calls[block] * _CALL_CYCLES
+                before += often * cost.before_load
+                for unit, some in cost.units.items():
+                    spent[unit] = spent.get(unit, 0.0) + often * some
+            called = runs * self._calls[block] * _CALL_CYCLES
+            cycles += called
+            spent["control"] = spent.get("control", 0.0) + called
         counts = {unit: round(count) for unit, count in units.items()}
         share = close / behind if behind else 1.0
-        return Executed(Counter(counts), round(cycles), round(rounds), share)
+        by_unit = {unit: round(each) for unit, each in spent.items() if round(each)}
+        return Executed(
+            Counter(counts), round(cycles), round(rounds), round(before), Counter(by_unit), share
+        )
 
 
 class MachineCode:
@@ -119,6 +132,8 @@ def _changed(counters: Counters, executed: Executed) -> Counters:
         alu_tenths=TENTHS * executed.units["alu"],
         special_tenths=TENTHS * executed.units["xu"],
         critical_path_cycles=executed.cycles,
+        critical_path_before_load=executed.before_load,
+        critical_path_units=executed.cycles_by_unit,
         dependent_load_rounds=rounds,
         store_packet_thirds=round(apart - spared),
         fresh_load_rounds=round(rounds * counters.fresh_load_rounds / waited) if waited else 0,

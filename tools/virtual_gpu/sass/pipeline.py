@@ -8,7 +8,7 @@ Loads from global memory cost nothing here but a round: the longest chain of dep
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from astra_chat.tools.virtual_gpu.sass.disassembly import SCOREBOARDS, MachineInstruction
@@ -37,6 +37,10 @@ class Cost:
 
     cycles: float
     rounds: int
+    before_load: float = field(default=0.0, compare=False)
+    """Of the cycles, those before the warp first waits for global memory."""
+    units: Mapping[str, float] = field(default_factory=dict, compare=False)
+    """The cycles by the unit whose result, queue or issue they are spent on."""
 
 
 @dataclass(frozen=True)
@@ -55,35 +59,50 @@ class _Warp:
     free: list[float] = field(default_factory=lambda: [0.0] * SCOREBOARDS)
     """By scoreboard: when, and after which round."""
     levels: list[int] = field(default_factory=lambda: [0] * SCOREBOARDS)
+    holders: list[str] = field(default_factory=lambda: [""] * SCOREBOARDS)
+    """By scoreboard: the unit that releases it last."""
     units: dict[str, float] = field(default_factory=dict)
     """When they take the next instruction."""
+    before_load: float = 0.0
+    spent: dict[str, float] = field(default_factory=dict)
+    """Cycles by unit since `run` began."""
 
     def run(self, code: Sequence[MachineInstruction]) -> Cost:
-        before, waited = self.now, self.level
+        start, waited, before, self.spent = self.now, self.level, self.before_load, {}
         for instruction in code:
             self._issue(instruction)
-        return Cost(self.now - before, self.level - waited)
+        return Cost(
+            self.now - start, self.level - waited, self.before_load - before, self.spent
+        )  # fmt: skip
 
     def _issue(self, i: MachineInstruction) -> None:
         for board in _boards(i):
-            self.now = max(self.now, self.free[board])
+            self._spend(self.free[board] - self.now, self.holders[board])
             self.level = max(self.level, self.levels[board])
         unit = unit_of(i)
         busy = {"xu": XU_CYCLES, "tensor": TENSOR_CYCLES.get(i.name, _TENSOR_CYCLES)}.get(unit)
         if busy is not None:
-            self.now = max(self.now, self.units.get(unit, 0.0))
+            self._spend(self.units.get(unit, 0.0) - self.now, unit)
             self.units[unit] = self.now + busy
         if i.result_board < SCOREBOARDS:
-            self._hold(i.result_board, latency(i))
+            self._hold(i.result_board, latency(i), unit)
             if loads(i):
                 self.levels[i.result_board] = max(self.levels[i.result_board], self.level + 1)
         if i.operand_board < SCOREBOARDS:
-            self._hold(i.operand_board, MEMORY_READ_CYCLES if unit in MEMORY else READ_CYCLES)
-        self.now += max(1, i.stall) + (latency(i) if unit == "barrier" else 0)
-        self.now += BRANCH_CYCLES if i.name in ("BRA", "BSYNC") else 0
+            self._hold(i.operand_board, MEMORY_READ_CYCLES if unit in MEMORY else READ_CYCLES, unit)
+        self._spend(max(1, i.stall) + (latency(i) if unit == "barrier" else 0), unit)
+        self._spend(BRANCH_CYCLES if i.name in ("BRA", "BSYNC") else 0, unit)
 
-    def _hold(self, board: int, cycles: int) -> None:
-        self.free[board] = max(self.free[board], self.now + cycles)
+    def _spend(self, cycles: float, unit: str) -> None:
+        """No cycles where they are not more than 0: what is waited for is there."""
+        if cycles > 0:
+            self.now += cycles
+            self.spent[unit] = self.spent.get(unit, 0.0) + cycles
+            self.before_load += 0.0 if self.level else cycles
+
+    def _hold(self, board: int, cycles: int, unit: str) -> None:
+        if self.now + cycles > self.free[board]:
+            self.free[board], self.holders[board] = self.now + cycles, unit
 
 
 def _boards(instruction: MachineInstruction) -> Sequence[int]:

@@ -102,6 +102,18 @@ def test_counters_of_parts_add_up_and_the_longest_warp_stays_the_longest() -> No
     )
 
 
+def test_what_the_chain_is_made_of_is_that_of_the_longest() -> None:
+    parts = [
+        Counters(critical_path_cycles=c, critical_path_before_load=c // 2,
+                 critical_path_units=Counter({unit: c}))
+        for c, unit in ((30, "alu"), (50, "xu"))
+    ]  # fmt: skip
+    for first, second in (parts, parts[::-1]):
+        reports = [LaunchReport(launch_of(4), 2, one) for one in (first, second)]
+        assert merged(*reports).counters.critical_path_units == {"xu": 50}
+        assert merged(*reports).counters.critical_path_before_load == 25
+
+
 def test_what_all_blocks_read_shows_in_the_first_ones() -> None:
     """Each block reads 5 sectors of its own and 7 that all do."""
     launch = launch_of(4000)

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from astra_chat.tools.virtual_gpu.lowering.control_flow import control_flow
 from astra_chat.tools.virtual_gpu.lowering.inline import inline
-from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_ordered, looks_in_loops
+from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import (
+    deciding_loads,
+    is_loose,
+    is_ordered,
+    looks_in_loops,
+)
 from astra_chat.tools.virtual_gpu.ptx.parser import parse
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 
@@ -46,3 +52,38 @@ def test_loops_that_look(body: str, expected: bool) -> None:
 )
 def test_order(opcode: str, looks: bool, expected: bool) -> None:
     assert is_ordered(Instruction(opcode, (), None, 1), looks) == expected
+
+
+@pytest.mark.parametrize(
+    ("opcode", "looks", "expected"),
+    [
+        ("ld.volatile.global.u32", True, True),
+        ("st.relaxed.gpu.global.u32", True, True),
+        ("st.relaxed.gpu.global.u32", False, False),
+        ("ld.acquire.gpu.global.u32", True, False),
+        ("ld.global.u32", True, False),
+    ],
+)
+def test_loose(opcode: str, looks: bool, expected: bool) -> None:
+    assert is_loose(Instruction(opcode, (), None, 1), looks) == expected
+
+
+LOOP = "again: ld.volatile.global.u32 %r1, [%d0]; setp.eq.u32 %p0, %r1, 0; @%p0 bra again; "
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        (LOOP, {6}),
+        (f"{LOOP}\nld.volatile.global.u32 %r2, [%d0+4]; add.u32 %r3, %r2, 1; "
+         "st.global.u32 [%d0+8], %r3;", {6}),
+        (f"ld.relaxed.gpu.global.u32 %r4, [%d0]; and.b32 %r5, %r4, 1;\n{LOOP}\n"
+         "setp.ne.u32 %p1, %r5, 0; @%p1 trap;", {6, 7}),
+        (f"{LOOP}\nld.acquire.gpu.global.u32 %r2, [%d0]; setp.eq.u32 %p1, %r2, 0;", {6}),
+    ],
+)  # fmt: skip
+def test_loads_that_decide_something(body: str, lines: set[int]) -> None:
+    module = parse(f"{HEAD}{body} ret; }}")
+    blocks = control_flow(inline(module, module.kernels["kernel"]), "kernel")
+    found = deciding_loads(blocks)
+    assert {i.line for b in blocks for i in b.body if id(i) in found} == lines

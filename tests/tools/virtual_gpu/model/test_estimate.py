@@ -71,8 +71,14 @@ def test_counters_on_file_are_what_the_engine_counts() -> None:
         for row in calibrate.count(wanted)
     }
     for launcher, reports in counted.items():
-        assert [r.counters for r in reports] == [r.counters for r in on_file[launcher]]
+        known = [_without_chain_parts(r.counters) for r in reports]
+        assert known == [r.counters for r in on_file[launcher]]
     assert len(counted) == 3
+
+
+def _without_chain_parts(counters: Counters) -> Counters:
+    """No estimate needs what the chain is made of: it is not on file."""
+    return replace(counters, critical_path_before_load=0, critical_path_units=Counter())
 
 
 LIMITERS = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from astra_chat.tools.gpu_specs import limit_us, spec
-from astra_chat.tools.virtual_gpu.model.reachable import reachable_us
+from astra_chat.tools.virtual_gpu.model.constants import FITTED
+from astra_chat.tools.virtual_gpu.model.ratio_interval import JUDGED_LAUNCH_US
+from astra_chat.tools.virtual_gpu.model.reachable import COPY_CHAIN_CYCLES, reachable_us
 
 H200 = spec("h200")
 
@@ -22,6 +24,16 @@ def test_it_lies_above_the_physical_limit_and_grows_with_the_bytes() -> None:
 
 def test_a_kernel_that_reads_nothing_waits_for_nothing() -> None:
     assert floor(1e6, reads=False) < floor(1e6) - 0.2
+
+
+def test_it_is_what_a_copy_takes() -> None:
+    """devtools know the same kernel: 118 cycles of a warp, one round of loads, one block."""
+    clock = H200.clocks_per_us
+    warp = (FITTED.load * 665 + FITTED.chain * COPY_CHAIN_CYCLES + FITTED.start) / clock
+    fixed = H200.launch_floor_us + FITTED.ramp_us + FITTED.cold_us + JUDGED_LAUNCH_US
+    assert floor(1.0) == pytest.approx(fixed + warp, abs=1e-3)
+    more = COPY_CHAIN_CYCLES * FITTED.chain / clock
+    assert floor(1.0, reads=False) == pytest.approx(fixed + more + FITTED.start / clock, abs=1e-3)
 
 
 def test_operations_may_set_it() -> None:

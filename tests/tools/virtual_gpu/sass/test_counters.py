@@ -44,6 +44,16 @@ def test_an_unrolled_loop_runs_its_turns(run: Run, trips: int) -> None:
     assert units["fma"] == WARPS * (8 + trips)
 
 
+def test_the_chain_is_told_by_unit_and_up_to_the_first_load(run: Run) -> None:
+    each, chase = run("each", 1000).counters, run("chase", 20).counters
+    for counters in (each, chase):
+        assert abs(counters.critical_path_units.total() - counters.critical_path_cycles) <= len(
+            counters.critical_path_units
+        )
+        assert 0 < counters.critical_path_before_load < counters.critical_path_cycles
+    assert chase.critical_path_before_load < chase.critical_path_cycles / 2
+
+
 def test_the_slow_path_of_a_quotient_does_not_count(run: Run) -> None:
     """One reciprocal and one check of the operands; the slow path has more, and a call."""
     counters = run("quotients", 64).counters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from astra_chat.tools.virtual_gpu.sass.block_mapping import place
 from astra_chat.tools.virtual_gpu.sass.control_flow import basic_blocks, loops
@@ -20,7 +21,7 @@ def timed(*items: str | MachineInstruction) -> Sequence[Timing]:
 
 def straight(*items: MachineInstruction) -> Cost:
     (timing,) = timed(*items, instruction("EXIT", stall=0))
-    return Cost(timing.steady.cycles - 1, timing.steady.rounds)
+    return replace(timing.steady, cycles=timing.steady.cycles - 1)
 
 
 def test_stall_cycles_add_up() -> None:
@@ -47,6 +48,19 @@ def test_loads_that_wait_for_each_other_are_rounds() -> None:
 def test_the_unit_of_special_functions_takes_one_at_a_time() -> None:
     one = instruction("MUFU.EX2", stall=1)
     assert straight(one, one, one).cycles == 2 * XU_CYCLES + 1
+
+
+def test_cycles_are_told_by_unit_and_by_what_comes_before_the_load() -> None:
+    """An address that waits for a constant, the load, then two special functions in a queue."""
+    constant, load = instruction("LDC", stall=2, result=1), instruction("LDG.E", result=0)
+    address = instruction("IADD3", stall=5, waits=(1,))
+    one, other = instruction("MUFU.EX2", stall=1, waits=(0,)), instruction("MUFU.EX2", stall=1)
+    cost = straight(constant, address, load, one, other)
+    assert cost.units["misc"] == latency(constant) and cost.units["alu"] == 5
+    assert cost.units["xu"] == XU_CYCLES + 1, "the second waits for the unit"
+    assert cost.before_load == latency(constant) + 5 + max(1, load.stall)
+    assert sum(cost.units.values()) == cost.cycles + 1, "with EXIT's own"
+    assert straight(address).before_load == straight(address).cycles + 1, "no load: all of it"
 
 
 def test_a_loop_s_first_turn_waits_for_what_was_before() -> None:

@@ -44,6 +44,7 @@ def test_an_engine_answers_as_an_h200_does(engine: Engine, every: int) -> None:
             assert ulps is not None and 0 <= row.worst_ulps <= ulps, row
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("engine", ["numpy", "c"])
 def test_all_answers_have_the_checksum_of_an_h200(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
