@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from astra_chat.tools.build.nvcc import Build, build_all
-from astra_chat.tools.errors import BadInput
+from astra_chat.tools.build.nvcc import Build, build_all, require_build
 from astra_chat.tools.policy.binary_audit import audit
 from astra_chat.tools.policy.source_guard import guard
 from astra_chat.tools.steps import Steps
@@ -46,7 +45,7 @@ class Builder:
                 ready.wait()
             baseline, built, *_ = self._build([self.baseline, source, *ahead])
         self._tell(1)
-        self._require(baseline)
+        self._required(baseline)
         if not isinstance(built, Build):
             return built
         steps.note("from the cache" if built.cached else "")
@@ -56,13 +55,10 @@ class Builder:
 
     def baseline_build(self) -> Build:
         """Raises BadInput where the baseline does not build."""
-        return self._require(self._build([self.baseline])[0])
+        return self._required(self._build([self.baseline])[0])
 
     def _build(self, sources: Sequence[str]) -> list[Build | BuildFailed | TimedOut]:
         return build_all(self._task, sources, self._device, self._stop)
 
-    def _require(self, baseline: Build | BuildFailed | TimedOut) -> Build:
-        if isinstance(baseline, Build):
-            return baseline
-        why = baseline.log if isinstance(baseline, BuildFailed) else "it took too long"
-        raise BadInput(f"the {self._tier} baseline of {self._task.name} does not build: {why}")
+    def _required(self, baseline: Build | BuildFailed | TimedOut) -> Build:
+        return require_build(baseline, f"the {self._tier} baseline of {self._task.name}")

@@ -16,6 +16,7 @@ CONFIRMED = ("moe_align_block_size", "scatter")
 arguments between them."""
 
 
+@pytest.mark.in_full
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", CONTRACTS)
 def test_an_honest_variant_is_timed(name: str, device: Device) -> None:

@@ -129,11 +129,13 @@ def test_scripted_kernel_comes_to_what_the_script_expects(
     shipped.require_verdict(judge, SCRIPT, turn)
 
 
+@pytest.mark.second_tier
 def test_residual_left_as_it_was_is_found(judge: Judge) -> None:
     found = judge.check(SCRIPT.sources["in_registers.cu"]).outcome
     assert isinstance(found, Wrong) and found.argument == "residual"
 
 
+@pytest.mark.second_tier
 def test_papers_start_is_slower_and_at_most_less_precise(judge: Judge) -> None:
     """It rounds between its two kernels, which may cost more than the baseline's own error."""
     found = shipped.unwarned(judge.evaluate((TASK.folder / "paper.cu").read_text())).outcome

@@ -119,6 +119,7 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
         yield made
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("turn", shipped.scripted_turns(SCRIPT), ids=lambda turn: turn.name)
 def test_scripted_kernel_comes_to_what_the_script_expects(
     turn: ScriptedKernel, judge: Judge
@@ -126,6 +127,7 @@ def test_scripted_kernel_comes_to_what_the_script_expects(
     shipped.require_verdict(judge, SCRIPT, turn)
 
 
+@pytest.mark.second_tier
 def test_infinity_taken_at_its_word_is_found(judge: Judge) -> None:
     found = judge.check(SCRIPT.sources["logistic.cu"]).outcome
     assert isinstance(found, Wrong) and found.case.values == "special"

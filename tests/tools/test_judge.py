@@ -109,6 +109,7 @@ def test_profile_alone(judge: Judge, scalar: str) -> None:
     assert isinstance(profile, Profile) and len(profile.metrics) >= 5 and profile.why
 
 
+@pytest.mark.second_tier
 def test_every_timed_case_has_a_profile_whose_parts_add_up(judge: Judge) -> None:
     outcome = judge.evaluate(judge.baseline).outcome
     assert isinstance(outcome, Timed)

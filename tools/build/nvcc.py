@@ -20,7 +20,7 @@ from typing import Literal
 
 from astra_chat.tools.build import standard_headers
 from astra_chat.tools.build.preprocessed import keep_expanded
-from astra_chat.tools.errors import MissingDependency
+from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.sandbox.policy import SandboxPolicy
 from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry, room_in
 from astra_chat.tools.system.memory_watch import StepMemory
@@ -94,6 +94,15 @@ def build(
     """Build one candidate. Raises MissingDependency without nvcc, nvdisasm, a host compiler or
     ninja."""
     return build_all(task, [source], device, stop)[0]
+
+
+def require_build(result: Build | BuildFailed | TimedOut, what: str) -> Build:
+    """The build of a kernel that is not the candidate's, such as a baseline: where there is none,
+    that is no fault of a kernel to be judged. Raises BadInput, which names `what`."""
+    if isinstance(result, Build):
+        return result
+    why = result.log if isinstance(result, BuildFailed) else "it took too long"
+    raise BadInput(f"{what} does not build: {why}")
 
 
 def build_all(

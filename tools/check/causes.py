@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from astra_chat.tools.check.checker import Checker, Failed
+from astra_chat.tools.check.checker import Checker
+from astra_chat.tools.check.error_norms import Failed
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task

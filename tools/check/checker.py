@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from zlib import crc32
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.check.calls import Call, CheckProgress, check
 from astra_chat.tools.check.compare import compare
-from astra_chat.tools.check.error_norms import FEW, BaselineErrors
+from astra_chat.tools.check.error_norms import FEW, BaselineErrors, Failed
 from astra_chat.tools.check.hidden_cases import SEED_BITS, draw, draw_shared, seeded, twin, unique
-from astra_chat.tools.check.sweep import Sweep
+from astra_chat.tools.check.sweep import RunningSweep, Sweep
 from astra_chat.tools.check.trivial_outputs import trials, undetected
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.errors import BadInput
@@ -46,17 +46,6 @@ Tell = Callable[[int, int, str], None]
 """Called with calls done, of how many, and what is being done."""
 
 
-@dataclass(frozen=True)
-class Failed:
-    """A case on which the baseline's own errors cannot be learned."""
-
-    case: Case
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.case.label}: {self.reason}"
-
-
 class Checker:
     """Checks candidates of one task on one device.
 
@@ -73,7 +62,7 @@ class Checker:
             (seeded(case, seed) for case in self._task.check), key=self._task.least_bytes
         )
         self._shared = unique(
-            draw_shared(self._task, self._entropy.cases.of("shared cases").random())
+            draw_shared(self._task, self._entropy.cases.of("shared cases").random(), self._own)
         )
         # These are many, and to measure the baseline on one takes several runs.
         self._unmeasured = {
@@ -111,6 +100,7 @@ class Checker:
         # One oracle process makes them all.
         self._oracle_cases([*self._own, *self._shared, *extra, *drawn], tell)
         hidden, further = self._oracle_cases(drawn, tell), self._oracle_cases(extra, tell)
+        sweep = self._begun_sweep(built, seed, confirming) if self._device.kind == "cuda" else None
         try:
             failed = self._learned_with_own([*further, *hidden], tell)
             own, shared = (self._oracle_cases(some, tell) for some in (self._own, self._shared))
@@ -129,23 +119,31 @@ class Checker:
                 self._runner.seeded(seed.of("check")), built, calls, self.baseline_errors, seen,
                 lambda done: tell(done, len(calls), "compared with the oracle"),
             )  # fmt: skip
-            if isinstance(outcome, Correct) and self._device.kind == "cuda":
-                fresh = Sweep(self._runner, self._oracle, seed) if confirming else None
-                sweep = fresh or self._sweep
+            if sweep and isinstance(outcome, Correct):
+                tell(len(calls), len(calls), "drawn cases compared with the baseline")
                 outcome = self._swept(sweep, built, seen, seed, tell)
                 left_out += sweep.left_out
             return outcome, seen.record([*map(str, self._left_out), *left_out], drawn)
         finally:
+            if sweep:
+                sweep.end()
             for oracle_case in hidden:
                 self.baseline_errors.forget(oracle_case.case)
                 self._oracle.forget(oracle_case)
 
+    def _begun_sweep(self, built: Build, seed: Seed, confirming: bool) -> RunningSweep:
+        """Begin to compare many more cases on the device, to confirm a winner others of its own."""
+        sweep = Sweep(self._runner, self._oracle, seed) if confirming else self._sweep
+        return RunningSweep(sweep, self._sweeper(seed), built, forget=confirming)
+
+    def _sweeper(self, seed: Seed) -> Runner:
+        return self._runner.seeded(seed.of("sweep"))
+
     def _swept(
-        self, sweep: Sweep, built: Build, seen: CheckProgress, seed: Seed, tell: Tell
+        self, sweep: RunningSweep, built: Build, seen: CheckProgress, seed: Seed, tell: Tell
     ) -> Correct | Wrong | Failure:
-        """Compare many more cases on the device; the oracle judges those that differ."""
-        runner = self._runner.seeded(seed.of("sweep"))
-        result = sweep.doubtful(runner, built, tell)
+        """The sweep's end; the oracle judges the cases that differ."""
+        result, runner = sweep.result(), self._sweeper(seed)
         if not isinstance(result, tuple):
             return result
         seen.swept, doubtful = result

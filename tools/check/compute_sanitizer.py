@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -53,23 +54,28 @@ def sanitize_cuda(
     on_tool: Callable[[int], None] = lambda _: None,
     baseline: Build | None = None,
 ) -> Found | None:
-    """The first finding, or None: all tools on `truths`, memcheck on the `timed` cases as well.
+    """The first finding, or None: all tools side by side on `oracle_cases`, memcheck on the `timed`
+    cases as well.
 
     In timing, arguments lie beside those of other launches, and a kernel that reads what is not
     its own may find something of use: here nothing is beside them. Raises MissingDependency without
     the tools, and where one does not work, unless it does with `baseline`: then it was the
     candidate that ended.
     """
-    program = find_tool("compute-sanitizer")
-    for done, tool in enumerate(TOOLS, 1):
+    program, findings = find_tool("compute-sanitizer"), list[Found]()
+
+    def under(tool: str) -> Found | None:
         cases = [*oracle_cases, *(timed if tool == "memcheck" else ())]
         finding = _run(runner, build, cases, program, tool, baseline)
         if isinstance(finding, Unsafe) and len(cases) > 1:
-            finding = _named(runner, build, cases, program, tool) or finding
-        if finding is not None:
-            return finding
-        on_tool(done)
-    return None
+            return _named(runner, build, cases, program, tool) or finding
+        return finding
+
+    with ThreadPoolExecutor() as pool:
+        for done, finding in enumerate(pool.map(under, TOOLS), 1):
+            findings += [finding] if finding else []
+            on_tool(done)
+    return findings[0] if findings else None
 
 
 def _named(

@@ -56,6 +56,9 @@ SPECIAL_ONE_IN = 10
 """Cases in which one argument holds NaN, infinities and zeros, and the others normal numbers: what
 becomes of them beside numbers of all magnitudes depends on the formula."""
 OFFSETS = 64
+EXTREMES = (0, 2)
+"""Last bits of a seed of special values with the largest number, of either sign, in the place of
+one infinity (children/values.py)."""
 SEED_BITS = 48
 Weighted = tuple[tuple[Case, float], ...]
 """Cases to time, each with its weight."""
@@ -71,8 +74,11 @@ def draw(task: Task, device: DeviceKind, rng: random.Random) -> tuple[Case, ...]
     return tuple(cases)
 
 
-def draw_shared(task: Task, rng: random.Random, *, confirming: bool = False) -> tuple[Case, ...]:
-    """Hidden cases of all evaluations of a judge, or those that confirm a winner: larger ones."""
+def draw_shared(
+    task: Task, rng: random.Random, own: Sequence[Case] = (), *, confirming: bool = False
+) -> tuple[Case, ...]:
+    """Hidden cases of all evaluations of a judge, or those that confirm a winner: larger ones.
+    Those of the task's `own` that are special are among them with the largest numbers, too."""
     cases = [
         _case(task, kind, dims, rng, rng.choice(("normal", None)))
         for kind in task.combinations
@@ -82,7 +88,15 @@ def draw_shared(task: Task, rng: random.Random, *, confirming: bool = False) -> 
     octaves = ROWS_OCTAVES / 2 if confirming else ROWS_OCTAVES
     for kind, dims in of_many_rows(task, rng, octaves, *most, every_dtype=confirming):
         cases.append(_case(task, kind, dims, rng, "normal"))
-    return tuple(cases)
+    return (*cases, *_with_extremes(own, rng))
+
+
+def _with_extremes(cases: Sequence[Case], rng: random.Random) -> Iterator[Case]:
+    """Those of special values on further numbers, with the largest number of either sign: where a
+    product overflows and the result does not, infinities tell nothing."""
+    for case in cases:
+        for kind in EXTREMES if case.values == "special" else ():
+            yield case.model_copy(update={"seed": _seed(rng) & ~3 | kind})
 
 
 def draw_swept(task: Task, rng: random.Random, count: int = SWEPT_CASES) -> tuple[Case, ...]:

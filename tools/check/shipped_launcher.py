@@ -10,7 +10,7 @@ or timed depends on it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from astra_chat.tools.build.hosted import hosted_library
@@ -34,6 +34,8 @@ CHILD = "astra_chat.tools.children.cuda_capture"
 CAPTURE_TIMEOUT_S = 60.0
 MAX_HOST_US = 50.0
 """What a call may keep the host busy longer than the baseline's: as long as ten more launches."""
+TRIES = 3
+"""Processes that measure a case again on which it was longer: the machine may have been busy."""
 
 
 def launches_otherwise(
@@ -50,12 +52,28 @@ def launches_otherwise(
     usual = _baseline_host_us(runner, baseline, oracle_cases)
     if not isinstance(usual, list):
         return usual
-    for oracle_case, own_us, baseline_us in zip(oracle_cases, host_us, usual, strict=True):
-        if own_us > baseline_us + MAX_HOST_US:
-            times = f"{own_us:,.0f} us, the baseline's {baseline_us:,.0f}"
-            what = f"a call keeps the host busy for {times}"
-            return _refused(what, oracle_case.case)
-    return None
+    slow = _slow(zip(oracle_cases, host_us, usual, strict=True))
+    for _ in range(TRIES):
+        if not slow:
+            return None
+        again = _host_us(runner, build, [oracle_case for oracle_case, *_ in slow])
+        if not isinstance(again, list):
+            return again
+        pairs = zip(slow, again, strict=True)
+        slow = _slow((t, min(own_us, us), baseline_us) for (t, own_us, baseline_us), us in pairs)
+    return _busy(*slow[0]) if slow else None
+
+
+def _slow(
+    timed: Iterable[tuple[OracleCase, float, float]],
+) -> list[tuple[OracleCase, float, float]]:
+    """Cases on which a call keeps the host busy too long; each with its time and the baseline's."""
+    return [one for one in timed if one[1] > one[2] + MAX_HOST_US]
+
+
+def _busy(oracle_case: OracleCase, own_us: float, baseline_us: float) -> Refused:
+    times = f"{own_us:,.0f} us, the baseline's {baseline_us:,.0f}"
+    return _refused(f"a call keeps the host busy for {times}", oracle_case.case)
 
 
 def _baseline_host_us(
@@ -67,14 +85,14 @@ def _baseline_host_us(
         for t in oracle_cases
     ]
     missing = {
-        key: t for key, t in zip(keys, oracle_cases, strict=True) if key not in runner.host_us
+        key: t for key, t in zip(keys, oracle_cases, strict=True) if key not in runner.known.host_us
     }
     if missing:
         host_us = _host_us(runner, baseline, list(missing.values()))
         if not isinstance(host_us, list):
             return host_us
-        runner.host_us |= zip(missing, host_us, strict=True)
-    return [runner.host_us[key] for key in keys]
+        runner.known.host_us |= zip(missing, host_us, strict=True)
+    return [runner.known.host_us[key] for key in keys]
 
 
 def _host_us(

@@ -8,11 +8,11 @@ like any other drawn case: the sweep itself condemns nothing but a call that fai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
-from pydantic import ValidationError
-
-from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.build.nvcc import Build, build, require_build
 from astra_chat.tools.check.hidden_cases import draw_swept
 from astra_chat.tools.entropy import Seed
 from astra_chat.tools.errors import BadInput
@@ -21,10 +21,16 @@ from astra_chat.tools.run.batch import Batch
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
 from astra_chat.tools.run.launch_plans import all_or_failure
 from astra_chat.tools.run.oracle import Oracle, OracleCase
-from astra_chat.tools.run.protocol import CaseReport, SweepReport, SweepRequest
+from astra_chat.tools.run.protocol import (
+    BadReport,
+    CaseReport,
+    SweepReport,
+    SweepRequest,
+    read_report,
+)
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.memory_watch import StepMemory
-from astra_chat.tools.system.subprocesses import StepTimeout, signal_name
+from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.types import Case, Crashed, TimedOut
 
 CHILD = "astra_chat.tools.children.cuda_sweep"
@@ -34,7 +40,8 @@ MAX_JUDGED = 64
 MAX_FAILED = 8
 """Cases on which the baseline fails, after which a sweep is an error of the task."""
 
-Tell = Callable[[int, int, str], None]
+Swept = tuple[int, list[OracleCase]] | Failure
+"""How many cases were compared and which of them the check has to judge, or a call that failed."""
 
 
 class Sweep:
@@ -43,29 +50,24 @@ class Sweep:
     def __init__(self, runner: Runner, oracle: Oracle, seed: Seed) -> None:
         self._runner, self._oracle, self._seed = runner, oracle, seed.of("swept cases")
         self._cases: list[Case] | None = None
+        self._made: list[OracleCase] = []
         self.left_out: list[str] = []
         """Cases on which the baseline fails, and how."""
 
-    def ready(self, tell: Tell = lambda *_: None) -> list[OracleCase]:
+    def ready(self) -> list[OracleCase]:
         """Inputs and results of the cases on which the baseline can be run."""
         if self._cases is None:
             drawn = draw_swept(self._runner.task, self._seed.random())
             plans = self._runner.record(self._baseline(), drawn)
             pairs = zip(drawn, plans, strict=True)
             self._cases = [case for case, plan in pairs if isinstance(plan, LaunchPlan)]
-        cases, stop = self._cases, self._runner.stop
-        return self._oracle.oracle_cases(
-            cases, stop, lambda made: tell(0, len(cases), f"oracle: {made} made")
-        )
+        self._made = self._oracle.oracle_cases(self._cases, self._runner.stop)
+        return list(self._made)
 
-    def doubtful(
-        self, runner: Runner, built: Build, tell: Tell
-    ) -> tuple[int, list[OracleCase]] | Failure:
-        """How many cases were compared and which of them the check has to judge, or a call that
-        failed. Raises BadInput where the baseline fails again and again, and Cancelled."""
+    def doubtful(self, runner: Runner, built: Build) -> Swept:
+        """Raises BadInput where the baseline fails again and again, and Cancelled."""
         for _ in range(MAX_FAILED):
-            oracle_cases = self.ready(tell)
-            tell(0, len(oracle_cases), "compared with the baseline")
+            oracle_cases = self.ready()
             report = swept(runner, built, self._baseline(), oracle_cases)
             if not isinstance(report, SweepReport):
                 return report
@@ -84,12 +86,43 @@ class Sweep:
             f" {self.left_out[-1]}: mend it, or state the legal domain in task.toml"
         )
 
+    def forget(self) -> None:
+        """Delete the inputs and results of its cases."""
+        while self._made:
+            self._oracle.forget(self._made.pop())
+        self._cases = None
+
     def _baseline(self) -> Build:
         runner = self._runner
-        built = build_all(runner.task, [runner.task.baseline], runner.device, runner.stop)[0]
-        if not isinstance(built, Build):
-            raise BadInput(f"the baseline of {runner.task.name} does not build")
-        return built
+        built = build(runner.task, runner.task.baseline, runner.device, runner.stop)
+        return require_build(built, f"the baseline of {runner.task.name}")
+
+
+class RunningSweep:
+    """A sweep in a thread of its own, beside the check of the same candidate: that compares results
+    on the CPU most of its time, while the GPU waits."""
+
+    def __init__(self, sweep: Sweep, runner: Runner, built: Build, *, forget: bool) -> None:
+        """Begin. `forget`: its cases are deleted at its end."""
+        self._sweep, self._forget, self._stop = sweep, forget, Stop(runner.stop)
+        self._pool = ThreadPoolExecutor(1, "astra-sweep")
+        runner = replace(runner, stop=self._stop)
+        self._future = self._pool.submit(sweep.doubtful, runner, built)
+
+    @property
+    def left_out(self) -> list[str]:
+        return self._sweep.left_out
+
+    def result(self) -> Swept:
+        """Wait for it. Raises what `Sweep.doubtful` raises."""
+        return self._future.result()
+
+    def end(self) -> None:
+        """Stop it, where nobody waits for its result any more."""
+        self._stop.set()
+        self._pool.shutdown()
+        if self._forget:
+            self._sweep.forget()
 
 
 def swept(
@@ -124,9 +157,8 @@ def swept(
             message = "a sweep held more than half of this machine's memory and was killed"
             return Crashed(case=first, message=message)
     try:
-        fields = {name: value for name, value in reports[0].items() if name != "kind"}
-        return SweepReport.model_validate(fields)
-    except (IndexError, ValidationError):
+        return read_report(SweepReport, reports[0])
+    except (IndexError, BadReport):
         message = f"a sweep's process was {signal_name(end.returncode)}; {last_line(end.output)}"
         return Crashed(case=first, message=message)
 
@@ -134,6 +166,9 @@ def swept(
 def _to_judge(doubtful: list[OracleCase]) -> list[OracleCase]:
     """Those of them that the oracle judges: of special values last, on which right kernels may
     differ."""
-    special = [t for t in doubtful if "special" in (t.case.values, *t.case.families.values())]
-    others = [t for t in doubtful if t not in special]
-    return [*others, *special][:MAX_JUDGED]
+    return sorted(doubtful, key=_of_special_values)[:MAX_JUDGED]
+
+
+def _of_special_values(oracle_case: OracleCase) -> bool:
+    case = oracle_case.case
+    return "special" in (case.values, *case.families.values())

@@ -12,7 +12,7 @@ import torch
 
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
 from astra_chat.tools.children.cuda_buffers import aligned
-from astra_chat.tools.children.cuda_plans import Enqueue, Kernels
+from astra_chat.tools.children.cuda_plans import Enqueue, Kernels, status_of
 from astra_chat.tools.children.cuda_poison import Poison, copies
 from astra_chat.tools.children.cuda_read_only import ReadOnly
 from astra_chat.tools.children.cuda_state import ModuleVariables
@@ -31,9 +31,6 @@ GUARD_BYTES, GUARD_STEPS = 4 * ALIGNMENT, 4
 times the alignment more, drawn for each process: an address tells a kernel nothing."""
 LATE_CYCLES = 400_000
 """About 0.2 ms: how much later than the launch the inputs arrive on the stream."""
-
-LAUNCH_FAILURE = 719
-"""cudaErrorLaunchFailure, where torch does not say which error it was."""
 
 
 def main() -> None:
@@ -59,7 +56,7 @@ def main() -> None:
             if changed := state.changed():
                 done = CaseReport(changed=changed[0])
         except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
-            done = CaseReport(status=getattr(error, "error_code", LAUNCH_FAILURE))
+            done = CaseReport(status=status_of(error))
         reporter.send("case", **done.numbered(index))
         if done.status or done.changed:
             return

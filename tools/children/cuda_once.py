@@ -8,8 +8,10 @@ end.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,13 +46,14 @@ def main() -> None:
     handed_back = request.handed_back or (False,) * len(request.calls)
     for asked, back in zip(request.calls, handed_back, strict=True):
         draws = asked.seed.of("addresses").random()
-        _called(driver, task, asked, kernels, How(draws, stream=0, apart=False, back=back))
+        contents = [poison(task, asked, index, asked.pattern) for index in range(len(task.args))]
+        called = partial(_called, driver, task, asked, kernels, contents)
+        called(How(draws, stream=0, apart=False, back=back))
         call("cuProfilerStart")
-        _called(driver, task, asked, kernels, How(draws, stream=driver.stream, back=back))
+        called(How(draws, stream=driver.stream, back=back))
         call("cuProfilerStop")
         if request.handed_back is not None:
-            how = How(draws, stream=driver.stream, recorded=True, back=back)
-            _called(driver, task, asked, kernels, how)
+            called(How(draws, stream=driver.stream, recorded=True, back=back))
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,16 @@ class How:
     """Whether what it leaves is handed to the judge; if not, empty files say that it was made."""
 
 
-def _called(driver: Driver, task: Task, asked: CallRequest, kernels: Kernels, how: How) -> None:
-    """One call whose arguments end where their allocations do.
+def _called(
+    driver: Driver, task: Task, asked: CallRequest, kernels: Kernels,
+    contents: Sequence[Bytes], how: How,
+) -> None:  # fmt: skip
+    """One call whose arguments hold `contents` and end where their allocations do.
 
     The first call of a case warms up, on stream 0, and has nothing before its arguments; Nsight
     Compute records the second, on a stream as the timed calls' is; Compute Sanitizer sees a third,
     recorded in a graph.
     """
-    contents = [poison(task, asked, index, asked.pattern) for index in range(len(task.args))]
     addresses = []
     for arg, content in zip(task.args, contents, strict=True):
         lead = ALIGNMENT * how.draws.randrange(2 ** how.draws.randrange(MAX_LEAD + 1))
@@ -92,7 +97,7 @@ def _called(driver: Driver, task: Task, asked: CallRequest, kernels: Kernels, ho
     for arg, address, content in zip(task.args, addresses, contents, strict=True):
         with (asked.after / f"{arg.name}.after").open("ab") as file:
             if how.back:
-                driver.fetched(address, content).tofile(file)
+                driver.fetched(address, len(content)).tofile(file)
     driver.free()
 
 
@@ -133,10 +138,11 @@ class Driver:
         with suppress(DriverError):
             self._allocated(size)
 
-    def fetched(self, address: int, content: Bytes) -> Bytes:
-        """What lies there now, in the place of what was put there."""
-        if len(content):
-            call("cuMemcpyDtoH", content.ctypes.data, address, len(content))
+    def fetched(self, address: int, size: int) -> Bytes:
+        """What lies there now."""
+        content: Bytes = np.empty(size, np.uint8)
+        if size:
+            call("cuMemcpyDtoH", content.ctypes.data, address, size)
         return content
 
     def begin(self) -> None:

@@ -32,6 +32,8 @@ from astra_chat.tools.task.folder import Task
 
 INVALID_VALUE = 1
 """CUDA_ERROR_INVALID_VALUE: also the driver's error for a parameter that a kernel does not have."""
+LAUNCH_FAILURE = 719
+"""cudaErrorLaunchFailure, where torch does not say which error it was."""
 PORTABLE_CLUSTER_BLOCKS = 8
 STATIC_SHARED_BYTES = 48 * 1024
 """Dynamic shared memory beyond this has to be allowed for each function."""
@@ -47,6 +49,11 @@ class DriverError(RuntimeError):
     def __init__(self, call: str, code: Any) -> None:
         super().__init__(f"{call}: {code.name}")
         self.error_code = int(code)
+
+
+def status_of(error: RuntimeError) -> int:
+    """The cudaError_t of a call that failed, by the driver or by torch."""
+    return int(getattr(error, "error_code", LAUNCH_FAILURE))
 
 
 def call(name: str, *arguments: Any) -> Any:

@@ -6,6 +6,9 @@ durations of one call's launches from those of the next, and shows a process tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
 from astra_chat.tools.children.cuda_once import Driver
 from astra_chat.tools.children.cuda_plans import Cubin, Kernels, call
@@ -35,24 +38,28 @@ def main() -> None:
     lock()
     kernels = Kernels(request.cubin)
     for asked, times in zip(request.calls, request.times, strict=True):
-        _called(driver, task, asked, kernels, marker)  # warms up, unseen
+        contents = [poison(task, asked, index, asked.pattern) for index in range(len(task.args))]
+        called = partial(_called, driver, task, asked, kernels, contents, marker)
+        called()  # warms up, unseen
+        driver.free()
         for turn in range(times):
             call("cuProfilerStart")
-            left = _called(driver, task, asked, kernels, marker)
+            addresses = called()
             call("cuProfilerStop")
-            for arg, content in zip(task.args, left, strict=True):
+            for arg, address, content in zip(task.args, addresses, contents, strict=True):
                 with (asked.after / f"{arg.name}.after").open("ab" if turn else "wb") as file:
-                    content.tofile(file)
+                    driver.fetched(address, len(content)).tofile(file)
+            driver.free()
     call("cuProfilerStart")
     marker.launch()
     call("cuProfilerStop")
 
 
 def _called(
-    driver: Driver, task: Task, asked: CallRequest, kernels: Kernels, marker: Marker
-) -> list[Bytes]:
-    """What every argument's buffer holds after one call on buffers of its own."""
-    contents = [poison(task, asked, index, asked.pattern) for index in range(len(task.args))]
+    driver: Driver, task: Task, asked: CallRequest, kernels: Kernels,
+    contents: Sequence[Bytes], marker: Marker,
+) -> list[int]:  # fmt: skip
+    """One call on buffers of its own that hold `contents`; where they lie."""
     addresses = [
         driver.place(content, 0, arg.shift_of(asked.case))
         for arg, content in zip(task.args, contents, strict=True)
@@ -62,9 +69,7 @@ def _called(
     marker.launch()
     enqueue(driver.stream)
     call("cuCtxSynchronize")
-    left = list(map(driver.fetched, addresses, contents))
-    driver.free()
-    return left
+    return addresses
 
 
 class Marker:

@@ -15,7 +15,7 @@ import torch
 
 from astra_chat.tools.children.arguments import limit_files_and_cores, poison
 from astra_chat.tools.children.cuda_compare import elements, outside, shares_of
-from astra_chat.tools.children.cuda_plans import Kernels
+from astra_chat.tools.children.cuda_plans import Kernels, status_of
 from astra_chat.tools.children.cuda_state import ModuleVariables
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.plan.stand_ins import ALIGNMENT
@@ -27,8 +27,6 @@ from astra_chat.tools.task.folder import Task, load_task
 
 GUARD_BYTES = ALIGNMENT
 """Poisoned bytes on both sides of every argument, at least."""
-LAUNCH_FAILURE = 719
-"""cudaErrorLaunchFailure, where torch does not say which error it was."""
 
 
 def main() -> None:
@@ -82,7 +80,7 @@ class SweptCase:
             enqueue(torch.cuda.current_stream().cuda_stream)
             torch.cuda.synchronize()
         except RuntimeError as error:  # torch's word for a CUDA error: the kernel's, and sticky
-            return int(getattr(error, "error_code", LAUNCH_FAILURE))
+            return status_of(error)
         self._sides.append(buffers)
         return 0
 

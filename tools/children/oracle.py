@@ -171,10 +171,12 @@ def _of_their_own(
 
 def generator_seed(seed: int) -> int:
     """A seed of 32 bits for every one of 64: torch's generator on the CPU ignores the upper half.
-    Smaller ones stay as they are."""
+    Smaller ones stay as they are. The last two bits stay: they say which special values there are.
+    """
     if 0 <= seed < 2**32:
         return seed
-    return int.from_bytes(blake2b(str(seed).encode(), digest_size=4).digest())
+    mixed = int.from_bytes(blake2b(str(seed >> 2).encode(), digest_size=4).digest())
+    return mixed & ~3 | seed & 3
 
 
 @cache

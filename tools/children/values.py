@@ -19,6 +19,8 @@ from astra_chat.tools.types import AnyFamily, ValueFamily
 
 Shape = tuple[int, ...]
 Draw = Callable[[torch.Generator, Shape, torch.dtype], torch.Tensor]
+LEAST = 4.0
+"""In least normal numbers."""
 SPECIAL_SHARE = 32
 """One element in this many is special in the family `special`."""
 HEAVIEST = 200.0
@@ -96,13 +98,15 @@ def _one_hot(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tens
 
 
 def _special(g: torch.Generator, shape: Shape, dtype: torch.dtype) -> torch.Tensor:
-    """NaN, zeros of either sign, the least normal number; and either both infinities, or infinity
+    """NaN, zeros of either sign, a few times the least normal number, since zero times infinity is
+    NaN where half of it is flushed to zero; and either both infinities, or infinity
     and the largest number of one sign: the largest number with one of the other sign, or with the
-    other infinity, has sums that depend on their order."""
-    info, draws = torch.finfo(dtype), random.Random(g.initial_seed())  # alike for all arguments
-    sign = draws.choice((1.0, -1.0))
-    extremes = draws.choice(((math.inf, -math.inf), (sign * math.inf, sign * info.max)))
-    palette = torch.tensor([*extremes, math.nan, 0.0, -0.0, info.tiny])
+    other infinity, has sums that depend on their order. The seed's last bit says which, that before
+    it the sign, so that all arguments have the same."""
+    info, seed = torch.finfo(dtype), g.initial_seed()
+    sign = -1.0 if seed & 2 else 1.0
+    extremes = (math.inf, -math.inf) if seed & 1 else (sign * math.inf, sign * info.max)
+    palette = torch.tensor([*extremes, math.nan, 0.0, -0.0, LEAST * info.tiny])
     drawn = torch.randn(shape, generator=g)
     chosen = torch.randint(len(palette) * SPECIAL_SHARE, shape, generator=g)
     return torch.where(

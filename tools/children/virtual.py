@@ -57,8 +57,9 @@ def main() -> None:
         compiled=request.compiled,
     )  # fmt: skip
     lock(reporter.pipe)
+    kernels = {node.kernel for call in request.calls for node in call.launches.kernels}
     try:
-        replayer = VirtualReplayer(gpu, ptx, request.resources)
+        replayer = VirtualReplayer(gpu, ptx, request.resources, kernels)
     except (PtxUnsupported, PtxSyntaxError) as lack:
         reporter.send("case", **_fault(lack).numbered(0))
         return

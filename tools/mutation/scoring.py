@@ -34,19 +34,21 @@ from astra_chat.tools.system.cache import cache_folder, in_cache, new_entry
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case, Unsupported, Value, Wrong, sha256_of
+from astra_chat.tools.types import Case, TimedOut, Unsupported, Value, Wrong, sha256_of
 
 FIRST_WAVE = 8
-"""Of the task's own cases."""
+"""Of the cases on which it matters only whether a mutant is killed."""
 MAX_BYTES = 2**24
 """Least bytes of a case that is scored."""
-VERSION = "4"
+VERSION = "5"
 """Of operators and scoring: what another one left on disk does not count."""
 ITSELF, FAILS = "the source itself", "the source itself fails it"
 MAX_DRAWN = 64
 """Drawn cases on which what a mutant writes is compared with what its source writes."""
 
 Tell = Callable[[int, int, str], None]
+Verdict = Callable[[CaseRun | Failure], object]
+"""What is wrong with a call; None: nothing."""
 V = TypeVar("V", bound=Value)
 
 
@@ -90,7 +92,8 @@ class Scorer:
         return self._kept("cases", cases, CaseScores, lambda: self._score(cases))
 
     def suite(self) -> SuiteScore:
-        """The task's own cases, and drawn ones on the mutants that those let live."""
+        """The task's own cases, and drawn ones on the mutants that those let live, but for those
+        that were harmless on as many."""
         return self._kept("suite", (), SuiteScore, self._suite)
 
     def _score(self, cases: Sequence[Case]) -> CaseScores:
@@ -119,19 +122,20 @@ class Scorer:
     def _suite(self) -> SuiteScore:
         own = self._kept("own", (), _Own, self._own)
         lived = self._built([name for name in own.mutants if name not in own.killed])
+        changing = [built for built in lived if built.mutant.name not in own.harmless]
         drawn = [
             case
             for case in draw(self._task, "virtual", random.Random(0))
             if self._task.least_bytes(case) <= BUDGET_BYTES["virtual"]
         ]
         cases = self._learned(drawn)[0] if lived else []
-        kills = self._killing(lived, cases) if lived else {}
-        left = [built for built in lived if not kills[built.mutant.name]]
-        unreached = self._unreached([built.mutant for built in left], cases)
+        left = self._surviving(changing, cases)
+        killed = [built.mutant.name for built in changing if built not in left]
+        survivors = [built.mutant for built in lived if built.mutant.name not in killed]
+        unreached = self._unreached(survivors, cases)
         return SuiteScore(
             mutants=tuple(name for name in own.mutants if name not in unreached), own=own.killed,
-            drawn=tuple(built.mutant.name for built in lived if kills[built.mutant.name]),
-            unreached=tuple(unreached),
+            drawn=tuple(killed), unreached=tuple(unreached),
         )  # fmt: skip
 
     def _unreached(self, survivors: Sequence[Mutant], drawn: Sequence[OracleCase]) -> list[str]:
@@ -143,21 +147,25 @@ class Scorer:
                 probes.setdefault(source, []).append(mutant.name)
         made = [Mutant("probe", place, "", "", source) for place, source in enumerate(probes)]
         built = build_mutants(self._task, made, self._device, self._runner.stop)
-        for wave in _waves([*self._learned(self._task.check)[0], *drawn]):
-            kills = self._killing(built, wave) if built else {}
-            built = [one for one in built if not kills[one.mutant.name]]
-        return [name for one in built for name in probes[one.mutant.source]]
+        left = self._surviving(built, [*self._learned(self._task.check)[0], *drawn])
+        return [name for one in left for name in probes[one.mutant.source]]
+
+    def _surviving(
+        self, built: Sequence[Built], cases: Sequence[OracleCase], verdict: Verdict | None = None
+    ) -> list[Built]:
+        """Those that none of the cases kills. In waves: most mutants fail the smallest cases and
+        need no others."""
+        left = list(built)
+        for wave in _waves(cases):
+            kills = self._killing(left, wave, verdict, every=False) if left and wave else {}
+            left = [one for one in left if not kills.get(one.mutant.name)]
+        return left
 
     def _own(self) -> _Own:
-        """In waves: most mutants fail some of the smallest cases and need no others."""
         good, _ = self._learned(self._task.check)
         built = self._built()
-        killed: set[str] = set()
-        for wave in (good[:FIRST_WAVE], good[FIRST_WAVE:]):
-            left = [one for one in built if one.mutant.name not in killed]
-            kills = self._killing(left, wave)
-            killed |= {name for name, cases in kills.items() if cases}
-        lived = [one for one in built if one.mutant.name not in killed]
+        lived = self._surviving(built, good)
+        killed = {one.mutant.name for one in built if one not in lived}
         names = [one.mutant.name for one in built if one.mutant.name not in self._unsupported]
         return _Own(
             mutants=tuple(names), killed=tuple(name for name in names if name in killed),
@@ -172,24 +180,31 @@ class Scorer:
         drawn = [*draw(self._task, "virtual", rng), *draw_shared(self._task, rng)]
         small = [c for c in drawn if self._task.least_bytes(c) <= BUDGET_BYTES["virtual"]]
         cases, _ = self._learned(small[:MAX_DRAWN])
-        expected = self._written(itself, cases)
-        if None in expected or not expected:
-            return []
-        return [one.mutant.name for one in lived if self._written(one, cases) == expected]
+        expected: dict[str, str] = {}
 
-    def _written(self, built: Built, oracle_cases: Sequence[OracleCase]) -> list[str | None]:
-        """A hash of what each call wrote; None where one failed, and those after it."""
-        written = [arg for arg in self._task.args if arg.written]
-        hashes: list[str | None] = []
-        entries = [built.entry] * len(oracle_cases)
-        for run in self._runner.run(built.build, oracle_cases, "check", entries=entries):
+        def learn(run: CaseRun | Failure) -> Failure | None:
             if not isinstance(run, CaseRun):
-                return [*hashes, None]
-            digest = hashlib.sha256()
-            for arg in written:
+                return run
+            expected[run.oracle_case.case.model_dump_json()] = self._written(run)
+            return None
+
+        def differs(run: CaseRun | Failure) -> bool | None:
+            if not isinstance(run, CaseRun):
+                return True
+            same = self._written(run) == expected[run.oracle_case.case.model_dump_json()]
+            return None if same else True
+
+        if not cases or not self._surviving([itself], cases, learn):
+            return []
+        return [one.mutant.name for one in self._surviving(lived, cases, differs)]
+
+    def _written(self, run: CaseRun) -> str:
+        """A hash of what a call wrote."""
+        digest = hashlib.sha256()
+        for arg in self._task.args:
+            if arg.written:
                 digest.update(run.after(arg)[0].tobytes())
-            hashes.append(digest.hexdigest())
-        return hashes
+        return digest.hexdigest()
 
     def _itself(self) -> Built | None:
         """The source, built as its mutants are; None where it cannot be."""
@@ -220,20 +235,33 @@ class Scorer:
         return [t for t in oracle_cases if known(t.case)], "; ".join(failed)
 
     def _killing(
-        self, built: Sequence[Built], oracle_cases: Sequence[OracleCase]
+        self,
+        built: Sequence[Built],
+        oracle_cases: Sequence[OracleCase],
+        verdict: Verdict | None = None,
+        *,
+        every: bool = True,
     ) -> dict[str, list[Case]]:
-        """By mutant, the cases that kill it; half of the mutants in each of two processes."""
+        """By mutant, the cases that kill it, by this verdict or a candidate's; half of the mutants
+        in each of two processes. Unless `every` one matters, a mutant that did not end is not
+        called again."""
         found: dict[str, list[Case]] = {one.mutant.name: [] for one in built}
         calls = [(one, oracle_case) for one in built for oracle_case in oracle_cases]
         half = len(built) // 2 * len(oracle_cases)
         with ThreadPoolExecutor(2, "astra-mutants") as pool:
-            for kills in pool.map(self._kills, (calls[:half], calls[half:])):
-                for name, case in kills:
+            parts = [
+                pool.submit(self._kills, part, verdict or self._verdict, every)
+                for part in (calls[:half], calls[half:])
+            ]
+            for part in parts:
+                for name, case in part.result():
                     found[name].append(case)
         self._tell(1, 1, f"{len(calls)} calls of seeded bugs")
         return found
 
-    def _kills(self, calls: Sequence[tuple[Built, OracleCase]]) -> list[tuple[str, Case]]:
+    def _kills(
+        self, calls: Sequence[tuple[Built, OracleCase]], verdict: Verdict, every: bool
+    ) -> list[tuple[str, Case]]:
         """The mutants and cases of calls that kill; a call that ends its process is followed by
         the next call in another."""
         left, kills = list(calls), []
@@ -244,16 +272,18 @@ class Scorer:
                 [oracle_case for _, oracle_case in same],
                 [one.entry for one, _ in same],
             )
-            done = 0
+            done, endless = 0, ""
             for run in self._runner.run(library, oracle_cases, "check", entries=entries):
                 mutant, oracle_case = same[done]
-                verdict = self._verdict(run)
-                if isinstance(verdict, Unsupported):
+                found = verdict(run)
+                if isinstance(found, Unsupported):
                     self._unsupported.add(mutant.mutant.name)
-                elif verdict is not None:
+                elif found is not None:
                     kills.append((mutant.mutant.name, oracle_case.case))
+                endless = mutant.entry if isinstance(run, TimedOut) and not every else ""
                 done += 1
             gone = same[: max(1, done)]
+            gone += [call for call in same if call[0].entry == endless]
             left = [call for call in left if call not in gone]
         return kills
 

@@ -7,7 +7,7 @@ NumPy array.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,12 +66,16 @@ class VirtualReplayer:
     """One kernel file on a virtual GPU, and the plans that launch its kernels."""
 
     def __init__(
-        self, gpu: VirtualGpu, ptx: Path, resources: Mapping[str, tuple[int, int]]
+        self,
+        gpu: VirtualGpu,
+        ptx: Path,
+        resources: Mapping[str, tuple[int, int]],
+        kernels: Collection[str] | None = None,
     ) -> None:
-        """`resources`: see VirtualGpu.load_kernels; what that raises, this raises."""
+        """`resources`, `kernels`: see VirtualGpu.load_kernels; what that raises, this raises."""
         self._gpu = gpu
         self._calls = CallsOnGpu(gpu)
-        self._loaded = gpu.load_kernels(ptx, resources)
+        self._loaded = gpu.load_kernels(ptx, resources, kernels)
         self._loaded.dynamic_limits.update(
             {k: gpu.spec.shared_per_block_optin - static for k, (_, static) in resources.items()}
         )

@@ -42,9 +42,10 @@ C_LIBRARY = frozenset(
 """nvcc itself calls exit, in the host's stand-ins for device functions; the guard refuses it."""
 CPP_LIBRARY = re.compile(
     r"_ZSt\d+__throw_\w+|_ZN?K?St\w*(array|tuple|exception|logic_error|runtime_error)\w*|_ZSt9terminatev"
-    r"|_ZTVN10__cxxabiv1\w+"
+    r"|_ZTVN10__cxxabiv1\w+|_ZSt21ios_base_library_initv"
 )
-"""Throwing helpers and type information: what the standard's templates pull in."""
+"""Throwing helpers and type information: what the standard's templates pull in. The last is named,
+and not called, by the stream headers of GCC 13 and newer."""
 ALLOCATION = re.compile(r"_Zn[wa]\w+|_Zd[la]Pv\w*|__cxa_(throw|(allocate|free)_exception)")
 """Operators new and delete, and what throws: an exception is memory of the heap too."""
 MATHS = re.compile(

@@ -122,6 +122,7 @@ LOAD_ROUNDS, PTX_PATH, MACHINE_PATH, CHAIN, TURNS, WARPS_HELD = (
     "dependent_load_rounds", "longest_warp_ptx_instructions", "longest_warp_machine_instructions",
     "longest_warp_chain_cycles", "block_turns", "warps_on_busiest_sm",
 )  # fmt: skip
+CHAIN_BEFORE_LOAD, OVER_LEAST = "chain_cycles_before_load", "dram_bytes_over_least"
 LOAD_BYTES, SHARED_WAVEFRONTS_EACH = (
     "global_load_bytes_per_request", "shared_wavefronts_per_request"
 )  # fmt: skip
@@ -129,12 +130,14 @@ OWN = (
     "barriers", LOAD_BYTES, SHARED_WAVEFRONTS_EACH,
     "roofline_intensity", "roofline_ridge", "roofline_attainable", "roofline_reached",
     *TIME_PARTS.values(), REACHABLE, LEFT, LOAD_ROUNDS, PTX_PATH, MACHINE_PATH, CHAIN, TURNS,
-    WARPS_HELD,
+    WARPS_HELD, CHAIN_BEFORE_LOAD, OVER_LEAST,
 )  # fmt: skip
 """Names that are not Nsight Compute's: counted by the virtual GPU, or derived."""
 BY_UNIT = {unit: f"machine_instructions_{unit}" for unit in UNITS}
 """Counted by the virtual GPU, by the unit that executes them."""
-KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values()))
+CHAIN_BY_UNIT = {unit: f"chain_cycles_{unit}" for unit in UNITS}
+"""Of the longest chain of results, by the unit that its cycles are spent on."""
+KNOWN = frozenset((*ASKED, *OWN, *BY_UNIT.values(), *CHAIN_BY_UNIT.values()))
 """Every name that a profile may hold."""
 Bottleneck = Literal[
     "dram", "l2", "issue", "special_functions", "lsu", "shared", "tensor", "atomics", "latency",
@@ -249,10 +252,18 @@ def split_metrics(parts_us: Mapping[str, float], reachable_us: float) -> list[Me
     floor = min(reachable_us, total)
     rows = [(TIME_PARTS[part], parts_us[part], f"of the time: {PARTS[part]}") for part in PARTS]
     rows += [
-        (REACHABLE, floor, "the model's floor of this task on this case: no kernel gets below it"),
+        (REACHABLE, floor, "the model's floor: what copying the task's least bytes would take"),
         (LEFT, total - floor, "of the time, what lies above time_reachable"),
     ]
     return [Metric(name=name, value=value, unit="us", words=words) for name, value, words in rows]
+
+
+def over_least(metrics: Iterable[Metric], least_bytes: float) -> list[Metric]:
+    """DRAM's traffic over what the task must read and write; nothing where it is not known."""
+    moved = [metric.value for metric in metrics if metric.name in (DRAM_READ, DRAM_WRITE)]
+    words = "bytes of DRAM over the least that the task allows"
+    value = sum(moved) / max(1.0, least_bytes)
+    return [Metric(name=OVER_LEAST, value=value, unit="", words=words)] * bool(moved)
 
 
 class _Values:

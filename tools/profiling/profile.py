@@ -22,6 +22,7 @@ from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.timing.gpu_samples import case_limit_us
 from astra_chat.tools.types import AnyTime, Metric, Profile
+from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.model.reachable import reachable_us
 from astra_chat.tools.virtual_gpu.sass.functional_units import UNITS
 
@@ -159,7 +160,8 @@ def _read_ncu(
     shown = tuple(metrics[name] for name in m.WORDS if name in metrics)
     split = m.split_metrics(m.attributed(metrics, gpu, time_us), _reachable_us(runner, oracle_case))
     return Profile(
-        basis="measured", case=oracle_case.case, metrics=(*shown, *reading.derived, *split),
+        basis="measured", case=oracle_case.case,
+        metrics=(*shown, *reading.derived, *split, *_over_least(runner, oracle_case, shown)),
         bottleneck=reading.bottleneck, why=why, limit_us=floor,
         percent_of_limit=100 * floor / microseconds,
     )  # fmt: skip
@@ -171,6 +173,10 @@ def _reachable_us(runner: Runner, oracle_case: OracleCase) -> float:
         task.least_bytes(case), case_limit_us(runner, oracle_case), spec(runner.device.spec),
         reads=any(arg.read for arg in task.args),
     )  # fmt: skip
+
+
+def _over_least(runner: Runner, oracle_case: OracleCase, metrics: Sequence[Metric]) -> list[Metric]:
+    return m.over_least(metrics, runner.task.least_bytes(oracle_case.case))
 
 
 def unprofiled(time: AnyTime, reason: str) -> Profile:
@@ -215,17 +221,31 @@ def counted_report(runner: Runner, candidate: Build, oracle_case: OracleCase) ->
 
 def profile_virtual(runner: Runner, oracle_case: OracleCase, report: CaseReport) -> Profile:
     """The profile of a case that the virtual GPU ran with counters."""
-    estimate = report.estimated
+    estimate, counted_metrics = report.estimated, _counter_metrics(report)
     floor = case_limit_us(runner, oracle_case)
     return Profile(
         basis="estimated", case=oracle_case.case,
         metrics=(
-            *_counter_metrics(report),
+            *counted_metrics,
+            *_over_least(runner, oracle_case, counted_metrics),
             *m.split_metrics(estimate.split, _reachable_us(runner, oracle_case)),
         ),
         bottleneck=estimate.limiter, why=estimate.why, limit_us=floor,
         percent_of_limit=100 * floor / estimate.us,
     )  # fmt: skip
+
+
+def _chain_parts(estimate: Estimate) -> list[tuple[str, float, str, str]]:
+    """What the longest chain of results is made of; nothing where the machine code is unknown."""
+    if not estimate.chain_units:
+        return []
+    parts = sorted(estimate.chain_units.items(), key=lambda item: -item[1])
+    before = "of the chain, before the warp first waits for global memory"
+    return [
+        (m.CHAIN_BEFORE_LOAD, estimate.chain_before_load, "cycle", before),
+        *((m.CHAIN_BY_UNIT[unit], cycles, "cycle", f"of the chain: {UNITS[unit]}")
+          for unit, cycles in parts if unit in UNITS),
+    ]  # fmt: skip
 
 
 def _counter_metrics(report: CaseReport) -> list[Metric]:
@@ -260,6 +280,7 @@ def _counter_metrics(report: CaseReport) -> list[Metric]:
         (m.PTX_PATH, estimate.warp_instructions, "inst", "PTX instructions of the longest warp"),
         (m.CHAIN, estimate.chain_cycles, "cycle",
          "the longest chain of results of that warp that wait for each other"),
+        *_chain_parts(estimate),
         (m.WARPS_HELD, estimate.warps_held, "warp", "that the busiest SM holds at once"),
         (m.TURNS, estimate.turns, "", "blocks one after the other on a place of the busiest SM"),
         (m.INSTRUCTIONS, machine, "inst", m.WORDS[m.INSTRUCTIONS]),

@@ -15,8 +15,10 @@ RUN_TIMEOUT_S: dict[Mode, float] = {"check": 120.0, "time": 300.0, "profile": 12
 PATIENCE: dict[DeviceKind, float] = {"cuda": 1.0, "virtual": 5.0}
 """So many times as long: 131,072 rows with a block of 1,024 threads each take the virtual GPU
 minutes, and it ends by itself what never ends."""
-CALL_TIMEOUT_S = 15.0
-"""Of a call of one launcher of several."""
+CALL_TIMEOUT_S, SHORT_CALL_TIMEOUT_S = 15.0, 5.0
+"""Of a call of one launcher of several, and of a short one after the first of its process."""
+SHORT_BYTES = 2**17
+"""Least bytes of a short call: it takes the virtual GPU a fraction of a second."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,15 @@ class Batch:
     baseline_plans: Sequence[LaunchPlan] | None = None
     apart: bool = False
     """A failure ends its call only."""
+    short: Sequence[bool] = ()
+    """Of calls that are apart: a small case, which takes a fraction of a second."""
 
     @property
     def limit_s(self) -> float:
         """Of the whole process, or of each call where they are apart."""
         return CALL_TIMEOUT_S if self.apart else PATIENCE[self.device] * RUN_TIMEOUT_S[self.mode]
+
+    def limit_after_s(self, done: int) -> float:
+        """Where calls are apart, of the next call after so many."""
+        short = done < len(self.short) and self.short[done]
+        return SHORT_CALL_TIMEOUT_S if short else self.limit_s

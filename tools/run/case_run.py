@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +28,10 @@ class CaseRun:
     """The 16 bits that outputs held before the call, over and over."""
     seed: Seed = NO_SEED
     """For what the judge draws of it; the runner process does not know it."""
+    _first: dict[str, tuple[Bytes, Mask]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """By argument what `after` read of the first copy: several look at it."""
 
     @property
     def copies(self) -> int:
@@ -37,6 +41,8 @@ class CaseRun:
     def after(self, arg: Arg, copy: int = 0) -> tuple[Bytes, Mask]:
         """An argument's elements after the call, as bytes, and which of the bytes round and between
         them changed."""
+        if copy == 0 and arg.name in self._first:
+            return self._first[arg.name]
         path = self.folder / f"{arg.name}.after"
         size = path.stat().st_size // self.copies
         raw = np.fromfile(path, dtype=np.uint8, count=size, offset=copy * size)
@@ -46,7 +52,10 @@ class CaseRun:
         content, _ = gathered(arg, case, raw[guard:end])
         between = changed_between(arg, case, raw[guard:end], self.pattern)
         around = poisoned(guard, self.pattern)
-        return content, np.concatenate([raw[:guard] != around, between, raw[end:] != around])
+        changed = np.concatenate([raw[:guard] != around, between, raw[end:] != around])
+        if copy == 0:
+            self._first[arg.name] = content, changed
+        return content, changed
 
     def oddity(self, args: Sequence[Arg]) -> Crashed | None:
         """What stands in the place of the results, if these are not what a runner writes."""

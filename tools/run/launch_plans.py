@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import RLock
 
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Seed
@@ -44,6 +45,8 @@ class LaunchPlans:
     stop: Stop
     kept: dict[Key, LaunchPlan] = field(default_factory=dict)
     """By build, launcher and case."""
+    _one: RLock = field(default_factory=RLock)
+    """Threads that ask for the same plans: one records, the other finds them."""
 
     def of(
         self, build: Build, cases: Sequence[Case], entries: Sequence[str] | None, seed: Seed
@@ -55,7 +58,8 @@ class LaunchPlans:
         for entry in dict.fromkeys(called):
             which = [i for i, name in enumerate(called) if name == entry]
             task = self.task.model_copy(update={"entry": entry})
-            recorded = self._recorded(build, task, [cases[i] for i in which], seed.of(entry))
+            with self._one:
+                recorded = self._recorded(build, task, [cases[i] for i in which], seed.of(entry))
             found |= zip(which, recorded, strict=True)
         return [found[i] for i in range(len(cases))]
 

@@ -26,6 +26,7 @@ TimedMode = Literal["cold", "warm", "events"]
 
 
 Extended = TypeVar("Extended", bound="CudaRequest")
+Parsed = TypeVar("Parsed", bound="Message")
 
 
 class BadReport(ValueError):
@@ -263,10 +264,15 @@ class Started(Message):
 
 def parsed(report: Mapping[str, Any]) -> Started | CaseReport:
     """A runner process's report, of which Worker has checked the nonce. Raises BadReport."""
-    fields = {name: value for name, value in report.items() if name != "kind"}
-    kind = Started if report["kind"] == "start" else CaseReport
+    if report["kind"] == "start":
+        return read_report(Started, report)
+    return read_report(CaseReport, report)
+
+
+def read_report(kind: type[Parsed], report: Mapping[str, Any]) -> Parsed:
+    """A report of that kind. Raises BadReport."""
     try:
-        return kind.model_validate(fields)
+        return kind.model_validate({name: report[name] for name in report if name != "kind"})
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, first["loc"]))

@@ -18,9 +18,10 @@ from pathlib import Path
 from astra_chat.tools.build.nvcc import Build
 from astra_chat.tools.entropy import Entropy, Seed
 from astra_chat.tools.plan.model import LaunchPlan
-from astra_chat.tools.run.batch import Batch
+from astra_chat.tools.run.batch import SHORT_BYTES, Batch
 from astra_chat.tools.run.case_run import CaseRun
 from astra_chat.tools.run.failures import Failure, failure_of, last_line
+from astra_chat.tools.run.known_baseline import KnownBaseline
 from astra_chat.tools.run.launch_plans import LaunchPlans, Recorded, all_or_failure
 from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.output_files import taken
@@ -45,7 +46,6 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import StepTimeout, Stop, signal_name
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Case, Crashed, Device, How, StepName, TimedOut
-from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.types import Engine
 
 VIRTUAL_MEMORY_BYTES = 16 * 2**30
@@ -66,10 +66,7 @@ class Runner:
     """Called with a step and the holder of the GPU while that step waits for it."""
     seed: Seed = field(default_factory=lambda: Entropy().cases)
     """All that its runs draw, in the runner process too, derives from this."""
-    estimates: dict[tuple[Path, str], Estimate] = field(default_factory=dict)
-    """Of the baseline's calls on the virtual GPU, by build and case: the same is the same again."""
-    host_us: dict[tuple[Path, str], float] = field(default_factory=dict)
-    """What a call of the baseline's launcher keeps the host busy, by build and case."""
+    known: KnownBaseline = field(default_factory=KnownBaseline)
     _pool: ProcessPool = field(default_factory=ProcessPool)
     _libraries: dict[Path, dict[str, Path]] = field(default_factory=dict)
     """Of the C engine, by PTX file."""
@@ -159,6 +156,7 @@ class Runner:
             turns=[(turns or range(len(plans)))[i] for i, _ in good],
             plans=[plan for _, plan in good],
             apart=bool(entries) and self.device.kind == "virtual",
+            short=[self.task.least_bytes(oracle_cases[i].case) <= SHORT_BYTES for i, _ in good],
         )  # fmt: skip
         runs = self._runs(batch)
         for plan in plans:
@@ -202,10 +200,10 @@ class Runner:
         ):
             worker, started = process.worker, 0
             request = self.asked(batch, process)
-            calls, finished = request.calls, 0
+            calls, finished, limit_s = request.calls, 0, batch.limit_s
             try:
                 asked, computes = request.model_dump(mode="json"), self.device.kind == "virtual"
-                worker.ask(asked, batch.limit_s, self.stop, only_work=computes)
+                worker.ask(asked, limit_s, self.stop, only_work=computes)
                 for report in map(parsed, worker.reports()):
                     if isinstance(report, Started):
                         started = min(report.index, len(calls) - 1)
@@ -222,10 +220,11 @@ class Runner:
                     if failure and not batch.apart:
                         return
                     if batch.apart:
-                        worker.allow(batch.limit_s, self.stop)
+                        limit_s = batch.limit_after_s(finished)
+                        worker.allow(limit_s, self.stop)
                 end = worker.finish()
             except StepTimeout:
-                yield TimedOut(step=batch.mode, limit_s=batch.limit_s)
+                yield TimedOut(step=batch.mode, limit_s=limit_s)
                 return
             except StepMemory:
                 message = "it held more than half of this machine's memory and was killed"

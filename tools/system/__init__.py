@@ -8,6 +8,7 @@ devices       which device a run uses: a real GPU by NVML, else the virtual one
 gpu_lock      one GPU, one measurement: a lock that all Astra processes see
 cache_size    what lies in the cache, its limit, and what goes first
 cache         build outputs by content hash, published by one atomic rename
+whole_file    a file that the user asked for, written whole or not at all
 background    work begun before it is needed
 setup_env     makes .venv complete (`make setup`)
 """

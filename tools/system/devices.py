@@ -30,6 +30,22 @@ def pick_device(name: str, gpu: str | None = None) -> Device:
     raise BadInput(f"no device '{name}': use auto, cuda, cuda:N or virtual")
 
 
+def wanted_device(name: str, gpu: str | None = None) -> Device:
+    """The device of another machine: "cuda" is `gpu` (default h200) as its constants describe it.
+
+    Raises BadInput for a word that does not say which.
+    """
+    if name == "virtual":
+        return virtual_device(gpu or DEFAULT_GPU)
+    if name == "cuda":
+        chosen = spec(gpu or DEFAULT_GPU)
+        return Device(kind="cuda", name=chosen.name, arch=chosen.arch, spec=chosen.key)
+    raise BadInput(
+        f"--device {name}: for another machine, say cuda (with --gpu MODEL, default {DEFAULT_GPU}),"
+        " or virtual"
+    )
+
+
 def virtual_device(gpu: str) -> Device:
     chosen = spec(gpu)
     name = f"virtual GPU, estimates for {chosen.name}"

@@ -59,12 +59,16 @@ class Cancelled(Exception):
 class Stop:
     """Lets another thread stop whatever child runs at the moment."""
 
+    beside: Stop | None = None
+    """What stops the same work, too."""
     _event: threading.Event = field(default_factory=threading.Event)
 
     def set(self) -> None:
         self._event.set()
 
     def check(self) -> None:
+        if self.beside is not None:
+            self.beside.check()
         if self._event.is_set():
             raise Cancelled("stopped by the user")
 

@@ -8,6 +8,9 @@ them: what the baseline gets wrong it cannot vouch for.
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
+
+import numpy as np
 
 from astra_chat.tools.check.compare import compare_written
 from astra_chat.tools.errors import BadInput
@@ -26,9 +29,16 @@ HOW_TEXT: dict[TimedMode, str] = {
 
 
 def judged(
-    task: Task, run: CaseRun, oracle: Oracle, stop: Stop, *, correct_baseline: bool = True
+    task: Task,
+    run: CaseRun,
+    oracle: Oracle,
+    stop: Stop,
+    right: set[str],
+    *,
+    correct_baseline: bool = True,
 ) -> CaseRun | Wrong:
-    """The results on the case's own inputs, or what is wrong with those of any set.
+    """The results on the case's own inputs, or what is wrong with those of any set. `right` keeps
+    the hashes of results of the baseline that were compared and found right.
 
     Raises BadInput where the baseline's results are wrong, unless that is expected, and Cancelled.
     """
@@ -45,7 +55,7 @@ def judged(
         ]
         for fetched, one in zip(run.report.sets, runs, strict=True):
             if fetched.baseline and correct_baseline:
-                _require_correct(task, one)
+                _require_correct(task, one, right)
             if wrong := _wrong(task, fetched, one):
                 return wrong
         return runs[0]
@@ -59,9 +69,13 @@ def _of_set(run: CaseRun, fetched: FetchedSet, oracle_case: OracleCase) -> CaseR
     return replace(run, oracle_case=oracle_case, folder=folder, report=CaseReport())
 
 
-def _require_correct(task: Task, run: CaseRun) -> None:
+def _require_correct(task: Task, run: CaseRun, right: set[str]) -> None:
     """Raises BadInput where the baseline's results of a set are wrong."""
-    verdict = compare_written(task, replace(run, folder=run.folder / "baseline"))
+    run = replace(run, folder=run.folder / "baseline")
+    content = _hash_of(task, run)
+    if content in right:
+        return
+    verdict = compare_written(task, run)
     if isinstance(verdict, Wrong):
         raise BadInput(
             f"the baseline of {task.name} is wrong on inputs like those of timed case"
@@ -69,6 +83,18 @@ def _require_correct(task: Task, run: CaseRun) -> None:
             f" {verdict.argument}{list(verdict.index)} is {verdict.got:.6g},"
             f" expected {verdict.expected:.6g}; mend it or the task's tolerance"
         )
+    right.add(content)
+
+
+def _hash_of(task: Task, run: CaseRun) -> str:
+    """Of the results, and of the folder of those expected, which is named by the case."""
+    digest = sha256(str(run.oracle_case.folder).encode())
+    for arg in task.args:
+        if arg.written:
+            content, changed = run.after(arg)
+            digest.update(np.ascontiguousarray(content).data)
+            digest.update(changed.tobytes())
+    return digest.hexdigest()
 
 
 def _wrong(task: Task, fetched: FetchedSet, run: CaseRun) -> Wrong | None:

@@ -102,7 +102,7 @@ def _baseline_estimates(
 ) -> list[Estimate] | Failure:
     """Estimates of the baseline's calls. One call each is enough in a runner's life."""
     known, keys = (
-        runner.estimates,
+        runner.known.estimates,
         [(baseline.folder, t.case.model_dump_json()) for t in oracle_cases],
     )
     news = [(key, t) for key, t in zip(keys, oracle_cases, strict=True) if key not in known]
@@ -137,8 +137,9 @@ class _Results:
             found: CaseRun | Wrong = verdict if isinstance(verdict, Wrong) else run
         else:
             found = judged(
-                task, run, self.oracle, self.runner.stop, correct_baseline=self.correct_baseline
-            )
+                task, run, self.oracle, self.runner.stop, self.runner.known.right,
+                correct_baseline=self.correct_baseline,
+            )  # fmt: skip
         if isinstance(found, Wrong):
             return found
         some = pieces(task, found)

@@ -6,18 +6,17 @@ anything is said of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.build.nvcc import Build, build, build_all, require_build
 from astra_chat.tools.check.hidden_cases import Weighted
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.errors import BadInput
 from astra_chat.tools.run.oracle import Oracle
 from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.timing.verdict import judge_times, time_cases
-from astra_chat.tools.types import Device
+from astra_chat.tools.timing.verdict import TimedCase, judge_times, time_cases
+from astra_chat.tools.types import Device, Outcome
 
 AT_ONCE = 32
 """Candidates that are built together."""
@@ -35,10 +34,29 @@ def estimated_ratios(
 ) -> list[float | str]:
     """Of each source its speed over the baseline's on the virtual GPU `device`, or the kind of the
     outcome that ended it. Raises BadInput where the baseline does not build, and Cancelled."""
-    built = build_all(task, [baseline], device, stop)[0]
-    if not isinstance(built, Build):
-        raise BadInput(f"the baseline of {task.name} does not build")
-    oracle, found = Oracle(task), list[float | str]()
+    ratios = list[float | str]()
+    for times in estimated_times(task, device, baseline, sources, weighted, seed, stop):
+        if isinstance(times, list):
+            ratios.append(judge_times([timed.time for timed in times])[0])
+        else:
+            ratios.append(times.kind)
+        on_done(len(ratios))
+    return ratios
+
+
+def estimated_times(
+    task: Task,
+    device: Device,
+    baseline: str,
+    sources: Sequence[str],
+    weighted: Weighted,
+    seed: Seed,
+    stop: Stop,
+) -> Iterator[list[TimedCase] | Outcome]:
+    """Of each source in turn its times on the virtual GPU `device`, or what ended it. Raises
+    BadInput where the baseline does not build, and Cancelled."""
+    built = require_build(build(task, baseline, device, stop), f"the baseline of {task.name}")
+    oracle = Oracle(task)
     try:
         made = oracle.oracle_cases([case for case, _ in weighted], stop)
         timed = [(one, weight) for one, (_, weight) in zip(made, weighted, strict=True)]
@@ -46,12 +64,8 @@ def estimated_ratios(
         for start in range(0, len(sources), AT_ONCE):
             for candidate in build_all(task, sources[start : start + AT_ONCE], device, stop):
                 if isinstance(candidate, Build):
-                    times = time_cases(runner, oracle, candidate, built, timed)
-                    ratio = isinstance(times, list) and judge_times([t.time for t in times])[0]
-                    found.append(ratio or getattr(times, "kind", "unknown"))
+                    yield time_cases(runner, oracle, candidate, built, timed)
                 else:
-                    found.append(candidate.kind)
-                on_done(len(found))
+                    yield candidate
     finally:
         oracle.close()
-    return found

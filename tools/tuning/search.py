@@ -12,7 +12,6 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from astra_chat.tools.descriptions import verdict
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.system.devices import virtual_device
@@ -44,7 +43,7 @@ class TunedPoint(Value):
 
 
 class TuningReport(Value):
-    """What tuning came to."""
+    """The result of tuning a kernel's constants."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -63,11 +62,6 @@ class TuningReport(Value):
     source: str = ""
     confirmation: Evaluation | None = None
     """Of the best point, on fresh inputs."""
-
-    @property
-    def verdict(self) -> str:
-        """Of the confirmation against the baseline."""
-        return verdict(self.confirmation.outcome) if self.confirmation else "nothing is correct"
 
 
 def tune(
@@ -90,8 +84,9 @@ def tune(
     order = sorted(range(len(points)), key=lambda i: (-_rank(ranks[i]), i))
     chosen = [i for i in order if isinstance(ranks[i], float)][:judged]
     evaluations = dict[int, Evaluation]()
-    for index in dict.fromkeys([0, *chosen]):
-        tell("judged", len(evaluations), len({0, *chosen}))
+    to_judge = list(dict.fromkeys([0, *chosen]))
+    for index in to_judge:
+        tell("judged", len(evaluations), len(to_judge))
         evaluations[index] = judge.evaluate(sources[index])
     made = {i: _point(points[i], sources[i], ranks[i], evaluations.get(i)) for i in order}
     best = max(evaluations, key=lambda i: (made[i].ratio or 0.0, -i))

@@ -93,11 +93,13 @@ def folder(path: Path, kernel: str) -> Task:
     return load_task(path)
 
 
+@pytest.mark.second_tier
 def test_a_correct_task_is_fit(tmp_path: Path, device: Device) -> None:
     report = check_task(folder(tmp_path, KERNEL), device)
     assert report.fit, report.lines()
 
 
+@pytest.mark.in_full
 @pytest.mark.sampled(4)
 @pytest.mark.second_tier
 @pytest.mark.parametrize("what", ["scale", "negative", "d", "contiguous"])

@@ -34,6 +34,7 @@ from astra_chat.tools.types import (
     TimedOut,
     Wrong,
 )
+from tests.tools.check.planted_line import planted
 
 FULL = find_task("silu_and_mul")
 ROW_SUM = load_task(Path(__file__).parents[2] / "attacks" / "tasks" / "row_sum")
@@ -92,6 +93,7 @@ def refused(found: tuple[object, CheckRecord]) -> str:
     return outcome.findings[0].what
 
 
+@pytest.mark.second_tier
 def test_an_honest_kernel_passes_hidden_cases_too(
     bench: Bench, scalar: str, device: Device
 ) -> None:
@@ -132,6 +134,7 @@ def test_other_honest_formulas_pass(
     oracle.close()
 
 
+@pytest.mark.second_tier
 def test_a_value_rounded_in_between_is_less_precise_than_the_baseline(
     bench: Bench, scalar: str
 ) -> None:
@@ -167,6 +170,7 @@ def test_a_grid_that_ends_at_65535(bench: Bench, scalar: str) -> None:
     assert found.reason == "unwritten" and found.case.dims["tokens"] > 65536
 
 
+@pytest.mark.second_tier
 def test_alignment_that_the_contract_does_not_promise(bench: Bench, scalar: str) -> None:
     picky = f"  if (size_t(input) % 32) return cudaErrorMisalignedAddress;\n{SWITCH}"
     outcome, _ = bench.check(edited(scalar, SWITCH, picky))
@@ -218,6 +222,7 @@ def test_a_baseline_that_keeps_state_is_bad_input(device: Device, tmp_path: Path
         oracle.close()
 
 
+@pytest.mark.second_tier
 def test_lost_precision_within_the_tolerance(bench: Bench, scalar: str) -> None:
     cut = """const float exact = gate / (1.0f + expf(-gate)) * up;
   out[i] = T(sizeof(T) == 4 ? __uint_as_float(__float_as_uint(exact) & 0xffffffc0u) : exact);"""
@@ -237,6 +242,7 @@ def test_other_bits_every_time_are_reported(bench: Bench, scalar: str) -> None:
     assert isinstance(outcome, Correct) and outcome.deterministic is False
 
 
+@pytest.mark.second_tier
 def test_what_the_virtual_gpu_warns_of_is_in_the_record(
     bench: Bench, scalar: str, device: Device
 ) -> None:
@@ -257,17 +263,22 @@ def test_what_the_virtual_gpu_warns_of_is_in_the_record(
 
 @pytest.mark.second_tier
 def test_a_case_that_the_baseline_fails_is_not_held_against_anybody(
-    bench: Bench, scalar: str
+    device: Device, scalar: str, tmp_path: Path
 ) -> None:
-    """tiny * max: the baseline's fast maths flushes the product's first factor to zero."""
-    outcomes = [
-        bench.check(scalar, Case(dims={"tokens": 999, "d": 520}, dtype="float32",
-                                 values="special", seed=seed))
-        for seed in (1, 2)
-    ]  # fmt: skip
-    for outcome, record in outcomes:
-        assert isinstance(outcome, Correct)
-        assert any("999x520 float32 special: the baseline is wrong" in w for w in record.left_out)
+    folder = tmp_path / TASK.name
+    shutil.copytree(TASK.folder, folder, ignore=shutil.ignore_patterns("script"))
+    baseline = folder / "baseline.cu"
+    baseline.write_text(planted(baseline.read_text(), "if (tokens == 999) --tokens;"))
+    task = load_task(folder)
+    oracle, built = Oracle(task), build(task, scalar, device)
+    assert isinstance(built, Build)
+    case = Case(dims={"tokens": 999, "d": 520}, dtype="float32")
+    outcome, record = Checker(Runner(task, device), oracle).check(built, [case])
+    oracle.close()
+    assert isinstance(outcome, Correct)
+    assert any(
+        words.startswith("999x520 float32: the baseline is wrong") for words in record.left_out
+    )
 
 
 def test_a_task_that_lets_zeros_pass_is_the_users_to_mend(device: Device, scalar: str) -> None:

@@ -132,6 +132,7 @@ def test_who_does_nothing_where_it_is_watched_is_wrong(
     assert isinstance(found, Wrong) and "called under compute-sanitizer memcheck" in found.note
 
 
+@pytest.mark.second_tier
 def test_who_ends_where_it_is_watched_crashed_if_the_baseline_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

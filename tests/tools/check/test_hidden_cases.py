@@ -53,6 +53,15 @@ def test_every_drawn_case_is_legal_and_small(name: str) -> None:
         task.require_small(case)
 
 
+def test_special_cases_come_with_the_largest_numbers_too() -> None:
+    task = find_task("silu_and_mul")
+    shared = draw_shared(task, random.Random(0), task.check)
+    for case in task.check:
+        if case.values == "special":
+            alike = [c for c in shared if c.model_copy(update={"seed": case.seed}) == case]
+            assert sorted(c.seed & 3 for c in alike) == [0, 2]
+
+
 @pytest.mark.parametrize("name", task_names())
 def test_swept_cases_are_legal_and_mostly_small(name: str) -> None:
     task = find_task(name)

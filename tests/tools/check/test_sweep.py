@@ -17,6 +17,7 @@ from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import find_task
 from astra_chat.tools.types import Case, Correct, Crashed, Wrong
+from tests.tools.check.planted_line import planted
 
 TASK = find_task("silu_and_mul")
 Result = tuple[int, list[OracleCase]] | Failure
@@ -33,14 +34,7 @@ def swept(oracle: Oracle, source: str) -> Result:
     device = pick_device("cuda")
     built, runner = build(TASK, source, device), Runner(TASK, device)
     assert isinstance(built, Build), built
-    return Sweep(runner, oracle, Entropy("5").cases).doubtful(runner, built, lambda *_: None)
-
-
-def planted(scalar: str, line: str) -> str:
-    """Before the launch, with `tokens` and `d` as the caller passes them."""
-    head = "int dtype, cudaStream_t stream) {"
-    assert scalar.count(head) == 1
-    return scalar.replace(head, f"{head}\n  {line}")
+    return Sweep(runner, oracle, Entropy("5").cases).doubtful(runner, built)
 
 
 @pytest.mark.gpu

@@ -41,6 +41,7 @@ def test_a_race_between_blocks_is_told(oracle: Oracle) -> None:
     assert found.what.endswith("(found on the virtual GPU)")
 
 
+@pytest.mark.second_tier
 def test_of_an_honest_kernel_and_of_what_it_lacks_it_says_nothing(oracle: Oracle) -> None:
     assert opinion(oracle, TASK.baseline) is None
     lacking = (ATTACKS / "honest" / "row_sum_cluster.cu").read_text()

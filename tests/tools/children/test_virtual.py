@@ -205,6 +205,7 @@ def test_a_counter_that_is_set_back_may_be_kept(oracle: Oracle) -> None:
     assert [bool(run.report.sampled) for run in found if isinstance(run, CaseRun)] == [0, 1, 0]
 
 
+@pytest.mark.second_tier
 def test_all_blocks_run_where_their_results_are_judged_together(oracle: Oracle) -> None:
     middle = Case(dims={"rows": 1024, "n": 1024}, dtype="float32")
     source = (

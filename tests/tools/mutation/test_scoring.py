@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from astra_chat.tools.judge import Judge
 from astra_chat.tools.mutation.mutants import Mutant
 from astra_chat.tools.mutation.scoring import Scorer
+from astra_chat.tools.run.case_run import CaseRun
+from astra_chat.tools.run.failures import Failure
 from astra_chat.tools.run.oracle import Oracle
+from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.types import Case
+from astra_chat.tools.types import Case, TimedOut
 from tests.chat_samples import DEVICE, SCALAR, task, task_folder
 
 __all__ = ["task", "task_folder"]
@@ -28,6 +33,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("astra_chat.tools.mutation.scoring.cache_folder", lambda kind: tmp_path)
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_mutants_that_the_task_lets_live_are_killed_by_a_telling_case(task: Task) -> None:
     """The task's own cases fit into one round of its 256 threads: a wrong step is not seen."""
@@ -44,6 +50,7 @@ def test_mutants_that_the_task_lets_live_are_killed_by_a_telling_case(task: Task
     assert "too large" in large.unjudged and large.kept
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
     task: Task, monkeypatch: pytest.MonkeyPatch
@@ -57,11 +64,20 @@ def test_what_hangs_or_faults_is_killed_and_the_same_program_lives(
     made = [Mutant(name, 1, "", "", SCALAR.replace(*c)) for name, c in changes.items()]
     assert all(mutant.source != SCALAR for mutant in made)
     monkeypatch.setattr("astra_chat.tools.mutation.scoring.mutants", lambda *_: made)
+    hung, run = [], Runner.run
+
+    def counted(self: Runner, *args: Any, **options: Any) -> Iterator[CaseRun | Failure]:
+        for found in run(self, *args, **options):
+            hung.append(isinstance(found, TimedOut))
+            yield found
+
+    monkeypatch.setattr(Runner, "run", counted)
     oracle = Oracle(task)
     try:
         suite = Scorer(task, oracle, SCALAR, Stop(), 4).suite()
     finally:
         oracle.close()
+    assert sum(hung) == 1, "what did not end once is not called again"
     assert suite.own == tuple(mutant.name for mutant in made[:3])
     assert suite.survivors == (made[3].name,)
 

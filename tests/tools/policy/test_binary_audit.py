@@ -332,6 +332,10 @@ HONEST = {
         "static const int sizes[3] = {1, 2, 3};",
         "if (sizes[int(size_t(stream) % 3)] > 3) return cudaErrorUnknown;",
     ),
+    "what stream headers of a newer g++ name": kernel(
+        "namespace std { void ios_base_library_init(); }\n",
+        "if (stream == (cudaStream_t)std::ios_base_library_init) return cudaErrorUnknown;",
+    ),
     "launch attributes": kernel(
         "__global__ void k(float* o) { o[0] = 1; }",
         "cudaLaunchConfig_t c = {}; c.gridDim = 1; c.blockDim = 1; c.stream = stream;"

@@ -29,7 +29,7 @@ from astra_chat.tools.run.oracle import OracleCase
 from astra_chat.tools.run.protocol import CaseReport, CountedLaunch
 from astra_chat.tools.system.devices import pick_device
 from astra_chat.tools.task.folder import find_task
-from astra_chat.tools.types import Case, MeasuredTime, Profile, TimedOut
+from astra_chat.tools.types import Case, MeasuredTime, Metric, Profile, TimedOut
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate
 from astra_chat.tools.virtual_gpu.types import Counters
 
@@ -230,6 +230,26 @@ def test_machine_instructions_are_told_by_unit_where_they_are_known() -> None:
     assert values["machine_instructions_alu"] == 42 and values["machine_instructions_fma"] == 40
     assert values[m.INSTRUCTIONS] == 82, "those of the PTX were 60"
     assert values[m.LANES] == 100.0 and values.keys() <= m.KNOWN
+
+
+def test_the_chain_is_told_by_unit_where_the_machine_code_is_known() -> None:
+    estimate = REPORT.estimated
+    parts = {"chain_before_load": 30.0, "chain_units": {"xu": 20.0, "alu": 40.0}}
+    known = REPORT.model_copy(update={"estimate": replace(estimate, **parts)})
+    metrics = module._counter_metrics(known)
+    told = {metric.name: metric.value for metric in metrics if metric.name.startswith("chain_")}
+    assert list(told.items()) == [
+        (m.CHAIN_BEFORE_LOAD, 30.0), ("chain_cycles_alu", 40.0), ("chain_cycles_xu", 20.0)
+    ]  # fmt: skip
+    assert told.keys() <= m.KNOWN
+
+
+def test_bytes_of_dram_stand_beside_the_least_of_the_task() -> None:
+    figures = {m.DRAM_READ: 300.0, m.DRAM_WRITE: 100.0, m.LOADS: 7.0}
+    moved = [Metric(name=n, value=v, unit="byte", words="") for n, v in figures.items()]
+    (over,) = m.over_least(moved, 200.0)
+    assert (over.name, over.value) == (m.OVER_LEAST, 2.0) and over.name in m.KNOWN
+    assert m.over_least(moved[2:], 200.0) == []
 
 
 @pytest.mark.gpu

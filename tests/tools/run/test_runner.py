@@ -63,6 +63,7 @@ def test_a_right_kernel_is_correct(judge: Judge, scalar: str) -> None:
     assert outcome.cases == 3 and 0 < outcome.worst < 1 and not outcome.sampled
 
 
+@pytest.mark.second_tier
 def test_a_dropped_tail_is_wrong(judge: Judge, scalar: str) -> None:
     outcome = judge(replaced(scalar, "tokens * d + 255) / 256", "tokens * d) / 256 + 1 - 1"))
     assert isinstance(outcome, Wrong | Crashed)

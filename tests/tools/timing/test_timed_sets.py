@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,7 +64,7 @@ def spoil(run: CaseRun, place: str) -> None:
 def test_correct_results_are_those_on_the_case_s_own_inputs(oracle: Oracle, run: CaseRun) -> None:
     assert run.oddity(TASK.args) is None
     before = set(oracle.inputs.iterdir())
-    found = judged(TASK, run, oracle, Stop())
+    found = judged(TASK, run, oracle, Stop(), set())
     assert isinstance(found, CaseRun)
     assert found.folder == run.folder / "cold-3" and found.oracle_case == run.oracle_case
     assert set(oracle.inputs.iterdir()) == before, "inputs of other sets are not kept"
@@ -76,7 +78,7 @@ def test_a_wrong_element_of_any_set_is_wrong(
     oracle: Oracle, run: CaseRun, fetched: FetchedSet, words: str
 ) -> None:
     spoil(run, fetched.folder)
-    found = judged(TASK, run, oracle, Stop())
+    found = judged(TASK, run, oracle, Stop(), set())
     assert isinstance(found, Wrong) and found.index == (4, 4) and words in found.note
 
 
@@ -84,14 +86,20 @@ def test_a_wrong_element_of_any_set_is_wrong(
 def test_a_baseline_that_is_wrong_vouches_for_nothing(
     oracle: Oracle, run: CaseRun, fetched: FetchedSet
 ) -> None:
+    right = set[str]()
+    folder = run.folder.with_name(f"{run.folder.name}-earlier")
+    earlier = replace(run, folder=shutil.copytree(run.folder, folder))
+    assert isinstance(judged(TASK, earlier, oracle, Stop(), right), CaseRun) and len(right) == 2
     spoil(run, f"{fetched.folder}/baseline")
     with pytest.raises(BadInput, match=r"the baseline of silu_and_mul is wrong .* out\[4, 4\]"):
-        judged(TASK, run, oracle, Stop())
+        judged(TASK, run, oracle, Stop(), right)
 
 
 def test_bytes_that_changed_and_may_not_are_wrong(oracle: Oracle, run: CaseRun) -> None:
     report = run.report.model_copy(update={"touched": ("input",)})
-    found = judged(TASK, CaseRun(run.oracle_case, run.folder, report, 0x7FA5), oracle, Stop())
+    found = judged(
+        TASK, CaseRun(run.oracle_case, run.folder, report, 0x7FA5), oracle, Stop(), set()
+    )
     assert isinstance(found, Wrong)
     assert (found.argument, found.reason) == ("input", "write_outside")
 
@@ -118,9 +126,9 @@ def test_draws_are_judged_though_what_they_come_from_is_not_handed_over(tmp_path
             folder.mkdir()
             draws.astype(np.int32).tofile(folder / "samples.after")
         run = CaseRun(own, tmp_path, CaseReport(sets=(fetched,)), 0x7FA5)
-        assert isinstance(judged(task, run, oracle, Stop()), CaseRun)
+        assert isinstance(judged(task, run, oracle, Stop(), set()), CaseRun)
         np.zeros(131072, np.int32).tofile(tmp_path / fetched.folder / "samples.after")
-        found = judged(task, run, oracle, Stop())
+        found = judged(task, run, oracle, Stop(), set())
         assert isinstance(found, Wrong) and found.reason == "distribution"
     finally:
         oracle.close()

@@ -30,3 +30,20 @@ def test_infinity_is_as_good_where_the_dtype_has_it() -> None:
 
 def test_one_step_of_a_coarse_dtype_may_be_tolerated() -> None:
     assert good(1.0625, 1.0, "float8_e4m3fn") and not good(1.125, 1.0, "float8_e4m3fn")
+
+
+@pytest.mark.parametrize("atol", [0.0, 0.01])
+def test_what_else_is_in_the_array_changes_nothing(atol: float) -> None:
+    """Arrays of finite numbers alone are compared by a shorter way."""
+    rng = np.random.default_rng(3)
+    expected = np.concatenate([rng.normal(size=500), np.zeros(9)])
+    got = np.concatenate([expected[:250], expected[250:] + 0.1 * rng.normal(size=259)])
+    tolerance = Tolerance(rtol=0.07, atol=atol)
+    alone = compare_close(got, expected, tolerance, "float16")
+    beside = compare_close(
+        np.append(got, NAN), np.append(expected, NAN), tolerance, "float16"
+    )  # the longer way
+    assert 100 < int(alone.good.sum()) < len(got) and beside.good[-1]
+    np.testing.assert_array_equal(alone.good, beside.good[:-1])
+    np.testing.assert_array_equal(alone.share, beside.share[:-1])
+    np.testing.assert_array_equal(alone.allowed, beside.allowed[:-1])
