@@ -9,10 +9,12 @@ strategy          which source the next plan changes
 selector          chooses who acts, by rule or by asking a model
 selector_prompt   what that model is asked
 roles/            standing instructions of each role
-prompt            the prompt of a turn; of its parts as text:
+prompt            the prompt of a turn; prompt_section: what its sections are; of its parts as text:
+source_sections   the sections that show a source
 task_text         the task, the launcher, how candidates are compared
 results_text      the judge's report: all timed cases, and metrics with names
 source_text       sources with line numbers, and what is copied from them
+idle_functions    what of a source no timed case runs
 history_text      earlier rounds and predictions
 plan_text         a plan
 standing          how candidates stand against parent and best; which is kept

@@ -7,61 +7,40 @@ cache them. What changes comes last, and the position in the chat at the very en
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from astra_chat.agents.history_text import prediction_line, round_lines
 from astra_chat.agents.plan_predictions import predictions, score
 from astra_chat.agents.plan_text import plan_in_short, plan_text
 from astra_chat.agents.position import position_line, position_of
-from astra_chat.agents.results_text import cases_text, judge_report
+from astra_chat.agents.prompt_section import ChatContext as ChatContext
+from astra_chat.agents.prompt_section import Section
+from astra_chat.agents.results_text import cases_list, judge_report, times_text
 from astra_chat.agents.run_state import RunState
-from astra_chat.agents.source_text import listing
+from astra_chat.agents.source_sections import (
+    failing,
+    last_source,
+    parent,
+    parent_source,
+    parent_that_runs,
+    tested,
+)
+from astra_chat.agents.source_sections import source_to_edit as source_to_edit
 from astra_chat.agents.standing import rounds_without_gain, standings
-from astra_chat.agents.task_text import comparison_text, launcher_text, task_text
+from astra_chat.agents.task_text import comparison_text, inputs_text, launcher_text, task_text
 from astra_chat.agents.turn_order import acts_as
-from astra_chat.agents.turns import MODEL_ROLES, RoleName
+from astra_chat.agents.turns import RoleName
 from astra_chat.tools.descriptions import (
-    describe_build,
-    describe_evaluation,
     speed,
 )
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mutation.scores import CaseScore
-from astra_chat.tools.task.folder import Task
-from astra_chat.tools.text import fenced, one_line, report
+from astra_chat.tools.text import fenced, one_line
 from astra_chat.tools.types import Basis, Case, Timed
 
 MAX_CHARACTERS = 64_000
 """A prompt stays below this unless a single source is longer by itself."""
 LOG_ROUNDS = 12
 PREDICTION_ROUNDS = 2
-
-
-@dataclass(frozen=True)
-class ChatContext:
-    """What does not change during a chat."""
-
-    task: Task
-    baseline: str
-    """Source of the baseline tier that candidates are compared with."""
-    tier: str
-    device: str
-    roles: tuple[RoleName, ...] = MODEL_ROLES
-    """Roles that models play in this chat."""
-    budget_left: Callable[[], str] = str
-    """What is left of the budget, as text; "" without limits."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a prompt. Too long a prompt loses the highest `drop_rank` first, and never 0."""
-
-    title: str
-    text: str
-    drop_rank: int = 0
-
-    def __str__(self) -> str:
-        return f"## {self.title}\n{self.text.rstrip()}\n"
 
 
 def turn_prompt(role: RoleName, context: ChatContext, state: RunState) -> str:
@@ -94,6 +73,14 @@ def _rules(context: ChatContext, state: RunState) -> Section | None:
     return Section("How candidates are compared", comparison_text(basis)) if basis else None
 
 
+def _cases(context: ChatContext, state: RunState) -> Section | None:
+    """What the numbers of timed cases stand for: the same for all candidates."""
+    outcome = state.baseline.outcome if state.baseline else None
+    if not isinstance(outcome, Timed):
+        return None
+    return Section("Timed cases, by their numbers in the tables", cases_list(outcome), 1)
+
+
 def _basis(state: RunState) -> Basis | None:
     outcome = state.baseline.outcome if state.baseline else None
     return outcome.basis if isinstance(outcome, Timed) else None
@@ -103,19 +90,17 @@ def _contract(context: ChatContext, state: RunState) -> Section:
     return Section("The launcher to export", launcher_text(context.task))
 
 
+def _inputs(context: ChatContext, state: RunState) -> Section | None:
+    text = inputs_text(context.task)
+    return Section("How the inputs of a case are drawn", text, 4) if text else None
+
+
 def _headers(context: ChatContext, state: RunState) -> Section | None:
     texts = context.task.header_texts()
     if not texts:
         return None
     blocks = [f'#include "{name}":\n{fenced(text)}' for name, text in texts.items()]
     return Section("Headers of the task that a candidate may include", "\n".join(blocks), 4)
-
-
-def _tested(context: ChatContext, state: RunState) -> Section:
-    """The best so far, whose branches a tester's cases have to reach."""
-    best = state.best[0].candidate if state.best else ""
-    name = f"The best candidate so far: {best}" if best in state.sources else "The baseline"
-    return Section(name, listing(state.sources.get(best, context.baseline)))
 
 
 def _tests(context: ChatContext, state: RunState) -> Section | None:
@@ -194,30 +179,10 @@ def _log(context: ChatContext, state: RunState) -> Section | None:
     return Section("Earlier rounds", _bullets(lines), 1)
 
 
-def _parent(context: ChatContext, state: RunState) -> Section:
-    return Section(_parent_title(state), listing(_parent_now(context, state)))
-
-
-def _parent_now(context: ChatContext, state: RunState) -> str:
-    parent = state.parent
-    return state.sources.get(parent.candidate, context.baseline) if parent else context.baseline
-
-
-def _parent_title(state: RunState) -> str:
-    parent = state.parent
-    if parent is None or parent.candidate not in state.sources:
-        return "The source to change: the baseline"
-    best, outcome = state.best, parent.outcome
-    is_best = best is not None and best[0].candidate == parent.candidate
-    name = "the best candidate so far" if is_best else "a candidate"
-    speedup = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
-    return f"The source to change: {name}, {parent.candidate}{speedup}"
-
-
 def _plan(context: ChatContext, state: RunState) -> Section | None:
     if state.round is None:
         return None
-    plan, source = state.round.plan, _parent_source(context, state)
+    plan, source = state.round.plan, parent_source(context, state)
     return Section(f"The plan: {one_line(plan.title)}", plan_text(plan, source, _basis(state)))
 
 
@@ -236,34 +201,6 @@ def _predictions(context: ChatContext, state: RunState) -> Section | None:
     return Section("Predictions of plans and their results", _bullets(lines), 2)
 
 
-def source_to_edit(role: RoleName, context: ChatContext, state: RunState) -> str:
-    """The source that edits apply to: the candidate to fix, or what the plan changes."""
-    attempts = state.round.attempts if state.round else ()
-    if acts_as(role, state) == "fixer" and attempts:
-        return attempts[-1].kernel.source
-    return _parent_source(context, state)
-
-
-def _parent_source(context: ChatContext, state: RunState) -> str:
-    """The source that the plan of the current round changes."""
-    parent = state.round.parent if state.round else None
-    source = state.sources.get(parent.candidate) if parent else None
-    return context.baseline if source is None else source
-
-
-def _failing(context: ChatContext, state: RunState) -> Section | None:
-    if state.round is None or not state.round.attempts:
-        return None
-    attempt = state.round.attempts[-1]
-    result = describe_build(attempt.build) if attempt.build else "not built yet"
-    if attempt.evaluation:
-        result = describe_evaluation(attempt.evaluation)
-    return Section(
-        "The candidate to fix",
-        f"{listing(attempt.kernel.source)}\nThe judge's report: {report(result)}",
-    )
-
-
 def _profile(context: ChatContext, state: RunState) -> Section | None:
     return _report("Profile of the source to change", state.parent) if state.parent else None
 
@@ -273,7 +210,7 @@ def _parent_cases(context: ChatContext, state: RunState) -> Section | None:
     if parent is None or not isinstance(parent.outcome, Timed):
         return None
     return Section(
-        "Timed cases of the source to change", cases_text(parent, parent.outcome, short=True), 2
+        "Timed cases of the source to change", times_text(parent, parent.outcome, short=True), 2
     )
 
 
@@ -298,13 +235,6 @@ def _other_report(context: ChatContext, state: RunState) -> Section | None:
     return None if same else _last_report(context, state)
 
 
-def _last_source(context: ChatContext, state: RunState) -> Section | None:
-    last = state.evaluated
-    if last is None or last.candidate not in state.sources:
-        return None
-    return Section(f"The last candidate: {last.candidate}", listing(state.sources[last.candidate]))
-
-
 def _last_report(context: ChatContext, state: RunState) -> Section | None:
     return (
         _report("The judge's report on the last candidate", state.evaluated)
@@ -314,7 +244,7 @@ def _last_report(context: ChatContext, state: RunState) -> Section | None:
 
 
 def _report(title: str, evaluation: Evaluation) -> Section:
-    return Section(title, judge_report(evaluation))
+    return Section(title, judge_report(evaluation, listed=True))
 
 
 def _bullets(lines: list[str]) -> str:
@@ -334,14 +264,16 @@ SINGLE_EXTRA: dict[str, tuple[Callable[[ChatContext, RunState], Section | None],
 """Sections that a single agent gets in addition to those of the role it acts as."""
 
 SECTIONS: dict[RoleName, tuple[Callable[[ChatContext, RunState], Section | None], ...]] = {
-    "tester": (_task, _tested, _tests, _score, _analysis),
+    "tester": (_task, _inputs, tested, _tests, _score, _analysis),
     "planner": (
-        _task, _rules, _parent, _progress, _log, _predictions, _profile, _analysis,
+        _task, _contract, _cases, _rules, parent_that_runs, _progress, _log, _predictions,
+        _profile, _analysis,
     ),
-    "coder": (_task, _contract, _headers, _parent, _parent_cases, _plan),
-    "fixer": (_task, _contract, _headers, _plan, _failing),
+    "coder": (_task, _contract, _cases, _headers, parent, _parent_cases, _plan),
+    "fixer": (_task, _contract, _headers, _plan_in_short, failing),
     "profiler": (
-        _task, _rules, _last_source, _progress_after, _plan_in_short, _standing, _last_report,
+        _task, _cases, _rules, last_source, _progress_after, _plan_in_short, _standing,
+        _last_report,
     ),
-    "single": (_task, _parent),
+    "single": (_task, parent),
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Results of the judge as a prompt shows them: a table of all timed cases and one of their metrics,
+"""Results of the judge as a prompt shows them: a table with a column for each timed case and rows
 under names that a plan can cite. What the names mean is in agents/roles/metrics.md."""
 
 from __future__ import annotations
@@ -11,25 +11,33 @@ from astra_chat.tools.descriptions import (
     describe,
     describe_resources,
     launches,
-    ratio_text,
     speed,
 )
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.mangled import kernel_name
 from astra_chat.tools.profiling.metrics import (
     BY_UNIT,
+    CHAIN_BY_UNIT,
+    DRAM_READ,
+    DRAM_WRITE,
+    INSTRUCTIONS,
     LANES,
     LEFT,
     LOAD_BYTES,
     LOAD_SECTORS,
     LOADS,
+    MACHINE_PATH,
     OCCUPANCY_LIMIT,
+    OVER_LEAST,
+    PTX_PATH,
     REACHABLE,
     SHARED_WAVEFRONTS_EACH,
+    STORE_SECTORS,
     TIME,
     TIME_PARTS,
     TURNS,
     WARPS_HELD,
+    WAVES,
     profile_on,
     telling,
 )
@@ -39,31 +47,52 @@ from astra_chat.tools.types import AnyTime, Metric, Profile, Resources, Timed
 
 MOST_UNITS = 2
 """Of the counts of instructions by unit, the largest are shown."""
+MOST_CHAIN_UNITS = 3
+"""So of the cycles of the longest chain."""
 MOST_CASES = 8
 """With metrics; of more cases, those where most is left."""
-BEST = {LANES: (95, 100), TURNS: (1, 1), SHARED_WAVEFRONTS_EACH: (1, 1)}
-"""Values that leave nothing to say, from and to."""
-SPLIT = (*TIME_PARTS.values(), REACHABLE, LEFT)
-IN_TABLE = frozenset((*SPLIT, TIME))
+BEST = {
+    LANES: (95, 100), TURNS: (1, 1), SHARED_WAVEFRONTS_EACH: (1, 1), OVER_LEAST: (0, 1.01),
+    LOAD_BYTES: (512, 512), STORE_SECTORS: (16, 16),
+}  # fmt: skip
+"""Values that leave nothing to say, from and to; of loads and stores 16 bytes a lane."""
+OF_THROUGHPUT = frozenset(("issue", "special_functions", "lsu", "shared", "tensor"))
+"""Bottlenecks to which it matters what all warps execute."""
+IN_TABLE = frozenset((*TIME_PARTS.values(), REACHABLE, LEFT, TIME))
 _ALONE = re.compile(r":? (take|takes)? ?\d[\d.]* us alone")
 """A term of the model, which does not add up with the parts."""
 _ONES = re.compile(r"(\d)(x1)+\b")
 """Trailing ones of a grid's or a block's size."""
+_NAME = re.compile(r"(\w+)(?=<[^<>]*> grid | grid )")
+_LAUNCH = re.compile(r"(\w+)(<[^<>]*>)? grid (\S+) block ([^;]+)")
+"""A single launch: name, template arguments, grid, block and what follows."""
 BAR = " | "
 
 
-def judge_report(evaluation: Evaluation) -> str:
+def judge_report(evaluation: Evaluation, *, listed: bool = False) -> str:
     """What the judge found about a candidate, as the chat is told it.
 
-    Outcome, resources, a row for each timed case, and their metrics.
+    Outcome, precision, resources, and a table with a column for each timed case. `listed`: what
+    the numbers of the cases mean stands elsewhere (`cases_list`).
     """
     outcome = evaluation.outcome
     resources = f"resources: {describe_resources(used(evaluation))}"
     if not isinstance(outcome, Timed):
         return f"{report(describe(outcome))}\n{resources}"
     verdict = f"correct; {speed(outcome)}: {OF_VERDICT[outcome.verdict]} ({one_line(outcome.why)})"
-    tables = filter(None, [cases_text(evaluation, outcome), metrics_text(outcome)])
-    return "\n".join([verdict, resources, *tables])
+    cases = "" if listed else cases_list(outcome)
+    tables = [cases, times_text(evaluation, outcome), metrics_text(outcome)]
+    return "\n".join(filter(None, [verdict, precision(evaluation, outcome), resources, *tables]))
+
+
+def precision(evaluation: Evaluation, timed: Timed) -> str:
+    """How far the results are inside what is tolerated, and how far the baseline's are."""
+    error = evaluation.check.worst_error if evaluation.check else None
+    text = f"precision: worst result at {timed.correct.worst:.0%} of its tolerance"
+    if error is None or error.limit_ulps <= 0:
+        return text
+    own, its = (x / error.limit_ulps for x in (error.baseline_ulps, error.candidate_ulps))
+    return f"{text}, rms error at {its:.0%} of its limit (the baseline's at {own:.0%})"
 
 
 def used(evaluation: Evaluation) -> tuple[Resources, ...]:
@@ -79,58 +108,107 @@ def used(evaluation: Evaluation) -> tuple[Resources, ...]:
     return evaluation.resources
 
 
-def cases_text(evaluation: Evaluation, timed: Timed, *, short: bool = False) -> str:
-    """A table of the timed cases; `short`: without all that their time is made of."""
-    split = any(metric.name == REACHABLE for metric in timed.profile.metrics)
-    parts = (LEFT,) if short else SPLIT
-    head = ["#", "case", "weight", *["ratio"] * (not short), f"{timed.basis} us"]
-    head += [*(parts if split else ["% of limit"]), "bottleneck", *["launches"] * (not short)]
-    rows = [BAR.join(head)]
-    for number, time in enumerate(timed.cases, 1):
-        profile = profile_on(timed, time.case)
-        cells = [str(number), time.case.named, f"{time.weight:g}"]
-        cells += [ratio_text(time.ratio)] * (not short) + [f"{time.median_us:.2f}"]
-        cells += _us(profile, parts) if split else [f"{time.percent_of_limit:.0f}"]
-        cells.append(_cause(profile))
-        if not short:
-            cells.append(_ONES.sub(r"\1", launches(evaluation, time.case)))
-        rows.append(BAR.join(cells))
-    return "\n".join(rows)
+def launched(evaluation: Evaluation) -> set[str]:
+    """Names of the kernels that the timed cases launch; none where that is not on record."""
+    plans = evaluation.evidence.plans if evaluation.evidence else ()
+    return {name for plan in plans for name in _NAME.findall(plan.launches)}
 
 
-def _us(profile: Profile | None, parts: Sequence[str]) -> list[str]:
-    values = {metric.name: metric.value for metric in profile.metrics} if profile else {}
-    return [f"{values[name]:.2f}" if name in values else "-" for name in parts]
+def cases_list(timed: Timed) -> str:
+    """The timed cases by their numbers in the tables: the same for all candidates."""
+    return "\n".join(
+        f"case {number}: {time.case.named}, weight {time.weight:g}{_floor(timed, time)}"
+        for number, time in enumerate(timed.cases, 1)
+    )
 
 
-def _cause(profile: Profile | None) -> str:
-    if profile is None:
-        return "-"
-    sentence = one_line(profile.why).partition(";")[0]
-    return f"{profile.bottleneck}: {_ALONE.sub('', sentence)}"
+def _floor(timed: Timed, time: AnyTime) -> str:
+    profile = profile_on(timed, time.case)
+    floor = profile.metric(REACHABLE) if profile else None
+    return f", {REACHABLE} {floor.value:.2f} us" if floor else ""
+
+
+def times_text(evaluation: Evaluation, timed: Timed, *, short: bool = False) -> str:
+    """A table of all timed cases; `short`: without what their times are made of."""
+    profiles = [profile_on(timed, time.case) for time in timed.cases]
+    rows = [_cells("case", [str(number) for number in range(1, len(profiles) + 1)])]
+    if not short:
+        rows.append(_cells("ratio", [f"{time.ratio:.2f}" for time in timed.cases]))
+    rows.append(_cells(f"{timed.basis} us", [f"{time.median_us:.2f}" for time in timed.cases]))
+    if any(metric.name == LEFT for metric in timed.profile.metrics):
+        parts = (LEFT,) if short else (*TIME_PARTS.values(), LEFT)
+        rows += [_cells(name, [_us(profile, name) for profile in profiles]) for name in parts]
+    else:
+        shares = [f"{time.percent_of_limit:.0f}" for time in timed.cases]
+        rows.append(_cells("% of limit", shares))
+    rows.append(_cells("bottleneck", [one.bottleneck if one else "-" for one in profiles]))
+    if not short:
+        rows += _launched([launches(evaluation, time.case) for time in timed.cases])
+    return "\n".join([*rows, *_causes(timed)])
+
+
+def _cells(label: str, values: Sequence[str]) -> str:
+    """A row; one value where all are equal."""
+    same = len(values) > 1 and len(set(values)) == 1
+    return BAR.join([label, *([f"{values[0]} in all"] if same else values)])
+
+
+def _us(profile: Profile | None, name: str) -> str:
+    metric = profile.metric(name) if profile else None
+    return f"{metric.value:.2f}" if metric else "-"
+
+
+def _launched(texts: Sequence[str]) -> list[str]:
+    """What each case launches: of a single kernel its arguments, grid and block in rows."""
+    if not any(texts):
+        return []
+    cells = [_ONES.sub(r"\1", text) for text in texts]
+    parts = [match.groups("") for cell in cells if (match := _LAUNCH.fullmatch(cell))]
+    names = {name for name, *_ in parts}
+    if len(parts) < len(cells) or len(names) != 1:
+        return [_cells("launches", [cell or "-" for cell in cells])]
+    (name,) = names
+    arguments, grids, blocks = ([one[at] for one in parts] for at in (1, 2, 3))
+    rows = [(f"launches {name}", arguments)] if any(arguments) else []
+    rows += [("grid" if rows else f"grid of {name}", grids), ("block", blocks)]
+    return [_cells(label, values) for label, values in rows]
+
+
+def _causes(timed: Timed) -> list[str]:
+    """Each bottleneck as a sentence, about the case where most is left."""
+    told: dict[str, str] = {}
+    most = sorted(_profiled(timed), key=lambda one: -one[1].weight * _share_left(one[1], one[2]))
+    for number, _, profile in most:
+        sentence = _ALONE.sub("", one_line(profile.why).partition(";")[0])
+        told.setdefault(profile.bottleneck, f"{profile.bottleneck}, case {number}: {sentence}")
+    return list(told.values())
 
 
 def metrics_text(timed: Timed) -> str:
-    """A table of the metrics that the table of cases has not: a row each, a column a case."""
+    """A table of the metrics that the table of times has not: a row each, a column a case."""
     chosen = _most_left(timed)
-    tables = [{m.name: m for m in telling(profile.metrics)} for _, profile in chosen]
-    names = [
-        n for n in dict.fromkeys(n for one in tables for n in one) if n not in _left_out(tables)
-    ]
-    rows = [_row(name, [one.get(name) for one in tables]) for name in names]
+    tables = [{m.name: m for m in telling(profile.metrics)} for _, _, profile in chosen]
+    names = list(dict.fromkeys(name for one in tables for name in one))
+    left_out = _left_out(tables, {profile.bottleneck for _, _, profile in chosen})
+    rows = [_row(name, [one.get(name) for one in tables]) for name in names if name not in left_out]
     if not any(rows):
         return ""
-    numbers = [str(number) for number, _ in chosen]
-    return "\n".join([BAR.join(["metric of case", *numbers]), *filter(None, rows)])
+    head = _cells("metric of case", [str(number) for number, _, _ in chosen])
+    return "\n".join([head, *filter(None, rows)])
 
 
-def _most_left(timed: Timed) -> list[tuple[int, Profile]]:
-    """The profiles to show, with the numbers of their cases."""
-    found = [(number, time, profile) for number, time in enumerate(timed.cases, 1)
-             if (profile := profile_on(timed, time.case))]  # fmt: skip
+def _profiled(timed: Timed) -> list[tuple[int, AnyTime, Profile]]:
+    """The cases that have a profile, with their numbers."""
+    return [(number, time, profile) for number, time in enumerate(timed.cases, 1)
+            if (profile := profile_on(timed, time.case))]  # fmt: skip
+
+
+def _most_left(timed: Timed) -> list[tuple[int, AnyTime, Profile]]:
+    """Those to show the metrics of."""
+    found = _profiled(timed)
     left = {number: time.weight * _share_left(time, profile) for number, time, profile in found}
     most = sorted(left, key=lambda number: -left[number])[:MOST_CASES]
-    return [(number, profile) for number, _, profile in found if number in most]
+    return [one for one in found if one[0] in most]
 
 
 def _share_left(time: AnyTime, profile: Profile) -> float:
@@ -138,31 +216,56 @@ def _share_left(time: AnyTime, profile: Profile) -> float:
     return above.value / time.median_us if above else 1 - time.percent_of_limit / 100
 
 
-def _left_out(tables: Sequence[dict[str, Metric]]) -> set[str]:
-    """What the other table has, units that execute little, sectors where no more than the bytes
-    that are asked for, and what is known better: possible occupancy, the number of requests."""
-    units = {unit: sum(one[unit].value for one in tables if unit in one)
-             for unit in BY_UNIT.values()}  # fmt: skip
-    few = sorted(units, key=lambda unit: -units[unit])[MOST_UNITS:]
-    better = {OCCUPANCY_LIMIT} if any(WARPS_HELD in one for one in tables) else set()
-    better |= {LOADS} if any(LOAD_BYTES in one for one in tables) else set()
-    return {*IN_TABLE, *few, *better, *({LOAD_SECTORS} if all(map(_coalesced, tables)) else ())}
+Table = dict[str, Metric]
+"""The metrics of a case by name."""
 
 
-def _coalesced(metrics: dict[str, Metric]) -> bool:
+def _left_out(tables: Sequence[Table], bottlenecks: set[str]) -> set[str]:
+    """What the other table has, units that do little, sectors and bytes where no more than must be
+    are moved, and what is known better: possible occupancy, the number of requests, PTX."""
+    few = {*_all_but(MOST_UNITS, BY_UNIT, tables),
+           *_all_but(MOST_CHAIN_UNITS, CHAIN_BY_UNIT, tables)}  # fmt: skip
+    if any(name in one for one in tables for name in CHAIN_BY_UNIT.values()):
+        few |= set() if bottlenecks & OF_THROUGHPUT else {INSTRUCTIONS, *BY_UNIT.values()}
+    better = {OCCUPANCY_LIMIT: WARPS_HELD, LOADS: LOAD_BYTES, PTX_PATH: MACHINE_PATH}
+    few |= {name for name, other in better.items() if any(other in one for one in tables)}
+    few |= {LOAD_SECTORS} if all(map(_coalesced, tables)) else set()
+    held = all(WARPS_HELD in one for one in tables)
+    few |= (
+        {WAVES} if held and all(one[WAVES].value < 1 for one in tables if WAVES in one) else set()
+    )
+    return few | IN_TABLE | ({DRAM_READ, DRAM_WRITE} if all(map(_least, tables)) else set())
+
+
+def _all_but(most: int, names: dict[str, str], tables: Sequence[Table]) -> list[str]:
+    """Of metrics by unit all but the largest."""
+    totals = {name: sum(one[name].value for one in tables if name in one)
+              for name in names.values()}  # fmt: skip
+    return sorted(totals, key=lambda name: -totals[name])[most:]
+
+
+def _coalesced(metrics: Table) -> bool:
     sectors, asked = metrics.get(LOAD_SECTORS), metrics.get(LOAD_BYTES)
     return sectors is not None and asked is not None and 32 * sectors.value <= 1.01 * asked.value
 
 
+def _below_a_wave(metrics: Table) -> bool:
+    """What then counts is how many warps an SM is given."""
+    return WARPS_HELD in metrics and WAVES in metrics and metrics[WAVES].value < 1
+
+
+def _least(metrics: Table) -> bool:
+    return OVER_LEAST in metrics and metrics[OVER_LEAST].value <= BEST[OVER_LEAST][1]
+
+
 def _row(name: str, metrics: Sequence[Metric | None]) -> str:
     """Empty where all are 0, or as good as can be; one value where all are equal."""
-    values = [_value(metric) for metric in metrics]
     low, high = BEST.get(name, (0, 0))
     if all(metric is None or not metric.value or low <= metric.value <= high for metric in metrics):
         return ""
     unit = next(metric.unit for metric in metrics if metric)
-    shown = values if len(set(values)) > 1 else [f"{values[0]} in all" if values[1:] else values[0]]
-    return BAR.join([f"{name} ({unit})" if unit else name, *shown])
+    label = name if unit in name else f"{name} ({unit})"  # "cycle" in longest_warp_chain_cycles
+    return _cells(label, [_value(metric) for metric in metrics])
 
 
 def _value(metric: Metric | None) -> str:

@@ -108,7 +108,9 @@ class RoleAgent(AssistantAgent):
 
         Raises MissingDependency if a planner's model gives no usable reply.
         """
-        plans, reason = self._acts_as() == "planner", ""
+        acting, reason = self._acts_as(), ""
+        self._output_content_type = reply_type(self._role, self._context.task, acting)
+        plans = acting == "planner"
         for _ in range(STARTS if plans else 1):
             await self.model_context.clear()
             async for item in self._ask_until_usable(token):

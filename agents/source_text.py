@@ -1,26 +1,34 @@
 """A source as every role sees it: the same lines under the same numbers.
 
-A line that is a comment alone is shown as a blank one. Every tenth line ends with its number, as a
-comment: what is copied with it is still C++.
+A line that is a comment alone is shown as a blank one, and one that is indented far a little less
+so. Every tenth line ends with its number, as a comment: what is copied with it is still C++.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from astra_chat.agents.idle_functions import Idle
 from astra_chat.tools.text import fenced
 
 STEP = 10
+INDENT = 10
+"""Most blanks before a line: more only show where a line above was broken."""
+_FAR = re.compile(rf"^( {{{INDENT}}}) +(?=\S)", re.MULTILINE)
 _COMMENT = re.compile(r"^[ \t]*//.*$", re.MULTILINE)
 _NUMBER = re.compile(r"[ \t]*//\d+$", re.MULTILINE)
 
 
-def listing(source: str) -> str:
-    """A fenced source with line numbers."""
-    lines = _COMMENT.sub("", source.rstrip("\n")).split("\n")
+def listing(source: str, idle: Sequence[Idle] = ()) -> str:
+    """A fenced source with line numbers; in the place of `idle` lines one that names them."""
+    lines: list[str | None] = [*_shown(source.rstrip("\n")).split("\n")]
     for number in range(STEP, len(lines) + 1, STEP):
-        lines[number - 1] += f" //{number}"
-    return fenced("\n".join(lines))
+        lines[number - 1] = f"{lines[number - 1]} //{number}"
+    for one in idle:
+        lines[one.first - 1 : one.last] = [None] * (one.last - one.first + 1)
+        lines[one.first - 1] = one.text
+    return fenced("\n".join(line for line in lines if line is not None))
 
 
 def without_numbers(text: str) -> str:
@@ -32,13 +40,26 @@ def spans(text: str, source: str) -> list[tuple[int, int]]:
     """Where a text stands in a source: as it is, or else as a listing shows it."""
     if text in source or not text.strip():
         return [match.span() for match in re.finditer(re.escape(text), source)] if text else []
-    shown, begins = _COMMENT.sub("", source), _line_starts(source)
-    starts = _line_starts(shown)
-    found = []
-    for match in re.finditer(re.escape(without_numbers(text)), shown):
-        places = [(shown.count("\n", 0, at), at) for at in match.span()]
-        found.append([begins[line] + at - starts[line] for line, at in places])
-    return [(start, end) for start, end in found]
+    shown = _shown(source)
+    wanted = re.escape(without_numbers(text))
+    return [
+        (_in_source(match.start(), shown, source), _in_source(match.end(), shown, source))
+        for match in re.finditer(wanted, shown)
+    ]
+
+
+def _shown(source: str) -> str:
+    """The same lines without what listings leave out."""
+    return _FAR.sub(r"\1", _COMMENT.sub("", source))
+
+
+def _in_source(at: int, shown: str, source: str) -> int:
+    """A place in what is shown, in the source."""
+    line = shown.count("\n", 0, at)
+    column, start = at - _line_starts(shown)[line], _line_starts(source)[line]
+    far = _FAR.match(source, start)
+    left_out = far.end() - start - INDENT if far and column >= INDENT else 0
+    return start + column + left_out
 
 
 def _line_starts(text: str) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 from astra_chat.tools.gpu_specs import SPECS
@@ -17,6 +18,9 @@ from astra_chat.tools.task.launcher import prototype
 from astra_chat.tools.text import fenced
 from astra_chat.tools.timing.comparison import resolution_text
 from astra_chat.tools.types import Basis, Device
+
+MOST_INPUTS = 4000
+"""Characters of code that say how inputs are drawn."""
 
 
 def task_text(task: Task, device: str) -> str:
@@ -37,6 +41,30 @@ def task_text(task: Task, device: str) -> str:
 def launcher_text(task: Task) -> str:
     """The prototype of the launcher to export."""
     return f"{fenced(f'{prototype(task)};')}\n{codes_text(task)}"
+
+
+def inputs_text(task: Task) -> str:
+    """`make_inputs` of reference.py with what it names of the file: which arguments a value family
+    fills. "" where that is longer than MOST_INPUTS characters."""
+    source = (task.folder / "reference.py").read_text()
+    named = {name: node for node in ast.parse(source).body for name in _defined(node)}
+    wanted, seen = ["make_inputs"], set[str]()
+    while wanted:
+        node = named.get(name := wanted.pop())
+        if node is not None and name not in seen:
+            seen.add(name)
+            wanted += [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
+    parts = [ast.get_source_segment(source, named[name]) or "" for name in named if name in seen]
+    text = "\n".join(parts)
+    return fenced(text, "python") if text and len(text) <= MOST_INPUTS else ""
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    """Names that a statement of a module defines: functions and constants."""
+    if isinstance(node, ast.FunctionDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else []
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def device_text(device: Device) -> str:

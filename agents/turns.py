@@ -266,10 +266,11 @@ REPLY_TYPES: dict[RoleName, type[AnyReply]] = {
 """The reply of a role's model: its own payload, or Pass."""
 
 
-def reply_type(role: RoleName, task: Task) -> type[AnyReply]:
-    """What the schema is made of that a role's model is given for this task."""
+def reply_type(role: RoleName, task: Task, acts_as: RoleName | None = None) -> type[AnyReply]:
+    """What the schema is made of that a role's model is given for this task; `acts_as`: the role
+    that `single` plays in this turn, whose forms of a reply are the only ones wanted."""
     if role != "tester":
-        return REPLY_TYPES[role]
+        return REPLY_TYPES[acts_as or role]
     several = any(len(types) > 1 for types in task.types)
     return _tester_reply(tuple(task.dims), tuple(task.dtypes), several)
 

@@ -73,7 +73,7 @@ def test_the_coder_is_shown_prototype_source_cases_and_plan(context: ChatContext
     )
     assert prototype(context.task) in text and "Wider loads" in text
     assert listing(SCALAR) in text, "the baseline is what it starts from"
-    assert "## Timed cases of the source to change" in text and " | estimated us | " in text
+    assert "## Timed cases of the source to change" in text and "\nestimated us | " in text
 
 
 def test_all_see_the_same_text_of_a_source_with_line_numbers(context: ChatContext) -> None:
@@ -178,8 +178,8 @@ def test_the_profiler_is_shown_figures_that_say_what_they_are(context: ChatConte
     text = turn_prompt(
         "profiler", context, state_of([*baseline_turns(), *one_round(1, VECTOR, 1.5)])
     )
-    assert "global_load_requests | 100" in text and " | 1.50x | 1.33 | " in text
-    assert " | estimated us | " in text
+    assert "global_load_requests | 100" in text and "\nratio | 1.50\nestimated us | 1.33\n" in text
+    assert "## Timed cases, by their numbers in the tables\ncase 1: rows=" in text
 
 
 def test_planner_and_tester_are_told_what_the_profiler_said(context: ChatContext) -> None:

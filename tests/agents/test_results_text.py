@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from astra_chat.agents.results_text import cases_text, judge_report, metrics_text, used
-from astra_chat.tools.evaluation import CaseLaunches, Evaluation, Evidence
+from astra_chat.agents.results_text import (
+    cases_list,
+    judge_report,
+    launched,
+    metrics_text,
+    times_text,
+    used,
+)
+from astra_chat.tools.evaluation import (
+    CaseLaunches,
+    CheckRecord,
+    ErrorNorm,
+    Evaluation,
+    Evidence,
+)
 from astra_chat.tools.profiling.metrics import (
+    DRAM_READ,
+    DRAM_WRITE,
+    INSTRUCTIONS,
     LANES,
     LEFT,
     LOAD_BYTES,
     LOAD_SECTORS,
     LOADS,
+    MACHINE_PATH,
     OCCUPANCY_LIMIT,
+    OVER_LEAST,
+    PTX_PATH,
     TIME_PARTS,
     TURNS,
     WARPS_HELD,
+    WAVES,
     split_metrics,
 )
 from astra_chat.tools.types import Metric, Timed
@@ -43,26 +63,82 @@ def with_launches(line: str) -> Evaluation:
     return evaluation(VECTOR, two_cases()).model_copy(update={"evidence": found})
 
 
-def test_every_timed_case_has_a_row_with_parts_floor_and_bottleneck() -> None:
-    text = cases_text(with_launches("kernel grid 4x1x1 block 256x1x1\x1b[31m"), two_cases())
-    head, first, second = (row.split(" | ") for row in text.splitlines())
-    assert head[4:12] == ["estimated us", *TIME_PARTS.values(), "time_reachable", "time_left"]
-    assert first[:5] == ["1", CASE.named, "1", "1.50x", "1.33"]
-    assert first[5:12] == ["0.50", "0.10", "0.30", "0.20", "0.40", "1.00", "0.50"]
-    assert first[12].startswith("latency: few") and first[13] == "kernel grid 4 block 256\\x1b[31m"
-    assert second[12] == "dram: bytes" and len(second) == len(first) == len(head)
+def rows_of(text: str) -> dict[str, list[str]]:
+    return {label: cells for label, *cells in (row.split(" | ") for row in text.splitlines())}
+
+
+def test_every_timed_case_has_a_column_with_parts_and_bottleneck() -> None:
+    rows = rows_of(times_text(with_launches("kernel grid 4x1x1 block 1\x1b[31m"), two_cases()))
+    assert rows["case"] == ["1", "2"] and rows["ratio"] == ["1.50 in all"]
+    assert rows["estimated us"] == ["1.33", "1.50"]
+    assert [rows[name] for name in TIME_PARTS.values()] == [
+        [f"{us} in all"] for us in ("0.50", "0.10", "0.30", "0.20", "0.40")
+    ]
+    assert rows["time_left"] == ["0.50 in all"] and rows["bottleneck"] == ["latency", "dram"]
+    assert rows["launches"] == ["kernel grid 4 block 1\\x1b[31m", "-"], (
+        "of one nothing is on record"
+    )
+
+
+def test_each_bottleneck_is_a_sentence_about_the_case_where_most_is_left() -> None:
+    both = two_cases()
+    text = times_text(evaluation(VECTOR, both), both)
+    assert text.endswith("latency, case 1: few bytes are in flight\ndram, case 2: bytes")
+    alike = both.model_copy(update={
+        "other_profiles": (both.other_profiles[0].model_copy(update={"bottleneck": "latency"}),)
+    })  # fmt: skip
+    assert times_text(evaluation(VECTOR, alike), alike).count("latency, case") == 1
+
+
+def launching(first: str, second: str) -> Evaluation:
+    plans = tuple(CaseLaunches(case=case, launches=text, plan_sha256="0")
+                  for case, text in ((CASE, first), (OTHER, second)))  # fmt: skip
+    found = Evidence(judge_sha256="0", cubin_sha256="0", plans=plans)
+    return evaluation(VECTOR, two_cases()).model_copy(update={"evidence": found})
+
+
+def test_launches_of_one_kernel_are_told_in_rows() -> None:
+    alike = launching("silu<__half> grid 4x2x1 block 64x1x1", "silu<float> grid 4x2x1 block 32x1x1")
+    rows = rows_of(times_text(alike, two_cases()))
+    assert rows["launches silu"] == ["<__half>", "<float>"]
+    assert rows["grid"] == ["4x2 in all"] and rows["block"] == ["64", "32"]
+    plain = launching("silu grid 4x1x1 block 64x1x1", "silu grid 1x1x1 block 64x1x1 shared 8")
+    rows = rows_of(times_text(plain, two_cases()))
+    assert rows["grid of silu"] == ["4", "1"] and rows["block"] == ["64", "64 shared 8"]
+    several = launching("a grid 1 block 1; b<int> grid 2 block 1", "2 x a grid 1 block 1")
+    assert len(rows_of(times_text(several, two_cases()))["launches"]) == 2
+    assert launched(several) == {"a", "b"} and launched(alike) == {"silu"}
+    assert launched(evaluation(VECTOR, two_cases())) == set()
 
 
 def test_in_short_there_is_what_is_left_and_the_bottleneck() -> None:
-    text = cases_text(with_launches("kernel grid 4 block 1"), two_cases(), short=True)
-    head, first, _ = (row.split(" | ") for row in text.splitlines())
-    assert head[2:] == ["weight", "estimated us", "time_left", "bottleneck"]
-    assert len(first) == len(head)
+    text = times_text(with_launches("kernel grid 4 block 1"), two_cases(), short=True)
+    assert list(rows_of(text))[:4] == ["case", "estimated us", "time_left", "bottleneck"]
+    assert "grid" not in text
 
 
 def test_an_old_profile_of_one_case_still_reads() -> None:
-    head, row = cases_text(evaluation(VECTOR, timed(1.5)), timed(1.5)).splitlines()
-    assert "% of limit" in head and "| 1.50x | 1.33 | 75 | latency" in row
+    text = times_text(evaluation(VECTOR, timed(1.5)), timed(1.5))
+    assert rows_of(text)["% of limit"] == ["75"] and rows_of(text)["bottleneck"] == ["latency"]
+    assert cases_list(timed(1.5)) == f"case 1: {CASE.named}, weight 1"
+
+
+def test_cases_are_listed_once_with_weight_and_floor() -> None:
+    listed = f"case 1: {CASE.named}, weight 1, time_reachable 1.00 us\ncase 2: {OTHER.named}, "
+    assert cases_list(two_cases()).startswith(listed)
+    found = evaluation(VECTOR, two_cases())
+    assert listed in judge_report(found) and listed not in judge_report(found, listed=True)
+
+
+def test_precision_is_told_beside_what_is_tolerated() -> None:
+    found = evaluation(VECTOR, two_cases())
+    assert "\nprecision: worst result at 10% of its tolerance\n" in judge_report(found)
+    error = ErrorNorm(case=CASE, argument="out", candidate_ulps=0.3, baseline_ulps=0.5,
+                      limit_ulps=1.0)  # fmt: skip
+    check = CheckRecord(visible=(), hidden=(), calls=1, how={}, elements=1, guard_bytes=0,
+                        read_bytes=0, repeats=0, worst_error=error)  # fmt: skip
+    told = judge_report(found.model_copy(update={"check": check}))
+    assert "tolerance, rms error at 30% of its limit (the baseline's at 50%)\n" in told
 
 
 def with_metrics(*by_case: dict[str, float]) -> Timed:
@@ -93,13 +169,33 @@ def test_what_says_nothing_is_left_out() -> None:
     assert "machine_instructions_fma | 3 in all" in few and "shared" not in few
     loads = {LOADS: 9.0, LOAD_BYTES: 512.0, LOAD_SECTORS: 16.0, OCCUPANCY_LIMIT: 100.0,
              WARPS_HELD: 8.0, LANES: 96.0}  # fmt: skip
-    assert metrics_text(with_metrics(loads, loads)).splitlines()[1:] == [
-        f"{LOAD_BYTES} | 512 in all", f"{WARPS_HELD} | 8 in all",
-    ]  # fmt: skip
+    assert metrics_text(with_metrics(loads, loads)).splitlines()[1:] == [f"{WARPS_HELD} | 8 in all"]
+    narrow = {**loads, LOAD_BYTES: 128.0, LOAD_SECTORS: 4.0}
+    assert f"{LOAD_BYTES} | 128 in all" in metrics_text(with_metrics(narrow, narrow))
     wasted = metrics_text(with_metrics(loads, {**loads, LOAD_SECTORS: 32.0}))
     assert f"{LOAD_SECTORS} | 16 | 32" in wasted
     assert f"{LANES} | 96 | 50" in metrics_text(with_metrics(loads, {**loads, LANES: 50.0}))
     assert metrics_text(with_metrics({LOADS: 9.0}, {LOADS: 8.0})).endswith(f"{LOADS} | 9 | 8")
+
+
+def test_bytes_and_waves_are_shown_where_they_say_something() -> None:
+    least = {DRAM_READ: 64.0, DRAM_WRITE: 32.0, OVER_LEAST: 1.0, WAVES: 0.5, WARPS_HELD: 8.0}
+    assert metrics_text(with_metrics(least, least)).splitlines()[1:] == [f"{WARPS_HELD} | 8 in all"]
+    more = metrics_text(with_metrics(least, {**least, OVER_LEAST: 1.5, WAVES: 2.0}))
+    assert f"{DRAM_READ} | 64 in all" in more and f"{OVER_LEAST} | 1 | 1.5" in more
+    assert f"{WAVES} | 0.5 | 2" in more
+
+
+def test_of_the_chain_the_largest_units_are_shown_in_the_place_of_counts() -> None:
+    chain = {f"chain_cycles_{unit}": float(n) for n, unit in
+             enumerate(("mov", "alu", "xu", "misc"), 1)}  # fmt: skip
+    counts = {INSTRUCTIONS: 99.0, "machine_instructions_alu": 9.0, PTX_PATH: 5.0, MACHINE_PATH: 6.0}
+    both = with_metrics({**chain, **counts}, {**chain, **counts})
+    assert rows_of(metrics_text(both)).keys() == {
+        "metric of case", "chain_cycles_alu", "chain_cycles_xu", "chain_cycles_misc", MACHINE_PATH,
+    }  # fmt: skip
+    busy = both.profile.model_copy(update={"bottleneck": "issue"})
+    assert f"{INSTRUCTIONS} | 99" in metrics_text(both.model_copy(update={"profile": busy}))
 
 
 def test_of_many_cases_those_where_most_is_left_have_metrics() -> None:

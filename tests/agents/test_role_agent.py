@@ -27,6 +27,7 @@ from astra_chat.agents.prompt import ChatContext
 from astra_chat.agents.reply_errors import STARTS, TRIES
 from astra_chat.agents.role_agent import RoleAgent
 from astra_chat.agents.run_state import RunState
+from astra_chat.agents.strategy import parse_strategy
 from astra_chat.agents.turns import (
     Edit,
     Edits,
@@ -65,9 +66,11 @@ class Recording(ReplayChatCompletionClient):
         ]
         super().__init__(results, model_info=INFO)
         self.asked: list[list[str]] = []
+        self.forms: list[object] = []
 
     async def create(self, messages: Sequence[LLMMessage], **rest: Any) -> CreateResult:
         self.asked.append([str(m.content) for m in messages])
+        self.forms.append(rest.get("json_output"))
         return await super().create(messages, **rest)
 
 
@@ -248,4 +251,17 @@ def test_alone_a_kernel_in_a_plans_place_goes_back(task: Task) -> None:
     kernel = SingleReply(reply=Source(words="", source="x")).model_dump_json()
     good = SingleReply(reply=plan()).model_dump_json()
     reasons, said = Talk(task, "single", [kernel, good]).speak(baseline_turns())
-    assert reasons == ["a plan is expected now"] and isinstance(said, PlanMessage)
+    assert reasons == ["it does not match the schema: kind should be 'plan' or 'pass'"]
+    assert isinstance(said, PlanMessage)
+
+
+def test_alone_only_the_form_that_is_wanted_is_asked_for(task: Task) -> None:
+    request = run_request().model_copy(update={"strategy": parse_strategy("single")})
+    first = [Turn("user", request), baseline_turns()[2]]
+    for turns, reply, form in (
+        (first, PlannerReply(reply=plan()), PlannerReply),
+        ([*first, Turn("single", plan())], KernelReply(reply=Pass(words="")), KernelReply),
+    ):
+        talk = Talk(task, "single", [reply.model_dump_json()])
+        talk.speak(turns)
+        assert talk.client.forms == [form]

@@ -8,13 +8,16 @@ import pytest
 
 from astra_chat.agents.roles import instructions
 from astra_chat.agents.turns import MODEL_ROLES, RoleName
+from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.profiling.metrics import (
     BOTTLENECKS,
     CHAIN,
+    CHAIN_BEFORE_LOAD,
     LEFT,
     LOAD_ROUNDS,
     MACHINE_PATH,
     OCCUPANCY_LIMIT,
+    OVER_LEAST,
     REACHABLE,
     TIME_PARTS,
     TURNS,
@@ -22,6 +25,8 @@ from astra_chat.tools.profiling.metrics import (
     WAVES,
 )
 from astra_chat.tools.types import ValueFamily
+from astra_chat.tools.virtual_gpu.model.constants import FITTED
+from astra_chat.tools.virtual_gpu.model.issue import SLOTS
 
 
 @pytest.mark.parametrize("role", MODEL_ROLES)
@@ -46,8 +51,20 @@ def test_what_several_roles_are_told_is_said_once_to_each() -> None:
         assert told.count("# How to read") == (plans or role in ("coder", "profiler"))
 
 
+def test_figures_of_the_model_are_those_that_are_told() -> None:
+    told, h200 = instructions("planner"), spec("h200")
+    assert f"takes {FITTED.start:.0f} cycles for each of its warps" in told
+    assert f"the grid {h200.block_dispatch_ns:.1f} ns a block" in told
+    round_us = FITTED.load * h200.dram_latency_cycles / h200.clocks_per_us
+    assert f"takes {round_us:.2f} us on an H200" in told
+    assert f"100 cycles are {100 / h200.clocks_per_us:.2f} us" in told
+    assert 0.2 < 1 - FITTED.first_round < 0.3, "a quarter may be hidden"
+    assert f"about {FITTED.pace / SLOTS:.0f} cycles for each of its" in told
+
+
 def test_what_the_tables_show_is_defined() -> None:
     told = instructions("planner")
+    assert CHAIN_BEFORE_LOAD in told and OVER_LEAST in told and "`chain_cycles_UNIT`" in told
     for name in (*TIME_PARTS.values(), REACHABLE, LEFT, LOAD_ROUNDS, MACHINE_PATH, CHAIN, TURNS,
                  WARPS_HELD, WAVES, OCCUPANCY_LIMIT):  # fmt: skip
         assert name in told

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.agents.source_text import listing, spans, without_numbers
+from astra_chat.agents.idle_functions import Idle
+from astra_chat.agents.source_text import INDENT, listing, spans, without_numbers
 
 SOURCE = """// A comment.
 #include <stdint.h>
@@ -42,7 +43,32 @@ def test_numbers_are_those_of_the_file_and_comments_are_blank_lines() -> None:
 def test_a_listing_holds_the_lines_of_a_real_kernel(path: Path) -> None:
     lines = path.read_text().splitlines()
     shown = without_numbers(listing(path.read_text())).splitlines()[1:-1]
-    assert shown == ["" if line.lstrip().startswith("//") else line for line in lines]
+    assert [line.lstrip() for line in shown] == [
+        "" if line.lstrip().startswith("//") else line.lstrip() for line in lines
+    ]
+    for one, line in zip(shown, lines, strict=True):
+        indent = len(line) - len(line.lstrip())
+        assert not one or len(one) - len(one.lstrip()) == min(indent, INDENT)
+
+
+def test_idle_lines_are_one_that_says_so() -> None:
+    shown = listing(SOURCE, [Idle(1, 2), Idle(6, 10, ("read",))]).splitlines()[1:-1]
+    assert shown[:5] == [
+        "// lines 1 to 2: headers", "", "template <typename T>",
+        "__device__ float read(T value);", "// lines 6 to 10: read, run in no timed case",
+    ]  # fmt: skip
+    assert len(shown) == len(SOURCE.splitlines()) - 5
+
+
+def test_what_is_indented_far_is_found_again() -> None:
+    source = "f(int a,\n               int b, // c\n               int d);\n"
+    shown = "\n".join(listing(source).splitlines()[1:-1])
+    assert shown == f"f(int a,\n{' ' * INDENT}int b, // c\n{' ' * INDENT}int d);"
+    assert spans(shown, source) == [(0, len(source) - 1)]
+    ((start, end),) = spans("int b, // c\n" + " " * INDENT + "int d", source)
+    assert source[start:end] == "int b, // c\n               int d"
+    ((start, end),) = spans(" " * INDENT + "int d);", source)
+    assert source[start:end].lstrip() == "int d);"
 
 
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)

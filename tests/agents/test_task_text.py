@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from astra_chat.agents.task_text import comparison_text, device_text, launcher_text, task_text
-from astra_chat.tools.task.folder import Scalar, Task
+from pathlib import Path
+
+from astra_chat.agents.task_text import (
+    MOST_INPUTS,
+    comparison_text,
+    device_text,
+    inputs_text,
+    launcher_text,
+    task_text,
+)
+from astra_chat.tools.task.folder import Scalar, Task, find_task
 from astra_chat.tools.task.launcher import prototype
 from tests.chat_samples import DEVICE
 
@@ -29,6 +38,20 @@ def test_precision_is_told_as_it_is_judged(task: Task) -> None:
 
 def test_the_launcher_is_a_prototype(task: Task) -> None:
     assert f"{prototype(task)};" in launcher_text(task)
+
+
+def test_a_tester_is_told_how_inputs_are_drawn(task: Task, tmp_path: Path) -> None:
+    shipped = inputs_text(find_task("merge_state_v2"))
+    assert shipped.startswith(
+        '```python\nPLACED = ("ramp", "one_hot")\nEMPTY_ONE_IN = 4\ndef make_in'
+    )
+    assert "sums.draw(generator, (n, h))" in shipped and "def reference" not in shipped
+    source = "def half(x):\n    return x\n\ndef make_inputs(case, g):\n    return half(A)\nA = 1\n"
+    (tmp_path / "reference.py").write_text(source)
+    own = task.model_copy(update={"folder": tmp_path})
+    assert all(part in inputs_text(own) for part in ("def half", "def make_inputs", "A = 1"))
+    (tmp_path / "reference.py").write_text(source + "A = [" + "0, " * MOST_INPUTS + "]\n")
+    assert inputs_text(own) == "", "too long to be shown"
 
 
 def test_one_threshold_is_told_with_the_rule_that_decides_a_tie() -> None:

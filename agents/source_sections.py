@@ -1,0 +1,89 @@
+"""Sections of a prompt that show a source: to change, to test, to explain, to fix."""
+
+from __future__ import annotations
+
+from astra_chat.agents.idle_functions import idle_functions
+from astra_chat.agents.prompt_section import ChatContext, Section
+from astra_chat.agents.results_text import launched
+from astra_chat.agents.run_state import RunState
+from astra_chat.agents.source_text import listing
+from astra_chat.agents.turn_order import acts_as
+from astra_chat.agents.turns import RoleName
+from astra_chat.tools.descriptions import describe_build, describe_evaluation, speed
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.text import report
+from astra_chat.tools.types import Timed
+
+
+def tested(context: ChatContext, state: RunState) -> Section:
+    """The best so far, whose branches a tester's cases have to reach."""
+    best = state.best[0].candidate if state.best else ""
+    name = f"The best candidate so far: {best}" if best in state.sources else "The baseline"
+    return Section(name, listing(state.sources.get(best, context.baseline)))
+
+
+def parent(context: ChatContext, state: RunState) -> Section:
+    return Section(_parent_title(state), listing(_parent_now(context, state)))
+
+
+def parent_that_runs(context: ChatContext, state: RunState) -> Section:
+    """The same without functions that no timed case runs: no plan for those speeds anything up."""
+    return Section(_parent_title(state), _running(_parent_now(context, state), state.parent))
+
+
+def last_source(context: ChatContext, state: RunState) -> Section | None:
+    last = state.evaluated
+    if last is None or last.candidate not in state.sources:
+        return None
+    return Section(
+        f"The last candidate: {last.candidate}", _running(state.sources[last.candidate], last)
+    )
+
+
+def failing(context: ChatContext, state: RunState) -> Section | None:
+    if state.round is None or not state.round.attempts:
+        return None
+    attempt = state.round.attempts[-1]
+    result = describe_build(attempt.build) if attempt.build else "not built yet"
+    if attempt.evaluation:
+        result = describe_evaluation(attempt.evaluation)
+    return Section(
+        "The candidate to fix",
+        f"{listing(attempt.kernel.source)}\nThe judge's report: {report(result)}",
+    )
+
+
+def source_to_edit(role: RoleName, context: ChatContext, state: RunState) -> str:
+    """The source that edits apply to: the candidate to fix, or what the plan changes."""
+    attempts = state.round.attempts if state.round else ()
+    if acts_as(role, state) == "fixer" and attempts:
+        return attempts[-1].kernel.source
+    return parent_source(context, state)
+
+
+def parent_source(context: ChatContext, state: RunState) -> str:
+    """The source that the plan of the current round changes."""
+    parent = state.round.parent if state.round else None
+    source = state.sources.get(parent.candidate) if parent else None
+    return context.baseline if source is None else source
+
+
+def _parent_now(context: ChatContext, state: RunState) -> str:
+    parent = state.parent
+    return state.sources.get(parent.candidate, context.baseline) if parent else context.baseline
+
+
+def _parent_title(state: RunState) -> str:
+    parent = state.parent
+    if parent is None or parent.candidate not in state.sources:
+        return "The source to change: the baseline"
+    best, outcome = state.best, parent.outcome
+    is_best = best is not None and best[0].candidate == parent.candidate
+    name = "the best candidate so far" if is_best else "a candidate"
+    speedup = f", {speed(outcome)}" if isinstance(outcome, Timed) else ""
+    return f"The source to change: {name}, {parent.candidate}{speedup}"
+
+
+def _running(source: str, evaluation: Evaluation | None) -> str:
+    names = launched(evaluation) if evaluation else set()
+    return listing(source, idle_functions(source, names))
