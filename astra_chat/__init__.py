@@ -7,6 +7,7 @@ judging/         the judge for users: what command line, Python and MCP call ali
 session/         one run: options, chat, resume, export
 approval/        a human decides: at once, by a file, or later
 mailbox/         questions of a run as folders, answered by whoever writes a file
+detached/        evaluations as files, judged on another machine
 models/          model backends, recordings, meter
 transcript/      the record of a run: format, reader, writer, summary
 replay/          recorded runs shown, judged or run again

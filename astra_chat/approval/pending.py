@@ -44,6 +44,11 @@ def waiting(path: Path) -> Waiting:
             f"{transcript.path}: the run waits for an answer in its mailbox, not for a decision:"
             f" question {one_line(transcript.ended.question)}"
         )
+    if transcript.ended is not None and transcript.ended.job:
+        raise BadInput(
+            f"{transcript.path}: the run waits for the judge, not for a decision: job"
+            f" {one_line(transcript.ended.job)[:12]}"
+        )
     if transcript.ended is not None and transcript.ended.reason == "waiting":
         raise BadInput(
             f"{transcript.path}: the candidate must be confirmed on fresh seeds before a decision:"

@@ -4,6 +4,8 @@ main     the application: every command by name
 run      the options of a run
 approve  decide for a run that waits
 judge    check, time, profile
+judge_jobs  judge work: jobs of runs on other machines
+advance  resume the runs whose results are there
 models   models check
 mailbox  the questions of runs with a mailbox, and their answers
 skill    a SKILL.md for coding agents

@@ -90,6 +90,8 @@ def _register_others() -> None:
         "export.command",
         "cli.approve",
         "cli.judge",
+        "cli.judge_jobs",
+        "cli.advance",
         "cli.tune",
         "cli.new",
         "cli.models",

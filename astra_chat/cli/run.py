@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
@@ -82,6 +83,14 @@ def run(
         str | None,
         typer.Option(
             help="Search strategy: best (default), paper, beam:K, beam:KxN, tree or single."
+        ),
+    ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WHERE",
+            help="Where kernels are judged: local (default), or detached: by `astra-chat judge"
+            " work` on another machine, while the run waits.",
         ),
     ] = None,
     stop_at: Annotated[
@@ -182,6 +191,9 @@ def hold(given: dict[str, Any], as_json: bool = False, quiet: bool = False) -> N
             box, name = result.question.parent, result.question.name
             note(f"answer with: astra-chat mailbox answer {box} {name} FILE")
             note(f"then resume with: {result.resume_with}")
+        elif result.job is not None:
+            judge = shlex.join(["astra-chat", "judge", "work", str(result.folder)])
+            note(f"judge with: {judge}; then resume with: {result.resume_with}")
         else:
             note(f"decide with: astra-chat approve {result.transcript}")
         raise typer.Exit(WAITING)

@@ -68,6 +68,7 @@ def tune(
     256'. The virtual GPU ranks the combinations that build and meet every '// require: THREADS *
     ROWS <= 1024', the judge measures the first of them, and the best is confirmed."""
     from astra_chat.judging.opening import open_judge
+    from astra_chat.tools.system.whole_file import write_whole
     from astra_chat.tools.tuning.search import tune as tuned
     from astra_chat.tools.tuning.space import read_space
 
@@ -78,7 +79,7 @@ def tune(
     ) as judge:
         report = tuned(judge, space, most_points=points, judged=judged, tell=_tell)
     if out and report.source:
-        out.write_text(report.source)
+        write_whole(out, report.source.encode())
     if as_json:
         print(report.model_dump_json(indent=2))
     else:

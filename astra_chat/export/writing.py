@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
 
 
@@ -17,22 +17,13 @@ def json_lines(rows: Iterable[Value]) -> bytes:
 
 def write(out: Path, content: bytes) -> None:
     """Raises BadInput where the file is there already or cannot be written."""
-    scratch = out.with_name(f".{out.name}.part")
-    try:
-        if out.exists():
-            raise BadInput(f"{out} exists already and is not overwritten: name another with -o")
-        scratch.write_bytes(content)
-        scratch.replace(out)
-    except OSError as error:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)
-        raise BadInput(f"cannot write {out}: {error.strerror}") from None
+    _require_new(out)
+    write_whole(out, content)
 
 
 def write_folder(out: Path, files: dict[str, bytes]) -> None:
     """A new folder with these files, by their path in it. Raises BadInput."""
-    if out.exists():
-        raise BadInput(f"{out} exists already and is not overwritten: name another with -o")
+    _require_new(out)
     scratch = out.with_name(f".{out.name}.part")
     try:
         for name, content in files.items():
@@ -42,3 +33,12 @@ def write_folder(out: Path, files: dict[str, bytes]) -> None:
         scratch.replace(out)
     except OSError as error:
         raise BadInput(f"cannot write {out}: {error.strerror}") from None
+
+
+def _require_new(out: Path) -> None:
+    try:
+        there = out.exists()
+    except OSError as error:
+        raise BadInput(f"cannot write {out}: {error.strerror}") from None
+    if there:
+        raise BadInput(f"{out} exists already and is not overwritten: name another with -o")

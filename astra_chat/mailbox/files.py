@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from astra_chat.tools.errors import MissingDependency
@@ -48,20 +50,36 @@ def write_new(path: Path, text: str) -> bool:
 
     Raises MissingDependency where it cannot be written: then nothing of it is there.
     """
+    with _written_beside(path, text) as part:
+        try:
+            os.link(part, path)  # fails where a file is there: the first one stays
+        except FileExistsError:
+            return False
+    return True
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file in one piece, in the place of one that may be there. Raises MissingDependency
+    where it cannot be written: then nothing has changed."""
+    with _written_beside(path, text) as part:
+        part.replace(path)
+
+
+@contextmanager
+def _written_beside(path: Path, text: str) -> Iterator[Path]:
+    """A file on the disk with this text, in the folder of `path`, to be put in its place. Raises
+    MissingDependency where that, or what is done with it, fails."""
     part = None
     try:
         descriptor, part = tempfile.mkstemp(prefix=".part-", dir=path.parent)
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(part, 0o644)  # noqa: PTH101
-        os.link(part, path)  # fails where a file is there: the first one stays
-    except FileExistsError:
-        return False
+        yield Path(part)
     except OSError as error:
         raise MissingDependency(f"cannot write {path}: {error.strerror}") from None
     finally:
         if part is not None:
             Path(part).unlink(missing_ok=True)
-    return True

@@ -21,7 +21,7 @@ from autogen_core.models import (
     UserMessage,
 )
 
-from astra_chat.agents.turns import Kernel, KernelReply, Position, SingleReply
+from astra_chat.agents.turns import Kernel, KernelReply, Position
 from astra_chat.mailbox.answers import Taken, take
 from astra_chat.mailbox.files import Unreadable
 from astra_chat.mailbox.questions import (
@@ -122,7 +122,7 @@ class MailboxModels:
             id=f"{asker.run}-{role}-r{place.round}a{place.attempt}-{digest}",
             run=asker.run, task=asker.task, role=role, round=place.round, attempt=place.attempt,
             asked=now(), transcript=str(asker.transcript.resolve()),
-            kernel=issubclass(json_output, KernelReply | SingleReply),
+            kernel=issubclass(json_output, KernelReply),
         )  # fmt: skip
         return ask(self._box, meta, prompt_text(meta, self._box, messages, schema), schema)
 

@@ -42,8 +42,9 @@ def rerun(
     before = transcript.options
     spec = transcript.header.device.spec if device == "virtual" else None
     with task_of(transcript, None) as task:
+        models = f"transcript:{transcript.path}"
         options = before.model_copy(
-            update={"models": f"transcript:{transcript.path}", "budget": "", "trust": trust}
+            update={"models": models, "budget": "", "trust": trust, "judge": "local"}
         )
         session = SessionOptions(
             task=task.folder, device=device, gpu=spec, out=out,

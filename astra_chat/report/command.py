@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import stat
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +40,7 @@ def report(
     from astra_chat.display.notes import note
     from astra_chat.report.html import report as page
     from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.system.whole_file import write_whole
     from astra_chat.transcript.reader import read, unknown_kinds
 
     to_stdout = str(out) in STDOUT
@@ -56,25 +56,11 @@ def report(
         print(page(transcripts))
         return
     _require_no_other(out)
-    _write(out, page(transcripts))
+    write_whole(out, page(transcripts).encode())
     if as_json:
         _print_json(out, transcripts)
     elif not quiet:
         print(out)
-
-
-def _write(out: Path, html: str) -> None:
-    """Whole or not at all: an earlier report stays where the new one cannot be written."""
-    from astra_chat.tools.errors import BadInput
-
-    scratch = out.with_name(f".{out.name}.part")
-    try:
-        scratch.write_text(html, encoding="utf-8")
-        scratch.replace(out)
-    except OSError as error:
-        with suppress(OSError):
-            scratch.unlink(missing_ok=True)
-        raise BadInput(f"cannot write {out}: {error.strerror}") from None
 
 
 def _print_json(out: Path, transcripts: list[Transcript]) -> None:

@@ -15,14 +15,13 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.models.script import load_script
-from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.check.hidden_cases import Weighted
+from astra_chat.tools.entropy import NO_SEED
 from astra_chat.tools.errors import AstraError, BadInput
-from astra_chat.tools.run.oracle import Oracle
-from astra_chat.tools.run.runner import Runner
 from astra_chat.tools.system.subprocesses import Stop
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.timing.verdict import time_cases
-from astra_chat.tools.types import Case, Device, EstimatedTime, Value, candidate_id
+from astra_chat.tools.tuning.ranking import estimated_times
+from astra_chat.tools.types import Device, EstimatedTime, Value, candidate_id
 
 SCHEMA = "astra-chat/estimates/1"
 
@@ -41,34 +40,23 @@ class Estimates(Value):
     estimates: tuple[Estimate, ...]
 
 
-def shared_cases(task: Task) -> list[tuple[Case, float]]:
+def shared_cases(task: Task) -> Weighted:
     """Demo cases that are bench cases too, with their bench weights."""
     demo = {case.label for case, _ in task.demo}
-    return [(case, weight) for case, weight in task.bench if case.label in demo]
+    return tuple((case, weight) for case, weight in task.bench if case.label in demo)
 
 
 def estimates(task: Task, device: Device) -> Iterator[Estimate]:
     """Of the scripted kernels that build and are right on the shared cases."""
-    script, rows = load_script(task), shared_cases(task)
+    script = load_script(task)
     sources = {kernel.name: script.sources[kernel.name] for kernel in script.kernels()}
-    built = build_all(task, [task.baseline, *sources.values()], device)
-    baseline, oracle, runner = built[0], Oracle(task), Runner(task, device)
-    if not isinstance(baseline, Build):
-        raise BadInput(f"the baseline of {task.name} does not build")
-    try:
-        oracle_cases = oracle.oracle_cases([case for case, _ in rows], Stop())
-        weighted = list(zip(oracle_cases, [weight for _, weight in rows], strict=True))
-        for (file, source), build in zip(sources.items(), built[1:], strict=True):
-            if not isinstance(build, Build):
-                continue
-            timed = time_cases(runner, oracle, build, baseline, weighted)
-            if isinstance(timed, list):
-                cases = tuple(t.time for t in timed if isinstance(t.time, EstimatedTime))
-                yield Estimate(
-                    task=task.name, file=file, candidate=candidate_id(source), cases=cases
-                )
-    finally:
-        oracle.close()
+    each = estimated_times(
+        task, device, task.baseline, list(sources.values()), shared_cases(task), NO_SEED, Stop()
+    )
+    for (file, source), timed in zip(sources.items(), each, strict=True):
+        if isinstance(timed, list):
+            cases = tuple(t.time for t in timed if isinstance(t.time, EstimatedTime))
+            yield Estimate(task=task.name, file=file, candidate=candidate_id(source), cases=cases)
 
 
 def read(path: Path) -> Estimates:

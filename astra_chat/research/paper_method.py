@@ -18,12 +18,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from astra_chat.tools.build.hosted import hosted_library
-from astra_chat.tools.build.nvcc import Build, build_all
+from astra_chat.tools.build.nvcc import build_all, require_build
 from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values, prototype
-from astra_chat.tools.types import BuildFailed, Case, Device, Value, candidate_id
+from astra_chat.tools.types import Case, Device, Value, candidate_id
 
 SCHEMA = "astra-chat/paper-method/1"
 WARMUPS, LAUNCHES = 20, 100
@@ -88,10 +88,8 @@ def measure(task: Task, device: Device, kernels: Sequence[tuple[str, str]]) -> l
     """Time (name, source) pairs on the paper's cases. Raises BadInput where one does not build."""
     built = build_all(task, [looped(task, source) for _, source in kernels], device)
     found = []
-    for (name, source), build in zip(kernels, built, strict=True):
-        if not isinstance(build, Build):
-            why = build.log if isinstance(build, BuildFailed) else "it took too long"
-            raise BadInput(f"{name} of {task.name} does not build: {why}")
+    for (name, source), result in zip(kernels, built, strict=True):
+        build = require_build(result, f"{name} of {task.name}")
         library = ctypes.CDLL(str(hosted_library(build)))
         library.astra_buffer.restype = ctypes.c_void_p
         for case in paper_cases(task):

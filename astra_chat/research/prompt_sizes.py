@@ -16,7 +16,10 @@ from astra_chat.agents.position import read_position
 from astra_chat.replay.prompts import Prompt, prompts
 from astra_chat.transcript.reader import read
 
-STABLE = ("Task", "How candidates are compared", "The launcher to export", "Headers of the task")
+STABLE = (
+    "Task", "Timed cases, by their numbers", "How candidates are compared",
+    "The launcher to export", "Headers of the task", "How the inputs of a case are drawn",
+)  # fmt: skip
 """Sections that are the same in every prompt of a role in a run."""
 FIRST_ROUND = 2
 

@@ -6,6 +6,8 @@ session           the run itself
 results           what a run leaves behind
 run_events        callbacks of a run under way
 team              the AutoGen team
+judges            the judge of a run: here, or by jobs
+advance           runs that wait for a judge, and which can go on
 recorder          the transcript of a run under way
 resume            resume and branch from a transcript
 recorded_options  options of a recorded run that the user must confirm

@@ -35,6 +35,7 @@ def run(
     approver: str | None = None,
     budget: str | None = None,
     strategy: str | None = None,
+    judge: str | None = None,
     stop_at: float | None = None,
     patience: int | None = None,
     mutants: int | None = None,
@@ -61,6 +62,8 @@ def run(
     percent of the physical limit that is enough; `patience`: most rounds in a row without a gain;
     `mutants`: seeded bugs that score the tester's cases, 0 for none. 0 for `stop_at` and
     `patience`, "none" for `budget` and `approver` switch off what a resumed run was begun with.
+    `judge`: "local", or "detached": evaluations become jobs in the run's folder, and the run stops,
+    to be resumed, until `astra-chat judge work` has judged them.
     `no_wait`: stop, to be resumed, where an answer in a mailbox is not there yet.
     `seed`: root of all that the judge draws (up to 32 hex digits), fresh if None.
     `events` hears of each record of the transcript once it is in the file (run_events.py).
@@ -70,7 +73,7 @@ def run(
     """
     options = RunOptions.given(
         models=models, tier=baseline, rounds=rounds, cases=cases, budget=budget, strategy=strategy,
-        mutants=mutants, stop_at_percent=stop_at, patience=patience, trust=trust,
+        mutants=mutants, stop_at_percent=stop_at, patience=patience, judge=judge, trust=trust,
     )  # fmt: skip
     session = SessionOptions(
         task=task, base_url=base_url, device=device, gpu=gpu, out=out, approver=approver, seed=seed,

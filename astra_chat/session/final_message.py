@@ -61,10 +61,12 @@ def ended(
     notes: Sequence[str] = (),
     seed: str = "",
     question: str = "",
+    job: str = "",
 ) -> Ended:
     """The last event of a run."""
     evaluation, timed = state.best or (None, None)
-    sentences = [_reason_text(state, reason)]
+    waits = f"stopped until job {job[:12]} is judged" if job else ""
+    sentences = [waits or _reason_text(state, reason)]
     if evaluation is not None and timed is not None:
         confirmed = _confirmed(evaluation)
         sentences.append(f"best candidate {evaluation.candidate}: {speed(timed)}{confirmed}")
@@ -81,6 +83,7 @@ def ended(
         error=f"{type(error).__name__}: {error}" if error else "",
         seed=seed,
         question=question,
+        job=job,
     )
 
 

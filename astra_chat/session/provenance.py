@@ -30,7 +30,7 @@ def header(
     """
     return Header(
         started=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=versions(device) if judged_with is None else judged_with,
+        versions=versions(device, options.judge == "local") if judged_with is None else judged_with,
         device=device,
         options=options,
         git=git_state(),
@@ -42,8 +42,9 @@ def header(
     )
 
 
-def versions(device: Device) -> dict[str, str]:
-    """Astra, Python, packages, compilers, how kernels are isolated, and a real GPU's driver."""
+def versions(device: Device, here: bool = True) -> dict[str, str]:
+    """Astra, Python, packages, compilers, how kernels are isolated, and a real GPU's driver if it
+    is `here`."""
     found = {"astra": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         try:
@@ -52,7 +53,7 @@ def versions(device: Device) -> dict[str, str]:
             continue
     found |= host_tool_versions()
     found["isolation"] = isolation()
-    if device.kind == "cuda":
+    if device.kind == "cuda" and here:
         found["driver"] = _driver()
     return found
 

@@ -12,7 +12,7 @@ from astra_chat.models.run_models import RunModels
 from astra_chat.spending.budget import Budget, parse_budget
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.system.devices import pick_device
+from astra_chat.tools.system.devices import pick_device, wanted_device
 from astra_chat.tools.task.folder import Task, find_task
 from astra_chat.tools.types import Device, Value
 from astra_chat.transcript.options import RunOptions
@@ -95,7 +95,7 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
     models = open_models(named, task, session.base_url)
     return Request(
         task=task,
-        device=_device(session, models),
+        device=_device(session, models, options),
         models=models,
         options=options,
         approver=None if session.approver == NOBODY else session.approver,
@@ -105,8 +105,10 @@ def request_for(options: RunOptions, session: SessionOptions) -> Request:
     )
 
 
-def _device(session: SessionOptions, models: RunModels) -> Device:
+def _device(session: SessionOptions, models: RunModels, options: RunOptions) -> Device:
     """The one named, else that of the recording that is played, else the best there is."""
     if session.device in (None, "auto") and session.gpu is None and models.played is not None:
         return models.played.device
+    if options.judge == "detached":
+        return wanted_device(session.device or "auto", session.gpu)
     return pick_device(session.device or "auto", session.gpu)

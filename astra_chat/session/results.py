@@ -21,6 +21,8 @@ class RunResult:
     """The command that resumes it."""
     question: Path | None = None
     """In a mailbox, where the run waits for its answer."""
+    job: Path | None = None
+    """In the run's folder, where it waits for its result."""
 
     @property
     def folder(self) -> Path:
@@ -36,3 +38,5 @@ class End:
     error: Exception | None = None
     question: Question | None = None
     """Whose answer is awaited."""
+    job: Path | None = None
+    """The folder of the job whose result is awaited."""

@@ -121,10 +121,12 @@ def _require_more(past: Past, limits: Limits) -> None:
     )
 
 
-def _require_device(past: Past, device: Device) -> None:
-    """Raise BadInput unless results of this device can be compared with the recorded ones."""
+def _require_device(past: Past, device: Device, judge: str) -> None:
+    """Raise BadInput unless results of this device can be compared with the recorded ones. Of one
+    on another machine the driver's name is not known."""
     before = past.transcript.header.device
-    if device.model_copy(update={"index": before.index}) != before:
+    unknown = {"index": before.index, **({"name": before.name} if judge == "detached" else {})}
+    if device.model_copy(update=unknown) != before:
         raise BadInput(
             f"{past.transcript.path} was judged on {before.name}, not on {device.name}: figures of"
             " two devices cannot be compared"
@@ -158,10 +160,11 @@ def request_on(
         "out": session.out if past.branched is not None else transcript.path.parent,
     }
     if session.device is None and session.gpu is None:
-        here |= _named(transcript.header.device)
+        judge = given.judge if "judge" in given.model_fields_set else recorded.judge
+        here |= _named(transcript.header.device, judge)
     options = accepted(given, session, recorded, transcript.path, past.command)
     request = request_for(options, session.model_copy(update=here))
-    _require_device(past, request.device)
+    _require_device(past, request.device, options.judge)
     require_hashes(transcript)
     require_bounded_cases(transcript, task, request.device.kind, options.trust)
     if past.branched is None:
@@ -196,10 +199,10 @@ def _approver(past: Past, session: SessionOptions) -> str | None:
     return recorded or None
 
 
-def _named(device: Device) -> dict[str, str | None]:
+def _named(device: Device, judge: str) -> dict[str, str | None]:
     """--device and --gpu for a recorded device."""
-    if device.kind == "virtual":
-        return {"device": "virtual", "gpu": device.spec}
+    if device.kind == "virtual" or judge == "detached":
+        return {"device": device.kind, "gpu": device.spec}
     return {"device": f"cuda:{device.index}", "gpu": None}
 
 

@@ -23,11 +23,13 @@ from astra_chat.agents.task_text import device_text
 from astra_chat.agents.turn_order import AskHuman, Stop, next_step
 from astra_chat.agents.turns import MODEL_ROLES, RunRequest, Speaker, Turn
 from astra_chat.approval.approvers import Approver, approver_for
+from astra_chat.detached.asking import DetachedJudge, WaitsForJudge
 from astra_chat.models.mailbox import Asker, WaitsForAnswer
 from astra_chat.models.metered import MeteredJudge
 from astra_chat.models.recording_judge import recorded_judge
 from astra_chat.session.export import export_best, leave_source
 from astra_chat.session.final_message import deviation, ended
+from astra_chat.session.judges import judge_for
 from astra_chat.session.recorded_options import resume_command
 from astra_chat.session.recorder import Recorder, begin
 from astra_chat.session.request import Request
@@ -40,7 +42,6 @@ from astra_chat.spending.budget import BudgetSpent
 from astra_chat.spending.meter import Meter
 from astra_chat.tools.errors import AstraError, MissingDependency
 from astra_chat.tools.judge import Judge
-from astra_chat.tools.system.toolkit import find_tool
 from astra_chat.tools.task.tiers import baseline_source
 from astra_chat.transcript.events import (
     Chosen,
@@ -72,9 +73,14 @@ def run_request(
     """
     loop, listener = ChatLoop(stop), events or Silent()
     approver = approver_for(request.approver) if request.approver else None
+    own: Judge | DetachedJudge | None = None
 
     def real_judge() -> AbstractContextManager[JudgeProtocol]:
-        return nullcontext(judge) if judge is not None else _judge(request, listener, loop)
+        nonlocal own
+        if judge is not None:
+            return nullcontext(judge)
+        own = judge_for(request, listener, loop, turns)
+        return own
 
     turns = past.turns if past else []
     with (
@@ -84,25 +90,15 @@ def run_request(
     ):  # fmt: skip
         meter = Meter(request.budget, ledger(recorder.records), recorder.records[-1].t)
         run = recorder.records[0].run
+        if isinstance(own, DetachedJudge):
+            own.begin(recorder.folder, run)
         asker = Asker(run, request.task.name, recorder.path, wait=not request.no_wait)
         request.models.begin(request.task, recorder.header, meter, asker)
         metered = MeteredJudge(opened, meter)
         end = Session(request, recorder, metered, meter, approver, listener, loop).run()
     path, question = recorder.path, end.question.folder if end.question else None
-    return RunResult(path, summarize(recorder.records), resume_command(path, request), question)
-
-
-def _judge(request: Request, events: RunEvents, loop: ChatLoop) -> Judge:
-    """The task's own judge. It reports from its thread to the chat's, where all else is shown."""
-    if request.device.kind == "cuda" and request.limits.confirmations:
-        find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
-    judge = Judge(
-        request.task, request.device, tier=request.options.tier, cases=request.options.cases,
-        trust=request.options.trust, entropy=request.entropy,
-        on_progress=lambda report: loop.call(events.progress, report),
-    )  # fmt: skip
-    judge.prepare()
-    return judge
+    summary, again = summarize(recorder.records), resume_command(path, request)
+    return RunResult(path, summary, again, question, end.job)
 
 
 class Session:
@@ -153,6 +149,8 @@ class Session:
             return End("budget", str(spent))
         except WaitsForAnswer as waits:
             return End("waiting", str(waits), question=waits.question)
+        except WaitsForJudge as waits:
+            return End("waiting", str(waits), job=waits.folder)
 
     @property
     def _state(self) -> RunState:
@@ -303,7 +301,7 @@ class Session:
             ledger(self._recorder.records),
             ended(
                 self._state, reason, end.error, notes, self._request.entropy.root,
-                end.question.id if end.question else "",
+                end.question.id if end.question else "", end.job.name if end.job else "",
             ),
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ migrations      lines of older versions as the present one
 options         the options of a run, from the command line to the header and back
 lines           a file's lines, bounded before anything is made of them
 reader          a file back to events
+archive         zip files in memory, within bounds
 run_folder      the folder of a run: its name, the files in it
 writer          events to a file, one line at a time
 turns           events to the typed chat, and back

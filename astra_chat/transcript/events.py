@@ -186,6 +186,8 @@ class Ended(Value):
     it. Empty in old transcripts."""
     question: str = ""
     """Id of the question in a mailbox whose answer the run waits for."""
+    job: str = ""
+    """sha256 of the job whose result the run waits for (detached/jobs.py)."""
 
 
 class Unknown(Value):

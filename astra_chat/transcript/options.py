@@ -58,6 +58,9 @@ class RunOptions(Value):
     """The run ends at this share of the physical limit; 0 is given for None."""
     patience: Annotated[Annotated[int, Field(ge=1)] | None, BeforeValidator(_zero_is_none)] = None
     """The run ends after so many rounds in a row without a gain; 0 is given for None."""
+    judge: Literal["local", "detached"] = "local"
+    """Where evaluations are made: here, or by a worker that finds them as jobs in the run's
+    folder."""
     trust: bool = False
     """Candidates run even where they cannot be isolated."""
 

@@ -43,8 +43,7 @@ def require_bounded_cases(
                 require_bounded(task, case)
             except ValueError as error:
                 raise BadInput(f"{where}: {error}") from None
-    if not trust and not _came_with_astra(task):
-        _require_bounded_task(transcript, task, device)
+    require_bounded_task(str(transcript.path), task, device, transcript.options.cases, trust)
 
 
 def require_bounded(task: Task, case: Case) -> None:
@@ -74,16 +73,23 @@ def _came_with_astra(task: Task) -> bool:
     return task.name in task_names() and find_task(task.name).id == task.id
 
 
-def _require_bounded_task(transcript: Transcript, task: Task, device: DeviceKind) -> None:
-    listed = transcript.options.cases or ("bench" if device == "cuda" else "demo")
+def require_bounded_task(
+    where: str, task: Task, device: DeviceKind, timed_list: str | None, trust: bool
+) -> None:
+    """Raises BadInput, which begins with `where` it comes from, for a task whose own cases are too
+    many or too large, unless it came with Astra or the user trusts it. `timed_list`: demo or bench;
+    None leaves it to the device."""
+    if trust or _came_with_astra(task):
+        return
+    listed = timed_list or ("bench" if device == "cuda" else "demo")
     timed = [case for case, _ in (task.bench if listed == "bench" else task.demo)]
     most = MAX_TIMED_BYTES if device == "cuda" else MAX_BYTES
     for name, cases, most_bytes in (("check", task.check, MAX_BYTES), ("timed", timed, most)):
         if len(cases) > MAX_OWN:
-            raise BadInput(f"{transcript.path}: the task has {len(cases):,} {name} cases")
+            raise BadInput(f"{where}: the task has {len(cases):,} {name} cases")
         for case in cases:
             if (size := task.buffer_bytes(case)) > most_bytes:
                 raise BadInput(
-                    f"{transcript.path}: the task's {name} case {case.label[:200]} takes {size:,}"
+                    f"{where}: the task's {name} case {case.label[:200]} takes {size:,}"
                     f" bytes, more than {most_bytes:,}: --trust if you know where it comes from"
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,7 +35,8 @@ def task_of(transcript: Transcript, given: str | Path | None) -> Iterator[Task]:
         yield task
         return
     with tempfile.TemporaryDirectory(prefix="astra-task-") as name:
-        _write_files(transcript, Path(name))
+        stored = texts(transcript.records)
+        write_task_files(transcript.path, recorded.files, stored, Path(name))
         yield load_task(Path(name))
 
 
@@ -44,30 +45,32 @@ def _different(before: dict[str, str], now: dict[str, str]) -> list[str]:
     return sorted(name for name in before | now if before.get(name) != now.get(name))
 
 
-def _write_files(transcript: Transcript, folder: Path) -> None:
-    stored, size = texts(transcript.records), 0
-    for name, sha in transcript.header.task.files.items():
-        _require_name(transcript, name)
+def write_task_files(
+    where: Path, files: Mapping[str, str], stored: Mapping[str, str], folder: Path
+) -> None:
+    """Write a task's files, named by their hashes in `stored`, into a folder. Raises BadInput,
+    which begins with `where` they come from, for what is too large or leads out of the folder."""
+    size = 0
+    for name, sha in files.items():
+        _require_name(where, name)
         size += len(stored[sha])
         if size > MAX_CHARACTERS:
-            raise BadInput(f"{transcript.path}: the task's files exceed {MAX_CHARACTERS:,}")
+            raise BadInput(f"{where}: the task's files exceed {MAX_CHARACTERS:,}")
         path = folder / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(stored[sha])
         except (OSError, ValueError):
             raise BadInput(
-                f"{transcript.path}: the task's file '{one_line(name)[:200]}' cannot be written"
+                f"{where}: the task's file '{one_line(name)[:200]}' cannot be written"
             ) from None
 
 
-def _require_name(transcript: Transcript, name: str) -> None:
+def _require_name(where: Path, name: str) -> None:
     """Raise BadInput unless a file's name stays in its folder, in every reading of it."""
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part or "\\" in part for part in parts):
-        raise BadInput(
-            f"{transcript.path}: the task's file '{one_line(name)[:200]}' leads out of its folder"
-        )
+        raise BadInput(f"{where}: the task's file '{one_line(name)[:200]}' leads out of its folder")
 
 
 def baseline_text(transcript: Transcript) -> str:

@@ -16,6 +16,8 @@ BEST_MODULE = "best"
 """The winner as a tvm-ffi module: a folder."""
 README, EXAMPLE, INPUTS = "README.md", "load_example.py", "reference.py"
 """In BEST_MODULE, beside the module itself."""
+JOBS = "jobs"
+"""A folder: evaluations that another machine judges (detached/jobs.py)."""
 
 
 def module_file(entry: str) -> str:
@@ -43,7 +45,7 @@ def require_no_links(folder: Path, entry: str) -> None:
     """Raises BadInput where a link stands in the place of a file that a resumed run writes: the
     folder may come from anybody, and what it leads to would be overwritten."""
     best = [folder / BEST_MODULE / name for name in (module_file(entry), README, EXAMPLE, INPUTS)]
-    names = (TRANSCRIPT, BEST_SOURCE, PART_OF_SOURCE, BEST_MODULE)
+    names = (TRANSCRIPT, BEST_SOURCE, PART_OF_SOURCE, BEST_MODULE, JOBS)
     for path in (*(folder / name for name in names), *best):
         if path.is_symlink():
             raise BadInput(f"{path} is a link, and a run would write through it: delete it")

@@ -36,7 +36,7 @@ def state_of_run(records: Sequence[Record], running: bool) -> tuple[State, str]:
     if not isinstance(last, Ended):
         return "stopped", "killed before its end"
     if last.reason == "waiting":
-        answer = "mailbox next" if last.question else "approve"
+        answer = "mailbox next" if last.question else "judge work" if last.job else "approve"
         return "waiting", f"{last.words} (astra-chat {answer})"
     over = last.reason not in ("interrupted", "budget", "error")
     return ("ended" if over else "stopped"), last.words

@@ -1,16 +1,11 @@
 """A run as one file: a zip with the transcript and what its hashes name.
 
-manifest.json lists every other member with its sha256; manifest.sig is a signature over it. A
-bundle may come from anybody: nothing of it is extracted under a name that it chooses, and sizes are
-bounded while they are read.
+manifest.json lists every other member with its sha256; manifest.sig is a signature over it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,17 +16,12 @@ from pydantic import Field, ValidationError
 
 from astra_chat.tools.errors import BadInput
 from astra_chat.tools.types import Value
+from astra_chat.transcript.archive import read_zip
 from astra_chat.transcript.lines import open_regular
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.run_folder import TRANSCRIPT
 
 MANIFEST, SIGNATURE = "manifest.json", "manifest.sig"
-MAX_ZIP_BYTES = 2**27
-MAX_BYTES = 2**28
-"""Of all members together."""
-MAX_MEMBERS = 20_000
-EPOCH = (1980, 1, 1, 0, 0, 0)
-"""Of all members: equal content makes an equal file."""
 Hex64 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -75,15 +65,10 @@ def is_bundle(path: Path) -> bool:
 
 def read_bundle(path: Path) -> Bundle:
     """Raises BadInput, in one line, for what is no bundle or exceeds a bound."""
+    members = read_zip(path, "no bundle")
     try:
-        with open_regular(path, MAX_ZIP_BYTES) as file, zipfile.ZipFile(file) as archive:
-            members = _members(path, archive)
         text = members.pop(MANIFEST)
         manifest = Manifest.model_validate_json(text)
-    except OSError as error:
-        raise BadInput(f"cannot read {path}: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
-        raise BadInput(f"{path} is no bundle: {error}") from None
     except KeyError:
         raise BadInput(f"{path} is no bundle: it has no {MANIFEST}") from None
     except ValidationError as error:
@@ -92,21 +77,6 @@ def read_bundle(path: Path) -> Bundle:
         raise BadInput(f"{path}: {MANIFEST}: {field}: {first['msg']}") from None
     signature = members.pop(SIGNATURE, None)
     return Bundle(path, manifest, text, members, signature)
-
-
-def _members(path: Path, archive: zipfile.ZipFile) -> dict[str, bytes]:
-    infos = archive.infolist()
-    names = {info.filename for info in infos}
-    if len(infos) > MAX_MEMBERS or len(names) < len(infos):
-        raise BadInput(f"{path}: too many members, or two of one name")
-    found, left = dict[str, bytes](), MAX_BYTES
-    for info in infos:
-        with archive.open(info) as member:
-            found[info.filename] = member.read(left + 1)
-        left -= len(found[info.filename])
-        if left < 0:
-            raise BadInput(f"{path} holds more than {MAX_BYTES:,} bytes")
-    return found
 
 
 @contextmanager
@@ -119,16 +89,3 @@ def transcript_of(bundle: Bundle) -> Iterator[Transcript]:
         path = Path(folder) / TRANSCRIPT
         path.write_bytes(text)
         yield read(path)
-
-
-def zipped(members: Mapping[str, bytes]) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:
-    """Members in the order of their names, the transcript readable without the rest."""
-    for name in sorted(members):
-        info = zipfile.ZipInfo(name, EPOCH)
-        info.compress_type = zipfile.ZIP_DEFLATED
-        info.external_attr = 0o644 << 16
-        yield info, members[name]
-
-
-def sha256_of_bytes(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

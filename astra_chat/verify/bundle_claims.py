@@ -11,7 +11,8 @@ from astra_chat.tools.evaluation import CaseLaunches, Evidence
 from astra_chat.tools.plan.model import LaunchPlan
 from astra_chat.tools.timing.raw_samples import unpack
 from astra_chat.tools.types import MeasuredTime, Timed, sha256_of
-from astra_chat.verify.bundle import Bundle, sha256_of_bytes
+from astra_chat.transcript.archive import sha256_of_bytes
+from astra_chat.verify.bundle import Bundle
 from astra_chat.verify.claims import Claim, claim, unchecked
 from astra_chat.verify.recorded import Run, about
 

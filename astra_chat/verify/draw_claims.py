@@ -35,21 +35,26 @@ def draw_claims(run: Run) -> Iterator[Claim]:
 
 def _seeds(run: Run) -> Iterator[Claim]:
     """A session's root, told at its end, gives the seed of each of its evaluations: no seed was
-    chosen for its result."""
-    for root, judged in run.sessions:
+    chosen for its result. That of a job follows from the root of the session that asked for it."""
+    for session in run.sessions:
         try:
-            entropy = Entropy(root) if root else None
+            entropy = Entropy(session.root) if session.root else None
+            asked = [Entropy(root) if root else None for root in session.asked]
         except BadInput as error:
             yield claim(SEEDS, "the session's root", False, str(error))
             continue
-        for turn, evaluation in judged:
-            where = about(turn, evaluation)
-            if not evaluation.seed or entropy is None:
-                why = OLD if not evaluation.seed else "the session did not end: its root is unknown"
-                yield unchecked(SEEDS, where, why)
+        for turn, evaluation in session.judged:
+            where, candidate = about(turn, evaluation), evaluation.candidate
+            if not evaluation.seed:
+                yield unchecked(SEEDS, where, OLD)
                 continue
-            found = entropy.evaluation(evaluation.candidate).text
-            yield claim(SEEDS, where, found == evaluation.seed, f"the root gives {found}")
+            own = entropy.evaluation(candidate).text if entropy else ""
+            jobs = [one and Entropy(one.root).evaluation(candidate).text for one in asked]
+            if evaluation.seed not in (own, *jobs) and None in (entropy, *jobs):
+                yield unchecked(SEEDS, where, "the session did not end: its root is unknown")
+                continue
+            known = evaluation.seed in (own, *jobs)
+            yield claim(SEEDS, where, known, f"the root gives {own}")
 
 
 def _hidden(run: Run, evaluation: Evaluation, check: CheckRecord, where: str) -> Claim:

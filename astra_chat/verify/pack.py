@@ -7,9 +7,7 @@ nvcc of the same version, and no GPU.
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
@@ -17,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from astra_chat.tools.build.nvcc import Build, build_all
 from astra_chat.tools.entropy import Seed
-from astra_chat.tools.errors import AstraError, BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.plan.model import LaunchPlan
@@ -25,11 +22,12 @@ from astra_chat.tools.plan.record import record
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.trust import acting_files, require_trust
 from astra_chat.tools.types import Case, Device
+from astra_chat.transcript.archive import sha256_of_bytes, write_zip
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_cases import require_bounded_cases
 from astra_chat.transcript.recorded_task import baseline_text, require_hashes
 from astra_chat.transcript.run_folder import TRANSCRIPT
-from astra_chat.verify.bundle import MANIFEST, SIGNATURE, Manifest, sha256_of_bytes, zipped
+from astra_chat.verify.bundle import MANIFEST, SIGNATURE, Manifest
 from astra_chat.verify.bundle_claims import samples
 from astra_chat.verify.recorded import Run, opened
 from astra_chat.version import __version__
@@ -87,7 +85,7 @@ def pack(
     members[MANIFEST] = text
     if signer is not None:
         members[SIGNATURE] = signer.sign(text)
-    _write(out, members)
+    write_zip(out, members)
     return manifest
 
 
@@ -186,20 +184,3 @@ def _recorded(built: Build, task: Task, device: Device, cases: list[Case]) -> li
         return []
     plans = record(built, task, cases, spec(device.spec), Seed("pack").random())
     return list(plans) if isinstance(plans, tuple) else []
-
-
-def _write(out: Path, members: dict[str, bytes]) -> None:
-    buffer, scratch = io.BytesIO(), out.with_name(f".{out.name}.part")
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for info, content in zipped(members):
-            archive.writestr(info, content)
-    try:
-        scratch.write_bytes(buffer.getvalue())
-        scratch.replace(out)
-    except OSError as error:
-        raise BadInput(f"cannot write {out}: {error.strerror}") from None
-    finally:
-        try:
-            scratch.unlink(missing_ok=True)
-        except OSError as error:
-            raise AstraError(f"cannot delete {scratch}: {error.strerror}") from None

@@ -12,10 +12,22 @@ from astra_chat.tools.errors import BadInput
 from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.judge_version import judge_sha256
 from astra_chat.tools.task.folder import Task
-from astra_chat.transcript.events import Ended, Judged, Resumed
+from astra_chat.transcript.events import Ended, Header, Judged, Resumed
 from astra_chat.transcript.reader import Transcript
 from astra_chat.transcript.recorded_task import task_of
 from astra_chat.transcript.turns import state_of, texts
+
+
+@dataclass(frozen=True)
+class JudgedSession:
+    """A session of a run and what it judged."""
+
+    root: str
+    """Of its seeds; empty where it is not known."""
+    judged: list[tuple[int, Evaluation]]
+    asked: tuple[str, ...]
+    """Roots of the sessions that had ended to wait for a job (detached/): the seed of a job's
+    evaluation follows from that of the session that asked. Empty: one was killed."""
 
 
 @dataclass(frozen=True)
@@ -46,21 +58,27 @@ class Run:
         ]
 
     @cached_property
-    def sessions(self) -> list[tuple[str, list[tuple[int, Evaluation]]]]:
-        """Root of each session's seeds, empty where it is not known, and what it judged."""
-        found: list[tuple[str, list[tuple[int, Evaluation]]]] = []
+    def sessions(self) -> list[JudgedSession]:
+        """In their order; the last one may not have ended."""
+        found: list[JudgedSession] = []
         judged: list[tuple[int, Evaluation]] = []
+        asked: list[str] = []
+        detached, over = False, True
         for record in self.transcript.records:
             match record.event:
                 case Judged(evaluation=evaluation):
                     judged.append((record.turn, evaluation))
-                case Ended(seed=seed):
-                    found.append((seed, judged))
-                    judged = []
-                case Resumed() if judged:
-                    found.append(("", judged))  # the session before was killed
-                    judged = []
-        return [*found, ("", judged)] if judged else found
+                case Ended(seed=seed, job=job):
+                    found.append(JudgedSession(seed, judged, tuple(asked)))
+                    asked += [seed] if job else []
+                    judged, over = [], True
+                case Header(options=options) | Resumed(options=options):
+                    if not over:  # the session before was killed
+                        found.append(JudgedSession("", judged, tuple(asked)))
+                        asked += [""] if detached else []
+                    judged, over = [], False
+                    detached = options.judge == "detached"
+        return found if over else [*found, JudgedSession("", judged, tuple(asked))]
 
     def by_this_judge(self, evaluation: Evaluation) -> bool:
         """Whether this version of the judge made it."""

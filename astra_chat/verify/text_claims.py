@@ -61,8 +61,8 @@ def _baseline(run: Run) -> Iterator[Claim]:
 def _harness(run: Run) -> Iterator[Claim]:
     """Figures of two versions of the judge are not compared with each other. A resumed run may
     have two, and says so."""
-    for _, judged in run.sessions:
-        evidence = [(turn, one, one.evidence) for turn, one in judged]
+    for session in run.sessions:
+        evidence = [(turn, one, one.evidence) for turn, one in session.judged]
         first = next((e.judge_sha256 for _, _, e in evidence if e), "")
         for turn, evaluation, known in evidence:
             where = about(turn, evaluation)

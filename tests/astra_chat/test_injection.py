@@ -155,6 +155,7 @@ def test_a_compiler_that_repeats_it(task: Task) -> None:
         assert speakers(next_step(state_of(turns))) == ("fixer",)
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_launchers_that_print_it(
     task_folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]

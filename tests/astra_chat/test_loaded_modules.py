@@ -38,10 +38,11 @@ print("loaded", found, file=sys.stderr)
         ),
         (["mailbox", "list", "."], "astra_chat.mailbox.questions"),
         (["mailbox", "answer", ".", "nothing", "empty.cu"], "astra_chat.mailbox.checking"),
+        (["judge", "work", ".", "--once", "--device", "virtual"], "astra_chat.tools.judge"),
     ],
     ids=[
         "replay", "prompts", "rejudge", "report", "verify", "export", "check", "evaluate",
-        "mailbox", "answer",
+        "mailbox", "answer", "work",
     ],
 )  # fmt: skip
 def test_it_loads_no_autogen(tmp_path: Path, arguments: list[str], modules: str) -> None:

@@ -23,6 +23,9 @@ BLOCKS = re.findall(
 SCRIPT = '#!/bin/sh\nexec "{python}" -m astra_chat "$@"\n'
 
 
+pytestmark = pytest.mark.second_tier
+
+
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[str]]]:
     """The folder after all blocks ran, and what each printed."""
@@ -44,7 +47,6 @@ def walked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, lis
     yield folder, said
 
 
-@pytest.mark.second_tier
 def test_new_leaves_places_that_the_check_names(walked: tuple[Path, list[str]]) -> None:
     _, said = walked
     made, refused = said[1], said[2]
@@ -53,7 +55,6 @@ def test_new_leaves_places_that_the_check_names(walked: tuple[Path, list[str]]) 
     assert all(line.strip() in refused for line in made.splitlines() if line.startswith("  "))
 
 
-@pytest.mark.second_tier
 def test_the_completed_task_is_fit(walked: tuple[Path, list[str]]) -> None:
     folder, said = walked
     assert marks(folder / "my_rms") == []

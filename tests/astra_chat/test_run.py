@@ -101,6 +101,7 @@ def test_replay_prints_what_the_run_printed(whole: tuple[Path, Path, str]) -> No
     assert done.stdout == stdout
 
 
+@pytest.mark.second_tier
 def test_from_python(whole: tuple[Path, Path, str], tmp_path: Path) -> None:
     folder, out, _ = whole
     result = astra_chat.run(folder, device="virtual", out=tmp_path / "out", rounds=1)
@@ -117,6 +118,7 @@ def started(folder: Path, out: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_a_killed_run_goes_on_to_the_identical_end(
     whole: tuple[Path, Path, str], tmp_path: Path

@@ -108,6 +108,7 @@ def short(task_folder: Path) -> Path:
     return task_folder
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_detached_hours_later(short: Path, tmp_path: Path, here: Callable[..., Said]) -> None:
     path = tmp_path / "out" / "transcript.jsonl"

@@ -39,7 +39,7 @@ def test_kernels_are_evaluated_one_after_the_other(jobs: Jobs, task_folder: Path
     assert first.state == second.state == "queued" and first.exit_code is None
     done = ended(jobs, first.job)
     assert (done.state, done.verdict, done.exit_code) == ("done", "accepted", 0)
-    assert "dram__bytes_read.sum" in done.report and done.error == done.progress == ""
+    assert "warps_on_busiest_sm" in done.report and done.error == done.progress == ""
     wrong = ended(jobs, second.job)
     assert (wrong.state, wrong.verdict, wrong.exit_code) == ("done", "wrong", 1)
     found = jobs.found(first.job)

@@ -75,7 +75,7 @@ def test_a_client_does_everything(task: Task, tmp_path: Path) -> None:
             )
             found = await evaluated(client, begun.structured_content)
             assert (found["verdict"], found["exit_code"]) == ("accepted", 0)
-            assert "dram__bytes_read.sum" in found["report"]
+            assert "warps_on_busiest_sm" in found["report"]
             values = await call(client, "evaluation_values", job=found["job"])
             assert values["evaluation"]["outcome"]["kind"] == "timed"
 

@@ -91,6 +91,7 @@ def exchanged(text: str, source: str, other: str) -> str:
     return text.replace(sha256_of(source)[:12], sha256_of(other)[:12])
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_forged_times_and_a_forged_winner_are_exposed(path: Path) -> None:
     """All else agrees, and the file is left as it is."""

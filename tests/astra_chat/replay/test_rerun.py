@@ -69,6 +69,15 @@ def test_with_the_same_findings_it_is_the_same_chat(task: Task, tmp_path: Path, 
     assert not [r for r in read(again.transcript).records if isinstance(r.event, Deviation)]
 
 
+def test_what_was_judged_elsewhere_is_judged_here(task: Task, tmp_path: Path) -> None:
+    first = recorded(task, tmp_path / "first")
+    text = first.path.read_text().replace('"judge":"local"', '"judge":"detached"')
+    first.path.write_text(text)
+    assert read(first.path).options.judge == "detached"
+    again = rerun(read(first.path), "virtual", out=tmp_path / "again", judge=no_winner())
+    assert again.summary.options.judge == "local"
+
+
 def test_a_human_decides_as_before(task: Task, tmp_path: Path) -> None:
     (tmp_path / "d.toml").write_text(DECISIONS)
     first = recorded(task, tmp_path / "first", str(tmp_path / "d.toml"))

@@ -214,7 +214,7 @@ def test_a_full_disk_leaves_the_earlier_report(  # type: ignore[no-untyped-def]
         self.touch()
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     said = command(transcript, transcript, "-o", out)
     assert said.code == 2 and "No space left" in said.lines[0]
     assert out.read_bytes() == before and not list(tmp_path.glob(".*"))

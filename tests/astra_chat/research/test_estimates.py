@@ -35,6 +35,7 @@ def test_recorded_estimates_are_of_todays_scripts(name: str) -> None:
         assert one.candidate == candidate_id(sources[one.file])
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_kernels_that_do_not_build_are_left_out() -> None:
     task = find_task("silu_and_mul")

@@ -46,6 +46,7 @@ def test_what_is_printed(
     assert re.fullmatch(r"a door: [\d.]+ s with nothing cached, [\d.]+ s again\n", out)
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 @pytest.mark.parametrize("name", ["MCP: evaluate", "run with a mailbox"])
 def test_doors_that_take_more_than_a_command_lead_to_a_judged_kernel(name: str) -> None:

@@ -30,6 +30,7 @@ def test_faults_are_of_every_kind_and_come_with_a_legal_case(name: str) -> None:
     assert drawn == list(faults(task, 40, "1")) != list(faults(task, 40, "2"))
 
 
+@pytest.mark.second_tier
 @pytest.mark.parametrize("kind", ["alignment", "value_window"])
 def test_a_fault_shows_in_its_region_only(kind: str) -> None:
     task, device = find_task("merge_state_v2"), pick_device("virtual")

@@ -50,6 +50,7 @@ def test_those_judged_least_come_first() -> None:
     assert not list(work(kernels, before, 7))
 
 
+@pytest.mark.in_full
 @pytest.mark.second_tier
 def test_a_soak_continues_and_tells_what_was_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,7 @@ from astra_chat.transcript.events import Record
 from astra_chat.transcript.reader import read
 
 
+@pytest.mark.second_tier
 def test_the_users_words_are_recorded(task_folder: Path, tmp_path: Path) -> None:
     seen: list[Record] = []
 
@@ -50,6 +51,7 @@ def test_what_is_off_is_named(task_folder: Path, words: dict[str, int], said: st
         run(task_folder, device="virtual", **words)  # type: ignore[arg-type]
 
 
+@pytest.mark.second_tier
 def test_it_can_be_awaited_and_cancelled(task_folder: Path, tmp_path: Path) -> None:
     """Cancelled while its mailbox is not answered; what was recorded can be resumed."""
     box, out = tmp_path / "box", tmp_path / "out"

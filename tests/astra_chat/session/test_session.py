@@ -20,7 +20,7 @@ from astra_chat.session.session import run_request
 from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.task.folder import Task, load_task
-from astra_chat.tools.types import Case, Device, Outcome
+from astra_chat.tools.types import Case, Outcome
 from astra_chat.transcript.events import (
     Chosen,
     Contradiction,
@@ -58,23 +58,6 @@ def run(task: Task, out: Path, judge: FixedJudge, events: RunEvents | None = Non
 
 def speakers(path: Path) -> list[str]:
     return [turn.speaker for turn in turns_of(read(path).records)]
-
-
-def test_a_run_on_a_gpu_that_could_confirm_no_winner_does_not_begin(
-    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(name: str) -> Path:
-        raise MissingDependency(f"no {name} on this machine")
-
-    monkeypatch.setattr("astra_chat.session.session.find_tool", missing)
-    gpu = Device(kind="cuda", name="NVIDIA H200", arch="sm_90", spec="h200")
-    models = open_models("scripted", task)
-    request = Request(
-        task=task, device=gpu, models=models, folder=tmp_path / "out", options=run_options()
-    )
-    with pytest.raises(MissingDependency, match="no compute-sanitizer"):
-        run_request(request)
-    assert not (tmp_path / "out").exists()
 
 
 def test_the_root_is_told_when_the_run_has_ended(task: Task, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ def test_it_moves_nearly_what_the_contract_must(name: str) -> None:
     assert len(set(sources)) == len(VARIANTS)
 
 
+@pytest.mark.second_tier
 def test_every_vector_is_written_once_from_both_halves() -> None:
     task, device = find_task("silu_and_mul"), virtual_device("h200")
     built = build(task, streaming_source(task, Variant(64, 2, evict_first=True)), device)

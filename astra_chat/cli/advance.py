@@ -1,0 +1,93 @@
+"""`astra-chat advance`: resumes the runs whose results are there, one after the other."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
+from astra_chat.cli.tasks import TrustOption
+from astra_chat.display.notes import note
+
+if TYPE_CHECKING:
+    from astra_chat.session.advance import DetachedRun
+
+SCHEMA = "astra-chat/advanced/1"
+
+
+def register(main: typer.Typer) -> None:
+    main.command(short_help="Resume all runs whose results are there.")(advance)
+
+
+def advance(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.")
+    ],
+    models: Annotated[
+        str | None, typer.Option(help="Model backend of all these runs, as for `run`.")
+    ] = None,
+    accept_recorded_options: Annotated[
+        bool,
+        typer.Option(
+            "--accept-recorded-options",
+            help="Use the models, addresses, key variables and budgets that each run records.",
+        ),
+    ] = False,
+    trust: TrustOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")] = False,
+) -> None:
+    """Resume the runs in DIR that `astra-chat judge work` has judged for, and those that were
+    killed; then say what each waits for.
+
+    Exit code 4: a run waits. A run that fails does not stop the others; its exit code is then
+    that of this command.
+    """
+    from astra_chat.session.advance import detached_runs
+
+    options = {
+        "models": models, "accept_recorded_options": accept_recorded_options, "trust": trust,
+    }  # fmt: skip
+    worst, rows = 0, []
+    for one in detached_runs(folders):
+        after, code = _resumed(one, options) if one.ready else (one, 0)
+        waits = WAITING if after.state in ("waiting", "running") else 0
+        worst = max(worst, code, key=_weight)
+        worst = max(worst, waits, key=_weight)
+        rows.append({"transcript": str(after.path), "state": after.state, "words": after.words})
+        if not as_json:
+            print(f"{after.path}: {after.state}: {after.words}", flush=True)
+        if code == INTERRUPTED:
+            break
+    if as_json:
+        print(json.dumps({"schema": SCHEMA, "runs": rows}, indent=2))
+    elif not rows:
+        note("no run with --judge detached lies there")
+    if worst:
+        raise typer.Exit(worst)
+
+
+def _weight(code: int) -> int:
+    """An interruption says more than a failure, that more than waiting."""
+    order = (0, WAITING, 1, 2, 3, INTERRUPTED)
+    return order.index(code) if code in order else order.index(3)
+
+
+def _resumed(one: DetachedRun, options: dict[str, Any]) -> tuple[DetachedRun, int]:
+    """Where a run stands after it was resumed, and the exit code of a failure."""
+    from astra_chat.session.advance import standing_of
+    from astra_chat.session.api import run
+    from astra_chat.tools.errors import failure
+
+    try:
+        result = run(resume=one.path, **options)
+        ended = result.summary.ended
+        codes = {"interrupted": INTERRUPTED, "baseline_failed": CHECK_FAILED}
+        code = codes.get(ended.reason, 0) if ended is not None else 0
+    except Exception as error:
+        words, code = failure(error)
+        for line in (f"{one.path}: {words}", *getattr(error, "__notes__", ())):
+            note(line)
+    return standing_of(one.path) or one, code

@@ -1,0 +1,115 @@
+"""`astra-chat judge`: judges the evaluations of runs with --judge detached, on any machine."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from astra_chat.cli.exit_codes import BAD_INPUT, ENVIRONMENT
+from astra_chat.cli.judge import DeviceOption, JsonOption
+from astra_chat.cli.tasks import TrustOption
+from astra_chat.display.notes import note
+
+if TYPE_CHECKING:
+    from astra_chat.detached.packing import Carried
+
+app = typer.Typer(
+    help="Judge kernels for runs with --judge detached, on this machine.", no_args_is_help=True
+)
+
+DirsArgument = Annotated[
+    list[Path], typer.Argument(metavar="DIR", help="Folders that runs lie in, at any depth.")
+]
+
+WORKED, CARRIED = "astra-chat/worked/1", "astra-chat/carried/1"
+WORDS = {
+    "judged": "judged", "refused": "refused", "claimed": "with other workers", "failed": "failed",
+}  # fmt: skip
+
+
+def register(main: typer.Typer) -> None:
+    main.add_typer(app, name="judge", short_help="Judge kernels for runs on other machines.")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+@app.command()
+def work(
+    folders: DirsArgument,
+    device: DeviceOption = "auto",
+    once: Annotated[
+        bool, typer.Option("--once", help="End when no open job is left, instead of waiting.")
+    ] = False,
+    trust: TrustOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Judge all open jobs of the runs in DIR, and write the results beside them.
+
+    --json prints one document at the end, so it goes with --once. Exit code with --once: 2 if a
+    job was refused, 3 if a result could not be written.
+    """
+    from astra_chat.detached.worker import Worker, work_on
+    from astra_chat.session.provenance import versions
+    from astra_chat.tools.errors import BadInput
+    from astra_chat.tools.system.devices import pick_device
+
+    if as_json and not once:
+        raise BadInput("--json goes with --once: without it the command does not end")
+    chosen, lines = pick_device(device), list[str]()
+    worker = Worker(chosen, versions(chosen), trust=trust, say=lines.append if as_json else _say)
+    if not once:
+        note(f"judging on {chosen.name} what comes in {', '.join(map(str, folders))}; Ctrl-C ends")
+        work_on(worker, folders, threading.Event())
+    count = worker.work(folders)
+    if as_json:
+        print(json.dumps({"schema": WORKED, "count": count, "lines": lines}, indent=2))
+    else:
+        note(", ".join(f"{number} {WORDS[what]}" for what, number in count.items()))
+    if count["failed"]:
+        raise typer.Exit(ENVIRONMENT)
+    if count["refused"]:
+        raise typer.Exit(BAD_INPUT)
+
+
+@app.command()
+def pack(
+    folders: DirsArgument,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Put open jobs, and results that no run has taken, into one file to be carried."""
+    from astra_chat.detached.packing import pack as pack_jobs
+
+    _report(out, pack_jobs(folders, out), as_json)
+
+
+@app.command()
+def unpack(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Made by judge pack.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder that the runs, or jobs, lie in.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Put the results of FILE beside their jobs in DIR, and new jobs into DIR/jobs."""
+    from astra_chat.detached.packing import unpack as unpack_jobs
+
+    _report(file, unpack_jobs(file, folder), as_json)
+
+
+def _report(file: Path, carried: Carried, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"schema": CARRIED, "file": str(file), **asdict(carried)}, indent=2))
+        return
+    for line in carried.left_out:
+        note(f"left out: {line}")
+    print(
+        f"{file}: {carried.jobs} open jobs, {carried.results} results, {carried.refusals} refusals"
+    )

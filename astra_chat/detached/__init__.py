@@ -1,0 +1,9 @@
+"""Evaluations as files, judged on another machine: the chat here, the GPU there; without AutoGen.
+
+jobs     one evaluation that is asked for, by value: job.json and the texts that it names
+results  what came of a job: result.json or refused.json, and which of them count
+claims   which worker judges a job, so that no other does
+asking   the judge of a run whose evaluations are jobs
+worker   judges the jobs under a folder
+packing  jobs and results as one file, to be carried
+"""

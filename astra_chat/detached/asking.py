@@ -1,0 +1,146 @@
+"""The judge of a run whose evaluations are jobs: what needs the device is asked for in files, and
+the run stops until the result is there. Builds and seeded bugs, which need no GPU, stay here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from astra_chat.detached.jobs import CLOSED, Job, TimedList, folders_in, read_job, write_job
+from astra_chat.detached.results import RESULT, TAKEN, refusal_of, result_of
+from astra_chat.mailbox.files import Unreadable, write_new
+from astra_chat.tools.evaluation import BuildReport, Evaluation
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.judge_version import judge_sha256
+from astra_chat.tools.mutation.scores import CaseScores
+from astra_chat.tools.types import Case, candidate_id, sha256_of
+from astra_chat.transcript.run_folder import JOBS
+from astra_chat.version import __version__
+
+NO_SEED = "000000000000-0000000000000000"
+
+
+class WaitsForJudge(Exception):
+    """The run stops until a job is judged; its text says which."""
+
+    def __init__(self, folder: Path, problem: str = "") -> None:
+        also = f"; {problem}" if problem else ""
+        super().__init__(f"waiting for the judge: job {folder.name[:12]}{also}")
+        self.folder = folder
+
+
+class DetachedJudge:
+    """The judge's protocol (agents/judge_protocol.py) over a local judge and a folder of jobs."""
+
+    def __init__(self, local: Judge, timed: TimedList, judged: int) -> None:
+        """`local` builds and scores; it evaluates nothing. `timed`: the list of cases to time;
+        `judged`: evaluations of the run so far."""
+        self._local, self._timed, self._number = local, timed, judged
+        self._run: tuple[Path, str] | None = None
+
+    def begin(self, folder: Path, run: str) -> None:
+        """Name the run that asks from here on, and its folder."""
+        self._run = folder / JOBS, run
+
+    def __enter__(self) -> DetachedJudge:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._local.close()
+
+    def build(self, source: str, also: Sequence[str] = ()) -> BuildReport:
+        return self._local.build(source, also)
+
+    def score(self, cases: Sequence[Case], mutants: int, also: str = "") -> CaseScores:
+        return self._local.score(cases, mutants, also)
+
+    def cancel(self) -> None:
+        self._local.cancel()
+
+    def evaluate(
+        self, source: str, extra_cases: Sequence[Case] = (), *, fresh_seeds: bool = False
+    ) -> Evaluation:
+        """The result of the job that asks for it. Raises WaitsForJudge where there is none yet, and
+        MissingDependency where the job cannot be written."""
+        if self._run is None:
+            raise RuntimeError("a detached judge is asked by a run")
+        box, run = self._run
+        job = self._job(run, source, extra_cases, fresh_seeds)
+        folder, known = _asked_before(box, job)
+        if folder is None:
+            # Drawn only now: the first seed of this session (verify/draw_claims.py).
+            seed = self._local.entropy.evaluation(candidate_id(source)).text
+            job = known = job.model_copy(update={"seed": seed})
+            texts = {sha256_of(source): source}
+            texts |= {sha256_of(text): text for text in self._local.task.files().values()}
+            close_jobs(box, "The run asks for another job now.")
+            folder = write_job(box, job, texts)
+        problem = ""
+        try:
+            if (result := result_of(folder, known)) is not None:
+                self._number += 1
+                write_new(folder / TAKEN, "The run has taken the result.\n")
+                return result.evaluation
+        except Unreadable as error:
+            problem = str(error)
+        (folder / CLOSED).unlink(missing_ok=True)
+        if not problem and (refusal := refusal_of(folder)) is not None:
+            problem = refusal.text
+        raise WaitsForJudge(folder, problem)
+
+    def _job(self, run: str, source: str, extra_cases: Sequence[Case], fresh_seeds: bool) -> Job:
+        """Without its seed."""
+        judge = self._local
+        return Job(
+            schema="astra-chat/job/1",
+            run=run,
+            number=self._number,
+            task=judge.task.name,
+            task_files={name: sha256_of(text) for name, text in judge.task.files().items()},
+            tier="paper" if judge.tier == "paper" else "sglang",
+            timed=self._timed,
+            device=judge.device,
+            source=sha256_of(source),
+            extra_cases=tuple(extra_cases),
+            fresh_seeds=fresh_seeds,
+            seed=NO_SEED,
+            judge_sha256=judge_sha256(),
+            astra=__version__,
+        )
+
+
+def _jobs(box: Path) -> list[tuple[Path, Job]]:
+    """What is no job, or was changed, is left alone."""
+    found = []
+    for folder in folders_in(box):
+        try:
+            found.append((folder, read_job(folder)))
+        except Unreadable:
+            continue
+    return found
+
+
+def _asked_before(box: Path, job: Job) -> tuple[Path | None, Job]:
+    """The job by which an earlier session asked the same; of several one with a result."""
+    same = [(folder, other) for folder, other in _jobs(box) if job.asks_the_same(other)]
+    for folder, other in same:
+        try:
+            if result_of(folder, other) is not None:
+                return folder, other
+        except Unreadable:
+            continue
+    return same[0] if same else (None, job)
+
+
+def close_jobs(box: Path, why: str) -> None:
+    """A run waits for one job at a time: what else it asked for is not judged any more. Raises
+    MissingDependency where that cannot be written."""
+    for folder, _ in _jobs(box):
+        if not (folder / RESULT).exists():
+            write_new(folder / CLOSED, f"{why}\n")

@@ -1,0 +1,184 @@
+"""Jobs: one evaluation that is asked for, by value, in a folder of a run's `jobs`.
+
+    RUN/jobs/HASH/job.json    what is to be judged; HASH is the sha256 of it as canonical JSON
+    RUN/jobs/texts/SHA.txt    the source and the task's files, by their sha256
+
+A job may come from anybody. What is read of it is bounded and held against its hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from astra_chat.mailbox.files import Unreadable, read_text, replace, write_new
+from astra_chat.tools.entropy import EVALUATION
+from astra_chat.tools.errors import BadInput, MissingDependency
+from astra_chat.tools.types import Case, Device, Value, sha256_of
+from astra_chat.tools.virtual_gpu.types import Engine
+from astra_chat.transcript.options import OneLine
+from astra_chat.transcript.run_folder import JOBS
+
+JOB, TEXTS, CLOSED = "job.json", "texts", "closed.md"
+NAME = re.compile(r"[0-9a-f]{64}")
+TimedList: TypeAlias = Literal["demo", "bench"] | None
+Hex64 = Annotated[str, Field(pattern=rf"^{NAME.pattern}$")]
+
+
+class Job(Value):
+    """One evaluation that is asked for: everything that decides its result."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/job/1"] = Field("astra-chat/job/1", alias="schema")
+    run: OneLine
+    number: int = Field(ge=0)
+    """Evaluations of the run before this one."""
+    task: OneLine
+    task_files: dict[str, Hex64]
+    """sha256 of every file of the task folder, by name."""
+    tier: Literal["sglang", "paper"]
+    """The baseline."""
+    timed: TimedList
+    """The timed cases; None leaves them to the device."""
+    device: Device
+    """A worker's must be of this kind, architecture and spec."""
+    source: Hex64
+    """Of the candidate."""
+    extra_cases: tuple[Case, ...]
+    fresh_seeds: bool
+    """It confirms a winner."""
+    engine: Engine = "auto"
+    """Of the virtual GPU."""
+    seed: str = Field(pattern=rf"^{EVALUATION.pattern}$")
+    """All that is drawn derives from it."""
+    judge_sha256: Hex64
+    """Of the judge that is to judge it (tools/judge_version.py)."""
+    astra: OneLine
+    """Version of the Astra that asks."""
+
+    @property
+    def sha256(self) -> str:
+        """Its name: the hash of its canonical JSON."""
+        return canonical_sha256(self.model_dump(mode="json"))
+
+    @property
+    def texts(self) -> set[str]:
+        """Hashes of the texts that it needs."""
+        return {self.source, *self.task_files.values()}
+
+    def asks_the_same(self, other: Job) -> bool:
+        """Whether it differs from another job in nothing but its seed."""
+        return self.model_copy(update={"seed": other.seed}) == other
+
+
+def canonical_sha256(value: object) -> str:
+    """sha256 of a JSON value with sorted keys and no spaces."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_job(folder: Path) -> Job:
+    """The job in its folder. Raises Unreadable where it is cut off, or not the one that its folder
+    is named after."""
+    return job_in(read_text(folder / JOB), folder.name)
+
+
+def job_in(text: str | None, name: str) -> Job:
+    """The job of this name in its text. Raises Unreadable."""
+    if text is None:
+        raise Unreadable(f"{JOB} is missing")
+    try:
+        job = Job.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise Unreadable(f"{JOB} is no job{f': {field}' * bool(field)}: {first['msg']}") from None
+    if job.sha256 != name:
+        raise Unreadable(f"{JOB} was changed: its hash is not the name of its folder")
+    return job
+
+
+def read_texts(folder: Path, job: Job) -> dict[str, str]:
+    """The texts that a job names, by hash. Raises Unreadable where one is missing or another."""
+    found = {}
+    for sha in sorted(job.texts):
+        text = read_text(folder.parent / TEXTS / f"{sha}.txt")
+        if text is None:
+            raise Unreadable(f"{TEXTS}/{sha}.txt, which it names, is missing")
+        if sha256_of(text) != sha:
+            raise Unreadable(f"{TEXTS}/{sha}.txt was changed: its hash is not its name")
+        found[sha] = text
+    return found
+
+
+def write_job(box: Path, job: Job, texts: Mapping[str, str]) -> Path:
+    """Put a job and its texts into a run's folder of jobs, whole or not at all; one that is there
+    stays. Raises MissingDependency where it cannot be written."""
+    folder, part = box / job.sha256, None
+    try:
+        (box / TEXTS).mkdir(parents=True, exist_ok=True)
+        for sha in job.texts:
+            write_text(box / TEXTS / f"{sha}.txt", texts[sha])
+        if folder.is_dir():
+            return folder
+        part = Path(tempfile.mkdtemp(prefix=".part-", dir=box))
+        part.chmod(0o755)
+        write_new(part / JOB, job.model_dump_json(indent=1) + "\n")
+        os.rename(part, folder)  # noqa: PTH104 (Path.rename is the same; this reads as one step)
+    except OSError as error:
+        if not folder.is_dir():
+            raise MissingDependency(f"cannot write {folder}: {error.strerror}") from None
+    finally:
+        if part is not None:
+            shutil.rmtree(part, ignore_errors=True)
+    return folder
+
+
+def write_text(path: Path, text: str) -> None:
+    """A text under its hash; what is there and is not that text gives way. Raises
+    MissingDependency."""
+    try:
+        if read_text(path) == text:
+            return
+    except Unreadable:
+        pass
+    replace(path, text)
+
+
+def folders_in(box: Path) -> list[Path]:
+    """Folders of jobs that lie directly in a folder of jobs, by name; no links."""
+    try:
+        found = [path for path in box.iterdir() if NAME.fullmatch(path.name)]
+    except OSError:
+        return []
+    return sorted(path for path in found if path.is_dir() and not path.is_symlink())
+
+
+def folders_under(roots: Iterable[Path]) -> Iterator[Path]:
+    """Folders of all jobs in these folders and below them, each once; links are not followed.
+
+    Raises BadInput where one of them is no folder.
+    """
+    seen: set[Path] = set()
+    for root in roots:
+        if not root.is_dir():
+            raise BadInput(f"{root} is no folder: name one that runs lie in")
+        for place, folders, _ in os.walk(root):
+            if Path(place).resolve().name != JOBS:
+                folders.sort()
+                continue
+            folders.clear()  # nothing else lies in it
+            for folder in folders_in(Path(place)):
+                if folder.resolve() not in seen:
+                    seen.add(folder.resolve())
+                    yield folder

@@ -1,0 +1,139 @@
+"""What came of a job: result.json, or refused.json with the reason. A result counts for its own job
+and version of the judge only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from astra_chat.detached.jobs import Hex64, Job
+from astra_chat.mailbox.files import Unreadable, read_text, replace
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.judge_version import judge_sha256
+from astra_chat.tools.text import one_line
+from astra_chat.tools.types import Device, Value
+from astra_chat.transcript.options import OneLine
+
+RESULT, REFUSED, TAKEN = "result.json", "refused.json", "taken.md"
+
+
+class Result(Value):
+    """What a worker found."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/job-result/1"] = Field(
+        "astra-chat/job-result/1", alias="schema"
+    )
+    job: Hex64
+    judge_sha256: Hex64
+    """Of the judge that judged."""
+    worker: OneLine
+    versions: dict[str, str]
+    """Of the worker's Astra, Python, packages, compilers and driver."""
+    evaluation: Evaluation
+
+
+class Refusal(Value):
+    """Why a worker did not judge a job; another may."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/job-refusal/1"] = Field(
+        "astra-chat/job-refusal/1", alias="schema"
+    )
+    why: str
+    worker: OneLine
+
+    @property
+    def text(self) -> str:
+        """In one line, as a half-sentence."""
+        return f"refused by {one_line(self.worker)}: {one_line(self.why)}"
+
+
+def same_device(one: Device, other: Device) -> bool:
+    """Whether figures of two devices can be compared: kind, architecture and spec are the same."""
+    return (one.kind, one.arch, one.spec) == (other.kind, other.arch, other.spec)
+
+
+def result_of(folder: Path, job: Job) -> Result | None:
+    """The result of a job; None while there is none. Raises Unreadable, with the reason, where what
+    is there does not count."""
+    text = read_text(folder / RESULT)
+    return None if text is None else result_in(text, job)
+
+
+def result_in(text: str, job: Job) -> Result:
+    """The result of a job in its text. Raises Unreadable where it does not count."""
+    try:
+        result = Result.model_validate_json(text)
+    except ValidationError as error:
+        raise Unreadable(f"{RESULT} is no result: {error.errors()[0]['msg']}") from None
+    if why := _mismatch(result, job):
+        raise Unreadable(f"{RESULT} does not count: {why}")
+    return result
+
+
+def _mismatch(result: Result, job: Job) -> str:
+    """Why a result is not this job's; empty where it is."""
+    found = result.evaluation
+    evidence = found.evidence
+    judges = {result.judge_sha256, evidence.judge_sha256 if evidence else job.judge_sha256}
+    if result.job != job.sha256:
+        return "it is of another job"
+    if judges != {job.judge_sha256}:
+        return "another version of the judge made it"
+    if found.candidate != job.source[:12]:
+        return f"it is about candidate {one_line(found.candidate)[:40]}"
+    if not same_device(found.device, job.device):
+        return f"it was judged on {found.device.name}"
+    if (found.seed, found.confirms) != (job.seed, job.fresh_seeds):
+        return "its seed is another"
+    return ""
+
+
+def misfit(job: Job, device: Device) -> str:
+    """Why a worker with this device cannot judge a job; empty where it can."""
+    if job.judge_sha256 != judge_sha256():
+        return (
+            f"it asks for the judge {job.judge_sha256[:12]} of Astra {job.astra}, and this one is"
+            f" {judge_sha256()[:12]}: use the same version on both machines"
+        )
+    if not same_device(job.device, device):
+        wanted, here = job.device, device
+        return (
+            f"it asks for {wanted.name} ({wanted.kind}, {wanted.arch}), and this worker has"
+            f" {here.name} ({here.kind}, {here.arch})"
+        )
+    return ""
+
+
+def refusal_of(folder: Path) -> Refusal | None:
+    """The last refusal of a job; None where there is none that can be read."""
+    try:
+        text = read_text(folder / REFUSED)
+        return None if text is None else refusal_in(text)
+    except Unreadable:
+        return None
+
+
+def refusal_in(text: str) -> Refusal:
+    """The refusal in its text. Raises Unreadable."""
+    try:
+        return Refusal.model_validate_json(text)
+    except ValidationError as error:
+        raise Unreadable(f"{REFUSED} is no refusal: {error.errors()[0]['msg']}") from None
+
+
+def write_result(folder: Path, result: Result) -> None:
+    """Raises MissingDependency where it cannot be written."""
+    replace(folder / RESULT, result.model_dump_json() + "\n")
+    (folder / REFUSED).unlink(missing_ok=True)
+
+
+def write_refusal(folder: Path, why: str, worker: str) -> None:
+    """Raises MissingDependency where it cannot be written."""
+    refusal = Refusal(schema="astra-chat/job-refusal/1", why=one_line(why)[:2000], worker=worker)
+    replace(folder / REFUSED, refusal.model_dump_json(indent=1) + "\n")

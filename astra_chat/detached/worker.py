@@ -1,0 +1,203 @@
+"""A worker: judges the jobs under a folder, one after the other, and leaves results beside them.
+
+It believes nothing of a job but what it asks for: the task's files, the source and the cases are
+bounded and isolated here as those of an untrusted transcript are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from astra_chat.agents.reply_errors import MAX_SOURCE
+from astra_chat.detached.claims import Claim, Claims
+from astra_chat.detached.jobs import (
+    CLOSED,
+    Job,
+    folders_under,
+    read_job,
+    read_texts,
+)
+from astra_chat.detached.results import Result, misfit, result_of, write_refusal, write_result
+from astra_chat.mailbox.files import Unreadable
+from astra_chat.tools.descriptions import describe
+from astra_chat.tools.entropy import Entropy
+from astra_chat.tools.errors import AstraError, BadInput, MissingDependency, failure
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.judge_version import judge_sha256
+from astra_chat.tools.progress import Progress
+from astra_chat.tools.system.devices import virtual_device
+from astra_chat.tools.task.folder import Task, load_task
+from astra_chat.tools.text import one_line
+from astra_chat.tools.types import Device
+from astra_chat.transcript.recorded_cases import (
+    MAX_TESTER_CASES,
+    require_bounded,
+    require_bounded_task,
+)
+from astra_chat.transcript.recorded_task import write_task_files
+
+LOOK_S = 1.0
+"""Between two looks for jobs."""
+Came = Literal["judged", "refused", "claimed", "failed"]
+"""claimed: another worker has it; failed: this machine cannot write beside it."""
+
+
+@dataclass
+class Worker:
+    """What this machine judges with."""
+
+    device: Device
+    versions: Mapping[str, str]
+    """Recorded with each result."""
+    trust: bool = False
+    """Judge untrusted code even where it cannot be isolated."""
+    say: Callable[[str], None] = lambda _: None
+    """Called with a line for each job that was judged or refused."""
+    on_progress: Callable[[Progress], None] = lambda _: None
+    claims: Claims = field(default_factory=Claims)
+    _told: set[str] = field(default_factory=set)
+    _given_up: set[Path] = field(default_factory=set)
+    """Jobs that cannot be judged here."""
+
+    @property
+    def name(self) -> str:
+        return self.claims.me.name
+
+    def work(self, roots: Sequence[Path]) -> dict[Came, int]:
+        """Judge each open job under these folders once, and say what came of how many. A job that
+        was refused or failed is not tried again by this worker.
+
+        Raises BadInput where one is no folder.
+        """
+        count: dict[Came, int] = {"judged": 0, "refused": 0, "claimed": 0, "failed": 0}
+        for folder in list(folders_under(roots)):
+            try:
+                came = self._job(folder)
+            except (MissingDependency, OSError) as error:
+                came = "failed"
+                self._given_up.add(folder)
+                self.say(f"job {folder.name[:12]}: {failure(error)[0]}")
+            if came is not None:
+                count[came] += 1
+        return count
+
+    def _job(self, folder: Path) -> Came | None:
+        """What came of one job; None where there is nothing to do."""
+        if folder in self._given_up or (folder / CLOSED).exists():
+            return None
+        try:
+            job = read_job(folder)
+        except Unreadable as error:
+            return self._refuse(folder, str(error))
+        if self._has_result(folder, job):
+            return None
+        if why := misfit(job, self._device(job)):
+            return self._refuse(folder, why)
+        claim = self.claims.take(folder)
+        if not isinstance(claim, Claim):
+            self._tell(f"job {folder.name[:12]} is being judged by {one_line(claim.name)}")
+            return "claimed"
+        with claim:
+            return None if self._has_result(folder, job) else self._judged(folder, job, claim)
+
+    def _judged(self, folder: Path, job: Job, claim: Claim) -> Came | None:
+        began = time.monotonic()
+        try:
+            evaluation = self._evaluate(folder, job)
+        except (Unreadable, AstraError) as error:
+            return self._refuse(folder, str(error))
+        if claim.lost:
+            self.say(f"job {folder.name[:12]}: another worker took over; this result is dropped")
+            return "claimed"
+        result = Result(
+            schema="astra-chat/job-result/1", job=job.sha256, judge_sha256=judge_sha256(),
+            worker=self.name, versions=dict(self.versions), evaluation=evaluation,
+        )  # fmt: skip
+        write_result(folder, result)
+        seconds = time.monotonic() - began
+        outcome = describe(evaluation.outcome).partition("\n")[0]
+        self.say(
+            f"job {folder.name[:12]}: {one_line(job.task)}, candidate {evaluation.candidate}:"
+            f" {one_line(outcome)} ({seconds:.0f} s)"
+        )
+        return "judged"
+
+    def _evaluate(self, folder: Path, job: Job) -> Evaluation:
+        """Raises Unreadable and BadInput for what a job may not ask for, MissingDependency for what
+        this machine lacks."""
+        texts = read_texts(folder, job)
+        source = texts[job.source]
+        if len(source) > MAX_SOURCE:
+            raise BadInput(f"its source has {len(source):,} characters: at most {MAX_SOURCE:,}")
+        with self._task(folder, job, texts) as task:
+            _require_bounded(job, task, self.trust)
+            judge = Judge(
+                task, self._device(job), tier=job.tier, cases=job.timed, trust=self.trust,
+                engine=job.engine, entropy=Entropy(job.seed), on_progress=self.on_progress,
+            )  # fmt: skip
+            with judge:
+                return judge.evaluate(source, job.extra_cases, fresh_seeds=job.fresh_seeds)
+
+    @contextmanager
+    def _task(self, folder: Path, job: Job, texts: Mapping[str, str]) -> Iterator[Task]:
+        with tempfile.TemporaryDirectory(prefix="astra-job-") as name:
+            write_task_files(folder, job.task_files, texts, Path(name))
+            yield load_task(Path(name))
+
+    def _device(self, job: Job) -> Device:
+        """A virtual GPU estimates for each GPU that there are constants of."""
+        wanted = job.device
+        if self.device.kind == wanted.kind == "virtual":
+            try:
+                return virtual_device(wanted.spec)
+            except BadInput:
+                return self.device
+        return self.device
+
+    def _has_result(self, folder: Path, job: Job) -> bool:
+        try:
+            return result_of(folder, job) is not None
+        except Unreadable as error:
+            self._tell(f"job {folder.name[:12]}: {error}; it is judged again")
+            return False
+
+    def _refuse(self, folder: Path, why: str) -> Came:
+        self._given_up.add(folder)
+        why = one_line(why)[:2000]
+        self.say(f"job {folder.name[:12]} is refused: {why}")
+        write_refusal(folder, why, self.name)
+        return "refused"
+
+    def _tell(self, line: str) -> None:
+        """Once."""
+        if line not in self._told:
+            self._told.add(line)
+            self.say(line)
+
+
+def _require_bounded(job: Job, task: Task, trust: bool) -> None:
+    """Raises BadInput for cases that no tester may ask for, and for those of the task itself that
+    are too large, unless the user trusts it."""
+    if len(job.extra_cases) > MAX_TESTER_CASES:
+        raise BadInput(f"{len(job.extra_cases):,} cases are too many")
+    for case in job.extra_cases:
+        try:
+            require_bounded(task, case)
+        except ValueError as error:
+            raise BadInput(str(error)) from None
+    require_bounded_task("the job", task, job.device.kind, job.timed, trust)
+
+
+def work_on(worker: Worker, roots: Sequence[Path], ended: threading.Event) -> None:
+    """Judge what is there and what comes, until `ended` is set. Raises as `Worker.work`."""
+    while not ended.is_set():
+        if not worker.work(roots)["judged"]:
+            ended.wait(LOOK_S)

@@ -1,0 +1,37 @@
+"""The judge of a run by its options: on this machine, or by jobs that another one judges."""
+
+from __future__ import annotations
+
+from astra_chat.agents.turns import Turns
+from astra_chat.detached.asking import DetachedJudge, close_jobs
+from astra_chat.session.request import Request
+from astra_chat.session.run_events import RunEvents
+from astra_chat.session.signals import ChatLoop
+from astra_chat.tools.evaluation import Evaluation
+from astra_chat.tools.judge import Judge
+from astra_chat.tools.system.toolkit import find_tool
+from astra_chat.transcript.run_folder import JOBS
+
+
+def judge_for(
+    request: Request, events: RunEvents, loop: ChatLoop, past: Turns
+) -> Judge | DetachedJudge:
+    """It reports from its thread to the chat's, where all else is shown. `past`: the turns before.
+
+    Raises BadInput and MissingDependency.
+    """
+    detached = request.options.judge == "detached"
+    if request.device.kind == "cuda" and request.limits.confirmations and not detached:
+        find_tool("compute-sanitizer")  # a winner passes it: better no run than none confirmed
+    judge = Judge(
+        request.task, request.device, tier=request.options.tier, cases=request.options.cases,
+        trust=request.options.trust, entropy=request.entropy,
+        on_progress=lambda report: loop.call(events.progress, report),
+    )  # fmt: skip
+    if detached:
+        judged = sum(isinstance(turn.payload, Evaluation) for turn in past)
+        return DetachedJudge(judge, request.options.cases, judged)
+    if request.folder is not None:  # it may have been begun with --judge detached
+        close_jobs(request.folder / JOBS, "The run judges on its own machine now.")
+    judge.prepare()
+    return judge
