@@ -2,9 +2,10 @@
 
 The first tier runs every test once: of one with parameters one of them, which depends on the
 test's name, so that all kinds of parameters are met. The second tier has the rest, what needs a
-GPU, and what is marked `second_tier`: long searches, fits and kills at full count. Of tests marked
-`sampled(n)` it has at most n, evenly spread: for all of them run pytest without `--tier`, which
-runs whatever is selected.
+GPU, and what is marked `second_tier`: long searches, fits and kills at full count. Of one test's
+parameters it has at most MOST, evenly spread, or as many as its mark `sampled(n)` says; what is
+marked `in_full` is in neither. For all of them run pytest without `--tier`, which runs whatever is
+selected.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ import pytest
 Tier = Literal["first", "second"]
 MARK = "second_tier"
 SAMPLED = "sampled"
+IN_FULL = "in_full"
+MOST = 5
+"""Parameters of a test in the second tier."""
 
 
 def spread(count: int, sample: int) -> set[int]:
@@ -45,10 +49,15 @@ def split(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.
     first: set[pytest.Item] = set()
     left_out: set[pytest.Item] = set()
     for own in by_function(items):
+        if own[0].get_closest_marker(IN_FULL):
+            left_out |= set(own)
+            continue
         short = [item for item in own if not any(map(item.get_closest_marker, (MARK, "gpu")))]
         name = getattr(own[0], "originalname", None) or own[0].name
         first |= {short[place] for place in first_tier(name, len(short))}
-        if (mark := own[0].get_closest_marker(SAMPLED)) and len(own) > mark.args[0]:
-            left_out |= set(own) - {own[place] for place in spread(len(own), mark.args[0])}
+        mark = own[0].get_closest_marker(SAMPLED)
+        most = mark.args[0] if mark else MOST
+        if len(own) > most:
+            left_out |= set(own) - {own[place] for place in spread(len(own), most)}
     second = [i for i in items if i not in first and i not in left_out]
     return [i for i in items if i in first], second
