@@ -18,6 +18,7 @@ from astra_chat.tools.virtual_gpu.launch.sampling import LONGEST
 from astra_chat.tools.virtual_gpu.model.constants import FITTED
 from astra_chat.tools.virtual_gpu.model.estimate import estimate
 from astra_chat.tools.virtual_gpu.types import Counters, Dim3, Launch, LaunchReport
+from tests.tools.virtual_gpu.counters_on_file import as_on_file
 
 H200 = spec("h200")
 
@@ -71,14 +72,9 @@ def test_counters_on_file_are_what_the_engine_counts() -> None:
         for row in calibrate.count(wanted)
     }
     for launcher, reports in counted.items():
-        known = [_without_chain_parts(r.counters) for r in reports]
+        known = [as_on_file(r.counters) for r in reports]
         assert known == [r.counters for r in on_file[launcher]]
     assert len(counted) == 3
-
-
-def _without_chain_parts(counters: Counters) -> Counters:
-    """No estimate needs what the chain is made of: it is not on file."""
-    return replace(counters, critical_path_before_load=0, critical_path_units=Counter())
 
 
 LIMITERS = {
