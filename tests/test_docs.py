@@ -30,6 +30,7 @@ FILE = re.compile(r"(?<![\w./<>*-])(\w+\.(?:py|md|toml|cu))\b")
 OF_A_MAILBOX = {"prompt.md", "words.md", "closed.md"}
 A_USERS_FILES = {
     "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
+    "app.cu", "reduce.cu",
 }  # fmt: skip
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2")

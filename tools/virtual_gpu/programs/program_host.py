@@ -41,9 +41,12 @@ class ProgramHost(CallsOnGpu):
         memory: GuardedMemory,
         launched: Launched,
         stopped: Callable[[str, bool], None],
+        *,
+        keep_going: bool = False,
     ) -> None:
         """stopped: called with what stopped the first kernel, and whether the virtual GPU does
-        not support something, at once: the program may not end well."""
+        not support something, at once: the program may not end well. keep_going: a fault is no
+        error for the program, and each is told, once a place."""
         super().__init__(gpu)
         self._guard, self._launched, self._stopped = memory, launched, stopped
         self._open_memory: dict[int, NDArray[np.uint8]] = {}
@@ -51,6 +54,7 @@ class ProgramHost(CallsOnGpu):
         self._ns = 0.0
         self._touched = 0
         self._broken = False
+        self._keep_going, self._told = keep_going, set[tuple[str, str]]()
         self._recording: list[Callable[[], int]] | None = None
         self._graphs: dict[int, list[Callable[[], int]]] = {}
 
@@ -141,10 +145,19 @@ class ProgramHost(CallsOnGpu):
     def broke(self, error: BaseException) -> int:
         if not isinstance(error, Fault | PtxUnsupported):
             traceback.print_exception(error)  # ours
+        if self._keep_going and isinstance(error, Fault):
+            return self._pass_over(error)
         if not self._broken:
             self._stopped(str(error) or type(error).__name__, isinstance(error, PtxUnsupported))
         self._broken = True
         return super().broke(error)
+
+    def _pass_over(self, fault: Fault) -> int:
+        place = fault.kind, fault.where.partition(", block ")[0]
+        if place not in self._told:
+            self._told.add(place)
+            self._stopped(str(fault), False)
+        return 0
 
     def refuse(self, what: str) -> int:
         self._stopped(str(CallUnsupported(what)), True)

@@ -59,7 +59,10 @@ def _run(request: dict[str, Any], report: TextIO) -> int:
     library = Path(request["library"])
     try:
         runtime = ctypes.CDLL(request["runtime"])
-        host = ProgramHost(gpu, GuardedMemory(runtime), launched, stopped)
+        host = ProgramHost(
+            gpu, GuardedMemory(runtime), launched, stopped,
+            keep_going=request["keep_going"],
+        )  # fmt: skip
         gpu.use(host)
         resources = {kernel: tuple(v) for kernel, v in request["resources"].items()}
         program = gpu.load(library, Path(request["ptx"]), resources)

@@ -1,0 +1,111 @@
+"""The report of a program's run for machines: JSON, and SARIF 2.1.0 for code hosts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.virtual_gpu.programs.findings import Finding
+from astra_chat.tools.virtual_gpu.programs.run_program import ProgramRun
+from astra_chat.tools.virtual_gpu.programs.suppressions import Sorted
+
+FORMAT = 1
+TOOL = "astra-vgpu"
+SCHEMA = (
+    "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+)
+
+
+def as_json(
+    run: ProgramRun, gpu: str, found: Sorted, exit_code: int, folders: list[Path]
+) -> dict[str, Any]:
+    """folders: where the sources may lie, which line information names by their last part."""
+    kernels: dict[str, dict[str, Any]] = {}
+    for launch in run.launches:
+        row = kernels.setdefault(launch["kernel"], {"launches": 0, "estimated_us": 0.0})
+        row["launches"] += 1
+        row["estimated_us"] += launch["estimated_us"]
+    return {
+        "format": FORMAT,
+        "gpu": gpu,
+        "exit_code": exit_code,
+        "program": {"exit_code": run.code, "ended": run.ended},
+        "refused": run.refused,
+        "findings": [
+            *(_row(f, folders, suppressed=False) for f in found.reported),
+            *(_row(f, folders, suppressed=True) for f in found.suppressed),
+        ],
+        "unused_suppressions": [str(s) for s in found.unused],
+        "kernels": [{"kernel": name, **row} for name, row in kernels.items()],
+    }
+
+
+def _row(finding: Finding, folders: list[Path], *, suppressed: bool) -> dict[str, Any]:
+    return {
+        "level": finding.level, "finding": finding.kind, "message": finding.message,
+        "kernel": finding.kernel, "file": path_of(finding.file, folders), "line": finding.line,
+        "suppressed": suppressed,
+    }  # fmt: skip
+
+
+def as_sarif(run: ProgramRun, found: Sorted, folders: list[Path]) -> dict[str, Any]:
+    """One run of one tool; what the virtual GPU lacks is a notification, not a result."""
+    kinds = sorted({f.kind for f in (*found.reported, *found.suppressed)})
+    invocation: dict[str, Any] = {
+        "executionSuccessful": not run.refused and not run.ended, "exitCode": run.code,
+    }  # fmt: skip
+    if run.refused:
+        invocation["toolExecutionNotifications"] = [
+            {"level": "error", "message": {"text": run.refused}}
+        ]
+    rules = [{"id": kind, "shortDescription": {"text": kind.replace("_", " ")}} for kind in kinds]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {"name": TOOL, "rules": rules}},
+            "invocations": [invocation],
+            "results": [
+                *(_result(f, kinds, folders) for f in found.reported),
+                *({**_result(f, kinds, folders), "suppressions": [{"kind": "external"}]}
+                  for f in found.suppressed),
+            ],
+        }],
+    }  # fmt: skip
+
+
+def _result(finding: Finding, kinds: list[str], folders: list[Path]) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "ruleId": finding.kind, "ruleIndex": kinds.index(finding.kind), "level": finding.level,
+        "message": {"text": finding.message},
+    }  # fmt: skip
+    location: dict[str, Any] = {}
+    if finding.line:
+        location["physicalLocation"] = {
+            "artifactLocation": {"uri": path_of(finding.file, folders)},
+            "region": {"startLine": finding.line},
+        }
+    if finding.kernel:
+        name = {"name": finding.kernel_name, "fullyQualifiedName": finding.kernel}
+        location["logicalLocations"] = [{**name, "kind": "function"}]
+    return {**result, "locations": [location]} if location else result
+
+
+def path_of(file: str, folders: list[Path]) -> str:
+    """The file from the working folder on, where it lies under it."""
+    for folder in folders if file else []:
+        if (path := (folder / file).absolute()).is_file():
+            return (
+                path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+            ).as_posix()
+    return file
+
+
+def write_report(path: Path, content: dict[str, Any]) -> None:
+    """Raises BadInput where it cannot be written."""
+    try:
+        path.write_text(json.dumps(content, indent=2) + "\n")
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}") from None
