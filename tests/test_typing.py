@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 USER_FILE = """\
 from astra_chat import BadInput, Judge, arun, evaluate, run
 
@@ -30,6 +32,7 @@ SEEN = (
 )
 
 
+@pytest.mark.second_tier
 def test_a_user_s_file_outside_the_checkout_is_type_checked(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(USER_FILE)
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MYPYPATH")}

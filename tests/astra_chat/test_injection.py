@@ -131,6 +131,7 @@ def test_roles_that_lie_in_every_word(
         assert all(title in TEXTS for title in titles), "they were really said"
 
 
+@pytest.mark.second_tier
 def test_a_compiler_that_repeats_it(task: Task) -> None:
     """Built is what gives an object; what it takes is what ptxas says, not what the source says."""
     broken = [

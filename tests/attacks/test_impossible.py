@@ -173,6 +173,7 @@ def test_nobody_knows_which_blocks_are_sampled() -> None:
     assert 'request.seed.of("blocks").bits(64)' in source
 
 
+@pytest.mark.second_tier
 def test_copies_of_the_runtime_have_their_time() -> None:
     """On the virtual GPU too, where no kernel runs in them."""
     source = (Path(__file__).parent / "honest" / "row_sum_copies_columns.cu").read_text()

@@ -35,6 +35,7 @@ def test_the_baseline_against_itself_has_its_own_hashes() -> None:
     assert all("grid" in plan.launches and "block" in plan.launches for plan in found.plans)
 
 
+@pytest.mark.second_tier
 def test_a_launcher_that_crashes_on_an_own_case_ends_at_the_plan() -> None:
     source = (find_task("silu_and_mul").folder / "baseline.cu").read_text()
     head, body = source.rsplit('extern "C"', 1)

@@ -71,12 +71,18 @@ def install_astra(extras: list[str]) -> None:
         raise MissingDependency("pip cannot install Astra's dependencies: see its messages above")
 
 
+def compile_packages() -> None:
+    """On all cores: pip would do it on one, and a sandboxed process cannot keep what it compiles.
+    Files for other Pythons, which some packages hold, do not compile: no fault."""
+    _output([str(PYTHON), "-m", "compileall", "-qq", "-j", "0", *map(str, VENV.glob("lib/*/"))])
+
+
 def say(text: str) -> None:
     print(f"set-up: {text}", flush=True)
 
 
 def _pip(arguments: list[str]) -> int:
-    return _run([str(PYTHON), "-m", "pip", "install", "--quiet", *arguments])
+    return _run([str(PYTHON), "-m", "pip", "install", "--quiet", "--no-compile", *arguments])
 
 
 def _run(command: list[str]) -> int:
@@ -99,6 +105,7 @@ def main() -> int:
         if not has_gpu():
             install_cpu_torch()
         install_astra(extras)
+        compile_packages()
     except MissingDependency as error:
         print(f"set-up: {error}", file=sys.stderr)
         return MissingDependency.exit_code

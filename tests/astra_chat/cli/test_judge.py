@@ -198,6 +198,7 @@ def test_quiet_about_a_profile(command: Command, task_folder: Path) -> None:
     assert code == 0 and out.startswith("bottleneck (estimated): ") and "metric" not in out
 
 
+@pytest.mark.second_tier
 def test_a_profile_of_a_chosen_case(command: Command) -> None:
     words = ("profile", "silu_and_mul", SCALAR, "--device", "virtual")
     code, out, _ = command(*words, "--case", json.dumps(CASE))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from astra_chat.cli.exit_codes import WAITING
@@ -16,6 +17,7 @@ def command(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+@pytest.mark.second_tier
 def test_options_are_recorded_and_switched_off_on_resume(task_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     given = ("--device", "virtual", "--mutants", "0", "--budget", "evaluations=1", "--quiet")

@@ -20,6 +20,7 @@ def test_the_script_has_another_kernel_in_every_round(task: Task) -> None:
     assert lines == measure_long_runs.LINES + 1
 
 
+@pytest.mark.second_tier
 def test_figures_of_short_chats(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -178,6 +178,7 @@ def test_alignment_that_the_contract_does_not_promise(bench: Bench, scalar: str)
     assert outcome.case.offsets.get("input", outcome.case.offset) % 2 == 1
 
 
+@pytest.mark.second_tier
 def test_results_remembered_by_address(bench: Bench, scalar: str) -> None:
     """Saves what it wrote, and hands that out again when it sees the same input pointer."""
     memo = f"""
@@ -230,6 +231,7 @@ def test_lost_precision_within_the_tolerance(bench: Bench, scalar: str) -> None:
     assert found.reason == "precision" and found.case.dtype == "float32"
 
 
+@pytest.mark.second_tier
 def test_other_bits_every_time_are_reported(bench: Bench, scalar: str) -> None:
     """The last bit of a few results follows what the output held before: correct, but other bits
     from call to call."""
@@ -281,6 +283,7 @@ def test_a_case_that_the_baseline_fails_is_not_held_against_anybody(
     )
 
 
+@pytest.mark.second_tier
 def test_a_task_that_lets_zeros_pass_is_the_users_to_mend(device: Device, scalar: str) -> None:
     loose = {name: Tolerance(rtol=1.0, atol=1e3) for name in TASK.tolerance}
     task = TASK.model_copy(update={"tolerance": loose, "oracle_ratio": 1e9})

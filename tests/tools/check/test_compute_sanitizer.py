@@ -125,6 +125,7 @@ def watched_by(
         oracle.close()
 
 
+@pytest.mark.second_tier
 def test_who_does_nothing_where_it_is_watched_is_wrong(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -151,6 +151,7 @@ def test_padding_may_be_read_between_rows_and_not_written(body: str, said: str) 
         assert isinstance(found, CaseRun), found
 
 
+@pytest.mark.second_tier
 def test_what_is_done_with_is_given_back(oracle: Oracle, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that may hold 1 GiB makes ten calls that hold 64 MiB each, three times over."""
     monkeypatch.setattr(module, "VIRTUAL_MEMORY_BYTES", 2**30)

@@ -17,6 +17,7 @@ from astra_chat.tools.system.toolkit import PYPI_INSPECTORS, PYPI_TOOLKIT
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.second_tier
 def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     setup_env.make_environment()

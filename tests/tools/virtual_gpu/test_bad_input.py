@@ -33,6 +33,7 @@ def test_what_is_not_ptx(text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.second_tier
 def test_more_shared_memory_and_threads_than_the_gpu_has(tmp_path: Path) -> None:
     """150,000 bytes: an A100 has them, an RTX 4090 does not."""
     source = tmp_path / "much.cu"

@@ -51,6 +51,7 @@ def test_calibrated_points_lie_close() -> None:
         assert found.right / found.pairs > 0.97 and found.worst_regret < 1.7
 
 
+@pytest.mark.second_tier
 def test_a_fit_starts_where_the_constants_are_and_finds_nothing_better() -> None:
     every = calibrate.every_point()[::7]
     pairs = calibrate._pairs(every)

@@ -57,6 +57,7 @@ def test_ratios_of_unseen_kernels_lie_inside() -> None:
         assert sum(error <= half for error, half in means) / len(means) >= COVERAGE
 
 
+@pytest.mark.second_tier
 def test_of_edits_of_one_kernel_it_is_narrow_and_still_holds() -> None:
     pairs = intervals.edits()
     assert len(pairs) == 270 and intervals.coverage(pairs) >= COVERAGE
@@ -82,6 +83,7 @@ def test_the_constants_are_those_that_the_fit_finds() -> None:
     assert pytest.approx(intervals.fitted_launch_us(points), abs=0.01) == JUDGED_LAUNCH_US
 
 
+@pytest.mark.second_tier
 def test_the_bias_against_measurements_is_gone_on_a_task_left_out_too() -> None:
     points = [point for point in intervals.tasks.judged_points() if not point.start]
     for name in intervals.tasks.RUNS:

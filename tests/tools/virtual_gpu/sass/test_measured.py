@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from astra_chat.tools.build.nvcc import Build, build
 from astra_chat.tools.profiling import metrics as m
 from astra_chat.tools.run.case_run import CaseRun
@@ -19,6 +21,7 @@ RECORDED = Path(__file__).parents[4] / "transcripts" / "examples" / "silu_and_mu
 KERNELS = 2
 
 
+@pytest.mark.second_tier
 def test_machine_instructions_are_those_that_an_h200_executed() -> None:
     """The baseline, and the first candidate, each on the case that was profiled."""
     events = [json.loads(line)["event"] for line in RECORDED.read_text().splitlines()]

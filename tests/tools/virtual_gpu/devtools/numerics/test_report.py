@@ -85,6 +85,7 @@ def test_an_unknown_instruction_is_bad_input() -> None:
         report.numerics("virtual", "numpy", "frobnicate", None)
 
 
+@pytest.mark.second_tier
 def test_details_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way of the GPU, with the other engine in its place."""
     real = report.answers
