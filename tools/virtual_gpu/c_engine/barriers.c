@@ -20,7 +20,8 @@ void arrive(struct warp *w, const struct barrier *barrier, uint32_t m, const uin
         .threads = threads ? threads[first] : 0, .mask = mine, .votes = votes & mine, .result = result};
     rest &= ~mine;
   }
-  if (!barrier->waits) send(w, barrier->target, m);
+  if (barrier->waits) w->waits_at = barrier;
+  else send(w, barrier->target, m);
 }
 
 static int complete(struct worker *k, uint32_t number, const struct arrival *first, uint32_t *arrived) {
@@ -41,18 +42,16 @@ static void check_together(struct worker *k, uint32_t number) {
     const struct arrival *a = &k->arrivals[i];
     if (a->number != number || !a->barrier->aligned) continue;
     uint32_t same = 0;
-    const struct arrival *other = NULL;
+    const struct arrival *other = NULL; /* of the same warp */
     for (size_t j = 0; j < k->arrived; j++) {
       const struct arrival *b = &k->arrivals[j];
-      if (b->number != number) continue;
-      if (b->barrier == a->barrier) same |= b->warp == a->warp ? b->mask : 0;
-      else if (b->barrier->aligned && !other) other = b;
+      if (b->number != number || b->warp != a->warp) continue;
+      if (b->barrier == a->barrier) same |= b->mask;
+      else if (!other) other = b;
     }
-    if (a->warp->exists & ~same) fault_at(a->warp, BARRIER_TORN, a->barrier->instruction, LOWEST(a->mask));
-    if (other && !a->counted) {
-      k->fault.other = other->barrier->instruction;
-      fault_at(a->warp, BARRIER_MIXED, a->barrier->instruction, LOWEST(a->mask));
-    }
+    if (!((a->warp->live | a->warp->skipped) & ~same)) continue;
+    if (other) k->fault.other = other->barrier->instruction;
+    fault_at(a->warp, other ? BARRIER_MIXED : BARRIER_TORN, a->barrier->instruction, LOWEST(a->mask));
   }
 }
 
@@ -77,7 +76,10 @@ static void release(struct worker *k, uint32_t number) {
   for (size_t i = 0; i < k->arrived; i++) {
     const struct arrival a = k->arrivals[i];
     if (a.number != number) k->arrivals[kept++] = a;
-    else if (a.barrier->waits) send(a.warp, a.barrier->target, a.mask);
+    else if (a.barrier->waits) {
+      send(a.warp, a.barrier->target, a.mask);
+      a.warp->waits_at = NULL, a.warp->skipped &= ~a.mask;
+    }
   }
   k->arrived = kept;
 }

@@ -20,7 +20,8 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import (
 from astra_chat.tools.virtual_gpu.ptx.syntax import Group, Register, Symbol
 
 
-def translate_end(unit: Unit, end: Terminator) -> Sequence[Step]:
+def translate_end(unit: Unit, end: Terminator, rejoined: frozenset[int]) -> Sequence[Step]:
+    """rejoined: basic blocks through which all lanes of this one come later."""
     match end:
         case Jump(target=target):
             return [Step(f"send(w, {target}, m);", warp=True)]
@@ -40,7 +41,7 @@ def translate_end(unit: Unit, end: Terminator) -> Sequence[Step]:
             translate_poll(code, target)
             return code.steps
         case Suspend(instruction=instruction, target=target):
-            return _barrier(Code(unit, instruction), target)
+            return _barrier(Code(unit, instruction), target, rejoined)
         case GridPoll(instruction=instruction, target=target):
             return [Step(f"pause_at(w, {target}, {unit.instruction(instruction)}, m);", warp=True)]
         case _:
@@ -65,7 +66,7 @@ def _switch(code: Code, targets: Sequence[int]) -> Sequence[Step]:
     return code.steps
 
 
-def _barrier(code: Code, target: int) -> Sequence[Step]:
+def _barrier(code: Code, target: int, rejoined: frozenset[int]) -> Sequence[Step]:
     """bar.sync a{, b}, bar.arrive a, b and bar.red.op.type d, a{, b}, c."""
     code.flag("cta")
     aligned = code.flag("aligned") or code.instruction.family == "bar"
@@ -88,7 +89,14 @@ def _barrier(code: Code, target: int) -> Sequence[Step]:
     threads = code.array(code.read(first + 1, "u32")) if last - first > 1 else "0"
     place = len(code.unit.barriers)
     kind = f"'{how[0]}'" if how else "0"
-    code.unit.barriers.append(f"{{{code.place}, {target}, {int(aligned)}, {kind}, {int(waits)}}}")
+    words = [
+        f"{sum(1 << n % 64 for n in rejoined if n // 64 == word):#x}u"
+        for word in range(max(rejoined, default=0) // 64 + 1)
+    ]
+    bits = f"(const uint64_t[PROGRAM_WORDS]){{{', '.join(words)}}}"
+    code.unit.barriers.append(
+        f"{{{code.place}, {target}, {int(aligned)}, {kind}, {int(waits)}, {bits}}}"
+    )
     code.warp(f"arrive(w, &barriers[{place}], m, {number}, {threads}, {votes}, {result});")
     return code.steps
 

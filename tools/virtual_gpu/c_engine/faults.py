@@ -17,6 +17,7 @@ from astra_chat.tools.virtual_gpu.memory.buffers import Memory
 from astra_chat.tools.virtual_gpu.memory.heap import FREED_TWICE
 from astra_chat.tools.virtual_gpu.memory.uninitialized_reads import uninitialized_read
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
+from astra_chat.tools.virtual_gpu.numpy_engine.barriers import TORN, other_barrier_message
 from astra_chat.tools.virtual_gpu.numpy_engine.grid_sync import HANG as GRID_HANG
 from astra_chat.tools.virtual_gpu.numpy_engine.mbarrier_races import UNSEEN, mbarrier_race_message
 from astra_chat.tools.virtual_gpu.numpy_engine.pending_copies import COPY_NOT_AWAITED
@@ -139,8 +140,7 @@ def _message(
             line = record.detail[2] & 0xFFFFFFFF
             return f"assertion `{text}` failed in {function}, {file}:{line}"
         case 8:
-            other = program.instructions[record.other]
-            return f"other threads wait at another barrier ({other.source or other.line})"
+            return other_barrier_message(program.instructions[record.other])
         case 10:
             return (
                 f"more than {budget} instructions in a row: an infinite loop, or a wait for "
@@ -155,7 +155,7 @@ def _message(
 _PLAIN = {
     _TRAP: "the kernel stopped itself",
     _LANES: MASK_MISMATCH,
-    _TORN: "only some threads of the warp reach this barrier",
+    _TORN: TORN,
     _STUCK: "some threads wait here, others elsewhere",
     _BRANCH: "a branch index outside the branch table",
     _GRID: GRID_HANG,

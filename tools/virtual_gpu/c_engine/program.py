@@ -13,6 +13,7 @@ from astra_chat.tools.virtual_gpu.c_engine.code import Code, Unit
 from astra_chat.tools.virtual_gpu.c_engine.control import translate_end
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step, block_text, find_uniform
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, local_registers
+from astra_chat.tools.virtual_gpu.lowering.post_dominators import post_dominators
 from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
 from astra_chat.tools.virtual_gpu.numpy_engine.block_costs import load_levels
 from astra_chat.tools.virtual_gpu.numpy_engine.program import prepare
@@ -74,7 +75,8 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
         load_levels(prepared.blocks), prepared.in_registers, store_runs(prepared.blocks),
         prepared.looks,
     )  # fmt: skip
-    blocks = [_block(unit, block) for block in prepared.blocks]
+    rejoined = post_dominators(prepared.blocks)
+    blocks = [_block(unit, b, r) for b, r in zip(prepared.blocks, rejoined, strict=True)]
     find_uniform(blocks, unit.variables)
     firsts = [_first(unit, block) for block in prepared.blocks]
     return Program(
@@ -83,11 +85,11 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
     )  # fmt: skip
 
 
-def _block(unit: Unit, block: BasicBlock) -> list[Step]:
+def _block(unit: Unit, block: BasicBlock, rejoined: frozenset[int]) -> list[Step]:
     steps: list[Step] = []
     for instruction in block.body:
         steps += Code(unit, instruction).translate()
-    return [*steps, *translate_end(unit, block.end)]
+    return [*steps, *translate_end(unit, block.end, rejoined)]
 
 
 def _first(unit: Unit, block: BasicBlock) -> int:
@@ -103,6 +105,7 @@ def _source(
     registers = [f"  {variables.types[n]} x{n}[LANES];" for n in sorted(variables.crossing)]
     lines = [
         '#include "simt.h"',
+        f"#define PROGRAM_WORDS {len(blocks) // 64 + 1}",
         *_table("struct site", "sites", unit.sites),
         *_table("struct barrier", "barriers", unit.barriers),
         *_table("struct poll", "polls", unit.polls),

@@ -61,7 +61,11 @@ struct site {
   uint8_t run; /* stores that begin here: lowering/store_merging.py; 0 within a run */
   int64_t behind[MAX_RUN];
 };
-struct barrier { uint32_t instruction, target; uint8_t aligned, reduction, waits; };
+struct barrier {
+  uint32_t instruction, target;
+  uint8_t aligned, reduction, waits;
+  const uint64_t *rejoined; /* basic blocks through which all that pass it come later, a bit each */
+};
 struct poll { uint32_t instruction, target; uint8_t relaxed, parity; };
 
 /* One printf of one lane. */
@@ -120,6 +124,8 @@ struct warp {
   uint64_t idle; /* spent on failed tests */
   uint64_t slept_ns;
   uint64_t empty; /* visits of blocks without an instruction that counts: a loop may be nothing else */
+  const struct barrier *waits_at; /* where some of its lanes wait, or null */
+  uint32_t skipped; /* lanes that went round it: they may end, but are missed there all the same */
   uint32_t back; /* the basic block where its first lanes that wait for an mbarrier will come back */
   uint64_t steps, cycles, loads, matches, rounds, fresh_rounds;
   uint64_t pending_rounds; /* of the region that it is in: those with a sector new to the thread block, a bit each */

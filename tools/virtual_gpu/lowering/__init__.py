@@ -6,6 +6,7 @@ function_pointers  addresses of device functions, and calls through them
 vector_atomics     vector atomics as scalar ones
 control_flow       basic blocks and the terminators between them
 block_order        order of basic blocks in which divergent lanes reconverge
+post_dominators    basic blocks through which all lanes of one come later
 regions            basic blocks that ptxas merges: predication and unrolling
 ordered_accesses   loads and stores that order something
 pointer_reach      which arguments a kernel may load and store through

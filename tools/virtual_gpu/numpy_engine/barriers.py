@@ -16,6 +16,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame, Mask
 from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
+TORN = "only some threads of the warp reach this barrier"
 Rows = NDArray[np.bool_]
 
 
@@ -38,11 +39,13 @@ class Barrier:
     reduction: Reduction | None
     target: int
     """Basic block after it."""
+    rejoined: frozenset[int] = frozenset()
+    """Basic blocks through which all that pass it come later: who is there has gone round it."""
     waits: bool = True
     """Not at bar.arrive: lanes there are counted and continue."""
 
 
-def translate_barrier(code: Code, target: int) -> Barrier:
+def translate_barrier(code: Code, target: int, rejoined: frozenset[int]) -> Barrier:
     """bar.sync a{, b}, bar.arrive a, b and bar.red.op.type d, a{, b}, c."""
     code.check_place()
     code.flag("cta")
@@ -62,7 +65,7 @@ def translate_barrier(code: Code, target: int) -> Barrier:
     threads = code.read(first + 1, "u32") if last - first > 1 else None
     code.done()
     number = code.read(first, "u32")
-    return Barrier(code.instruction, number, threads, aligned, reduction, target, waits)
+    return Barrier(code.instruction, number, threads, aligned, reduction, target, rejoined, waits)
 
 
 @dataclass
@@ -85,10 +88,19 @@ def _different(numbers: Array, active: Active) -> Array:
 class BarrierWaits:
     """The lanes of a batch that wait at barriers."""
 
-    def __init__(self, exists: Mask) -> None:
-        self._exists = exists
-        """Lanes that are threads, exited ones included; not padding."""
+    def __init__(self, shape: tuple[int, int]) -> None:
+        self._skipped = np.zeros(shape, np.bool_)
+        """Lanes that went round a barrier at which others of their warp wait: they may end, but
+        are missed there all the same. Lanes that ended before are not."""
         self._arrivals: list[_Arrival] = []
+
+    def passed(self, index: int, active: Active) -> None:
+        """Lanes come to a basic block."""
+        for arrival in self._arrivals:
+            if arrival.barrier.waits and index in arrival.barrier.rejoined:
+                warps = arrival.mask.reshape(-1, WARP_LANES).any(axis=1)
+                here = np.repeat(warps, WARP_LANES).reshape(active.mask.shape)
+                self._skipped |= active.mask & here
 
     @property
     def empty(self) -> bool:
@@ -147,17 +159,12 @@ class BarrierWaits:
             same = np.logical_or.reduce(
                 [a.mask for a in here if a.barrier is arrival.barrier]
             ).reshape(-1, WARP_LANES)
-            absent = self._exists.reshape(-1, WARP_LANES) & ~same
+            absent = (f.live | self._skipped).reshape(-1, WARP_LANES) & ~same
             torn = mine & absent.any(axis=1, keepdims=True)
             if torn.any():
-                what = "only some threads of the warp reach this barrier"
-                raise self._fault(f, arrival, torn.reshape(f.shape), what)
-            others = [a for a in here if a.barrier is not arrival.barrier and a.barrier.aligned]
-            mixed = [a for a in others if (a.mask.any(axis=1) & mine_rows(mine, f)).any()]
-            if mixed and arrival.threads is None:
-                line = mixed[0].barrier.instruction
-                what = f"other threads wait at another barrier ({line.source or line.line})"
-                raise self._fault(f, arrival, mine.reshape(f.shape), what)
+                raise self._fault(
+                    f, arrival, torn.reshape(f.shape), _torn_message(torn, here, arrival)
+                )
 
     def _fault(self, f: Frame, arrival: _Arrival, mask: Mask, what: str) -> Exception:
         lane = lane_number(Active(mask, int(mask.sum())), 0)
@@ -190,6 +197,7 @@ class BarrierWaits:
         for arrival in here:
             mask = arrival.mask & rows[:, None]
             if mask.any():
+                self._skipped &= ~mask
                 if arrival.barrier.waits:
                     released.append((arrival.barrier.target, mask))
                 arrival.mask = arrival.mask & ~rows[:, None]
@@ -197,5 +205,15 @@ class BarrierWaits:
         return released
 
 
-def mine_rows(mine: Mask, f: Frame) -> Rows:
-    return np.asarray(mine.reshape(f.shape).any(axis=1))
+def _torn_message(torn: Mask, here: list[_Arrival], arrival: _Arrival) -> str:
+    warps = torn.any(axis=1)
+    for other in here:
+        there = other.mask.reshape(-1, WARP_LANES).any(axis=1)
+        if other.barrier is not arrival.barrier and (there & warps).any():
+            return other_barrier_message(other.barrier.instruction)
+    return TORN
+
+
+def other_barrier_message(other: Instruction) -> str:
+    place = other.source or f"PTX line {other.line}"
+    return f"other threads of the warp wait at another barrier ({place})"

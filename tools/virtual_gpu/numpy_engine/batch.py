@@ -39,7 +39,7 @@ class Batch:
         """Visits of blocks without an instruction that counts: a loop may be nothing else."""
         self._pending: list[Active | None] = [None] * len(program.blocks)
         self._queue: list[int] = []
-        self._waiting = BarrierWaits(frame.live)
+        self._waiting = BarrierWaits(frame.shape)
         self._polls = MbarrierWaits(frame.live.size)
         self._pauses = GridWaits(frame.live.size)
         self._held: list[tuple[int, Active]] = []
@@ -100,6 +100,8 @@ class Batch:
             raise self._endless(block, active)
         if frame.counters is not None:
             frame.counters.visit(index, active)
+        if not self._waiting.empty:
+            self._waiting.passed(index, active)
         for step in block.steps:
             step(frame)
         match block.end:

@@ -27,6 +27,7 @@ from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
 from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import deciding_loads, looks_in_loops
 from astra_chat.tools.virtual_gpu.lowering.pointer_reach import Reach, early_access, reach_of
+from astra_chat.tools.virtual_gpu.lowering.post_dominators import post_dominators
 from astra_chat.tools.virtual_gpu.lowering.shared_arrays import (
     SharedArray,
     named_array,
@@ -199,7 +200,10 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     params = {p.name: p.offset for p in kernel.params}
     pairs = zip(blocks, block_costs(blocks), strict=True)
     twins = Twins(unit, blocks)
-    translated = tuple(_block(unit, twins, block, cost) for block, cost in pairs)
+    translated = tuple(
+        _block(unit, twins, block, cost, rejoined)
+        for (block, cost), rejoined in zip(pairs, post_dominators(blocks), strict=True)
+    )
     numbers, unset = twins.numbers, twins.unset
     return Program(
         kernel, translated, tuple(unit.widths), prepared.shared_bytes,
@@ -239,15 +243,18 @@ def _places(module: Module, kernel: Kernel, shared: dict[str, int]) -> dict[str,
     return places | {param.name: Place("param", param.offset) for param in kernel.params}
 
 
-def _block(unit: Unit, twins: Twins, block: BasicBlock, mix: BlockCost) -> Block:
+def _block(
+    unit: Unit, twins: Twins, block: BasicBlock, mix: BlockCost, rejoined: frozenset[int]
+) -> Block:
     steps: list[Step] = []
     for instruction in block.body:
         steps += twins.steps(instruction, Code(unit, instruction).translate())
     steps += twins.at_end(block)
-    return Block(tuple(steps), _end(unit, block), mix, next(iter(block.instructions), None))
+    end = _end(unit, block, rejoined)
+    return Block(tuple(steps), end, mix, next(iter(block.instructions), None))
 
 
-def _end(unit: Unit, block: BasicBlock) -> End:
+def _end(unit: Unit, block: BasicBlock, rejoined: frozenset[int]) -> End:
     match block.end:
         case Branch(guard=guard, taken=taken, other=other):
             number = unit.number(guard.register)
@@ -263,7 +270,7 @@ def _end(unit: Unit, block: BasicBlock) -> End:
         case Suspend(instruction=instruction, target=target) if is_poll(instruction):
             return translate_poll(Code(unit, instruction), target)
         case Suspend(instruction=instruction, target=target):
-            return translate_barrier(Code(unit, instruction), target)
+            return translate_barrier(Code(unit, instruction), target, rejoined)
         case end:
             return end
 
