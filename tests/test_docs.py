@@ -30,10 +30,10 @@ FILE = re.compile(r"(?<![\w./<>*-])(\w+\.(?:py|md|toml|cu))\b")
 OF_A_MAILBOX = {"prompt.md", "words.md", "closed.md"}
 A_USERS_FILES = {
     "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
-    "app.cu", "reduce.cu",
+    "app.cu", "reduce.cu", "compare.toml",
 }  # fmt: skip
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
-MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2")
+MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2", "transcripts/compare")
 COMMAND = re.compile(r"^(?: {4}|\$ )?(astra-chat .*)$", re.MULTILINE)
 INLINE_COMMAND = re.compile(r"`(astra-chat [^`]*)`")
 MODULE = re.compile(r"python -m (astra_chat[\w.]*)(?: (\w+))?")

@@ -75,6 +75,11 @@ class Entropy:
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
+    def after(self, evaluations: int) -> Entropy:
+        """That of a session which continues a run after so many evaluations: with a root that was
+        given again, none of them is made on the same seed once more."""
+        return Entropy(Seed(self.root).of("after", evaluations).text) if evaluations else self
+
     @property
     def cases(self) -> Seed:
         """What all evaluations of a judge share: the seeds of the task's own cases. Each

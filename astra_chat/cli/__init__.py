@@ -6,6 +6,7 @@ approve  decide for a run that waits
 judge    check, time, profile
 judge_jobs  judge work: jobs of runs on other machines
 advance  resume the runs whose results are there
+campaign  many runs by one file
 models   models check
 mailbox  the questions of runs with a mailbox, and their answers
 skill    a SKILL.md for coding agents

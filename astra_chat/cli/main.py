@@ -92,6 +92,7 @@ def _register_others() -> None:
         "cli.judge",
         "cli.judge_jobs",
         "cli.advance",
+        "cli.campaign",
         "cli.tune",
         "cli.new",
         "cli.models",

@@ -4,7 +4,7 @@ options. A resumed run appends to it; a branch takes turns over into a transcrip
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from astra_chat.agents.limits import Limits
@@ -14,6 +14,7 @@ from astra_chat.agents.turns import Turn
 from astra_chat.session.recorded_options import accepted
 from astra_chat.session.request import NOBODY, Request, SessionOptions, request_for
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Device
 from astra_chat.transcript.events import (
@@ -170,7 +171,8 @@ def request_on(
     if past.branched is None:
         require_no_links(transcript.path.parent, task.entry)
     _require_more(past, request.limits)
-    return request
+    judged = sum(isinstance(turn.payload, Evaluation) for turn in past.turns)
+    return replace(request, entropy=request.entropy.after(judged))
 
 
 def _approver(past: Past, session: SessionOptions) -> str | None:

@@ -15,7 +15,9 @@ from astra_chat.session.results import RunResult
 from astra_chat.session.resume import branched, past_of, request_on, resumed
 from astra_chat.session.session import run_request
 from astra_chat.spending.budget import Budget
+from astra_chat.tools.entropy import Entropy
 from astra_chat.tools.errors import BadInput
+from astra_chat.tools.evaluation import Evaluation
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.types import Outcome
 from astra_chat.transcript.options import RunOptions
@@ -255,3 +257,14 @@ def test_a_transcript_that_has_grown_since_is_not_cut(task: Task, path: Path) ->
     with pytest.raises(BadInput, match="has grown"):
         run_request(request, judge=FixedJudge(NO_WINNER), past=stale)
     assert killed.read_text() == grown
+
+
+def test_a_seed_given_again_makes_no_evaluations_seed_again(task: Task, path: Path) -> None:
+    """The winner's confirmation would have that of the winner's first evaluation."""
+    past = resumed(cut(path, 8))
+    judged = sum(isinstance(turn.payload, Evaluation) for turn in past.turns)
+    entropy = request_on(past, task, *given(seed="ab12")).entropy
+    assert judged and entropy.root == Entropy("ab12").after(judged).root != Entropy("ab12").root
+    assert request_on(past, task, *given(seed="ab12")).entropy.root == entropy.root
+    fresh = request_on(branched(path, 1), task, *given(seed="ab12", out=path.parent)).entropy
+    assert len({e.evaluation("x").text for e in (entropy, fresh, Entropy("ab12"))}) == 3

@@ -1,0 +1,10 @@
+"""Campaigns: many runs by one file, as many at once as their budgets allow.
+
+campaign_file  the file: what is crossed with what, and the budgets
+plan           the runs of a campaign, and the command of each
+rows           where each run stands, from its transcript
+index          index.json: the campaign as one document
+allotment      what a run may spend of the campaign's budget
+driver         starts the chats and follows them
+chat           one chat, in a process that ends with the driver's
+"""

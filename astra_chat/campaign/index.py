@@ -1,0 +1,115 @@
+"""index.json: a campaign as one document. All in it but the plan and the time that passed can be
+made again from the file and the transcripts."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from astra_chat.campaign.campaign_file import CampaignFile
+from astra_chat.campaign.plan import RunPlan
+from astra_chat.campaign.rows import RunRow, row_of
+from astra_chat.tools.errors import BadInput, reading
+from astra_chat.tools.system.whole_file import write_whole
+from astra_chat.tools.types import Value
+from astra_chat.transcript.under_way import locked_inodes
+
+INDEX, LOCK = "index.json", ".lock"
+
+
+class Totals(Value):
+    """Of all runs."""
+
+    runs: int
+    ended: int
+    evaluations: int
+    tokens: int
+    usd: float | None
+    gpu_s: float
+    wall_s: float
+    """While a driver was there."""
+
+
+class Index(Value):
+    """A campaign: its file, its runs, what they came to."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    schema_name: Literal["astra-chat/campaign/1"] = Field("astra-chat/campaign/1", alias="schema")
+    file: CampaignFile
+    runs: tuple[RunRow, ...]
+    totals: Totals
+
+
+def index_of(file: CampaignFile, rows: Sequence[RunRow], wall_s: float) -> Index:
+    prices = [row.usd for row in rows]
+    known = [one for one in prices if one is not None]
+    totals = Totals(
+        runs=len(rows),
+        ended=sum(row.state == "ended" for row in rows),
+        evaluations=sum(row.evaluations for row in rows),
+        tokens=sum(row.tokens for row in rows),
+        usd=sum(known) if len(known) == len(prices) else None,
+        gpu_s=round(sum(row.gpu_s for row in rows), 3),
+        wall_s=round(wall_s, 3),
+    )
+    return Index(schema="astra-chat/campaign/1", file=file, runs=tuple(rows), totals=totals)
+
+
+def write_index(folder: Path, index: Index) -> None:
+    """At once or not at all. Raises BadInput."""
+    write_whole(folder / INDEX, (index.model_dump_json(indent=2) + "\n").encode())
+
+
+def read_index(folder: Path) -> Index:
+    """As it was written last. Raises BadInput."""
+    path = folder / INDEX
+    with reading(path):
+        text = path.read_text(encoding="utf-8")
+    try:
+        return Index.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise BadInput(f"{path} is no index of a campaign: {where}: {first['msg']}") from None
+
+
+def present(index: Index, folder: Path) -> Index:
+    """The same with every run as its transcript has it now; what could not be held stays said."""
+    locked = locked_inodes()
+    rows = [now(folder, row.plan, row, locked) for row in index.runs]
+    return index_of(index.file, rows, index.totals.wall_s)
+
+
+def now(folder: Path, plan: RunPlan, before: RunRow | None, locked: set[int]) -> RunRow:
+    """Where a run stands; `before`: as it was known last."""
+    row = row_of(folder, plan, locked)
+    kept = before is not None and before.state in ("failed", "left_out")
+    if before is not None and kept and row.state in ("new", "stopped"):
+        return row.model_copy(update={"state": before.state, "words": before.words})
+    return row
+
+
+@contextmanager
+def driving(folder: Path) -> Iterator[None]:
+    """Keep a second driver from the folder; the lock goes with the process. Raises BadInput."""
+    path = folder / LOCK
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise BadInput(f"cannot write {path}: {error.strerror}") from None
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(f"{folder}: another process drives this campaign") from None
+        yield
+    finally:
+        os.close(descriptor)

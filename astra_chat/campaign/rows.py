@@ -1,0 +1,103 @@
+"""Where each run of a campaign stands: from its transcript, which is all that counts."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from astra_chat.campaign.plan import RunPlan, transcript_of
+from astra_chat.session.advance import standing_of
+from astra_chat.tools.errors import BadInput
+from astra_chat.tools.types import Basis, Value
+from astra_chat.transcript.reader import Transcript, read
+from astra_chat.transcript.summary import RunSummary, Timing, summarize
+from astra_chat.transcript.under_way import locked_inodes, state_of_run
+
+RowState: TypeAlias = Literal[
+    "new", "running", "waiting", "ended", "stopped", "failed", "left_out", "unreadable"
+]
+"""new: not begun; stopped: can be resumed; left_out: the campaign's budget does not suffice."""
+
+
+class RunRow(Value):
+    """One run and what came of it so far."""
+
+    plan: RunPlan
+    state: RowState = "new"
+    words: str = ""
+    transcript: str = ""
+    """Below the campaign's folder; "" before the run has begun."""
+    outcome: str = ""
+    """Why its chat ended, "" while it has not."""
+    device: str = ""
+    """The device that it has, by name."""
+    basis: Basis | None = None
+    """None: nothing was timed."""
+    best: Timing | None = None
+    """None: no candidate was faster than the baseline."""
+    evaluations: int = 0
+    tokens: int = 0
+    usd: float | None = 0.0
+    """None: of some answers the price is not known."""
+    gpu_s: float = 0.0
+    seconds: float = 0.0
+
+    def fails(self, words: str) -> RunRow:
+        """The same run, which could not be held."""
+        return self.model_copy(update={"state": "failed", "words": words})
+
+
+def row_of(folder: Path, plan: RunPlan, locked: Set[int] | None = None) -> RunRow:
+    """`locked`: files that some process writes, where they are known already."""
+    path = transcript_of(folder, plan)
+    if not path.exists() or not path.stat().st_size:
+        return RunRow(plan=plan)
+    name = str(path.relative_to(folder))
+    running = path.stat().st_ino in (locked_inodes() if locked is None else locked)
+    try:
+        transcript = read(path)
+    except BadInput as error:
+        state: RowState = "running" if running else "unreadable"
+        return RunRow(plan=plan, state=state, words=str(error), transcript=name)
+    return _row(plan, transcript, running).model_copy(update={"transcript": name})
+
+
+def _row(plan: RunPlan, transcript: Transcript, running: bool) -> RunRow:
+    state, words = state_of_run(transcript.records, running)
+    summary, ended = summarize(transcript.records), transcript.ended
+    reason = ended.reason if ended is not None and not running else ""
+    timed = summary.best or summary.baseline
+    spent = summary.spent
+    return RunRow(
+        plan=plan,
+        state=_state(state, reason),
+        words=words if not reason == "error" else _error(summary) or words,
+        outcome=reason,
+        device=summary.device.name,
+        basis=timed.basis if timed else None,
+        best=summary.best,
+        evaluations=spent.evaluations,
+        tokens=spent.tokens.total,
+        usd=spent.tokens.usd,
+        gpu_s=spent.gpu_s,
+        seconds=summary.seconds,
+    )
+
+
+def _state(state: RowState, reason: str) -> RowState:
+    """A run that has spent its budget did what the campaign asked for."""
+    known: dict[str, RowState] = {
+        "budget": "ended", "error": "failed", "baseline_failed": "failed",
+    }  # fmt: skip
+    return known.get(reason, state)
+
+
+def _error(summary: RunSummary) -> str:
+    return summary.ended.error if summary.ended else ""
+
+
+def can_go_on(folder: Path, row: RunRow) -> bool:
+    """Whether a run that waits has what it waits for; a mailbox is asked by the run itself."""
+    found = standing_of(transcript_of(folder, row.plan))
+    return found is None or found.ready

@@ -1,0 +1,126 @@
+"""`astra-chat campaign`: many runs by one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from astra_chat.cli.exit_codes import CHECK_FAILED, INTERRUPTED, WAITING
+from astra_chat.cli.tasks import TrustOption
+from astra_chat.display.notes import note
+
+if TYPE_CHECKING:
+    from astra_chat.campaign.index import Index
+    from astra_chat.campaign.rows import RunRow
+
+START = "start"
+
+
+class FileFirst(TyperGroup):
+    """`campaign FILE` is `campaign start FILE`."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        if args and args[0] not in (*self.commands, "--help", "-h"):
+            args = [START, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=FileFirst,
+    help="Many runs by one file: campaign FILE.toml begins or continues them.",
+    no_args_is_help=True,
+)
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print index.json on stdout.")]
+
+
+def register(main: typer.Typer) -> None:
+    main.add_typer(app, name="campaign", short_help="Hold many runs by one file.")
+
+
+@app.command(START)
+def start(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The campaign file.")],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="The campaign's folder; default: transcripts/FILE."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the campaign in its folder.")
+    ] = False,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", help="Stay while runs wait for a judge or for answers."),
+    ] = False,
+    trust: TrustOption = False,
+    as_json: JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress.")] = False,
+) -> None:
+    """Hold all runs of FILE.toml, several at once. A run that fails does not stop the others.
+
+    Exit code 4: runs wait for a judge or for answers; 130: interrupted, continue with --resume.
+    """
+    from astra_chat.campaign.campaign_file import read_campaign
+    from astra_chat.campaign.driver import Driver, begin
+    from astra_chat.campaign.index import driving
+
+    campaign = read_campaign(file)
+    folder = out or Path("transcripts") / file.stem
+    before = begin(campaign, folder, resume)
+    with driving(folder):
+        changed = _silent if quiet or as_json else _say
+        driver = Driver(campaign, folder, before, changed, trust=trust, wait=wait)
+        index = driver.run()
+    _print(index, as_json)
+    if driver.interrupted:
+        note("continue with --resume")
+        raise typer.Exit(INTERRUPTED)
+    _exit(index)
+
+
+@app.command()
+def status(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The campaign's folder.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Say where each run of a campaign stands, also while it is under way."""
+    from astra_chat.campaign.index import present, read_index
+
+    index = present(read_index(folder), folder)
+    _print(index, as_json)
+    _exit(index)
+
+
+def _exit(index: Index) -> None:
+    states = {row.state for row in index.runs}
+    if states & {"failed", "unreadable"}:
+        raise typer.Exit(CHECK_FAILED)
+    if "waiting" in states:
+        raise typer.Exit(WAITING)
+
+
+def _silent(row: RunRow) -> None:
+    """--quiet and --json."""
+
+
+def _say(row: RunRow) -> None:
+    from astra_chat.tools.text import plain
+
+    print(plain(f"{row.plan.id}: {row.state.replace('_', ' ')}: {row.words}"), flush=True)
+
+
+def _print(index: Index, as_json: bool) -> None:
+    if as_json:
+        print(index.model_dump_json(indent=2))
+        return
+    for row in index.runs:
+        _say(row)
+    totals = index.totals
+    usd = "price unknown" if totals.usd is None else f"${totals.usd:.4f}"
+    print(
+        f"{totals.ended} of {totals.runs} runs ended; {totals.evaluations} evaluations,"
+        f" {totals.tokens:,} tokens, {usd}, {totals.wall_s:.0f} s"
+    )

@@ -1,0 +1,106 @@
+"""The driver: as many runs at once as may be, none stopped by another, nothing lost by a kill."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from astra_chat.campaign.index import read_index
+from astra_chat.tools.task.folder import Task
+from tests.astra_chat.campaign_samples import TEXT, driver, stories, write_file
+from tests.astra_chat.job_commands import BROKEN_BASELINE, command
+
+
+@pytest.mark.second_tier
+def test_a_failing_run_does_not_stop_the_others_and_is_said(task: Task, tmp_path: Path) -> None:
+    file = write_file(task, tmp_path, "repeats = 2", recording=tmp_path / "{repeat}.jsonl")
+    (tmp_path / "recording.jsonl").rename(tmp_path / "2.jsonl")
+    out = tmp_path / "out"
+    code, text = command("campaign", file, "-o", out)
+    assert code == 1
+    index = read_index(out)
+    failed, ended = index.runs
+    assert (failed.state, ended.state, ended.outcome) == ("failed", "ended", "no_plan")
+    assert f"cannot read {tmp_path / '1.jsonl'}" in failed.words and failed.words in text
+    assert index.totals.ended == 1 and ended.evaluations == 4
+    code, text = command("campaign", file, "-o", out)
+    assert code == 2
+    (tmp_path / "1.jsonl").write_bytes((tmp_path / "2.jsonl").read_bytes())
+    before = (out / ended.transcript).read_bytes()
+    code, text = command("campaign", file, "-o", out, "--resume", "--json")
+    assert code == 0 and [row["state"] for row in json.loads(text)["runs"]] == 2 * ["ended"]
+    assert (out / ended.transcript).read_bytes() == before
+    assert len(set(map(tuple, stories(out).values()))) == 1
+    assert command("campaign", "status", out)[0] == 0
+    file.write_text(file.read_text().replace("repeats = 2", "repeats = 1"))
+    code, _ = command("campaign", file, "-o", out, "--resume")
+    assert code == 2
+
+
+def test_the_budget_of_all_leaves_runs_out_that_more_of_it_brings_back(
+    task_folder: Path, tmp_path: Path
+) -> None:
+    """One evaluation each, refused by the guard: the second waits for the first, for nothing."""
+    (task_folder / "baseline.cu").write_text(BROKEN_BASELINE)
+    file, out = tmp_path / "c.toml", tmp_path / "out"
+    text = TEXT.format(task=task_folder, recording="").replace("replay:", "scripted")
+    file.write_text(f'{text}devices = ["virtual"]\nrepeats = 2\n[budget]\nevaluations = 1\n')
+    code, _ = command("campaign", file, "-o", out, "--quiet")
+    first, second = read_index(out).runs
+    assert code == 1 and first.outcome == "baseline_failed" and first.evaluations == 1
+    assert second.state == "left_out" and not second.transcript
+    assert "does not suffice: evaluations: 1 of 1 spent" in second.words
+    file.write_text(file.read_text().replace("evaluations = 1", "evaluations = 2"))
+    command("campaign", file, "-o", out, "--resume", "--quiet")
+    index = read_index(out)
+    assert [row.outcome for row in index.runs] == 2 * ["baseline_failed"]
+    assert index.totals.evaluations == 2
+
+
+@pytest.mark.second_tier
+def test_killed_at_random_points_it_comes_to_the_same_end(task: Task, tmp_path: Path) -> None:
+    file = write_file(task, tmp_path, "repeats = 3", "at_once = 2")
+    with driver(file, tmp_path / "whole") as process:
+        began = time.monotonic()
+        assert process.wait(120) == 0
+        whole_s = time.monotonic() - began
+    dice, out, resume, killed = random.Random(20261123), tmp_path / "killed", (), 0
+    for _ in range(4):
+        with driver(file, out, *resume) as process:
+            try:
+                process.wait(dice.uniform(0.2, 0.8) * whole_s)
+            except subprocess.TimeoutExpired:
+                os.kill(process.pid, signal.SIGKILL)
+                killed += 1
+        resume = ("--resume",) if out.is_dir() else ()
+    with driver(file, out, *resume) as process:
+        assert process.wait(120) == 0
+    assert killed >= 1 and stories(out) == stories(tmp_path / "whole")
+    before, after = read_index(tmp_path / "whole"), read_index(out)
+    rows = [
+        [(r.plan, r.state, r.outcome, r.evaluations, r.best) for r in index.runs]
+        for index in (before, after)
+    ]
+    assert rows[0] == rows[1] and len(rows[0]) == 3
+
+
+@pytest.mark.second_tier
+def test_ctrl_c_stops_it_resumably(task: Task, tmp_path: Path) -> None:
+    file, out = write_file(task, tmp_path, "repeats = 2", "at_once = 1"), tmp_path / "out"
+    with driver(file, out) as process:
+        assert process.stdout and b"running" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130 and b"continue with --resume" in said
+    states = [row.state for row in read_index(out).runs]
+    assert states[0] in ("stopped", "new", "ended") and states[1] == "new"
+    with driver(file, out, "--resume") as process:
+        assert process.wait(120) == 0
+    assert [row.state for row in read_index(out).runs] == 2 * ["ended"]
