@@ -1,5 +1,6 @@
 /* Device memory. Its addresses are host addresses that Python allocated or was given. */
 #include "vcudart.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,29 +23,39 @@ static struct open {
     enum cudaMemoryType type;
     struct open *next;
 } *open_memory;
+static pthread_mutex_t open_memory_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void remember(const void *start, size_t bytes, enum cudaMemoryType type) {
     struct open *one = malloc(sizeof *one);
     if (!one)
         abort();
+    pthread_mutex_lock(&open_memory_lock);
     *one = (struct open){start, bytes, type, open_memory};
     open_memory = one;
+    pthread_mutex_unlock(&open_memory_lock);
 }
 
 static void forget(const void *start) {
+    pthread_mutex_lock(&open_memory_lock);
     for (struct open **link = &open_memory, *one; (one = *link); link = &one->next)
         if (one->start == start) {
             *link = one->next;
             free(one);
-            return;
+            break;
         }
+    pthread_mutex_unlock(&open_memory_lock);
 }
 
 static enum cudaMemoryType type_of(const void *pointer) {
+    enum cudaMemoryType type = cudaMemoryTypeDevice;
+    pthread_mutex_lock(&open_memory_lock);
     for (const struct open *one = open_memory; one; one = one->next)
-        if ((const char *)pointer >= one->start && (const char *)pointer < one->start + one->bytes)
-            return one->type;
-    return cudaMemoryTypeDevice;
+        if ((const char *)pointer >= one->start && (const char *)pointer < one->start + one->bytes) {
+            type = one->type;
+            break;
+        }
+    pthread_mutex_unlock(&open_memory_lock);
+    return type;
 }
 
 EXPORT cudaError_t cudaFree(void *pointer) {

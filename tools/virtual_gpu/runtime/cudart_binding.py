@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import subprocess
+import threading
 from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
@@ -303,10 +304,15 @@ class _Adapters:
         return self._host.refuse(what.decode())
 
 
+_one_at_a_time = threading.RLock()
+"""Several threads of the host may call at once; a callback may lead to another."""
+
+
 def _guarded(host: Host, call: Callable[..., int]) -> Callable[..., int]:
     def safe(*args: Any) -> int:
         try:
-            return call(*args)
+            with _one_at_a_time:
+                return call(*args)
         except BaseException as error:  # nothing may cross C, an interrupt included
             return host.broke(error)
 

@@ -253,6 +253,15 @@ def test_double_precision_tensor_cores(engine: str, capfd: pytest.CaptureFixture
     assert (done.exit_code, done.faults) == (0, ())
 
 
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_several_threads_of_the_host_at_once(
+    engine: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    done = run("threads", engine=engine)
+    assert capfd.readouterr().out == "wrong 0 0 0 0\n"
+    assert (done.exit_code, done.faults, done.ended, len(done.launches)) == (0, (), "", 48)
+
+
 def test_what_a_program_asks_the_device(capfd: pytest.CaptureFixture[str]) -> None:
     done = run("query")
     said = capfd.readouterr().out
