@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from astra_chat.tools.virtual_gpu.memory.heap import NAME as HEAP_NAME
 if TYPE_CHECKING:
     from astra_chat.tools.virtual_gpu.memory.block_races import Cells
 
+KEPT_FREED = 4096
+"""Freed buffers that messages know, the latest."""
 Bytes = NDArray[np.uint8]
 Items = NDArray[Any]
 
@@ -44,6 +47,15 @@ def missing(flags: Items) -> NDArray[np.bool_] | None:
     if not gaps.any():
         return None
     return np.asarray(gaps.reshape(-1, 2).any(axis=1) if size == 16 else gaps)
+
+
+@dataclass(frozen=True)
+class Freed:
+    """Where a buffer was that the host code freed."""
+
+    address: int
+    nbytes: int
+    name: str
 
 
 @dataclass(eq=False)
@@ -95,6 +107,7 @@ class Memory:
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._buffers: list[Buffer] = []
+        self._freed: deque[Freed] = deque(maxlen=KEPT_FREED)
         self._tracking = False
         self._heap: Heap | None = None
         self._heap_bytes = DEFAULT_BYTES
@@ -151,11 +164,15 @@ class Memory:
         self._buffers.insert(at, buffer)
         return address
 
-    def remove(self, address: int) -> None:
-        """Forgets the buffer that begins at `address`. Raises KeyError if none does."""
+    def remove(self, address: int, *, freed: bool = False) -> None:
+        """Forgets the buffer that begins at `address`, or, if the host code freed it, keeps its
+        place for messages. Raises KeyError if none begins there."""
         at = bisect.bisect_left(self._starts, address)
         if at == len(self._starts) or self._starts[at] != address:
             raise KeyError(f"no buffer begins at {address:#x}")
+        buffer = self._buffers[at]
+        if freed:
+            self._freed.appendleft(Freed(address, buffer.nbytes, buffer.name))
         del self._starts[at], self._buffers[at]
 
     def find(self, address: int) -> Buffer | None:
@@ -195,6 +212,12 @@ class Memory:
         inside = self.find(address)
         if inside is not None and inside.allocated is not None:
             return f"address {address:#x} of {inside.name}, which is not allocated, or was freed"
+        for freed in self._freed:
+            if freed.address <= address < freed.address + freed.nbytes:
+                return (
+                    f"address {address:#x}, a use after free: offset {address - freed.address} of"
+                    f" {freed.name} of {freed.nbytes} bytes, which was freed"
+                )
         if not self._buffers:
             return f"address {address:#x}; no buffer is registered"
         nearest = min(self._buffers, key=lambda b: _distance(b, address))

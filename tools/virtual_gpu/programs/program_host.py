@@ -115,7 +115,7 @@ class ProgramHost(CallsOnGpu):
 
     def release(self, address: int) -> int:
         if self._open_memory.pop(address, None) is not None:
-            self._memory.remove(address)
+            self._memory.remove(address, freed=True)
             return 0
         allocated = address in self._allocated
         error = super().release(address)

@@ -135,7 +135,7 @@ class CallsOnGpu:
         if self._allocated.pop(address, None) is None and address not in self._lent:
             return INVALID_VALUE
         self._lent.discard(address)
-        self._memory.remove(address)
+        self._memory.remove(address, freed=True)
         return 0
 
     def touch(self, address: int, nbytes: int, write: bool) -> int:

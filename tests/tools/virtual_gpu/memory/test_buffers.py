@@ -32,6 +32,18 @@ def test_data_is_a_view() -> None:
     assert list(array) == [0, 0x201, 0, 0]
 
 
+def test_an_address_in_a_freed_buffer() -> None:
+    memory, array, other = Memory(), np.zeros(4), np.zeros(4)
+    address = memory.add(array, "x")
+    memory.remove(address, freed=True)
+    assert "use after free: offset 8 of x of 32 bytes" in memory.describe(address + 8)
+    memory.add(other, "y")
+    assert "use after free" not in memory.describe(address + 32)
+    memory.add(array, "z")
+    assert "use after free" not in memory.describe(address + 32)
+    assert memory.place(address) == "offset 0 of z (32 bytes)"
+
+
 def test_removal() -> None:
     memory, array = Memory(), np.zeros(4)
     address = memory.add(array, "x")

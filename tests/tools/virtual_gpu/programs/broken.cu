@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
     case 'w': device[3] = 1; break;
     case 'r': value = device[250]; break;
     case 'f': cudaFree(device); value = *device; break;
+    case 'u': cudaFree(device); past_the_end<<<8, 128>>>(device, 999); break;
     case 'g': past_the_end<<<0, 128>>>(device, 10); return cudaGetLastError();
     case 'l': return 0;
     case 'a': std::abort();

@@ -86,6 +86,14 @@ def test_a_fault_is_told_with_its_place(capfd: pytest.CaptureFixture[str]) -> No
     assert (done.code, done.exit_code) == (0, 1)
 
 
+@pytest.mark.parametrize("engine", ["numpy", "c"])
+def test_a_use_after_free_names_the_buffer(engine: str) -> None:
+    done = run("broken", "u", engine=engine)
+    (fault,) = done.faults
+    words = "a use after free: offset 0 of cudaMalloc number 1 of 4000 bytes, which was freed"
+    assert words in fault and "broken.cu:8" in fault
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [
