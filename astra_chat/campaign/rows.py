@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterator, Sequence, Set
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from astra_chat.campaign.plan import RunPlan, transcript_of
 from astra_chat.session.advance import standing_of
 from astra_chat.tools.errors import BadInput
-from astra_chat.tools.types import Basis, Value
+from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.types import Basis, Device, Timed, Value
+from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.summary import RunSummary, Timing, summarize
 from astra_chat.transcript.under_way import locked_inodes, state_of_run
@@ -31,11 +33,13 @@ class RunRow(Value):
     outcome: str = ""
     """Why its chat ended, "" while it has not."""
     device: str = ""
-    """The device that it has, by name."""
+    """By name; a virtual one is called so."""
     basis: Basis | None = None
     """None: nothing was timed."""
     best: Timing | None = None
     """None: no candidate was faster than the baseline."""
+    search: tuple[float, ...] = ()
+    """Best speed-up of the search after each evaluation, the baseline's first; 1 before any."""
     evaluations: int = 0
     tokens: int = 0
     usd: float | None = 0.0
@@ -74,9 +78,10 @@ def _row(plan: RunPlan, transcript: Transcript, running: bool) -> RunRow:
         state=_state(state, reason),
         words=words if not reason == "error" else _error(summary) or words,
         outcome=reason,
-        device=summary.device.name,
+        device=_device(summary.device),
         basis=timed.basis if timed else None,
         best=summary.best,
+        search=tuple(_search(transcript.records)) if timed else (),
         evaluations=spent.evaluations,
         tokens=spent.tokens.total,
         usd=spent.tokens.usd,
@@ -91,6 +96,24 @@ def _state(state: RowState, reason: str) -> RowState:
         "budget": "ended", "error": "failed", "baseline_failed": "failed",
     }  # fmt: skip
     return known.get(reason, state)
+
+
+def _search(records: Sequence[Record]) -> Iterator[float]:
+    """A confirmation is an evaluation that finds nothing new."""
+    best = 1.0
+    for record in records:
+        if isinstance(record.event, Judged):
+            found = record.event.evaluation
+            timed = found.outcome
+            gain = isinstance(timed, Timed) and timed.verdict == "accepted" and not found.confirms
+            if gain and isinstance(timed, Timed):
+                best = max(best, timed.ratio)
+            yield best
+
+
+def _device(device: Device) -> str:
+    """ "NVIDIA H200" or "virtual NVIDIA H200"."""
+    return device.name if device.kind == "cuda" else f"virtual {spec(device.spec).name}"
 
 
 def _error(summary: RunSummary) -> str:

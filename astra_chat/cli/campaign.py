@@ -14,9 +14,9 @@ from astra_chat.display.notes import note
 
 if TYPE_CHECKING:
     from astra_chat.campaign.index import Index
-    from astra_chat.campaign.rows import RunRow
 
 START = "start"
+RESULTS = "results.md"
 
 
 class FileFirst(TyperGroup):
@@ -66,14 +66,18 @@ def start(
     from astra_chat.campaign.campaign_file import read_campaign
     from astra_chat.campaign.driver import Driver, begin
     from astra_chat.campaign.index import driving
+    from astra_chat.campaign.overview import overview
+    from astra_chat.campaign.results import markdown
+    from astra_chat.tools.system.whole_file import write_whole
 
     campaign = read_campaign(file)
     folder = out or Path("transcripts") / file.stem
     before = begin(campaign, folder, resume)
     with driving(folder):
-        changed = _silent if quiet or as_json else _say
-        driver = Driver(campaign, folder, before, changed, trust=trust, wait=wait)
-        index = driver.run()
+        with overview(quiet or as_json) as view:
+            driver = Driver(campaign, folder, before, view.changed, view.looked, trust, wait)
+            index = driver.run()
+        write_whole(folder / RESULTS, markdown(index).encode())
     _print(index, as_json)
     if driver.interrupted:
         note("continue with --resume")
@@ -102,25 +106,10 @@ def _exit(index: Index) -> None:
         raise typer.Exit(WAITING)
 
 
-def _silent(row: RunRow) -> None:
-    """--quiet and --json."""
-
-
-def _say(row: RunRow) -> None:
-    from astra_chat.tools.text import plain
-
-    print(plain(f"{row.plan.id}: {row.state.replace('_', ' ')}: {row.words}"), flush=True)
-
-
 def _print(index: Index, as_json: bool) -> None:
+    from astra_chat.campaign.overview import show
+
     if as_json:
         print(index.model_dump_json(indent=2))
-        return
-    for row in index.runs:
-        _say(row)
-    totals = index.totals
-    usd = "price unknown" if totals.usd is None else f"${totals.usd:.4f}"
-    print(
-        f"{totals.ended} of {totals.runs} runs ended; {totals.evaluations} evaluations,"
-        f" {totals.tokens:,} tokens, {usd}, {totals.wall_s:.0f} s"
-    )
+    else:
+        show(index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -16,6 +17,8 @@ from astra_chat.campaign.index import read_index
 from astra_chat.tools.task.folder import Task
 from tests.astra_chat.campaign_samples import TEXT, driver, stories, write_file
 from tests.astra_chat.job_commands import BROKEN_BASELINE, command
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.second_tier
@@ -104,3 +107,17 @@ def test_ctrl_c_stops_it_resumably(task: Task, tmp_path: Path) -> None:
     with driver(file, out, "--resume") as process:
         assert process.wait(120) == 0
     assert [row.state for row in read_index(out).runs] == 2 * ["ended"]
+
+
+@pytest.mark.second_tier
+def test_the_campaign_of_the_documentation_runs(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "campaigns.md").read_text()
+    blocks = re.findall(r"^```toml\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    file, out = tmp_path / "compare.toml", tmp_path / "out"
+    file.write_text(blocks[0])
+    code, text = command("campaign", file, "-o", out)
+    index = read_index(out)
+    assert code == 0 and index.totals.ended == index.file.count == 2, text
+    assert {row.basis for row in index.runs} == {"estimated"}
+    arms = [line for line in (out / "results.md").read_text().splitlines() if "| best |" in line]
+    assert len(arms) == 2 and "virtual NVIDIA H200, estimated" in arms[1]

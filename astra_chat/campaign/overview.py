@@ -1,0 +1,130 @@
+"""A campaign on the screen: a live table on a terminal, else a line for each change; at the end the
+tables of results.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from astra_chat.campaign.index import Index
+from astra_chat.campaign.results import (
+    ARM_HEADINGS,
+    ARMS_NOTE,
+    RUN_HEADINGS,
+    arm_cells,
+    arms_of,
+    run_cells,
+    totals_text,
+)
+from astra_chat.campaign.rows import RunRow
+from astra_chat.display.console import console
+
+SHOWN = 30
+"""Runs in the live table."""
+FIRST = ("failed", "unreadable", "running", "waiting", "left_out", "stopped", "ended", "new")
+"""States by what the reader has to see; what does not fit is left out."""
+RIGHT = ("speed-up", "interval", "evaluations", "tokens", "dollars", "seconds", "runs")
+
+
+class Overview:
+    """Shows nothing; a base for those that do."""
+
+    def changed(self, row: RunRow) -> None:
+        """A run begins, ends or fails."""
+
+    def looked(self, index: Index) -> None:
+        """The whole, about once a second."""
+
+
+class Lines(Overview):
+    """A line for each change."""
+
+    def __init__(self, screen: Console) -> None:
+        self._screen = screen
+
+    def changed(self, row: RunRow) -> None:
+        self._screen.print(_line(row), soft_wrap=True)
+
+
+class LiveTable(Overview):
+    """A table of the runs that is drawn again in place; failures stay above it as lines."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def changed(self, row: RunRow) -> None:
+        if row.state == "failed":
+            self._live.console.print(_line(row), soft_wrap=True)
+
+    def looked(self, index: Index) -> None:
+        self._live.update(live_table(index), refresh=True)
+
+
+@contextmanager
+def overview(quiet: bool) -> Iterator[Overview]:
+    """The view that fits the output."""
+    screen = console()
+    if quiet:
+        yield Overview()
+    elif not screen.is_terminal:
+        yield Lines(screen)
+    else:
+        with Live(console=screen, auto_refresh=False, transient=True) as live:
+            yield LiveTable(live)
+
+
+def live_table(index: Index) -> RenderableType:
+    """Where the runs stand now."""
+    table = Table(box=None, pad_edge=False)
+    for heading in ("run", "state", "best", "evaluations", "tokens", "s", ""):
+        table.add_column(heading, overflow="ellipsis", no_wrap=True)
+    ordered = sorted(index.runs, key=lambda row: FIRST.index(row.state))
+    for row in ordered[:SHOWN]:
+        best = f"{row.search[-1]:.3f}x {row.basis}" if row.search else ""
+        table.add_row(
+            row.plan.id, row.state.replace("_", " "), best, str(row.evaluations),
+            f"{row.tokens:,}", f"{row.seconds:.0f}", row.words,
+        )  # fmt: skip
+    rest = len(ordered) - SHOWN
+    more = [Text(f"and {rest} more")] if rest > 0 else []
+    return Group(table, *more, Text(totals_text(index), "dim"))
+
+
+def show(index: Index) -> None:
+    """The tables, then what is wrong or waited for, then the totals."""
+    screen = console()
+    screen.print(_table(RUN_HEADINGS, [run_cells(row) for row in index.runs]))
+    if arms := arms_of(index.runs):
+        screen.print()
+        screen.print(Text(ARMS_NOTE, "bold"))
+        screen.print(_table(ARM_HEADINGS, [arm_cells(arm) for arm in arms]))
+    screen.print()
+    for row in index.runs:
+        if row.state not in ("ended", "new"):
+            screen.print(_line(row), soft_wrap=True)
+    screen.print(totals_text(index), soft_wrap=True)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> RenderableType:
+    """Of several rows, what all have in common stands above them: a terminal is narrow."""
+    values = [[row[column] for row in rows] for column in range(len(headings))]
+    shared = [len(rows) > 1 and len(set(column)) == 1 for column in values]
+    table = Table(box=None, pad_edge=False)
+    for heading, same in zip(headings, shared, strict=True):
+        if not same:
+            right = heading in RIGHT
+            table.add_column(heading, overflow="fold", justify="right" if right else "left")
+    for row in rows:
+        table.add_row(*(cell for cell, same in zip(row, shared, strict=True) if not same))
+    common = zip(headings, rows[0], shared, strict=True)
+    said = ", ".join(f"{heading} {cell}" for heading, cell, same in common if same and cell)
+    return Group(Text(f"all: {said}", "dim"), table) if said else table
+
+
+def _line(row: RunRow) -> str:
+    return f"{row.plan.id}: {row.state.replace('_', ' ')}: {row.words}"
