@@ -59,9 +59,9 @@ HOMES = {
 }
 """The module of each public name."""
 
-if not (Path(__file__).parent / "agents").is_dir():
+if not (Path(__file__).parent / "tools").is_dir():
     raise ImportError(
-        "astra_chat/agents is no folder: this copy lost its symbolic links. "
+        "astra_chat/tools is no folder: this copy lost its symbolic links. "
         "Clone with git (Windows: git config core.symlinks true); do not install from a .zip."
     )
 

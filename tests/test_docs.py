@@ -31,7 +31,7 @@ OF_A_MAILBOX = {"prompt.md", "words.md", "closed.md"}
 OF_A_CAMPAIGN = {"results.md"}
 A_USERS_FILES = {
     "my.cu", "mine.cu", "rms.cu", "rope.cu", "faster.cu", "best.cu", "kernel.cu", "kernel.py",
-    "app.cu", "reduce.cu", "compare.toml",
+    "app.cu", "reduce.cu", "a.cu", "b.cu", "compare.toml",
 }  # fmt: skip
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join(FOLDERS)})/[\w./*<>-]*")
 MADE_BY_A_RUN = ("transcripts/<", "transcripts/silu_and_mul-2", "transcripts/compare")

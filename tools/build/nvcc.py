@@ -161,7 +161,7 @@ def nvcc_command(task: Task, device: Device, toolkit: Toolkit) -> list[str]:
     splits = tuple(map(int, toolkit.version.split(".")[:2])) >= SPLITTING_NVCC
     if device.kind == "cuda" and splits:
         command.append(f"-split-compile={COMPILER_THREADS}")
-    from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+    from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime
 
     fake = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
     return [*command, "-cudart=none", f"-L{fake}", "-lvcudart"]

@@ -27,11 +27,8 @@ from astra_chat.tools.system.memory_watch import StepMemory
 from astra_chat.tools.system.subprocesses import Finished, Stop, run_limited, signal_name
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Task
-from astra_chat.tools.virtual_gpu.runtime.cudart_binding import (
-    LIBRARY,
-    device_bytes,
-    ensure_runtime,
-)
+from astra_chat.tools.virtual_gpu.runtime.cudart_binding import device_bytes
+from astra_chat.tools.virtual_gpu.runtime.cudart_build import LIBRARY, ensure_runtime
 
 RECORD_TIMEOUT_S = 30.0
 """Of one process; a call of a launcher takes microseconds."""

@@ -43,7 +43,7 @@ from astra_chat.tools.system.subprocesses import StepTimeout, Stop
 from astra_chat.tools.task.folder import Task
 from astra_chat.tools.task.launcher import call_values
 from astra_chat.tools.types import Case, Crashed, Finding, Refused, TimedOut
-from astra_chat.tools.virtual_gpu.runtime.cudart_binding import LIBRARY
+from astra_chat.tools.virtual_gpu.runtime.cudart_build import LIBRARY
 
 MOST_RECORDINGS = 8
 """Of a case, at most."""

@@ -138,6 +138,19 @@ class VirtualGpu:
         self.reset()
         return loaded
 
+    def attach(self, runtime: ctypes.CDLL) -> None:
+        """Take the calls of all libraries that are linked with this fake runtime; it asks the host
+        (use) for the kernels."""
+        self._runtime = Runtime(runtime, self._host)
+        atexit.register(self._runtime.detach)
+        self.reset()
+
+    def adopt(self, kernels: Loaded) -> int:
+        """The number of a module for the fake runtime."""
+        number = next(_next_number)
+        self._loaded[number] = kernels
+        return number
+
     def afford(self, sample_instructions: int | None, seed: int = 0) -> None:
         """Change what a launch may cost before a sample of its blocks runs; None: all run. `seed`
         says which blocks a sample has."""

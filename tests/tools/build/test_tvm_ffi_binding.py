@@ -17,7 +17,7 @@ from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.devices import virtual_device
 from astra_chat.tools.system.toolkit import find_toolkit
 from astra_chat.tools.task.folder import Arg, Scalar, Task, find_task, load_task
-from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime
 from tests.contracts.planted import contract
 from tests.tools.task.contracts import write_contract
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from astra_chat.tools.system.toolkit import Toolkit, find_toolkit
-from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime
 
 
 @dataclass(frozen=True)

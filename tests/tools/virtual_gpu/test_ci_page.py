@@ -12,14 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/virtual-gpu-ci.md").read_text()
-COMMAND = re.compile(r"- run: (python -m astra_chat\S* .*)")
+COMMAND = re.compile(r"- run: astra-vgpu (.*)")
 
 
 def test_the_workflows_command_runs_and_leaves_what_is_uploaded(tmp_path: Path) -> None:
     (command,) = COMMAND.findall(PAGE)
 
     shutil.copy(ROOT / "tests/tools/virtual_gpu/programs/faulty.cu", tmp_path / "app.cu")
-    words = [sys.executable, *command.split()[1:]]
+    words = [sys.executable, "-m", "astra_chat.tools.virtual_gpu", *command.split()]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, check=False)
     assert done.returncode == 1, done.stderr

@@ -1,1 +1,1 @@
-"""The fake CUDA runtime (libcudart) in C; runtime/cudart_binding.py builds and binds it."""
+"""The fake CUDA runtime (libcudart) in C; built and bound by runtime/."""

@@ -48,6 +48,8 @@ EXPORT cudaError_t vcudart_result(int error) {
 }
 
 cudaError_t vcudart_blocked(void) {
+    if (!attached)
+        vcudart_start();
     return vcudart_result(attached ? stuck_error : cudaErrorInitializationError);
 }
 

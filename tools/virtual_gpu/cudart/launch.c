@@ -20,10 +20,18 @@ struct variable {
     struct variable *next;
 };
 
-/* One registered binary; `module` is Python's number for the library that it came with. */
+/* One registered binary; `module` is Python's number for the library that it came with, or for what it
+ * read in the binary itself, at `data`. */
 struct fatbin {
     int module;
+    uint64_t data;
     struct fatbin *next;
+};
+
+/* What nvcc's host code registers. */
+struct fatbin_wrapper {
+    int magic, version;
+    const void *data;
 };
 
 static struct fatbin *fatbins;
@@ -44,14 +52,22 @@ static char *copy_of(const char *name) {
 }
 
 EXPORT void **__cudaRegisterFatBinary(void *binary) {
-    (void)binary;
+    const struct fatbin_wrapper *wrapper = binary;
     struct fatbin *fatbin = take(sizeof *fatbin);
-    *fatbin = (struct fatbin){NO_MODULE, fatbins};
+    *fatbin = (struct fatbin){NO_MODULE, (uint64_t)(uintptr_t)wrapper->data, fatbins};
     fatbins = fatbin;
     return (void **)fatbin;
 }
 
 EXPORT void __cudaRegisterFatBinaryEnd(void **handle) { (void)handle; }
+
+/* The number of a binary's module, which is read now if nobody has adopted it. */
+static __attribute__((noinline)) int module_of(struct fatbin *fatbin) {
+    vcudart_start();
+    if (fatbin->module == NO_MODULE && vcudart_host.read)
+        fatbin->module = vcudart_host.read(fatbin->data);
+    return fatbin->module;
+}
 
 /* Python calls this after it loaded a library: what has registered since becomes that module. */
 EXPORT int vcudart_adopt(int module) {
@@ -90,11 +106,12 @@ EXPORT void __cudaRegisterManagedVar(void **handle, void **host, char *address, 
 
 /* Host code calls it before it first touches a __managed__ variable. */
 EXPORT char __cudaInitModule(void **handle) {
+    vcudart_start();
     for (const struct variable *variable = variables; variable; variable = variable->next) {
         uint64_t address = 0, extent = 0;
         if (!variable->managed || (void **)variable->fatbin != handle)
             continue;
-        if (vcudart_host.symbol(variable->fatbin->module, variable->name, &address, &extent))
+        if (vcudart_host.symbol(module_of((struct fatbin *)variable->fatbin), variable->name, &address, &extent))
             return 0;
         *variable->managed = (void *)(uintptr_t)address;
     }
@@ -132,15 +149,18 @@ EXPORT void __cudaUnregisterFatBinary(void **handle) {
 
 static const struct kernel_entry *find_kernel(const void *stub) {
     for (const struct kernel_entry *kernel = kernels; kernel; kernel = kernel->next)
-        if (kernel->stub == stub)
+        if (kernel->stub == stub) {
+            if (kernel->fatbin->module == NO_MODULE)
+                module_of((struct fatbin *)kernel->fatbin);
             return kernel;
+        }
     return NULL;
 }
 
 cudaError_t vcudart_find_symbol(const void *host, uint64_t *address, uint64_t *bytes) {
     for (const struct variable *variable = variables; variable; variable = variable->next)
         if (variable->host == host)
-            return vcudart_host.symbol(variable->fatbin->module, variable->name, address, bytes);
+            return vcudart_host.symbol(module_of((struct fatbin *)variable->fatbin), variable->name, address, bytes);
     return cudaErrorInvalidSymbol;
 }
 

@@ -62,6 +62,8 @@ struct vcudart_host {
     /* The attributes of the launch that follows. NULL where only those that change nothing for the
      * virtual GPU are taken; a recorder of launch plans takes more. */
     int (*attributes)(const cudaLaunchAttribute *attributes, unsigned count);
+    /* The module of a fat binary that no library was adopted with, or -1. May be NULL. */
+    int (*read)(uint64_t fat_binary);
 };
 
 #define EXPORT __attribute__((visibility("default")))
@@ -72,6 +74,8 @@ struct vcudart_host {
 extern struct vcudart_host vcudart_host;
 extern struct vcudart_device vcudart_device;
 
+/* Starts Python in a program that stands by itself, once; elsewhere it does nothing. */
+void vcudart_start(void);
 /* Passes a call's result on as CUDA does: remembers it for cudaGetLastError, and lets the errors
  * that break a context stick. */
 cudaError_t vcudart_result(int error);

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import tempfile
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +15,7 @@ from numpy.typing import NDArray
 from astra_chat.tools.virtual_gpu.gpu import VirtualGpu
 from astra_chat.tools.virtual_gpu.memory.page_guard import GuardedMemory
 from astra_chat.tools.virtual_gpu.model.estimate import Estimate, estimate
+from astra_chat.tools.virtual_gpu.ptx.parser import PtxSyntaxError
 from astra_chat.tools.virtual_gpu.runtime.calls import (
     INVALID_VALUE,
     MEMORY_ALLOCATION,
@@ -22,7 +25,9 @@ from astra_chat.tools.virtual_gpu.runtime.calls import (
     CallUnsupported,
     pack_params,
 )
+from astra_chat.tools.virtual_gpu.runtime.fat_binary import device_code
 from astra_chat.tools.virtual_gpu.runtime.printf import text_of
+from astra_chat.tools.virtual_gpu.sass.disassembly import SUFFIX, disassemble
 from astra_chat.tools.virtual_gpu.types import Dim3, Fault, LaunchReport, PtxUnsupported
 
 HOST_LINK_BYTES_PER_S = 25e9
@@ -51,6 +56,7 @@ class ProgramHost(CallsOnGpu):
         self._guard, self._launched, self._stopped = memory, launched, stopped
         self._open_memory: dict[int, NDArray[np.uint8]] = {}
         self._seen: set[str] = set()
+        self._folder = tempfile.TemporaryDirectory(prefix="astra-program-")
         self._ns = 0.0
         self._touched = 0
         self._broken = False
@@ -82,6 +88,22 @@ class ProgramHost(CallsOnGpu):
             self._ns += 1e3 * launch_estimate.us
             self._launched(report, launch_estimate)
         return error
+
+    def read(self, fat_binary: int) -> int:
+        """The kernels of one of the program's sources, when the first one is asked for."""
+        major, minor = self.spec.compute
+        code = device_code(fat_binary, 10 * major + minor)
+        ptx = Path(self._folder.name) / f"{fat_binary:x}.ptx"
+        ptx.write_bytes(code.ptx)
+        cubin = ptx.with_suffix(".cubin")
+        cubin.write_bytes(code.cubin)
+        disassemble(cubin, ptx.with_suffix(SUFFIX))
+        with self._guard:
+            return self._gpu.adopt(self._gpu.load_kernels(ptx, code.resources))
+
+    def close(self) -> None:
+        """Remove what was written down of the program's kernels."""
+        self._folder.cleanup()
 
     def _print(self, report: LaunchReport) -> None:
         """To the program's standard output, behind what its host code wrote before the launch."""
@@ -143,12 +165,13 @@ class ProgramHost(CallsOnGpu):
         return round(self._ns)
 
     def broke(self, error: BaseException) -> int:
-        if not isinstance(error, Fault | PtxUnsupported):
+        if not isinstance(error, Fault | PtxUnsupported | PtxSyntaxError):
             traceback.print_exception(error)  # ours
         if self._keep_going and isinstance(error, Fault):
             return self._pass_over(error)
         if not self._broken:
-            self._stopped(str(error) or type(error).__name__, isinstance(error, PtxUnsupported))
+            refused = isinstance(error, PtxUnsupported | PtxSyntaxError)
+            self._stopped(str(error) or type(error).__name__, refused)
         self._broken = True
         return super().broke(error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ SCHEMA = (
 
 
 def as_json(
-    run: ProgramRun, gpu: str, found: Sorted, exit_code: int, folders: list[Path]
+    run: ProgramRun, gpu: str, found: Sorted, exit_code: int, folders: Sequence[Path]
 ) -> dict[str, Any]:
     """folders: where the sources may lie, which line information names by their last part."""
     kernels: dict[str, dict[str, Any]] = {}
@@ -42,7 +43,7 @@ def as_json(
     }
 
 
-def _row(finding: Finding, folders: list[Path], *, suppressed: bool) -> dict[str, Any]:
+def _row(finding: Finding, folders: Sequence[Path], *, suppressed: bool) -> dict[str, Any]:
     return {
         "level": finding.level, "finding": finding.kind, "message": finding.message,
         "kernel": finding.kernel, "file": path_of(finding.file, folders), "line": finding.line,
@@ -50,7 +51,7 @@ def _row(finding: Finding, folders: list[Path], *, suppressed: bool) -> dict[str
     }  # fmt: skip
 
 
-def as_sarif(run: ProgramRun, found: Sorted, folders: list[Path]) -> dict[str, Any]:
+def as_sarif(run: ProgramRun, found: Sorted, folders: Sequence[Path]) -> dict[str, Any]:
     """One run of one tool; what the virtual GPU lacks is a notification, not a result."""
     kinds = sorted({f.kind for f in (*found.reported, *found.suppressed)})
     invocation: dict[str, Any] = {
@@ -76,7 +77,7 @@ def as_sarif(run: ProgramRun, found: Sorted, folders: list[Path]) -> dict[str, A
     }  # fmt: skip
 
 
-def _result(finding: Finding, kinds: list[str], folders: list[Path]) -> dict[str, Any]:
+def _result(finding: Finding, kinds: list[str], folders: Sequence[Path]) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": finding.kind, "ruleIndex": kinds.index(finding.kind), "level": finding.level,
         "message": {"text": finding.message},
@@ -93,7 +94,7 @@ def _result(finding: Finding, kinds: list[str], folders: list[Path]) -> dict[str
     return {**result, "locations": [location]} if location else result
 
 
-def path_of(file: str, folders: list[Path]) -> str:
+def path_of(file: str, folders: Sequence[Path]) -> str:
     """The file from the working folder on, where it lies under it."""
     for folder in folders if file else []:
         if (path := (folder / file).absolute()).is_file():

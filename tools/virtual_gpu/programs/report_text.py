@@ -43,7 +43,7 @@ def _verdict(found: Sorted) -> str:
 
 
 def _profile(run: ProgramRun) -> list[str]:
-    kernels: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    kernels: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for launch in run.launches:
         kernels[launch["kernel"]].append(launch)
     lines = []

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,12 @@ from typing import Any
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.toolkit import find_toolkit
+from astra_chat.tools.virtual_gpu.programs.build_program import build_program
 from astra_chat.tools.virtual_gpu.programs.findings import Finding, findings_of
-from astra_chat.tools.virtual_gpu.runtime.compile import Compiled, compile_file
-from astra_chat.tools.virtual_gpu.runtime.cudart_binding import LIBRARY, ensure_runtime
+from astra_chat.tools.virtual_gpu.runtime.cudart_build import LIBRARY, ensure_runtime
 from astra_chat.tools.virtual_gpu.types import Engine
 
 TIMEOUT_S = 600.0
-FLAGS = ("-std=c++17", "-O3")
 FOUND, NO_PROGRAM, LACKS = 1, 2, 3
 """Exit codes: a kernel was stopped; a file without main(); the virtual GPU does not support what a
 program needs, however it took that."""
@@ -34,7 +33,7 @@ class ProgramRun:
 
     code: int
     """Its own exit code; 128 + n where signal n killed it."""
-    launches: tuple[dict[str, Any], ...]
+    launches: tuple[Mapping[str, Any], ...]
     """Of each: kernel, grid, block, estimated_us, limiter, why, counters."""
     faults: tuple[str, ...]
     refused: str
@@ -63,7 +62,7 @@ class ProgramRun:
 
 
 def run_program(
-    source: Path,
+    sources: Path | Sequence[Path],
     arguments: Sequence[str] = (),
     *,
     gpu: str = "h200",
@@ -73,24 +72,26 @@ def run_program(
     memory_bytes: int = 0,
     keep_going: bool = False,
 ) -> ProgramRun:
-    """Builds `source` and runs its main() in a process of its own, on this one's standard streams.
+    """Builds the sources (.cu, .cpp, .c) and runs their main() in a process of its own, on this
+    one's standard streams.
 
-    All blocks of all launches run. keep_going: a stopped kernel is no error for the program
-    whose later launches run too. Raises BadInput and CompileFailed for a file that cannot be
-    built, MissingDependency where the toolkit is missing.
+    All blocks of all launches run. keep_going: a stopped kernel is no error for the program, whose
+    later launches run too. Raises BadInput and CompileFailed for a file that cannot be built,
+    MissingDependency where the toolkit is missing.
     """
+    files = [sources] if isinstance(sources, Path) else list(sources)
     chosen = spec(gpu)
     with tempfile.TemporaryDirectory(prefix="astra-program-") as name:
-        built = compile_file(source, Path(name), chosen, (*FLAGS, *flags))
+        library = build_program(files, Path(name), chosen, flags)
         return run_built(
-            built, source, arguments, gpu=gpu, engine=engine, timeout_s=timeout_s,
+            library, files[0], arguments, gpu=gpu, engine=engine, timeout_s=timeout_s,
             memory_bytes=memory_bytes, keep_going=keep_going,
         )  # fmt: skip
 
 
 def run_built(
-    built: Compiled,
-    source: Path,
+    library: Path,
+    name: Path,
     arguments: Sequence[str] = (),
     *,
     gpu: str = "h200",
@@ -99,16 +100,16 @@ def run_built(
     memory_bytes: int = 0,
     keep_going: bool = False,
 ) -> ProgramRun:
-    """The same for a program that compile_file built for that GPU with FLAGS, or more."""
+    """The same for a library of build_program for that GPU; `name` is what main() gets first."""
     toolkit = find_toolkit()
     runtime = ensure_runtime(toolkit.cxx, toolkit.include_dir, cache_folder("virtual-gpu"))
-    with tempfile.TemporaryDirectory(prefix="astra-program-") as name:
-        folder = Path(name)
+    with tempfile.TemporaryDirectory(prefix="astra-program-") as temporary:
+        folder = Path(temporary)
         request = {
-            "library": str(built.library), "ptx": str(built.ptx), "resources": built.resources,
-            "runtime": str(runtime / LIBRARY), "report": str(folder / "report.jsonl"),
-            "gpu": spec(gpu).key, "engine": engine, "arguments": [str(source), *arguments],
-            "memory_bytes": memory_bytes, "keep_going": keep_going,
+            "library": str(library), "runtime": str(runtime / LIBRARY),
+            "report": str(folder / "report.jsonl"), "gpu": spec(gpu).key, "engine": engine,
+            "arguments": [str(name), *arguments], "memory_bytes": memory_bytes,
+            "keep_going": keep_going,
         }  # fmt: skip
         (folder / "request.json").write_text(json.dumps(request))
         command = [
@@ -128,10 +129,14 @@ def run_built(
 
 def _read(report: Path, code: int, ended: str) -> ProgramRun:
     lines = report.read_text().splitlines() if report.is_file() else []
-    rows = [json.loads(line) for line in lines]
-    by_kind: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    return run_of(map(json.loads, lines), code, ended)
+
+
+def run_of(rows: Iterable[Mapping[str, Any]], code: int, ended: str = "") -> ProgramRun:
+    """What became of a program, from the rows of its Recording."""
+    by_kind: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
-        by_kind[row.pop("what")].append(row)
+        by_kind[row["what"]].append(row)
     last = by_kind["exit"][-1] if by_kind["exit"] else {}
     refused = by_kind["refused"][0]["message"] if by_kind["refused"] else ""
     return ProgramRun(

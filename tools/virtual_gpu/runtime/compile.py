@@ -15,7 +15,7 @@ from astra_chat.tools.errors import BadInput, MissingDependency
 from astra_chat.tools.gpu_specs import GpuSpec
 from astra_chat.tools.system.cache import cache_folder
 from astra_chat.tools.system.toolkit import find_toolkit
-from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime
+from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime
 from astra_chat.tools.virtual_gpu.sass.disassembly import SUFFIX, disassemble
 
 COMPILE_TIMEOUT_S = 300.0

@@ -1,4 +1,4 @@
-"""Builds the fake CUDA runtime with the host compiler on first use, and binds it by ctypes.
+"""Binds the fake CUDA runtime to Python by ctypes.
 
 The C side (cudart/) knows the ABI; a `Host` (host.py) decides what a call does.
 """
@@ -6,91 +6,13 @@ The C side (cudart/) knows the ABI; a `Host` (host.py) decides what a call does.
 from __future__ import annotations
 
 import ctypes
-import hashlib
-import subprocess
 import threading
 from collections.abc import Callable
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
-from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import GpuSpec
-from astra_chat.tools.system.cache import in_cache, new_entry
 from astra_chat.tools.virtual_gpu.runtime.host import Host
 from astra_chat.tools.virtual_gpu.types import Dim3
-
-LIBRARY = "libvcudart.so"
-COMPILE_TIMEOUT_S = 120.0
-
-
-def ensure_runtime(cxx: str | Path, include_dir: Path, cache: Path) -> Path:
-    """The folder of libvcudart.so, to be given to the linker as -L; built if `cache` has none.
-
-    `include_dir` holds cuda_runtime_api.h: the layouts of CUDA's structures come from there. A
-    library linked with it names it by its full path, so it is found again without a search path.
-    Two processes may do this at once. Raises MissingDependency where it cannot be built.
-    """
-    sources = {p.name: p.read_bytes() for p in map(Path, _source_files())}
-    folder = cache.absolute() / f"cudart-{_key(str(cxx), include_dir, sources)}"
-    if in_cache(folder):
-        return folder
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        with new_entry(folder) as scratch:
-            _compile(str(cxx), include_dir, sources, scratch, folder / LIBRARY)
-    except OSError as error:
-        raise MissingDependency(f"the virtual GPU cannot write to its cache: {error}") from None
-    return folder
-
-
-def _source_files() -> list[str]:
-    folder = files("astra_chat.tools.virtual_gpu.cudart")
-    return sorted(str(p) for p in folder.iterdir() if p.name.endswith((".c", ".h", ".map")))
-
-
-def _key(cxx: str, include_dir: Path, sources: dict[str, bytes]) -> str:
-    """What the built library depends on; the headers by name, size and date."""
-    digest = hashlib.sha256(f"{cxx}\0{include_dir}".encode())
-    for header in ("cuda_runtime_api.h", "driver_types.h"):
-        try:
-            status = (include_dir / header).stat()
-        except OSError:
-            raise MissingDependency(
-                f"no {header} in {include_dir}: the CUDA toolkit's headers are needed"
-            ) from None
-        digest.update(f"{header} {status.st_size} {status.st_mtime_ns}".encode())
-    for name, text in sources.items():
-        digest.update(name.encode() + b"\0" + text)
-    return digest.hexdigest()[:16]
-
-
-def _compile(
-    cxx: str, include_dir: Path, sources: dict[str, bytes], scratch: Path, final: Path
-) -> None:
-    for name, text in sources.items():
-        (scratch / name).write_bytes(text)
-    # g++ takes a second .c file for C++ unless each is announced.
-    units = [word for name in sources if name.endswith(".c") for word in ("-x", "c", name)]
-    command = [
-        cxx, "-std=gnu11", "-O2", "-fPIC", "-fvisibility=hidden", "-shared", "-I", str(include_dir),
-        *units, "-x", "none", "-Wl,--version-script=vcudart.map", "-Wl,--as-needed",
-        f"-Wl,-soname,{final}", "-o", LIBRARY,
-    ]  # fmt: skip
-    try:
-        done = subprocess.run(
-            command, cwd=scratch, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S,
-            check=False,
-        )  # fmt: skip
-    except FileNotFoundError:
-        raise MissingDependency(
-            f"no compiler {cxx}: install one, for example: apt-get install g++"
-        ) from None
-    except subprocess.TimeoutExpired:
-        raise MissingDependency(f"{cxx} did not end within {COMPILE_TIMEOUT_S:.0f} s") from None
-    if done.returncode:
-        log = "\n".join(done.stderr.splitlines()[:8])
-        raise MissingDependency(f"{cxx} cannot build the virtual GPU's CUDA runtime:\n{log}")
 
 
 class _Device(ctypes.Structure):
@@ -146,12 +68,17 @@ _CALLBACKS: dict[str, Any] = {
     "limit_heap": ctypes.CFUNCTYPE(_INT, _SIZE),
     "refuse": ctypes.CFUNCTYPE(_INT, _NAME),
 }
+_READ = ctypes.CFUNCTYPE(_INT, _SIZE)
 
 
 class _Table(ctypes.Structure):
     """struct vcudart_host."""
 
-    _fields_ = [*_CALLBACKS.items(), ("attributes", ctypes.c_void_p)]  # NULL: see vcudart.h
+    _fields_ = [
+        *_CALLBACKS.items(),
+        ("attributes", ctypes.c_void_p),  # NULL: see vcudart.h
+        ("read", _READ),
+    ]
 
 
 _attached: Runtime | None = None
@@ -168,6 +95,7 @@ class Runtime:
         adapters = _Adapters(host)
         calls = {name: _guarded(host, getattr(adapters, name)) for name in _CALLBACKS}
         self._table = _Table(*(kind(calls[name]) for name, kind in _CALLBACKS.items()))
+        self._table.read = _READ(_guarded(host, host.read, failed=NO_MODULE))
         self._device = _device(host.spec)
         self.attach()
 
@@ -306,15 +234,21 @@ class _Adapters:
 
 _one_at_a_time = threading.RLock()
 """Several threads of the host may call at once; a callback may lead to another."""
+NO_MODULE = -1
 
 
-def _guarded(host: Host, call: Callable[..., int]) -> Callable[..., int]:
+def _guarded(
+    host: Host, call: Callable[..., int], *, failed: int | None = None
+) -> Callable[..., int]:
+    """failed: what to answer behind an exception, where that is no error code."""
+
     def safe(*args: Any) -> int:
         try:
             with _one_at_a_time:
                 return call(*args)
         except BaseException as error:  # nothing may cross C, an interrupt included
-            return host.broke(error)
+            code = host.broke(error)
+            return code if failed is None else failed
 
     return safe
 

@@ -86,5 +86,8 @@ class Host(Protocol):
     def refuse(self, what: str) -> int:
         """Notes that the host code asked for something that the virtual GPU does not support."""
 
+    def read(self, fat_binary: int) -> int:
+        """The number of the module in the fat binary at this address; -1 where it is refused."""
+
     def broke(self, error: BaseException) -> int:
         """Notes an exception of one of the others; it must not cross C."""

@@ -9,24 +9,24 @@ from pathlib import Path
 import pytest
 
 from astra_chat.tools.gpu_specs import spec
+from astra_chat.tools.virtual_gpu.__main__ import main
+from astra_chat.tools.virtual_gpu.programs.build_program import build_program
 from astra_chat.tools.virtual_gpu.programs.report_text import describe
 from astra_chat.tools.virtual_gpu.programs.run_program import (
-    FLAGS,
     ProgramRun,
     run_built,
     run_program,
 )
-from astra_chat.tools.virtual_gpu.runtime.compile import Compiled, compile_file
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 
 
 @functools.cache
-def _built(name: str, gpu: str) -> Compiled:
+def _built(name: str, gpu: str) -> Path:
     """Once for all tests: most of what a run takes is the compiler's."""
     folder = tempfile.TemporaryDirectory(prefix="astra-programs-")
     _folders.append(folder)
-    return compile_file(PROGRAMS / f"{name}.cu", Path(folder.name), spec(gpu), FLAGS)
+    return build_program([PROGRAMS / f"{name}.cu"], Path(folder.name), spec(gpu))
 
 
 _folders: list[tempfile.TemporaryDirectory[str]] = []
@@ -307,3 +307,51 @@ def test_a_kernel_that_is_refused_is_no_fault(tmp_path: Path) -> None:
 def test_virtual_functions_and_managed_variables(engine: str) -> None:
     done = run("shapes", engine=engine)
     assert (done.exit_code, done.faults, done.refused, done.leaked) == (0, (), "", ())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A program of two .cu files, one .cpp and a header."""
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "parts.h").write_text("void add(int*, int);\nvoid twice(int*, int);\n")
+    (tmp_path / "a.cu").write_text(
+        "__device__ int step = STEP;\nstatic __global__ void k(int* p, int n) {\n"
+        "  if (threadIdx.x < n) p[threadIdx.x] += step;\n}\n"
+        "void add(int* p, int n) { k<<<1, 32>>>(p, n); }\n"
+    )
+    (tmp_path / "b.cu").write_text(
+        "static __global__ void k(int* p, int n) { __shared__ int s[32];\n"
+        "  s[threadIdx.x] = 2 * p[threadIdx.x]; p[threadIdx.x] = s[threadIdx.x]; }\n"
+        "void twice(int* p, int n) { k<<<1, 32>>>(p, n); }\n"
+    )
+    (tmp_path / "main.cpp").write_text(
+        '#include <cuda_runtime.h>\n#include <cstdio>\n#include <cstdlib>\n#include "parts.h"\n'
+        "int main(int argc, char** argv) {\n  int *d, h[32] = {};\n"
+        "  if (cudaMalloc(&d, sizeof h)) return 4;\n"
+        "  cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice);\n"
+        "  add(d, argc > 1 ? std::atoi(argv[1]) : 32);\n  twice(d, 32);\n"
+        "  cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);\n  cudaFree(d);\n"
+        '  std::printf("%d %d\\n", h[0], h[31]);\n}\n'
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_a_program_of_several_sources(
+    arch: str, project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sources = [str(project / name) for name in ("a.cu", "b.cu", "main.cpp")]
+    options = [f"-I{project / 'include'}", "-DSTEP=5", f"-arch={arch}", "-O1", "-std=c++17"]
+    assert main(["run", *sources, *options, "--", "8"]) == 0
+    out, err = capfd.readouterr()
+    assert out == "10 0\n" and "2 launches" in err
+
+
+def test_what_a_source_lacks_is_told_in_lines(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", str(project / "main.cpp"), f"-I{project / 'include'}"]) == 2
+    error = capfd.readouterr().err
+    assert "undefined symbol: _Z3addPii" in error and "Traceback" not in error
+    assert main(["run", str(project / "a.cu"), "--flag=-rdc=true", "-DSTEP=1"]) == 3
+    assert "(-rdc=true) is not supported on the virtual GPU" in capfd.readouterr().err

@@ -14,11 +14,8 @@ import pytest
 from astra_chat.tools.errors import MissingDependency
 from astra_chat.tools.gpu_specs import spec
 from astra_chat.tools.system.toolkit import Toolkit
-from astra_chat.tools.virtual_gpu.runtime.cudart_binding import (
-    Runtime,
-    ensure_runtime,
-    missing_call,
-)
+from astra_chat.tools.virtual_gpu.runtime.cudart_binding import Runtime, missing_call
+from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime
 from astra_chat.tools.virtual_gpu.runtime.host import FunctionAttributes
 from astra_chat.tools.virtual_gpu.types import Dim3
 
@@ -73,6 +70,9 @@ class Recorder:
 
     def symbol(self, module: int, name: str) -> tuple[int, int, int]:
         return self._ask("symbol", module, name), ctypes.addressof(self.variable), 64
+
+    def read(self, fat_binary: int) -> int:
+        return -1
 
     def function(self, module: int, kernel: str) -> tuple[int, FunctionAttributes | None]:
         return self._ask("function", module, kernel), FunctionAttributes(40, 512, 1024, 1000)
@@ -257,7 +257,7 @@ def test_a_built_runtime_is_kept(toolkit: Toolkit, tmp_path: Path) -> None:
 def test_two_processes_may_build_at_once(toolkit: Toolkit, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path;"
-        "from astra_chat.tools.virtual_gpu.runtime.cudart_binding import ensure_runtime;"
+        "from astra_chat.tools.virtual_gpu.runtime.cudart_build import ensure_runtime;"
         "print(ensure_runtime(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])))"
     )
     command = [sys.executable, "-c", code, str(toolkit.cxx), str(toolkit.include_dir)]

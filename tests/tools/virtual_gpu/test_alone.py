@@ -1,0 +1,69 @@
+"""The virtual GPU by itself: NumPy is all it imports, and its own distribution runs programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PROGRAM = ROOT / "tests/tools/virtual_gpu/programs/vector_add.cu"
+ONLY_NUMPY = """
+import sys
+
+class OnlyNumpy:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top not in {"astra_chat", "numpy", *sys.stdlib_module_names} and top[0] != "_":
+            raise ImportError(f"{name} is blocked")
+
+sys.meta_path.insert(0, OnlyNumpy())
+from astra_chat.tools.virtual_gpu.__main__ import main
+code = main(sys.argv[1:])
+outside = {"torch", "pydantic", "openai", "autogen_core", "typer", "rich"} & sys.modules.keys()
+raise SystemExit(code or 100 * len(outside))
+"""
+
+
+def python(*words: str, path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words], cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": str(path)},
+    )  # fmt: skip
+
+
+def test_numpy_is_all_that_it_imports(tmp_path: Path) -> None:
+    done = python("-c", ONLY_NUMPY, "doctor", path=ROOT, folder=tmp_path)
+    assert done.returncode == 0 and f"NumPy {np.__version__}" in done.stdout, done.stderr
+    done = python("-c", ONLY_NUMPY, "run", str(PROGRAM), path=ROOT, folder=tmp_path)
+    assert (done.returncode, "added" in done.stdout) == (0, True), done.stderr
+    blocked = python("-c", ONLY_NUMPY.replace('"numpy", ', ""), path=ROOT, folder=tmp_path)
+    assert "numpy is blocked" in blocked.stderr
+
+
+@pytest.mark.second_tier
+def test_its_own_distribution_runs_a_program(tmp_path: Path) -> None:
+    """Unpacked instead of installed, so that nothing else of this environment is changed."""
+    project = tmp_path / "packaging" / "vgpu"
+    project.mkdir(parents=True)
+    (project / "pyproject.toml").write_text((ROOT / "packaging/vgpu/pyproject.toml").read_text())
+    (tmp_path / "astra_chat").symlink_to(ROOT / "astra_chat")
+    built = python("-m", "build", "--wheel", "--no-isolation", str(project), path=tmp_path,
+                   folder=tmp_path)  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    (wheel,) = (project / "dist").glob("*.whl")
+    target = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    assert not (target / "astra_chat" / "agents").exists()
+    assert wheel.stat().st_size < 1_000_000
+    where = "import astra_chat; print(astra_chat.__file__)"
+    assert python("-c", where, path=target, folder=target).stdout.startswith(str(target))
+    words = ("-m", "astra_chat.tools.virtual_gpu", "run", str(PROGRAM), "--", "512")
+    done = python(*words, path=target, folder=target)
+    assert (done.returncode, done.stdout) == (0, "added 512 elements\n"), done.stderr
