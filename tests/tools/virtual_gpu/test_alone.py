@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -44,6 +45,22 @@ def test_numpy_is_all_that_it_imports(tmp_path: Path) -> None:
     assert (done.returncode, "added" in done.stdout) == (0, True), done.stderr
     blocked = python("-c", ONLY_NUMPY.replace('"numpy", ', ""), path=ROOT, folder=tmp_path)
     assert "numpy is blocked" in blocked.stderr
+
+
+def test_the_five_minutes_of_its_page(tmp_path: Path) -> None:
+    page = (ROOT / "docs/virtual-gpu-alone.md").read_text()
+    (program,) = re.findall(r"```cuda\n(.*?)```", page, re.DOTALL)
+    (mended,) = re.findall(r"Mend it \(`(.*?)`\)", page)
+    broken, good = tmp_path / "broken.cu", tmp_path / "good.cu"
+    broken.write_text(program)
+    good.write_text(program.replace("if (i < n)", mended))
+    run = ("-m", "astra_chat.tools.virtual_gpu", "run")
+    found = python(*run, str(broken), path=ROOT, folder=tmp_path)
+    assert (found.returncode, found.stdout) == (1, "cudaErrorIllegalAddress\n")
+    assert "read of 4 bytes" in found.stderr and "offset 256" in found.stderr
+    assert "cudaMalloc number 1 of 256 bytes" in found.stderr
+    clean = python(*run, str(good), path=ROOT, folder=tmp_path)
+    assert (clean.returncode, clean.stdout) == (0, "cudaSuccess\n")
 
 
 @pytest.mark.second_tier
