@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from astra_chat.campaign.rows import RunRow, row_of
 from astra_chat.tools.errors import BadInput, reading
 from astra_chat.tools.system.whole_file import write_whole
 from astra_chat.tools.types import Value
+from astra_chat.transcript.time_use import TimeUse, sum_of
 from astra_chat.transcript.under_way import locked_inodes
 
 INDEX, LOCK = "index.json", ".lock"
@@ -32,6 +34,11 @@ class Totals(Value):
     tokens: int
     usd: float | None
     gpu_s: float
+    time_use: TimeUse = TimeUse()
+    """Of all runs together, which may lie side by side."""
+    gpu_share: dict[str, float] = Field(default_factory=dict)
+    """By GPU: part of wall_s in which a judgement held it or waited for its lock; more than 1 where
+    judgements waited for each other."""
     wall_s: float
     """While a driver was there."""
 
@@ -58,8 +65,18 @@ def index_of(file: CampaignFile, rows: Sequence[RunRow], wall_s: float) -> Index
         usd=sum(known) if len(known) == len(prices) else None,
         gpu_s=round(sum(row.gpu_s for row in rows), 3),
         wall_s=round(wall_s, 3),
+        time_use=sum_of(row.time_use for row in rows),
+        gpu_share=_gpu_share(rows, wall_s),
     )
     return Index(schema="astra-chat/campaign/1", file=file, runs=tuple(rows), totals=totals)
+
+
+def _gpu_share(rows: Sequence[RunRow], wall_s: float) -> dict[str, float]:
+    held: defaultdict[str, float] = defaultdict(float)
+    for row in rows:
+        if row.gpu_s and wall_s:
+            held[row.device] += row.gpu_s / wall_s
+    return {name: round(share, 4) for name, share in held.items()}
 
 
 def write_index(folder: Path, index: Index) -> None:

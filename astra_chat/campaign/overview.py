@@ -92,7 +92,8 @@ def live_table(index: Index) -> RenderableType:
         )  # fmt: skip
     rest = len(ordered) - SHOWN
     more = [Text(f"and {rest} more")] if rest > 0 else []
-    return Group(table, *more, Text(totals_text(index), "dim"))
+    totals = Text(totals_text(index), "dim", no_wrap=True, overflow="ellipsis")
+    return Group(table, *more, totals)
 
 
 def show(index: Index) -> None:

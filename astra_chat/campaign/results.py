@@ -12,6 +12,7 @@ from statistics import fmean
 
 from astra_chat.campaign.index import Index
 from astra_chat.campaign.rows import RunRow
+from astra_chat.display.spending_view import time_words
 from astra_chat.tools.types import Value
 
 RUN_HEADINGS = (
@@ -151,5 +152,5 @@ def totals_text(index: Index) -> str:
     return (
         f"{totals.ended} of {totals.runs} runs ended; {totals.evaluations} evaluations,"
         f" {totals.tokens:,} tokens, {usd}, {totals.gpu_s:.1f} s on a GPU,"
-        f" {totals.wall_s:.0f} s in all"
-    )
+        f" {totals.wall_s:.0f} s in all; the runs' time: {time_words(totals.time_use)}"
+    ) + "".join(f"; {name} held or waited for {p:.0%}" for name, p in totals.gpu_share.items())

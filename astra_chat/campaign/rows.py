@@ -14,6 +14,7 @@ from astra_chat.tools.types import Basis, Device, Timed, Value
 from astra_chat.transcript.events import Judged, Record
 from astra_chat.transcript.reader import Transcript, read
 from astra_chat.transcript.summary import RunSummary, Timing, summarize
+from astra_chat.transcript.time_use import TimeUse
 from astra_chat.transcript.under_way import locked_inodes, state_of_run
 
 RowState: TypeAlias = Literal[
@@ -46,6 +47,8 @@ class RunRow(Value):
     """None: of some answers the price is not known."""
     gpu_s: float = 0.0
     seconds: float = 0.0
+    time_use: TimeUse = TimeUse()
+    """Where they went."""
 
     def fails(self, words: str) -> RunRow:
         """The same run, which could not be held."""
@@ -87,6 +90,7 @@ def _row(plan: RunPlan, transcript: Transcript, running: bool) -> RunRow:
         usd=spent.tokens.usd,
         gpu_s=spent.gpu_s,
         seconds=summary.seconds,
+        time_use=summary.time_use,
     )
 
 

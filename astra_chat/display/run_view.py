@@ -174,7 +174,7 @@ class View:
             self._wrapped(Text(ended.error, "red"))
         if summary.predictions.plans:
             self._line(f"predictions: {summary.predictions.text}", "dim")
-        for line in ledger_lines(summary.spent, summary.seconds):
+        for line in ledger_lines(summary.spent, summary.seconds, summary.time_use):
             self._line(line, "dim")
         if ended.seed:
             self._line(f"seed: {ended.seed}", "dim")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from astra_chat.spending.budget import Budget
 from astra_chat.tools.text import one_line
 from astra_chat.transcript.spending import ModelCall, RoleSpent, Spent, Tokens
+from astra_chat.transcript.time_use import TimeUse
 
 
 def asked_words(event: ModelCall, so_far: Tokens, budget: Budget) -> str:
@@ -46,8 +47,9 @@ def tokens_words(tokens: Tokens) -> str:
     )
 
 
-def ledger_lines(spent: Spent, seconds: float) -> list[str]:
-    """The ledger, one subject a line. `seconds`: the run's own, all sessions together."""
+def ledger_lines(spent: Spent, seconds: float, use: TimeUse | None = None) -> list[str]:
+    """The ledger, one subject a line. `seconds`: the run's own, all sessions together; `use`: where
+    they went."""
     lines = []
     if spent.roles:
         answers = sum(role.answers for role in spent.roles)
@@ -62,7 +64,20 @@ def ledger_lines(spent: Spent, seconds: float) -> list[str]:
         lines.append(f"rejected: {reasons}")
     if spent.contradictions:
         lines.append(f"turns accepted that contradict the facts: {spent.contradictions}")
-    return [*lines, f"in all {seconds:.1f} s"]
+    went = f": {time_words(use)}" if use else ""
+    return [*lines, f"in all {seconds:.1f} s{went}"]
+
+
+def time_words(use: TimeUse) -> str:
+    """ "models 12.0 s, builds 30.1 s, judge 61.0 s; a GPU held or waited for 20.0 s (16%)"."""
+    parts = [
+        ("models", use.models_s), ("builds", use.build_s), ("judge", use.judge_s),
+        ("human", use.human_s), ("other", use.other_s),
+    ]  # fmt: skip
+    words = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in parts if seconds >= 0.05)
+    if use.device_s:
+        words += f"; a GPU held or waited for {use.device_s:.1f} s ({use.device_share:.0%})"
+    return words or "nothing was waited for"
 
 
 def _role_words(spent: RoleSpent) -> str:

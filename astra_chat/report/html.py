@@ -10,6 +10,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from astra_chat.display.spending_view import time_words
 from astra_chat.report.comparison import groups_of
 from astra_chat.report.run_page import run_page
 from astra_chat.tools.text import plain
@@ -45,7 +46,7 @@ def report(transcripts: Sequence[Transcript]) -> str:
 
 def templates(*others: Path) -> Environment:
     """Of the folders `others`, then the report's own."""
-    return Environment(
+    found = Environment(
         loader=FileSystemLoader([*others, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -53,6 +54,8 @@ def templates(*others: Path) -> Environment:
         lstrip_blocks=True,
         finalize=_seen,
     )
+    found.filters["time_words"] = time_words
+    return found
 
 
 def style_sheet() -> Markup:

@@ -12,6 +12,7 @@ writer          events to a file, one line at a time
 turns           events to the typed chat, and back
 spending        tokens, cost and the ledger as events
 ledger          what a run has spent, from its records
+time_use        where a run's time went, from its records
 recorded_task   the task of a recorded run
 recorded_cases  cases of a recorded run, bounded
 under_way       whether a run is under way, and what it waits for

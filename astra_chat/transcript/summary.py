@@ -35,6 +35,7 @@ from astra_chat.transcript.events import (
 from astra_chat.transcript.ledger import ledger
 from astra_chat.transcript.options import RunOptions
 from astra_chat.transcript.spending import Spent
+from astra_chat.transcript.time_use import TimeUse, time_use
 from astra_chat.transcript.turns import turns_of
 
 
@@ -116,6 +117,8 @@ class RunSummary(Value):
     """How good the plans' predictions were."""
     spent: Spent
     """The ledger."""
+    time_use: TimeUse = TimeUse()
+    """Where its time went."""
     ended: Ended | None
     """None: the run was killed before its end."""
 
@@ -150,6 +153,7 @@ def summarize(records: Sequence[Record]) -> RunSummary:
         ),
         predictions=score(judged),
         spent=ledger(records),
+        time_use=time_use(records),
         ended=last.event if isinstance(last.event, Ended) else None,
     )
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from astra_chat.display.spending_view import asked_whom, asked_words, judged_words, ledger_lines
+from astra_chat.display.spending_view import (
+    asked_whom,
+    asked_words,
+    judged_words,
+    ledger_lines,
+    time_words,
+)
 from astra_chat.spending.budget import Budget
 from astra_chat.transcript.spending import (
     ModelCall,
@@ -12,6 +18,7 @@ from astra_chat.transcript.spending import (
     StepSpent,
     Tokens,
 )
+from astra_chat.transcript.time_use import TimeUse
 
 ONE = Tokens(prompt=3100, cached=2048, completion=800, reasoning=512, usd=0.0042)
 
@@ -70,3 +77,13 @@ def test_the_ledger() -> None:
 def test_a_scripted_runs_ledger_names_no_models() -> None:
     nothing = Spent(tokens=Tokens(), roles=(), evaluations=0, steps=(), gpu_s=0.0, rejected=())
     assert ledger_lines(nothing, 1.0) == ["in all 1.0 s"]
+
+
+def test_where_the_time_went_stands_beside_it() -> None:
+    nothing = Spent(tokens=Tokens(), roles=(), evaluations=0, steps=(), gpu_s=0.0, rejected=())
+    use = TimeUse(models_s=5.0, build_s=2.0, judge_s=3.0, device_s=1.0)
+    assert ledger_lines(nothing, 10.0, use) == [
+        "in all 10.0 s: models 5.0 s, builds 2.0 s, judge 3.0 s; a GPU held or waited for 1.0 s"
+        " (10%)"
+    ]
+    assert time_words(TimeUse()) == "nothing was waited for"
