@@ -100,7 +100,7 @@ void block_race_write(struct warp *w, const struct site *site, const struct buff
       block_race_span_write(w, site, b, address[l], site->size);
       continue;
     }
-    const int changes = memcmp((const void *)address[l], values + l * site->size, site->size) != 0;
+    const int changes = !alike(site, (const void *)address[l], values + l * site->size);
     const uint64_t first = index_of(b, address[l]), last = index_of(b, address[l] + site->size - 1);
     for (uint64_t at = first; at <= last; at++) write_cell(w, site, b, l, address[l], at, mine, changes);
   }

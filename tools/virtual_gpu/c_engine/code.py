@@ -124,6 +124,8 @@ class Unit:
     """Of stores: store_runs.store_runs."""
     looks: bool
     """ordered_accesses.looks_in_loops"""
+    float_stores: Mapping[int, str]
+    """float_stores.float_stores"""
     variables: Variables = field(default_factory=Variables)
     numbers: dict[str, int] = field(default_factory=dict)
     """Of registers."""

@@ -62,6 +62,8 @@ struct worker {
 
 void fault_at(struct warp *w, enum fault_kind kind, uint32_t instruction, uint32_t lane) __attribute__((noreturn));
 void hand_over_prints(struct worker *k);
+/* Whether an access of the site stores what is there: NaNs of floats are alike. */
+int alike(const struct site *site, const void *one, const void *other);
 int run_on(struct worker *k);
 uint32_t resume_alone(struct worker *k, uint32_t failed_polls);
 const struct arrival *waiting_at_barrier(const struct worker *k);

@@ -128,7 +128,7 @@ void ordered_write(struct warp *w, const struct site *site, const uint64_t *addr
                    const uint8_t *values) {
   struct order *o = w->worker->order;
   LANES_OF(m, l) {
-    if (!memcmp(before + l * site->size, values + l * site->size, site->size)) continue;
+    if (alike(site, before + l * site->size, values + l * site->size)) continue;
     GRANULES(address[l], site->size, at) {
       check_writer(w, site, l, address[l], at);
       check_readers(w, site, l, address[l], at);

@@ -15,6 +15,7 @@ from astra_chat.tools.virtual_gpu.c_engine.code import (
     raw_type,
     typed,
 )
+from astra_chat.tools.virtual_gpu.lowering.float_stores import INFINITIES
 from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import is_ordered
 from astra_chat.tools.virtual_gpu.lowering.regions import adds_one
 from astra_chat.tools.virtual_gpu.lowering.store_merging import ALONE
@@ -103,10 +104,14 @@ def site_of(code: Code, size: int, *, writes: bool, ordered: int, blind: bool = 
     levels = code.unit.levels.get(id(code.instruction), ())
     rounds = "".join(f", {min(level, 64)}" for level in levels)
     run = code.unit.runs.get(id(code.instruction), ALONE)
+    float_type = code.unit.float_stores.get(id(code.instruction), "") if writes else ""
+    floats = "0, 0"
+    if float_type:
+        floats = f"{type_bits(float_type) // 8}, {INFINITIES[float_type]:#x}u"
     code.unit.sites.append(
         f"{{{code.place}, {number}, {size}, {int(writes)}, {int(ordered)}, {int(blind)}, "
         f"{int(releases)}, {int(kept)}, {int(cached)}, {len(levels)}, {{0{rounds}}}, {len(run)}, "
-        f"{{{', '.join(map(str, run or ALONE))}}}}}"
+        f"{{{', '.join(map(str, run or ALONE))}}}, {floats}}}"
     )  # fmt: skip
     return f"&sites[{number}]"
 

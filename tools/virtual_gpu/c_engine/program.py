@@ -13,6 +13,7 @@ from astra_chat.tools.virtual_gpu.c_engine.code import Code, Unit
 from astra_chat.tools.virtual_gpu.c_engine.control import translate_end
 from astra_chat.tools.virtual_gpu.c_engine.steps import Step, block_text, find_uniform
 from astra_chat.tools.virtual_gpu.lowering.control_flow import BasicBlock, local_registers
+from astra_chat.tools.virtual_gpu.lowering.float_stores import float_stores
 from astra_chat.tools.virtual_gpu.lowering.post_dominators import post_dominators
 from astra_chat.tools.virtual_gpu.lowering.store_merging import store_runs
 from astra_chat.tools.virtual_gpu.numpy_engine.block_costs import load_levels
@@ -73,7 +74,7 @@ def _translate(module: Module, kernel: str, cooperative: bool) -> Program:
     unit = Unit(
         kernel, local_registers(prepared.blocks), prepared.places, prepared.kernel.param_bytes,
         load_levels(prepared.blocks), prepared.in_registers, store_runs(prepared.blocks),
-        prepared.looks,
+        prepared.looks, float_stores(prepared.blocks),
     )  # fmt: skip
     rejoined = post_dominators(prepared.blocks)
     blocks = [_block(unit, b, r) for b, r in zip(prepared.blocks, rejoined, strict=True)]

@@ -64,12 +64,29 @@ void race_read(struct warp *w, const struct site *site, const uint64_t *address,
   }
 }
 
+static uint64_t bits_of(const uint8_t *at, uint32_t bytes) {
+  uint64_t bits = 0;
+  memcpy(&bits, at, bytes);
+  return bits & ~BIT(8 * bytes - 1);
+}
+
+int alike(const struct site *site, const void *one, const void *other) {
+  if (!memcmp(one, other, site->size)) return 1;
+  const uint32_t bytes = site->float_bytes;
+  for (uint32_t at = 0; bytes && at < site->size; at += bytes) {
+    const uint8_t *a = (const uint8_t *)one + at, *b = (const uint8_t *)other + at;
+    const int nans = bits_of(a, bytes) > site->infinity && bits_of(b, bytes) > site->infinity;
+    if (!nans && memcmp(a, b, bytes)) return 0;
+  }
+  return bytes != 0;
+}
+
 /* Two lanes, one place, two values: the last one's are there. */
 static void check_alike(struct warp *w, const struct site *site, const uint64_t *address, uint32_t m,
                         const uint8_t *values, const uint8_t *after) {
   if (m == ~0u && !memcmp(values, after, LANES * site->size)) return;
   LANES_OF(m, l) {
-    if (!memcmp(values + l * site->size, after + l * site->size, site->size)) continue;
+    if (alike(site, values + l * site->size, after + l * site->size)) continue;
     uint32_t last = l;
     LANES_OF(m, other) if (address[other] == address[l]) last = other;
     race(w, site, l, address[l], stamp_of(w, site) | (uint64_t)last << LANE, AT_ONCE);
@@ -83,7 +100,7 @@ void race_write(struct warp *w, const struct site *site, const uint64_t *address
   uint32_t changed = 0;
   check_alike(w, site, address, m, values, after);
   LANES_OF(m, l) {
-    if (!memcmp(before + l * site->size, values + l * site->size, site->size)) continue;
+    if (alike(site, before + l * site->size, values + l * site->size)) continue;
     changed |= (uint32_t)1 << l;
     GRANULES(l, at) {
       const uint64_t mine = here | (uint64_t)l << LANE, wrote = k->writer[at] ^ mine, read = k->reader[at] ^ mine;

@@ -60,6 +60,8 @@ struct site {
   uint8_t turns, rounds[1 + MAX_TURNS]; /* of a global load: the round of its region that waits for it, from 1, by turn */
   uint8_t run; /* stores that begin here: lowering/store_merging.py; 0 within a run */
   int64_t behind[MAX_RUN];
+  uint8_t float_bytes; /* of a store of floats that the kernel computed: of each; or 0 */
+  uint64_t infinity;   /* and the bits of an infinity: those of a NaN are larger, but for the sign */
 };
 struct barrier {
   uint32_t instruction, target;

@@ -8,6 +8,7 @@ control_flow       basic blocks and the terminators between them
 block_order        order of basic blocks in which divergent lanes reconverge
 post_dominators    basic blocks through which all lanes of one come later
 regions            basic blocks that ptxas merges: predication and unrolling
+float_stores       stores of floats that the kernel computed
 ordered_accesses   loads and stores that order something
 pointer_reach      which arguments a kernel may load and store through
 shared_arrays      the arrays in shared memory that an access may be to

@@ -52,6 +52,8 @@ class Site:
     """Where it is of local memory, the machine makes none of it."""
     run: tuple[int, ...] = ALONE
     """Of a store: store_runs.store_runs."""
+    float_type: str = ""
+    """Of a store: float_stores.float_stores."""
 
     @property
     def releases(self) -> bool:

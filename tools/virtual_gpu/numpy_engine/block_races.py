@@ -155,7 +155,8 @@ class Touch:
 
     def write(self, before: Array, values: Array, after: Array) -> None:
         """What the places held, what each lane stored, and what they hold now."""
-        changed, overwritten = differ(before, values), differ(after, values)
+        kind = self._site.float_type
+        changed, overwritten = differ(before, values, kind), differ(after, values, kind)
         writers = self._cells.writers
         for granules in self._granules():
             earlier = writers[granules]

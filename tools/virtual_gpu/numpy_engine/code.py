@@ -78,6 +78,8 @@ class Unit:
     """ordered_accesses.looks_in_loops"""
     deciding: frozenset[int] = frozenset()
     """ordered_accesses.deciding_loads"""
+    float_stores: Mapping[int, str] = field(default_factory=dict)
+    """float_stores.float_stores"""
     numbers: dict[str, int] = field(default_factory=dict)
     widths: list[int] = field(default_factory=list)
     """Bits of each register, by number."""

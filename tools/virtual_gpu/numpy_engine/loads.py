@@ -92,6 +92,7 @@ class _Form:
         self.site = Site(
             code.instruction, size, writes, ordered, is_loose(code.instruction, code.unit.looks),
             id(code.instruction) in code.unit.deciding, levels=levels, in_registers=kept, run=run,
+            float_type=code.unit.float_stores.get(id(code.instruction), ""),
         )  # fmt: skip
 
     def parts(self, code: Code, operand: Operand) -> tuple[Operand, ...]:

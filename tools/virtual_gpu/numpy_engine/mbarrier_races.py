@@ -21,7 +21,11 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import EPOCH_BIT, RaceCheck
+from astra_chat.tools.virtual_gpu.numpy_engine.shared_memory_races import (
+    EPOCH_BIT,
+    RaceCheck,
+    differ,
+)
 from astra_chat.tools.virtual_gpu.types import WARP_LANES
 
 COPIES = 32
@@ -169,7 +173,8 @@ class OrderedRaces(RaceCheck):
         super().write(f, site, index, active, before, values, after)
         rows, threads = self._who(active)
         warps = threads // WARP_LANES
-        changed, overwritten = differ(before, values), differ(after, values)
+        kind = site.float_type
+        changed, overwritten = differ(before, values, kind), differ(after, values, kind)
         for granules in self._granules(site, index):
             late, others = self._late_writers(granules, rows, warps)
             self._refuse_one(f, site, index, active, late & changed, others, "wrote before")
@@ -267,10 +272,3 @@ def mbarrier_race_message(
         f"{other // WARP_LANES} {did}, with no barrier nor mbarrier in between (shared offset "
         f"{offset})"
     )
-
-
-def differ(left: Array, right: Array) -> Mask:
-    """Which items have other bits: [n], of up to 16 bytes each."""
-    size = right.dtype.itemsize
-    pairs = (np.ascontiguousarray(x).view(np.uint8).reshape(-1, size) for x in (left, right))
-    return np.asarray(np.not_equal(*pairs).any(axis=1))

@@ -23,6 +23,7 @@ from astra_chat.tools.virtual_gpu.lowering.control_flow import (
     is_polling_load,
     local_registers,
 )
+from astra_chat.tools.virtual_gpu.lowering.float_stores import float_stores
 from astra_chat.tools.virtual_gpu.lowering.inline import FlatKernel, inline
 from astra_chat.tools.virtual_gpu.lowering.local_memory import kept_in_registers
 from astra_chat.tools.virtual_gpu.lowering.ordered_accesses import deciding_loads, looks_in_loops
@@ -195,7 +196,7 @@ def _translate(module: Module, kernel: Kernel, cooperative: bool) -> Program:
     unit = Unit(
         kernel.name, local_registers(blocks), prepared.places, load_levels(blocks),
         prepared.in_registers, store_runs(blocks), prepared.looks,
-        deciding_loads(blocks) if prepared.looks else frozenset(),
+        deciding_loads(blocks) if prepared.looks else frozenset(), float_stores(blocks),
     )  # fmt: skip
     params = {p.name: p.offset for p in kernel.params}
     pairs = zip(blocks, block_costs(blocks), strict=True)

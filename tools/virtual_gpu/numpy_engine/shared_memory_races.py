@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from astra_chat.tools.virtual_gpu.lowering.float_stores import INFINITIES
 from astra_chat.tools.virtual_gpu.numpy_engine import frame as machine
 from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
     Index,
@@ -25,7 +26,7 @@ from astra_chat.tools.virtual_gpu.numpy_engine.address_spaces import (
 )
 from astra_chat.tools.virtual_gpu.numpy_engine.dtypes import Array
 from astra_chat.tools.virtual_gpu.numpy_engine.frame import Active, Frame
-from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction
+from astra_chat.tools.virtual_gpu.ptx.syntax import Instruction, type_bits
 from astra_chat.tools.virtual_gpu.types import WARP_LANES, Launch
 
 Stamps = NDArray[np.uint64]
@@ -113,7 +114,8 @@ class RaceCheck:
         if site.ordered:
             return
         mine = self._mine(f, site, active)
-        changed, overwritten = differ(before, values), differ(after, values)
+        kind = site.float_type
+        changed, overwritten = differ(before, values, kind), differ(after, values, kind)
         for granules in self._granules(site, index):
             earlier, readers = self._writer[granules], self._reader[granules]
             self._writer[granules] = mine
@@ -242,8 +244,24 @@ def _joined(mine: Stamps, known: Stamps) -> Stamps:
     return mine
 
 
-def differ(left: Array, right: Array) -> NDArray[Any]:
+def differ(left: Array, right: Array, float_type: str = "") -> NDArray[Any]:
+    """Which items do; those of floats of this type not where both are NaNs."""
     if left.dtype.itemsize < 16:
-        return np.asarray(left.view(right.dtype) != right)
-    a, b = (x.view(np.uint64).reshape(-1, 2) for x in (left, right))
-    return np.asarray((a != b).any(axis=1))
+        found = np.asarray(left.view(right.dtype) != right)
+    else:
+        a, b = (x.view(np.uint64).reshape(-1, 2) for x in (left, right))
+        found = np.asarray((a != b).any(axis=1))
+    if not float_type or not found.any():
+        return found
+    bits = np.dtype(f"u{type_bits(float_type) // 8}")
+    a, b = (
+        np.ascontiguousarray(x[found]).view(bits).reshape(int(found.sum()), -1)
+        for x in (left, right)
+    )
+    found[found] = ((a != b) & ~(_are_nans(a, float_type) & _are_nans(b, float_type))).any(axis=1)
+    return found
+
+
+def _are_nans(bits: Array, float_type: str) -> NDArray[Any]:
+    infinity = bits.dtype.type(INFINITIES[float_type])
+    return np.asarray(bits << bits.dtype.type(1) > infinity << bits.dtype.type(1))

@@ -122,6 +122,34 @@ def test_within_a_warp(body: str, expected: bool) -> None:
     assert race(NEIGHBOUR + body, threads=32) == expected
 
 
+NANS = (
+    "mov.b32 %r4, 0f7F800000; sub.f32 %r5, %r4, %r4; mov.b32 %r6, 0f7FC00123; "
+    "and.b32 %r8, %r0, 1; setp.eq.u32 %p2, %r8, 1; selp.b32 %r6, %r5, %r6, %p2; "
+)
+"""A NaN of inf - inf in odd threads, another one in the others."""
+FLOATS = [
+    # A GPU's sum of either is one and the same; PTX's type of the store does not matter.
+    (f"{NANS} add.f32 %r7, %r6, 0f3F800000; st.shared.b32 [tile], %r7;", False),
+    (f"{NANS} add.f32 %r7, %r6, 0f3F800000; st.shared.u32 [tile], %r7;", False),
+    (f"{NANS} add.f32 %r7, %r6, 0f3F800000; mov.b32 %r5, %r7; st.shared.f32 [tile], %r5;", False),
+    (f"{NANS} add.f32 %r7, %r6, 0f3F800000; st.shared.v2.b32 [tile], {{%r7, %r7}};", False),
+    (f"{NANS} add.f32 %r7, %r6, 0f3F800000; @%p0 st.shared.b32 [tile], %r7; "
+     "@%p1 st.shared.b32 [tile], %r7;", False),
+    # What only looks like a NaN; a NaN and a number; numbers.
+    (f"{NANS} add.s32 %r7, %r6, 1; st.shared.b32 [tile], %r7;", True),
+    (f"{NANS} selp.b32 %r6, 0f3F800000, %r6, %p2; add.f32 %r7, %r6, 0f3F800000; "
+     "st.shared.b32 [tile], %r7;", True),
+    ("cvt.rn.f32.u32 %r7, %r0; st.shared.b32 [tile], %r7;", True),
+    (f"{NANS} add.f32 %r7, %r6, 0f3F800000; cvt.rn.f32.u32 %r5, %r0; "
+     "st.shared.v2.b32 [tile], {%r7, %r5};", True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "expected"), FLOATS, ids=range(len(FLOATS)))
+def test_nans_that_lanes_computed_are_alike(body: str, expected: bool) -> None:
+    assert race(body, threads=64) == expected
+
+
 def test_both_sides_are_named() -> None:
     bench = Bench(
         parse(f"{HEAD}{NEIGHBOUR}st.shared.u32 [%r3], %r0;\nld.shared.u32 %r4, [%r5]; ret; }}")
