@@ -27,6 +27,8 @@ from astra_chat.transcript.under_way import locked_inodes
 LOG = "run.log"
 """In a run's folder: what its processes print."""
 LOOK_S = 1.0
+ASK_AGAIN_S = 10.0
+"""Between two looks of a run at a mailbox, each a process."""
 RELEASED_S = 60.0
 """For a run whose driver was killed to let go of its transcript."""
 NOTE = "astra-chat: "
@@ -174,7 +176,7 @@ class Driver:
             return True
         if not self._wait or all(row.state != "waiting" for row in self._rows.values()):
             return False
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(LOOK_S if self._file.judge == "detached" else ASK_AGAIN_S)
         if self._file.judge != "detached":  # the run itself looks whether its answer is there
             self._queue.extend(n for n, row in self._rows.items() if row.state == "waiting")
         return True

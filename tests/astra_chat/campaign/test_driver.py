@@ -13,10 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from astra_chat.campaign.index import read_index
+from astra_chat.campaign.index import driving, read_index
+from astra_chat.tools.errors import BadInput
 from astra_chat.tools.task.folder import Task
 from tests.astra_chat.campaign_samples import TEXT, driver, stories, write_file
-from tests.astra_chat.job_commands import BROKEN_BASELINE, command
+from tests.astra_chat.job_commands import BROKEN_BASELINE, command, work
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -47,6 +48,7 @@ def test_a_failing_run_does_not_stop_the_others_and_is_said(task: Task, tmp_path
     assert code == 2
 
 
+@pytest.mark.second_tier
 def test_the_budget_of_all_leaves_runs_out_that_more_of_it_brings_back(
     task_folder: Path, tmp_path: Path
 ) -> None:
@@ -65,6 +67,29 @@ def test_the_budget_of_all_leaves_runs_out_that_more_of_it_brings_back(
     index = read_index(out)
     assert [row.outcome for row in index.runs] == 2 * ["baseline_failed"]
     assert index.totals.evaluations == 2
+
+
+@pytest.mark.second_tier
+def test_runs_that_wait_for_a_judge_take_no_place_and_go_on_later(
+    task_folder: Path, tmp_path: Path
+) -> None:
+    (task_folder / "baseline.cu").write_text(BROKEN_BASELINE)
+    file, out = tmp_path / "c.toml", tmp_path / "out"
+    text = TEXT.format(task=task_folder, recording="").replace("replay:", "scripted")
+    more = 'devices = ["virtual"]\nrepeats = 2\njudge = "detached"\nat_once = 1\n'
+    file.write_text(text + more)
+    assert command("campaign", file, "-o", out, "--quiet")[0] == 4
+    assert [row.state for row in read_index(out).runs] == 2 * ["waiting"]
+    assert command("campaign", "status", out)[0] == 4
+    assert work(out)[0] == 0
+    assert command("campaign", file, "-o", out, "--resume", "--quiet")[0] == 1
+    assert [row.outcome for row in read_index(out).runs] == 2 * ["baseline_failed"]
+
+
+def test_two_drivers_do_not_share_a_folder(tmp_path: Path) -> None:
+    with driving(tmp_path / "out"), pytest.raises(BadInput, match="another process drives"):
+        with driving(tmp_path / "out"):
+            raise AssertionError("both drive")
 
 
 @pytest.mark.second_tier
