@@ -116,7 +116,7 @@ def _check(module: Module, kernel: Kernel, function: Function, instruction: Inst
 def _wrong(module: Module, function: Function, instruction: Instruction) -> str:
     family = instruction.family
     if needs_gpu(instruction):
-        return "this needs a GPU: it"
+        return f"{'.'.join(instruction.opcode.split('.')[:2])}, which needs a GPU,"
     if family not in _KNOWN:
         return "this instruction"
     if family == "call":
